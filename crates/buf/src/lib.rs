@@ -1,0 +1,16 @@
+//! The one list type that crosses every border of Onego.
+//!
+//! A [`Segment`] is a shared, immutable piece of memory; a [`SegmentMut`] is a piece with one owner that may be
+//! written; a [`List`] is a sequence of segments that stands for one run of bytes. None of them is ever copied to be
+//! passed on. A [`Pool`] gives page-aligned memory and takes it back when the last segment of it is dropped.
+
+mod crc;
+mod list;
+mod memory;
+mod pool;
+mod segment;
+
+pub use crc::crc32c;
+pub use list::{List, Segments};
+pub use pool::{Pool, PoolStats};
+pub use segment::{Segment, SegmentMut};

@@ -1,0 +1,98 @@
+//! Blocks of memory that segments share, and how each kind is given back.
+
+use crate::pool::PoolShared;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Page size that blocks are aligned to, bytes.
+pub(crate) const PAGE: usize = 4096;
+
+/// A block of initialised memory. Dropped when the last segment of it is.
+pub(crate) struct Memory {
+    ptr: NonNull<u8>,
+    len: usize,
+    home: Home,
+}
+
+/// Where the memory of a block goes when nobody needs it.
+enum Home {
+    /// Page-aligned, from the allocator, back to the allocator.
+    Heap,
+    /// From a pool, back to the pool.
+    Pool(Arc<PoolShared>),
+    /// Kept alive by a value of the caller's.
+    Vec { capacity: usize },
+    /// Lives for ever.
+    Static,
+}
+
+// SAFETY: a `Memory` is a plain block of bytes; who may read or write which part of it is settled by `Segment`
+// (shared, read-only) and `SegmentMut` (exclusive, disjoint), so moving or sharing the block between threads is sound.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+fn layout(len: usize) -> Layout {
+    Layout::from_size_align(len.max(1), PAGE).expect("block sizes are far below isize::MAX")
+}
+
+impl Memory {
+    /// A zeroed block of `len` bytes on a page boundary.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let layout = layout(len);
+        // SAFETY: the layout has a size of at least one byte.
+        let ptr = unsafe { alloc_zeroed(layout) };
+        let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
+        Self { ptr, len, home: Home::Heap }
+    }
+
+    pub(crate) fn from_vec(mut vec: Vec<u8>) -> Self {
+        let ptr = NonNull::new(vec.as_mut_ptr()).expect("a Vec's pointer is never null");
+        let (len, capacity) = (vec.len(), vec.capacity());
+        std::mem::forget(vec);
+        Self { ptr, len, home: Home::Vec { capacity } }
+    }
+
+    pub(crate) fn from_static(bytes: &'static [u8]) -> Self {
+        Self { ptr: NonNull::from(bytes).cast(), len: bytes.len(), home: Home::Static }
+    }
+
+    /// The same block, to be given to `pool` when it is dropped.
+    pub(crate) fn homed(mut self, pool: Arc<PoolShared>) -> Self {
+        self.home = Home::Pool(pool);
+        self
+    }
+
+    pub(crate) fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Turns a block that came from a `Vec` back into it, or gives the block back.
+    pub(crate) fn into_vec(self) -> Result<Vec<u8>, Self> {
+        let Home::Vec { capacity } = self.home else { return Err(self) };
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: pointer, length and capacity are those of the `Vec` that was forgotten in `from_vec`, and
+        // `ManuallyDrop` keeps `drop` from freeing the block a second time.
+        Ok(unsafe { Vec::from_raw_parts(this.ptr.as_ptr(), this.len, capacity) })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.home, Home::Static) {
+            // SAFETY: allocated in `zeroed` with the same layout.
+            Home::Heap => unsafe { dealloc(self.ptr.as_ptr(), layout(self.len)) },
+            Home::Pool(pool) => pool.put(Memory { ptr: self.ptr, len: self.len, home: Home::Heap }),
+            Home::Vec { capacity } => {
+                // SAFETY: the parts are those of the `Vec` that was forgotten in `from_vec`.
+                drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
+            }
+            Home::Static => {}
+        }
+    }
+}

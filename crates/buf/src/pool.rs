@@ -1,0 +1,139 @@
+use crate::SegmentMut;
+use crate::memory::{Memory, PAGE};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Smallest and largest block that is kept for reuse: a page and 4 MiB, the default object size of RBD.
+const MIN_SHIFT: u32 = PAGE.trailing_zeros();
+const MAX_SHIFT: u32 = 22;
+const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
+
+/// Page-aligned memory that comes back when the last segment of it is dropped.
+///
+/// Blocks are powers of two from 4 KiB to 4 MiB; what is larger is allocated and freed each time. A pool keeps at
+/// most its limit of bytes idle; it never refuses, because every caller has a bound of its own on what it asks for.
+/// A block that is used again still holds the bytes of its last use.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<PoolShared>,
+}
+
+/// What a pool has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Blocks given from those kept.
+    pub reused: u64,
+    /// Blocks that had to be allocated.
+    pub allocated: u64,
+    /// Bytes kept for reuse now.
+    pub idle_bytes: u64,
+}
+
+pub(crate) struct PoolShared {
+    classes: [Mutex<Vec<Memory>>; CLASSES],
+    idle_limit: u64,
+    idle: AtomicU64,
+    reused: AtomicU64,
+    allocated: AtomicU64,
+}
+
+/// The class whose blocks hold `len` bytes, if blocks of that size are kept.
+fn class_of(len: usize) -> Option<usize> {
+    let shift = len.max(PAGE).next_power_of_two().trailing_zeros();
+    (shift <= MAX_SHIFT).then(|| (shift - MIN_SHIFT) as usize)
+}
+
+impl PoolShared {
+    pub(crate) fn put(&self, block: Memory) {
+        let len = block.len() as u64;
+        let Some(class) = class_of(block.len()) else { return };
+        if self.idle.fetch_add(len, Relaxed) + len > self.idle_limit {
+            self.idle.fetch_sub(len, Relaxed);
+            return;
+        }
+        self.classes[class].lock().unwrap_or_else(PoisonError::into_inner).push(block);
+    }
+
+    fn take(&self, class: usize) -> Option<Memory> {
+        let block = self.classes[class].lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        self.idle.fetch_sub(block.len() as u64, Relaxed);
+        Some(block)
+    }
+}
+
+impl Pool {
+    /// A pool that keeps at most `idle_limit` bytes for reuse.
+    pub fn new(idle_limit: usize) -> Self {
+        Self {
+            shared: Arc::new(PoolShared {
+                classes: Default::default(),
+                idle_limit: idle_limit as u64,
+                idle: AtomicU64::new(0),
+                reused: AtomicU64::new(0),
+                allocated: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// A writable segment of exactly `len` bytes, on a page boundary. Its bytes are initialised but arbitrary.
+    pub fn get(&self, len: usize) -> SegmentMut {
+        let Some(class) = class_of(len) else {
+            self.shared.allocated.fetch_add(1, Relaxed);
+            return SegmentMut::from_memory(Memory::zeroed(len));
+        };
+        let block = match self.shared.take(class) {
+            Some(block) => {
+                self.shared.reused.fetch_add(1, Relaxed);
+                block
+            }
+            None => {
+                self.shared.allocated.fetch_add(1, Relaxed);
+                Memory::zeroed(PAGE << class)
+            }
+        };
+        let mut segment = SegmentMut::from_memory(block.homed(Arc::clone(&self.shared)));
+        segment.truncate(len);
+        segment
+    }
+
+    /// What the pool has done so far.
+    pub fn stats(&self) -> PoolStats {
+        PoolStats {
+            reused: self.shared.reused.load(Relaxed),
+            allocated: self.shared.allocated.load(Relaxed),
+            idle_bytes: self.shared.idle.load(Relaxed),
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_comes_back_when_its_last_segment_is_dropped() {
+        let pool = Pool::new(1 << 20);
+        let a = pool.get(5000).freeze();
+        let b = a.slice(100..200);
+        drop(a);
+        assert_eq!(pool.stats().idle_bytes, 0);
+        drop(b);
+        assert_eq!(pool.stats().idle_bytes, 8192);
+        let again = pool.get(8192);
+        assert_eq!(again.len(), 8192);
+        assert_eq!(pool.stats(), PoolStats { reused: 1, allocated: 1, idle_bytes: 0 });
+    }
+
+    #[test]
+    fn what_is_over_the_limit_is_freed() {
+        let pool = Pool::new(PAGE);
+        drop((pool.get(1), pool.get(1), pool.get(64 << 20)));
+        assert_eq!(pool.stats().idle_bytes, PAGE as u64);
+    }
+}

@@ -1,0 +1,276 @@
+use crate::memory::Memory;
+use std::fmt;
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A shared, immutable piece of memory. Cloning and slicing copy no bytes.
+#[derive(Clone)]
+pub struct Segment {
+    ptr: NonNull<u8>,
+    len: usize,
+    owner: Arc<Memory>,
+}
+
+/// A piece of memory with one owner, that may be written. All its bytes are initialised.
+///
+/// Pieces split from one block never overlap, so each may be written, sent to another thread, or be out for a
+/// receive in the kernel on its own.
+pub struct SegmentMut {
+    ptr: NonNull<u8>,
+    len: usize,
+    owner: Arc<Memory>,
+}
+
+// SAFETY: a `Segment` only ever reads bytes that nobody writes any more; the block it lies in is `Send + Sync`.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+// SAFETY: a `SegmentMut` is the only one that reaches its bytes, like a `Box<[u8]>`.
+unsafe impl Send for SegmentMut {}
+// SAFETY: shared references to it only read.
+unsafe impl Sync for SegmentMut {}
+
+/// The pointer `n` bytes into a piece of `len` bytes at `ptr`.
+fn offset(ptr: NonNull<u8>, len: usize, n: usize) -> NonNull<u8> {
+    assert!(n <= len, "offset {n} lies behind a segment of {len} bytes");
+    // SAFETY: `n <= len`, so the result lies in the same block or right behind it.
+    unsafe { ptr.add(n) }
+}
+
+fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(&n) => n,
+        Bound::Excluded(&n) => n + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&n) => n + 1,
+        Bound::Excluded(&n) => n,
+        Bound::Unbounded => len,
+    };
+    assert!(start <= end && end <= len, "range {start}..{end} of a segment of {len} bytes");
+    (start, end)
+}
+
+impl Segment {
+    /// A segment over bytes that live for ever.
+    pub fn from_static(bytes: &'static [u8]) -> Self {
+        SegmentMut::from_memory(Memory::from_static(bytes)).freeze()
+    }
+
+    /// A segment with a copy of `bytes`.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        Self::from(bytes.to_vec())
+    }
+
+    /// The part of the segment in `range`, sharing the memory.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        let (start, end) = bounds(range, self.len);
+        Self { ptr: offset(self.ptr, self.len, start), len: end - start, owner: Arc::clone(&self.owner) }
+    }
+
+    /// Cuts off and returns the first `n` bytes.
+    pub fn split_to(&mut self, n: usize) -> Self {
+        let head = self.slice(..n);
+        self.advance(n);
+        head
+    }
+
+    /// Drops the first `n` bytes.
+    pub fn advance(&mut self, n: usize) {
+        self.ptr = offset(self.ptr, self.len, n);
+        self.len -= n;
+    }
+
+    /// Drops what is behind the first `n` bytes, if anything is.
+    pub fn truncate(&mut self, n: usize) {
+        self.len = self.len.min(n);
+    }
+
+    /// Bytes of the block of memory that this segment keeps alive.
+    pub fn block_len(&self) -> usize {
+        self.owner.len()
+    }
+
+    /// Appends `next` without copying if it lies right behind this segment in the same block; else gives it back.
+    pub(crate) fn try_join(&mut self, next: Segment) -> Result<(), Segment> {
+        if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(&self.owner, &next.owner) {
+            self.len += next.len;
+            Ok(())
+        } else {
+            Err(next)
+        }
+    }
+
+    /// The bytes to write to, if nobody else holds any part of the block; else the segment again.
+    pub fn try_into_mut(mut self) -> Result<SegmentMut, Segment> {
+        if Arc::get_mut(&mut self.owner).is_some() {
+            Ok(SegmentMut { ptr: self.ptr, len: self.len, owner: self.owner })
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl SegmentMut {
+    pub(crate) fn from_memory(memory: Memory) -> Self {
+        Self { ptr: memory.ptr(), len: memory.len(), owner: Arc::new(memory) }
+    }
+
+    /// A zeroed segment of `len` bytes on a page boundary, from the allocator.
+    pub fn zeroed(len: usize) -> Self {
+        Self::from_memory(Memory::zeroed(len))
+    }
+
+    /// Cuts off and returns the first `n` bytes.
+    pub fn split_to(&mut self, n: usize) -> SegmentMut {
+        let rest = offset(self.ptr, self.len, n);
+        let head = SegmentMut { ptr: self.ptr, len: n, owner: Arc::clone(&self.owner) };
+        self.ptr = rest;
+        self.len -= n;
+        head
+    }
+
+    /// Joins `next` again, which was split from right behind this segment; else gives it back.
+    pub fn try_join(&mut self, next: SegmentMut) -> Result<(), SegmentMut> {
+        if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(&self.owner, &next.owner) {
+            self.len += next.len;
+            Ok(())
+        } else {
+            Err(next)
+        }
+    }
+
+    /// Drops what is behind the first `n` bytes, if anything is.
+    pub fn truncate(&mut self, n: usize) {
+        self.len = self.len.min(n);
+    }
+
+    /// Makes the segment immutable, to be shared.
+    pub fn freeze(self) -> Segment {
+        Segment { ptr: self.ptr, len: self.len, owner: self.owner }
+    }
+
+    /// The `Vec` that this segment was made of, if it is whole and alone; else the segment again.
+    pub fn try_into_vec(self) -> Result<Vec<u8>, SegmentMut> {
+        let (ptr, len) = (self.ptr, self.len);
+        if ptr != self.owner.ptr() || len != self.owner.len() {
+            return Err(self);
+        }
+        let memory = Arc::try_unwrap(self.owner).map_err(|owner| SegmentMut { ptr, len, owner })?;
+        memory.into_vec().map_err(|memory| SegmentMut { ptr, len, owner: Arc::new(memory) })
+    }
+}
+
+impl Deref for Segment {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps, and nobody writes them.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl Deref for SegmentMut {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps; they are this one's alone.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for SegmentMut {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as for `deref`, and `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for Segment {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl From<Vec<u8>> for Segment {
+    fn from(vec: Vec<u8>) -> Self {
+        SegmentMut::from(vec).freeze()
+    }
+}
+
+impl From<Vec<u8>> for SegmentMut {
+    fn from(vec: Vec<u8>) -> Self {
+        Self::from_memory(Memory::from_vec(vec))
+    }
+}
+
+impl From<SegmentMut> for Segment {
+    fn from(segment: SegmentMut) -> Self {
+        segment.freeze()
+    }
+}
+
+impl PartialEq for Segment {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Segment {}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Segment({} bytes)", self.len)
+    }
+}
+
+impl fmt::Debug for SegmentMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SegmentMut({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_split_and_join_again() {
+        let mut tail = SegmentMut::from(b"hello world".to_vec());
+        let mut head = tail.split_to(5);
+        head[0] = b'J';
+        tail[0] = b'-';
+        assert_eq!((&*head, &*tail), (&b"Jello"[..], &b"-world"[..]));
+        head.try_join(tail).unwrap();
+        assert_eq!(head.try_into_vec().unwrap(), b"Jello-world");
+    }
+
+    #[test]
+    fn strangers_do_not_join() {
+        let mut a = SegmentMut::zeroed(4);
+        let b = SegmentMut::zeroed(4);
+        assert!(a.try_join(b).is_err());
+    }
+
+    #[test]
+    fn a_shared_segment_is_not_writable() {
+        let a = Segment::from(vec![1, 2, 3]);
+        let b = a.slice(1..);
+        let a = a.try_into_mut().unwrap_err();
+        drop(a);
+        let mut b = b.try_into_mut().unwrap();
+        b[0] = 9;
+        assert_eq!(*b.freeze(), [9, 3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "range 2..5 of a segment of 3 bytes")]
+    fn a_range_behind_the_end_panics() {
+        Segment::from_static(b"abc").slice(2..5);
+    }
+}

@@ -1,0 +1,16 @@
+//! What every protocol of Onego is written against: the [`Machine`] trait, bounded codecs, and time.
+//!
+//! A protocol is a state machine without I/O. Bytes go in ([`Machine::received`], [`Machine::landed`]), bytes come
+//! out ([`Machine::transmit`]), wishes come up ([`Machine::next_action`]), and time is an argument. A pump moves the
+//! bytes over a real event engine or over a simulated network; the machine cannot tell which.
+#![forbid(unsafe_code)]
+
+mod codec;
+mod conns;
+mod machine;
+mod time;
+
+pub use codec::{DecodeError, Decoded, Reader, Writer};
+pub use conns::{ConnId, ConnTable};
+pub use machine::{Action, Disconnect, Landing, ListenerId, Machine};
+pub use time::Time;

@@ -1,0 +1,121 @@
+use crate::{ConnId, Time};
+use onego_buf::{List, Segment, SegmentMut};
+use std::io;
+use std::net::SocketAddr;
+
+/// Names a listening address of a machine; the machine chooses the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ListenerId(pub u32);
+
+/// Something that a machine wants its driver to do.
+#[derive(Debug)]
+pub enum Action {
+    /// Listen on `addr` (port 0: any). The driver answers with [`Machine::listening`].
+    Listen {
+        /// The machine's name for the listener.
+        listener: ListenerId,
+        /// Where to listen.
+        addr: SocketAddr,
+    },
+    /// Open a connection. The driver answers with [`Machine::connected`] or [`Machine::disconnected`].
+    Connect {
+        /// The machine's name for the connection.
+        conn: ConnId,
+        /// The peer.
+        addr: SocketAddr,
+    },
+    /// There may be something to send: ask [`Machine::transmit`].
+    Transmit {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// There may be something to read again, on a connection that had asked for nothing: ask [`Machine::landing`].
+    Resume {
+        /// The connection.
+        conn: ConnId,
+    },
+    /// Close the connection, after what [`Machine::transmit`] still gives is sent. Nothing more is delivered for
+    /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first.
+    Close {
+        /// The connection.
+        conn: ConnId,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub enum Disconnect {
+    /// The peer closed it in order.
+    Closed,
+    /// The transport failed, or the connection could not be opened.
+    Failed(io::Error),
+}
+
+/// Where the next bytes of a connection go.
+#[derive(Debug, Default)]
+pub struct Landing {
+    /// Receive the very next bytes into this buffer. It comes back by [`Machine::landed`] after any progress.
+    pub place: Option<SegmentMut>,
+    /// At most so many bytes (after those of `place`) may be received into shared memory and handed over by
+    /// [`Machine::received`]. With 0 and no `place` the driver stops reading: that is back-pressure.
+    pub ahead: usize,
+}
+
+/// A protocol endpoint without I/O: any number of connections, all their state, no sockets and no clock.
+///
+/// The driver's loop, stated once:
+/// 1. deliver what happened ([`accepted`](Self::accepted), [`connected`](Self::connected),
+///    [`landed`](Self::landed), [`received`](Self::received), [`disconnected`](Self::disconnected));
+/// 2. if [`deadline`](Self::deadline) has passed, [`timeout`](Self::timeout);
+/// 3. drain [`next_action`](Self::next_action) and carry each out; for [`Action::Transmit`] ask
+///    [`transmit`](Self::transmit) for as long as the transport takes bytes, and again when it takes more;
+/// 4. wait for the transport or the deadline.
+///
+/// A machine never fails: an error on a connection is recorded where it belongs and answered by
+/// [`Action::Close`].
+pub trait Machine {
+    /// The next thing to do, until there is none.
+    fn next_action(&mut self, now: Time) -> Option<Action>;
+
+    /// A listener is up (at `Ok(addr)`) or could not be opened.
+    fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>);
+
+    /// A peer connected to a listener. `None`: refused, the driver closes it at once.
+    fn accepted(
+        &mut self,
+        now: Time,
+        listener: ListenerId,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Option<ConnId>;
+
+    /// A connection asked for is open. `local` is this side's address.
+    fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr);
+
+    /// A connection is gone, and its name with it. Not called for a connection that the machine closed.
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect);
+
+    /// Where the next bytes of `conn` go. Whatever `place` is handed out comes back by exactly one
+    /// [`landed`](Self::landed) before this is called again.
+    fn landing(&mut self, conn: ConnId) -> Landing;
+
+    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. It also
+    /// comes back (with whatever was filled) when the connection ends.
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize);
+
+    /// Bytes arrived in shared memory. To keep them is to keep the whole block they lie in.
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment);
+
+    /// Appends what is to be sent on `conn` to `out`, about `limit` bytes of it (whole messages, at least one if
+    /// there is any). What is appended is the driver's; it is not asked for again.
+    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize);
+
+    /// When [`timeout`](Self::timeout) wants to be called, at the latest.
+    fn deadline(&self) -> Option<Time>;
+
+    /// The deadline has passed.
+    fn timeout(&mut self, now: Time);
+
+    /// The driver was woken from outside (see the engine's waker): look at what other threads left.
+    fn woken(&mut self, _now: Time) {}
+}
