@@ -1,4 +1,6 @@
 //! The Ceph protocols without I/O.
 #![forbid(unsafe_code)]
 
+pub mod addr;
 pub mod encoding;
+pub mod types;

@@ -1,0 +1,668 @@
+//! The small types that every Ceph message is made of.
+//!
+//! Sources: ceph `src/include/utime.h`, `src/include/uuid.h`, `src/msg/msg_types.h`, `src/osd/osd_types.{h,cc}`,
+//! `src/common/hobject.{h,cc}`, `src/common/snap_types.{h,cc}`.
+
+use crate::addr::EntityAddr;
+use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use onego_wire::{DecodeError, Decoded, Reader, Time, Writer};
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The number of a version of a map.
+pub type Epoch = u32;
+
+/// The snapshot id of the head of an object: what is written when no snapshot is meant.
+pub const NOSNAP: u64 = u64::MAX - 1;
+
+/// The snapshot id that stands for an object with all its clones.
+pub const SNAPDIR: u64 = u64::MAX;
+
+/// Text that is not the name, number or address it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{text}` is not {expected}")]
+pub struct ParseError {
+    /// The text.
+    pub text: String,
+    /// What was expected, as it reads after "is not".
+    pub expected: &'static str,
+}
+
+impl ParseError {
+    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
+        Self { text: text.to_owned(), expected }
+    }
+}
+
+/// Wall-clock time on the wire (`utime_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Utime {
+    /// Seconds since the Unix epoch.
+    pub sec: u32,
+    /// Nanoseconds within the second.
+    pub nsec: u32,
+}
+
+impl From<Time> for Utime {
+    /// Seconds that do not fit 32 bits (after 2106) are cut off, as everywhere in Ceph.
+    fn from(time: Time) -> Self {
+        let nanos = time.as_nanos();
+        Self { sec: (nanos / 1_000_000_000) as u32, nsec: (nanos % 1_000_000_000) as u32 }
+    }
+}
+
+impl From<Utime> for Time {
+    fn from(time: Utime) -> Self {
+        Time::from_nanos(u64::from(time.sec) * 1_000_000_000 + u64::from(time.nsec))
+    }
+}
+
+impl Decode for Utime {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { sec: r.u32("utime seconds")?, nsec: r.u32("utime nanoseconds")? })
+    }
+}
+
+impl Encode for Utime {
+    fn encode(&self, w: &mut Writer) {
+        w.u32(self.sec);
+        w.u32(self.nsec);
+    }
+}
+
+/// A UUID, as it names clusters and OSDs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Uuid(
+    /// The bytes in the order in which they are printed.
+    pub [u8; 16],
+);
+
+impl Uuid {
+    /// Is this the UUID of nothing?
+    pub fn is_zero(&self) -> bool {
+        self.0 == [0; 16]
+    }
+}
+
+impl fmt::Display for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Uuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Uuid {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError::new(text, "a UUID");
+        let parts: Vec<&str> = text.split('-').collect();
+        if parts.iter().map(|part| part.len()).ne([8, 4, 4, 4, 12]) {
+            return Err(error());
+        }
+        let digits: Vec<u8> = parts
+            .concat()
+            .chars()
+            .map(|c| c.to_digit(16).map(|digit| digit as u8).ok_or_else(error))
+            .collect::<Result<_, _>>()?;
+        let mut bytes = [0; 16];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Decode for Uuid {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        r.array("uuid").map(Self)
+    }
+}
+
+impl Encode for Uuid {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.0);
+    }
+}
+
+/// Who somebody is: a kind of process and its number (`entity_name_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EntityName {
+    /// One of the constants of this type.
+    pub kind: u8,
+    /// The rank of a monitor, the id of an OSD, the global id of a client. Negative: not known yet.
+    pub num: i64,
+}
+
+impl EntityName {
+    /// A monitor.
+    pub const MON: u8 = 0x01;
+    /// A metadata server.
+    pub const MDS: u8 = 0x02;
+    /// An OSD.
+    pub const OSD: u8 = 0x04;
+    /// A client.
+    pub const CLIENT: u8 = 0x08;
+    /// A manager.
+    pub const MGR: u8 = 0x10;
+
+    const KINDS: [(u8, &'static str); 5] = [
+        (Self::MON, "mon"),
+        (Self::MDS, "mds"),
+        (Self::OSD, "osd"),
+        (Self::CLIENT, "client"),
+        (Self::MGR, "mgr"),
+    ];
+
+    /// The OSD with this id.
+    pub fn osd(id: i32) -> Self {
+        Self { kind: Self::OSD, num: id.into() }
+    }
+
+    /// The monitor with this rank.
+    pub fn mon(rank: i64) -> Self {
+        Self { kind: Self::MON, num: rank }
+    }
+
+    /// The client with this global id.
+    pub fn client(global_id: u64) -> Self {
+        Self { kind: Self::CLIENT, num: global_id as i64 }
+    }
+}
+
+impl fmt::Display for EntityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind =
+            Self::KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("unknown", |(_, name)| name);
+        if self.num < 0 { write!(f, "{kind}.?") } else { write!(f, "{kind}.{}", self.num) }
+    }
+}
+
+impl FromStr for EntityName {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError::new(text, "an entity's name like osd.3");
+        let (kind, num) = text.split_once('.').ok_or_else(error)?;
+        let (kind, _) = Self::KINDS.iter().find(|(_, name)| *name == kind).ok_or_else(error)?;
+        Ok(Self { kind: *kind, num: num.parse().map_err(|_| error())? })
+    }
+}
+
+impl Decode for EntityName {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { kind: r.u8("entity kind")?, num: r.i64("entity number")? })
+    }
+}
+
+impl Encode for EntityName {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(self.kind);
+        w.i64(self.num);
+    }
+}
+
+/// Somebody at an address (`entity_inst_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct EntityInst {
+    /// Who.
+    pub name: EntityName,
+    /// Where.
+    pub addr: EntityAddr,
+}
+
+impl Decode for EntityInst {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { name: EntityName::decode(r)?, addr: EntityAddr::decode(r)? })
+    }
+}
+
+impl Encode for EntityInst {
+    fn encode(&self, w: &mut Writer) {
+        self.name.encode(w);
+        self.addr.encode(w);
+    }
+}
+
+/// A version of an object or of a placement group's log (`eversion_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct EVersion {
+    /// Counts up over all epochs.
+    pub version: u64,
+    /// The epoch of the map under which the version was made.
+    pub epoch: Epoch,
+}
+
+impl Ord for EVersion {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.epoch, self.version).cmp(&(other.epoch, other.version))
+    }
+}
+
+impl PartialOrd for EVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for EVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}'{}", self.epoch, self.version)
+    }
+}
+
+impl Decode for EVersion {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { version: r.u64("eversion version")?, epoch: r.u32("eversion epoch")? })
+    }
+}
+
+impl Encode for EVersion {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.version);
+        w.u32(self.epoch);
+    }
+}
+
+/// A placement group (`pg_t`). A *raw* one has an object's whole hash as its seed; the pool's stable mod makes it
+/// an actual one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PgId {
+    /// The pool.
+    pub pool: i64,
+    /// Number of the group within the pool.
+    pub seed: u32,
+}
+
+impl PgId {
+    /// Bytes that one takes on the wire.
+    pub const WIRE_LEN: usize = 17;
+}
+
+impl fmt::Display for PgId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:x}", self.pool, self.seed)
+    }
+}
+
+impl FromStr for PgId {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = || ParseError::new(text, "a placement group like 1.2f");
+        let (pool, seed) = text.split_once('.').ok_or_else(error)?;
+        Ok(Self {
+            pool: pool.parse().map_err(|_| error())?,
+            seed: u32::from_str_radix(seed, 16).map_err(|_| error())?,
+        })
+    }
+}
+
+impl Decode for PgId {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let version = r.u8("pg version")?;
+        if version != 1 {
+            return Err(DecodeError::Invalid { what: "pg version", value: version.into() });
+        }
+        let pg = Self { pool: r.i64("pg pool")?, seed: r.u32("pg seed")? };
+        r.i32("pg preferred OSD")?; // a thing of the past, -1 ever since
+        Ok(pg)
+    }
+}
+
+impl Encode for PgId {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(1);
+        w.i64(self.pool);
+        w.u32(self.seed);
+        w.i32(-1);
+    }
+}
+
+/// A placement group and, in an erasure-coded pool, one of its shards (`spg_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpgId {
+    /// The group.
+    pub pg: PgId,
+    /// The shard, or [`SpgId::NO_SHARD`].
+    pub shard: i8,
+}
+
+impl SpgId {
+    /// The shard of groups that have none: those of replicated pools.
+    pub const NO_SHARD: i8 = -1;
+
+    /// A group of a replicated pool.
+    pub fn whole(pg: PgId) -> Self {
+        Self { pg, shard: Self::NO_SHARD }
+    }
+}
+
+impl Default for SpgId {
+    fn default() -> Self {
+        Self::whole(PgId::default())
+    }
+}
+
+impl fmt::Display for SpgId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.shard == Self::NO_SHARD { self.pg.fmt(f) } else { write!(f, "{}s{}", self.pg, self.shard) }
+    }
+}
+
+impl Decode for SpgId {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 1, "spg", |_, r| Ok(Self { pg: PgId::decode(r)?, shard: r.i8("spg shard")? }))
+    }
+}
+
+impl Encode for SpgId {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| {
+            self.pg.encode(w);
+            w.i8(self.shard);
+        });
+    }
+}
+
+/// What besides its name says where an object is (`object_locator_t`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ObjectLocator {
+    /// The pool, or -1.
+    pub pool: i64,
+    /// Hashed instead of the name unless it is empty.
+    pub key: String,
+    /// The namespace within the pool.
+    pub namespace: String,
+    /// The position itself instead of a hash, or -1.
+    pub hash: i64,
+}
+
+impl Default for ObjectLocator {
+    fn default() -> Self {
+        Self { pool: -1, key: String::new(), namespace: String::new(), hash: -1 }
+    }
+}
+
+impl Decode for ObjectLocator {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 6, "object_locator", |version, r| {
+            if version < 5 {
+                return Err(DecodeError::TooOld { what: "object_locator", version, oldest: 5 });
+            }
+            let pool = r.i64("object_locator pool")?;
+            r.i32("object_locator preferred OSD")?;
+            let key = r.string("object_locator key")?;
+            let namespace = r.string("object_locator namespace")?;
+            let hash = if version >= 6 { r.i64("object_locator hash")? } else { -1 };
+            Ok(Self { pool, key, namespace, hash })
+        })
+    }
+}
+
+impl Encode for ObjectLocator {
+    fn encode(&self, w: &mut Writer) {
+        // A reader that does not know the hash would look in the wrong place (object_locator_t::encode).
+        let compat = if self.hash == -1 { 3 } else { 6 };
+        write_envelope(w, 6, compat, |w| {
+            w.i64(self.pool);
+            w.i32(-1);
+            w.string(&self.key);
+            w.string(&self.namespace);
+            w.i64(self.hash);
+        });
+    }
+}
+
+/// An object of the whole cluster, or a clone of it, with its place in the order of a placement group (`hobject_t`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HObject {
+    /// Locator key; empty if it is the name.
+    pub key: String,
+    /// The object's name: any bytes.
+    pub name: Vec<u8>,
+    /// The snapshot; [`NOSNAP`] is the head.
+    pub snap: u64,
+    /// The whole hash of the name or key.
+    pub hash: u32,
+    /// Is this the end of everything instead of an object?
+    pub max: bool,
+    /// The namespace within the pool.
+    pub namespace: String,
+    /// The pool.
+    pub pool: i64,
+}
+
+impl HObject {
+    /// What sorts before every object.
+    pub fn min() -> Self {
+        Self {
+            key: String::new(),
+            name: Vec::new(),
+            snap: 0,
+            hash: 0,
+            max: false,
+            namespace: String::new(),
+            pool: i64::MIN,
+        }
+    }
+
+    /// What sorts after every object.
+    pub fn max() -> Self {
+        Self { max: true, ..Self::min() }
+    }
+
+    /// Is this what sorts before every object?
+    pub fn is_min(&self) -> bool {
+        *self == Self::min()
+    }
+
+    fn sort_key(&self) -> impl Ord + '_ {
+        let key = if self.key.is_empty() { &self.name } else { self.key.as_bytes() };
+        (self.pool, self.hash.reverse_bits(), &self.namespace, key, &self.name, self.snap)
+    }
+}
+
+impl Default for HObject {
+    fn default() -> Self {
+        Self::min()
+    }
+}
+
+impl Ord for HObject {
+    /// Objects sort by their hash read from its low end, so that a placement group that is split in two is split
+    /// into two ranges (hobject.cc, cmp).
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.max, other.max) {
+            (false, false) => self.sort_key().cmp(&other.sort_key()),
+            (a, b) => a.cmp(&b),
+        }
+    }
+}
+
+impl PartialOrd for HObject {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Decode for HObject {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 4, "hobject", |version, r| {
+            if version < 4 {
+                return Err(DecodeError::TooOld { what: "hobject", version, oldest: 4 });
+            }
+            Ok(Self {
+                key: r.string("hobject key")?,
+                name: r.blob("hobject name")?.to_vec(),
+                snap: r.u64("hobject snap")?,
+                hash: r.u32("hobject hash")?,
+                max: r.bool("hobject max")?,
+                namespace: r.string("hobject namespace")?,
+                pool: r.i64("hobject pool")?,
+            })
+        })
+    }
+}
+
+impl Encode for HObject {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 4, 3, |w| {
+            w.string(&self.key);
+            w.blob(&self.name);
+            w.u64(self.snap);
+            w.u32(self.hash);
+            w.bool(self.max);
+            w.string(&self.namespace);
+            w.i64(self.pool);
+        });
+    }
+}
+
+/// Names a request of a client once and for all, so that one that is sent again is told from a new one
+/// (`osd_reqid_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ReqId {
+    /// Who asks.
+    pub name: EntityName,
+    /// The client's number for the request.
+    pub tid: u64,
+    /// Which life of the client.
+    pub inc: i32,
+}
+
+impl Decode for ReqId {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 2, "osd_reqid", |_, r| {
+            Ok(Self {
+                name: EntityName::decode(r)?,
+                tid: r.u64("osd_reqid tid")?,
+                inc: r.i32("osd_reqid incarnation")?,
+            })
+        })
+    }
+}
+
+impl Encode for ReqId {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 2, 2, |w| {
+            self.name.encode(w);
+            w.u64(self.tid);
+            w.i32(self.inc);
+        });
+    }
+}
+
+/// The snapshots that exist when an object is written (`SnapContext`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct SnapContext {
+    /// The newest snapshot id that was ever given out.
+    pub seq: u64,
+    /// The snapshots that exist, newest first.
+    pub snaps: Vec<u64>,
+}
+
+impl Decode for SnapContext {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { seq: r.u64("snapc seq")?, snaps: Vec::decode(r)? })
+    }
+}
+
+impl Encode for SnapContext {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.seq);
+        self.snaps.encode(w);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_prints_and_parses() {
+        let text = "c0ffee00-1234-5678-9abc-def012345678";
+        let uuid: Uuid = text.parse().unwrap();
+        assert_eq!(uuid.to_string(), text);
+        assert_eq!(uuid.0[..4], [0xc0, 0xff, 0xee, 0]);
+        for wrong in
+            ["", "c0ffee00", "c0ffee00-1234-5678-9abc-def01234567g", "c0ffee0012345678-9abc-def012345678-"]
+        {
+            assert!(wrong.parse::<Uuid>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_and_groups_print_and_parse() {
+        assert_eq!("client.4123".parse(), Ok(EntityName::client(4123)));
+        assert_eq!(EntityName::osd(3).to_string(), "osd.3");
+        assert_eq!(EntityName::mon(-1).to_string(), "mon.?");
+        assert!("admin.1".parse::<EntityName>().is_err());
+        assert_eq!("12.ff".parse(), Ok(PgId { pool: 12, seed: 255 }));
+        assert_eq!(PgId { pool: 12, seed: 255 }.to_string(), "12.ff");
+        assert_eq!(SpgId { pg: PgId { pool: 1, seed: 16 }, shard: 2 }.to_string(), "1.10s2");
+    }
+
+    #[test]
+    fn time_survives_the_wire() {
+        let time = Time::from_nanos(1_700_000_000_123_456_789);
+        assert_eq!(Time::from(Utime::from(time)), time);
+        assert_eq!(Utime::from(time).to_bytes(), [0, 0xf1, 0x53, 0x65, 0x15, 0xcd, 0x5b, 0x07]);
+    }
+
+    #[test]
+    fn objects_sort_by_reversed_hash_then_namespace_then_key() {
+        let object = |hash, name: &str, key: &str| HObject {
+            name: name.into(),
+            key: key.into(),
+            hash,
+            pool: 1,
+            snap: NOSNAP,
+            ..HObject::min()
+        };
+        let mut sorted = vec![
+            HObject::min(),
+            object(0x8000_0000, "z", ""),
+            object(2, "a", ""),
+            object(1, "b", "c"),
+            object(1, "d", ""),
+            HObject::max(),
+        ];
+        let expected = sorted.clone();
+        sorted.reverse();
+        sorted.sort();
+        assert_eq!(sorted, expected);
+        assert!(HObject::default().is_min());
+    }
+
+    #[test]
+    fn a_locator_with_a_hash_demands_a_reader_that_knows_it() {
+        let plain = ObjectLocator { pool: 1, ..Default::default() };
+        let hashed = ObjectLocator { hash: 7, ..plain.clone() };
+        assert_eq!(plain.to_bytes()[..2], [6, 3]);
+        assert_eq!(hashed.to_bytes()[..2], [6, 6]);
+        for locator in [plain, hashed] {
+            assert_eq!(ObjectLocator::from_bytes(&locator.to_bytes()), Ok(locator));
+        }
+    }
+
+    #[test]
+    fn versions_order_by_epoch_first() {
+        let (a, b) = (EVersion { version: 9, epoch: 1 }, EVersion { version: 2, epoch: 2 });
+        assert!(a < b);
+        assert_eq!(b.to_string(), "2'2");
+    }
+}
