@@ -3,4 +3,5 @@
 
 pub mod addr;
 pub mod encoding;
+pub mod hash;
 pub mod types;
