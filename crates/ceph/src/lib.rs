@@ -4,4 +4,6 @@
 pub mod addr;
 pub mod encoding;
 pub mod hash;
+pub mod messages;
+pub mod ops;
 pub mod types;

@@ -1,0 +1,358 @@
+//! A request to an OSD and its reply.
+
+use super::{Payload, kind};
+use crate::encoding::{Decode, Encode, envelope};
+use crate::ops::{DESCRIPTOR_LEN, MAX_OPS, Op};
+use crate::types::{EVersion, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
+use onego_buf::List;
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use smallvec::SmallVec;
+use std::fmt;
+use std::ops::Deref;
+
+/// Bytes of a tracing context, sent and ignored (`blkin_trace_info`).
+const TRACE_LEN: usize = 24;
+
+/// Longest object name that an OSD takes, bytes (`osd_max_object_name_len`).
+pub const MAX_NAME_LEN: usize = 2048;
+
+/// The name of an object: bytes, held in place up to the length of an RBD data object's name.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ObjectName(SmallVec<[u8; 48]>);
+
+impl ObjectName {
+    /// The name with these bytes.
+    pub fn new(bytes: &[u8]) -> Self {
+        Self(SmallVec::from_slice(bytes))
+    }
+
+    /// Appends to the name.
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+impl Deref for ObjectName {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<&str> for ObjectName {
+    fn from(name: &str) -> Self {
+        Self::new(name.as_bytes())
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// A request (`MOSDOp`): operations on one object.
+///
+/// The transaction id that its reply names stands in the message's header.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OsdOp {
+    /// The placement group that the object is in, with its seed reduced to the pool's number of groups.
+    pub pg: SpgId,
+    /// Hash of the object's name or locator, whole.
+    pub hash: u32,
+    /// Epoch of the map by which the sender chose the OSD.
+    pub epoch: u32,
+    /// See [`crate::ops::flag`].
+    pub flags: u32,
+    /// Set if the request is made on behalf of another; else it is named by its source and transaction id.
+    pub reqid: ReqId,
+    /// Incarnation of the client within its session.
+    pub client_incarnation: u32,
+    /// The client's time of the change.
+    pub mtime: Utime,
+    /// Pool, namespace and key.
+    pub locator: ObjectLocator,
+    /// Name of the object; empty for operations on the placement group.
+    pub object: ObjectName,
+    /// The operations and their flags (see [`crate::ops::op_flag`]).
+    pub ops: SmallVec<[(Op, u32); 2]>,
+    /// The snapshot to read, or `NOSNAP` for the object as it is.
+    pub snap: u64,
+    /// The snapshots that a write must keep.
+    pub snap_context: SnapContext,
+    /// How often the request was sent before; -1: not known.
+    pub attempt: i32,
+    /// The client's features.
+    pub features: u64,
+}
+
+impl Payload for OsdOp {
+    const KIND: u16 = kind::OSD_OP;
+    const VERSION: u16 = 8;
+    const COMPAT: u16 = 3;
+
+    fn encode(&self, w: &mut Writer, data: &mut List) {
+        self.pg.encode(w);
+        w.u32(self.hash);
+        w.u32(self.epoch);
+        w.u32(self.flags);
+        self.reqid.encode(w);
+        w.put(&[0; TRACE_LEN]);
+        w.u32(self.client_incarnation);
+        self.mtime.encode(w);
+        self.locator.encode(w);
+        w.blob(&self.object);
+        w.u16(u16::try_from(self.ops.len()).expect("a request has at most MAX_OPS operations"));
+        for (op, flags) in &self.ops {
+            op.encode(*flags, w, data);
+        }
+        w.u64(self.snap);
+        self.snap_context.encode(w);
+        w.i32(self.attempt);
+        w.u64(self.features);
+    }
+
+    fn decode(version: u16, front: &[u8], mut data: List) -> Decoded<Self> {
+        // Version 8 came with Luminous; no client that can speak msgr2 is older.
+        if version < 8 {
+            return Err(DecodeError::TooOld { what: "osd_op", version: version as u8, oldest: 8 });
+        }
+        let r = &mut Reader::new(front);
+        let pg = SpgId::decode(r)?;
+        let (hash, epoch, flags) = (r.u32("hash")?, r.u32("epoch")?, r.u32("flags")?);
+        let reqid = ReqId::decode(r)?;
+        r.take(TRACE_LEN, "trace")?;
+        if version >= 9 {
+            envelope(r, u8::MAX, "otel trace", |_, _| Ok(()))?;
+        }
+        let client_incarnation = r.u32("client incarnation")?;
+        let mtime = Utime::decode(r)?;
+        let locator = ObjectLocator::decode(r)?;
+        let object = ObjectName::new(bounded_name(r)?);
+        let count = r.u16("number of operations")? as usize;
+        if count > MAX_OPS {
+            return Err(DecodeError::OverBound {
+                what: "operations",
+                value: count as u64,
+                bound: MAX_OPS as u64,
+            });
+        }
+        let ops = (0..count).map(|_| Op::decode(r, &mut data)).collect::<Decoded<_>>()?;
+        Ok(Self {
+            pg,
+            hash,
+            epoch,
+            flags,
+            reqid,
+            client_incarnation,
+            mtime,
+            locator,
+            object,
+            ops,
+            snap: r.u64("snapshot")?,
+            snap_context: SnapContext::decode(r)?,
+            attempt: r.i32("attempt")?,
+            features: r.u64("features")?,
+        })
+    }
+}
+
+fn bounded_name<'a>(r: &mut Reader<'a>) -> Decoded<&'a [u8]> {
+    let name = r.blob("object name")?;
+    if name.len() > MAX_NAME_LEN {
+        return Err(DecodeError::OverBound {
+            what: "object name",
+            value: name.len() as u64,
+            bound: MAX_NAME_LEN as u64,
+        });
+    }
+    Ok(name)
+}
+
+/// What one operation gave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OpResult {
+    /// Number of the operation (see [`crate::ops::code`]).
+    pub code: u16,
+    /// 0 or more, or a negative errno.
+    pub result: i32,
+    /// The operation's output.
+    pub output: List,
+}
+
+/// Where else a request should have been sent (`request_redirect_t`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Redirect {
+    /// Pool, namespace and key to use.
+    pub locator: ObjectLocator,
+    /// Name of the object to use; empty: the same.
+    pub object: ObjectName,
+}
+
+/// The reply to a request (`MOSDOpReply`).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OsdOpReply {
+    /// Name of the object.
+    pub object: ObjectName,
+    /// The placement group.
+    pub pg: PgId,
+    /// The request's flags, and `ON_DISK` once a change is applied.
+    pub flags: u64,
+    /// 0 or more, or a negative errno: the first failure that counts.
+    pub result: i32,
+    /// The OSD's epoch.
+    pub epoch: u32,
+    /// What each operation gave.
+    pub ops: SmallVec<[OpResult; 2]>,
+    /// The attempt that is answered; -1: not known.
+    pub attempt: i32,
+    /// Version of the change.
+    pub replay_version: EVersion,
+    /// Version of the object as its users count it.
+    pub user_version: u64,
+    /// Set if the request has to go elsewhere.
+    pub redirect: Option<Redirect>,
+}
+
+impl Payload for OsdOpReply {
+    const KIND: u16 = kind::OSD_OP_REPLY;
+    const VERSION: u16 = 8;
+    const COMPAT: u16 = 2;
+
+    fn encode(&self, w: &mut Writer, data: &mut List) {
+        w.blob(&self.object);
+        self.pg.encode(w);
+        w.u64(self.flags);
+        w.i32(self.result);
+        // Readers that are too old for `replay_version` take this one.
+        EVersion { version: self.user_version, ..self.replay_version }.encode(w);
+        w.u32(self.epoch);
+        w.count(self.ops.len());
+        for op in &self.ops {
+            w.u16(op.code);
+            w.put(&[0; DESCRIPTOR_LEN - 6]);
+            w.count(op.output.len());
+            data.append(op.output.clone());
+        }
+        w.i32(self.attempt);
+        for op in &self.ops {
+            w.i32(op.result);
+        }
+        self.replay_version.encode(w);
+        w.u64(self.user_version);
+        w.bool(self.redirect.is_some());
+        if let Some(redirect) = &self.redirect {
+            crate::encoding::write_envelope(w, 1, 1, |w| {
+                redirect.locator.encode(w);
+                w.blob(&redirect.object);
+                w.u32(0);
+            });
+        }
+        w.put(&[0; TRACE_LEN]);
+    }
+
+    fn decode(version: u16, front: &[u8], mut data: List) -> Decoded<Self> {
+        if version < 7 {
+            return Err(DecodeError::TooOld { what: "osd_op_reply", version: version as u8, oldest: 7 });
+        }
+        let r = &mut Reader::new(front);
+        let object = ObjectName::new(bounded_name(r)?);
+        let pg = PgId::decode(r)?;
+        let (flags, result) = (r.u64("flags")?, r.i32("result")?);
+        EVersion::decode(r)?;
+        let epoch = r.u32("epoch")?;
+        let count = r.count(DESCRIPTOR_LEN, "operations")?;
+        let mut ops = SmallVec::<[OpResult; 2]>::with_capacity(count);
+        for _ in 0..count {
+            let code = r.u16("operation")?;
+            r.take(DESCRIPTOR_LEN - 6, "operation")?;
+            let len = r.u32("length of an operation's output")? as usize;
+            if len > data.len() {
+                return Err(DecodeError::Truncated {
+                    what: "operation's output",
+                    needed: len,
+                    left: data.len(),
+                });
+            }
+            ops.push(OpResult { code, result: 0, output: data.split_to(len) });
+        }
+        let attempt = r.i32("attempt")?;
+        for op in &mut ops {
+            op.result = r.i32("operation's result")?;
+        }
+        let replay_version = EVersion::decode(r)?;
+        let user_version = r.u64("user version")?;
+        let redirect = if r.bool("redirect")? { Some(decode_redirect(r)?) } else { None };
+        Ok(Self { object, pg, flags, result, epoch, ops, attempt, replay_version, user_version, redirect })
+    }
+}
+
+fn decode_redirect(r: &mut Reader<'_>) -> Decoded<Redirect> {
+    envelope(r, 1, "redirect", |_, r| {
+        Ok(Redirect { locator: ObjectLocator::decode(r)?, object: ObjectName::new(bounded_name(r)?) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::NOSNAP;
+    use smallvec::smallvec;
+
+    fn round_trip<P: Payload + PartialEq + fmt::Debug>(message: &P) {
+        let (mut front, mut data) = (Writer::new(), List::new());
+        message.encode(&mut front, &mut data);
+        assert_eq!(&P::decode(P::VERSION, front.as_slice(), data.clone()).unwrap(), message);
+        for end in 0..front.len().min(120) {
+            assert!(P::decode(P::VERSION, &front.as_slice()[..end], data.clone()).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_request_reads_back_as_it_was_written() {
+        let pg = PgId { pool: 3, seed: 17 };
+        round_trip(&OsdOp {
+            pg: SpgId { pg, shard: -1 },
+            hash: 0xdead_beef,
+            epoch: 12,
+            flags: 0x24,
+            reqid: ReqId::default(),
+            client_incarnation: 0,
+            mtime: Utime { sec: 5, nsec: 6 },
+            locator: ObjectLocator { pool: 3, namespace: "ns".into(), ..ObjectLocator::default() },
+            object: ObjectName::from("rbd_data.1234.0000000000000000"),
+            ops: smallvec![
+                (Op::Write { offset: 4096, data: vec![7; 100].into() }, 0),
+                (Op::Read { offset: 0, length: 8 }, 2)
+            ],
+            snap: NOSNAP,
+            snap_context: SnapContext { seq: 4, snaps: vec![4, 2] },
+            attempt: 1,
+            features: u64::MAX,
+        });
+    }
+
+    #[test]
+    fn a_reply_reads_back_as_it_was_written() {
+        let op = OpResult { code: crate::ops::code::READ, result: -5, output: vec![1, 2, 3].into() };
+        round_trip(&OsdOpReply {
+            object: ObjectName::from("x"),
+            pg: PgId { pool: 1, seed: 2 },
+            flags: 4,
+            result: -2,
+            epoch: 9,
+            ops: smallvec![op.clone(), OpResult { output: vec![4].into(), ..op }],
+            attempt: 0,
+            replay_version: EVersion { version: 8, epoch: 9 },
+            user_version: 8,
+            redirect: Some(Redirect { locator: ObjectLocator::default(), object: ObjectName::from("y") }),
+        });
+    }
+}

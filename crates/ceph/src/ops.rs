@@ -1,0 +1,862 @@
+//! Operations on an object, as a request carries them.
+//!
+//! A request is a vector of [`Op`]s that the OSD applies to one object in order and as one: a fixed 38-byte
+//! descriptor each in the front of the message, and the inputs of all of them, one behind the other, in its data.
+//!
+//! Source: ceph `src/include/rados.h` (`ceph_osd_op`), `src/osd/osd_types.cc` (`OSDOp`).
+
+use crate::encoding::{Decode, Encode};
+use crate::types::Utime;
+use onego_buf::List;
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of an operation's descriptor on the wire.
+pub const DESCRIPTOR_LEN: usize = 38;
+
+/// Bytes of the part of a descriptor whose meaning depends on the operation.
+const ARGUMENTS_LEN: usize = 28;
+
+/// Most operations in one request. Ceph's own clients send a handful; the count on the wire has 16 bits, and
+/// nothing else bounds the work that one small message may ask for.
+pub const MAX_OPS: usize = 1024;
+
+/// Numbers of the operations (`CEPH_OSD_OP_*`).
+#[allow(missing_docs)]
+pub mod code {
+    pub const READ: u16 = 0x1201;
+    pub const STAT: u16 = 0x1202;
+    pub const MAPEXT: u16 = 0x1203;
+    pub const SPARSE_READ: u16 = 0x1205;
+    pub const NOTIFY: u16 = 0x1206;
+    pub const NOTIFY_ACK: u16 = 0x1207;
+    pub const ASSERT_VER: u16 = 0x1208;
+    pub const LIST_WATCHERS: u16 = 0x1209;
+    pub const LIST_SNAPS: u16 = 0x120a;
+    pub const SYNC_READ: u16 = 0x120b;
+    pub const OMAP_GET_KEYS: u16 = 0x1211;
+    pub const OMAP_GET_VALS: u16 = 0x1212;
+    pub const OMAP_GET_HEADER: u16 = 0x1213;
+    pub const OMAP_GET_VALS_BY_KEYS: u16 = 0x1214;
+    pub const OMAP_CMP: u16 = 0x1219;
+    pub const CMPEXT: u16 = 0x1220;
+    pub const WRITE: u16 = 0x2201;
+    pub const WRITE_FULL: u16 = 0x2202;
+    pub const TRUNCATE: u16 = 0x2203;
+    pub const ZERO: u16 = 0x2204;
+    pub const DELETE: u16 = 0x2205;
+    pub const APPEND: u16 = 0x2206;
+    pub const CREATE: u16 = 0x220d;
+    pub const ROLLBACK: u16 = 0x220e;
+    pub const WATCH: u16 = 0x220f;
+    pub const OMAP_SET_VALS: u16 = 0x2215;
+    pub const OMAP_SET_HEADER: u16 = 0x2216;
+    pub const OMAP_CLEAR: u16 = 0x2217;
+    pub const OMAP_RM_KEYS: u16 = 0x2218;
+    pub const SET_ALLOC_HINT: u16 = 0x2223;
+    pub const WRITE_SAME: u16 = 0x2226;
+    pub const OMAP_RM_KEY_RANGE: u16 = 0x222c;
+    pub const GET_XATTR: u16 = 0x1301;
+    pub const GET_XATTRS: u16 = 0x1302;
+    pub const CMP_XATTR: u16 = 0x1303;
+    pub const SET_XATTR: u16 = 0x2301;
+    pub const RM_XATTR: u16 = 0x2304;
+    pub const CALL: u16 = 0x1401;
+    pub const PG_NLS: u16 = 0x1505;
+    pub const PG_NLS_FILTER: u16 = 0x1506;
+}
+
+/// Flags of one operation (`CEPH_OSD_OP_FLAG_*`).
+pub mod op_flag {
+    /// Creation fails if the object exists.
+    pub const EXCL: u32 = 1;
+    /// The request goes on although this operation failed.
+    pub const FAIL_OK: u32 = 2;
+}
+
+/// Flags of a request (`CEPH_OSD_FLAG_*`).
+#[allow(missing_docs)]
+pub mod flag {
+    pub const ACK: u32 = 0x1;
+    pub const ON_NVRAM: u32 = 0x2;
+    pub const ON_DISK: u32 = 0x4;
+    pub const RETRY: u32 = 0x8;
+    pub const READ: u32 = 0x10;
+    pub const WRITE: u32 = 0x20;
+    pub const ORDER_SNAP: u32 = 0x40;
+    pub const BALANCE_READS: u32 = 0x100;
+    pub const PARALLEL_EXEC: u32 = 0x200;
+    pub const PG_OP: u32 = 0x400;
+    pub const EXEC: u32 = 0x800;
+    pub const LOCALIZE_READS: u32 = 0x2000;
+    pub const RW_ORDERED: u32 = 0x4000;
+    pub const IGNORE_CACHE: u32 = 0x8000;
+    pub const IGNORE_OVERLAY: u32 = 0x20000;
+    pub const REDIRECTED: u32 = 0x200000;
+    pub const KNOWN_REDIRECT: u32 = 0x400000;
+    pub const FULL_TRY: u32 = 0x800000;
+    pub const FULL_FORCE: u32 = 0x1000000;
+    /// Results and outputs of the writing operations are wanted too.
+    pub const RETURN_VEC: u32 = 0x4000000;
+}
+
+/// What a comparison of [`Op::CmpXattr`] and [`Op::OmapCmp`] demands (`CEPH_OSD_CMPXATTR_OP_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Compare {
+    Equal = 1,
+    NotEqual = 2,
+    Greater = 3,
+    GreaterOrEqual = 4,
+    Less = 5,
+    LessOrEqual = 6,
+}
+
+impl Compare {
+    /// The comparison of that number.
+    pub fn from_wire(value: u8) -> Decoded<Self> {
+        Ok(match value {
+            1 => Self::Equal,
+            2 => Self::NotEqual,
+            3 => Self::Greater,
+            4 => Self::GreaterOrEqual,
+            5 => Self::Less,
+            6 => Self::LessOrEqual,
+            _ => return Err(DecodeError::Invalid { what: "comparison", value: value.into() }),
+        })
+    }
+}
+
+/// The value that an extended attribute is compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompareWith {
+    /// Byte by byte.
+    Bytes(Vec<u8>),
+    /// As numbers: the attribute holds decimal digits.
+    Number(u64),
+}
+
+/// What [`Op::Watch`] does (`CEPH_OSD_WATCH_OP_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum WatchOp {
+    Unwatch = 0,
+    LegacyWatch = 1,
+    Watch = 3,
+    Reconnect = 5,
+    Ping = 7,
+}
+
+impl WatchOp {
+    fn from_wire(value: u8) -> Decoded<Self> {
+        Ok(match value {
+            0 => Self::Unwatch,
+            1 => Self::LegacyWatch,
+            3 => Self::Watch,
+            5 => Self::Reconnect,
+            7 => Self::Ping,
+            _ => return Err(DecodeError::Invalid { what: "watch operation", value: value.into() }),
+        })
+    }
+}
+
+/// Keys and values of an object's map.
+pub type Omap = BTreeMap<Vec<u8>, List>;
+
+/// One operation on an object. Offsets and lengths are bytes of the object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Op {
+    /// Output: the bytes, fewer at the object's end.
+    Read {
+        offset: u64,
+        length: u64,
+    },
+    /// Output: a map of (offset, length), then the bytes of these extents.
+    SparseRead {
+        offset: u64,
+        length: u64,
+    },
+    /// Output: a map of (offset, length) of what is allocated.
+    MapExt {
+        offset: u64,
+        length: u64,
+    },
+    /// Fails with -(4095 + offset of the first difference) unless the object has these bytes.
+    CmpExt {
+        offset: u64,
+        data: List,
+    },
+    /// Output: size (u64) and mtime.
+    Stat,
+    Write {
+        offset: u64,
+        data: List,
+    },
+    WriteFull {
+        data: List,
+    },
+    /// Writes `data` again and again over `length` bytes, a multiple of its length.
+    WriteSame {
+        offset: u64,
+        length: u64,
+        data: List,
+    },
+    Append {
+        data: List,
+    },
+    Zero {
+        offset: u64,
+        length: u64,
+    },
+    Truncate {
+        size: u64,
+    },
+    Delete,
+    Create {
+        exclusive: bool,
+    },
+    /// Makes the object what it was at snapshot `snap`.
+    Rollback {
+        snap: u64,
+    },
+    SetAllocHint {
+        object_size: u64,
+        write_size: u64,
+        flags: u32,
+    },
+    /// Calls `method` of an object class. Output: what the method gives.
+    Call {
+        class: String,
+        method: String,
+        input: List,
+    },
+    /// Output: the value.
+    GetXattr {
+        name: String,
+    },
+    /// Output: a map of names and values.
+    GetXattrs,
+    CmpXattr {
+        name: String,
+        compare: Compare,
+        with: CompareWith,
+    },
+    SetXattr {
+        name: String,
+        value: List,
+    },
+    RmXattr {
+        name: String,
+    },
+    /// Output: a set of at most `max` keys behind `after`, and whether there are more.
+    OmapGetKeys {
+        after: Vec<u8>,
+        max: u64,
+    },
+    /// Output: a map of at most `max` entries behind `after` whose key starts with `prefix`, and whether there are more.
+    OmapGetVals {
+        after: Vec<u8>,
+        max: u64,
+        prefix: Vec<u8>,
+    },
+    /// Output: the header.
+    OmapGetHeader,
+    /// Output: a map of the entries that are there.
+    OmapGetValsByKeys {
+        keys: BTreeSet<Vec<u8>>,
+    },
+    OmapSetVals {
+        entries: Omap,
+    },
+    OmapSetHeader {
+        header: List,
+    },
+    OmapClear,
+    OmapRmKeys {
+        keys: BTreeSet<Vec<u8>>,
+    },
+    /// Removes the keys in `from..to`.
+    OmapRmKeyRange {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    /// Fails with ECANCELED unless every assertion holds.
+    OmapCmp {
+        assertions: BTreeMap<Vec<u8>, (List, Compare)>,
+    },
+    /// Fails with ERANGE or EOVERFLOW unless the object has this version.
+    AssertVer {
+        version: u64,
+    },
+    Watch {
+        cookie: u64,
+        op: WatchOp,
+        generation: u32,
+        timeout: u32,
+    },
+    /// Output: nothing; the replies come in a watch-notify message.
+    Notify {
+        cookie: u64,
+        timeout: u32,
+        payload: List,
+    },
+    NotifyAck {
+        notify_id: u64,
+        cookie: u64,
+        reply: List,
+    },
+    /// Output: who watches.
+    ListWatchers,
+    /// Output: clones and their snapshots.
+    ListSnaps,
+    /// Lists objects of the placement group. Output: a handle and entries.
+    PgNls {
+        count: u64,
+        epoch: u32,
+        cursor: List,
+    },
+    /// As `PgNls`; what it filters by is not looked into here.
+    PgNlsFilter {
+        count: u64,
+        epoch: u32,
+        input: List,
+    },
+    /// An operation that is not known here, kept so that it can be refused by name.
+    Unknown {
+        code: u16,
+    },
+}
+
+impl Op {
+    /// The operation's number.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Read { .. } => code::READ,
+            Self::SparseRead { .. } => code::SPARSE_READ,
+            Self::MapExt { .. } => code::MAPEXT,
+            Self::CmpExt { .. } => code::CMPEXT,
+            Self::Stat => code::STAT,
+            Self::Write { .. } => code::WRITE,
+            Self::WriteFull { .. } => code::WRITE_FULL,
+            Self::WriteSame { .. } => code::WRITE_SAME,
+            Self::Append { .. } => code::APPEND,
+            Self::Zero { .. } => code::ZERO,
+            Self::Truncate { .. } => code::TRUNCATE,
+            Self::Delete => code::DELETE,
+            Self::Create { .. } => code::CREATE,
+            Self::Rollback { .. } => code::ROLLBACK,
+            Self::SetAllocHint { .. } => code::SET_ALLOC_HINT,
+            Self::Call { .. } => code::CALL,
+            Self::GetXattr { .. } => code::GET_XATTR,
+            Self::GetXattrs => code::GET_XATTRS,
+            Self::CmpXattr { .. } => code::CMP_XATTR,
+            Self::SetXattr { .. } => code::SET_XATTR,
+            Self::RmXattr { .. } => code::RM_XATTR,
+            Self::OmapGetKeys { .. } => code::OMAP_GET_KEYS,
+            Self::OmapGetVals { .. } => code::OMAP_GET_VALS,
+            Self::OmapGetHeader => code::OMAP_GET_HEADER,
+            Self::OmapGetValsByKeys { .. } => code::OMAP_GET_VALS_BY_KEYS,
+            Self::OmapSetVals { .. } => code::OMAP_SET_VALS,
+            Self::OmapSetHeader { .. } => code::OMAP_SET_HEADER,
+            Self::OmapClear => code::OMAP_CLEAR,
+            Self::OmapRmKeys { .. } => code::OMAP_RM_KEYS,
+            Self::OmapRmKeyRange { .. } => code::OMAP_RM_KEY_RANGE,
+            Self::OmapCmp { .. } => code::OMAP_CMP,
+            Self::AssertVer { .. } => code::ASSERT_VER,
+            Self::Watch { .. } => code::WATCH,
+            Self::Notify { .. } => code::NOTIFY,
+            Self::NotifyAck { .. } => code::NOTIFY_ACK,
+            Self::ListWatchers => code::LIST_WATCHERS,
+            Self::ListSnaps => code::LIST_SNAPS,
+            Self::PgNls { .. } => code::PG_NLS,
+            Self::PgNlsFilter { .. } => code::PG_NLS_FILTER,
+            Self::Unknown { code } => *code,
+        }
+    }
+
+    /// Does the operation read? (A class method may do both; its caller says so in the request's flags.)
+    pub fn reads(&self) -> bool {
+        self.code() & 0x1000 != 0 && !matches!(self, Self::Call { .. })
+    }
+
+    /// Does the operation change the object?
+    pub fn writes(&self) -> bool {
+        self.code() & 0x2000 != 0
+    }
+
+    /// Writes the descriptor to `front` and appends the operation's input to `data`.
+    pub fn encode(&self, flags: u32, front: &mut Writer, data: &mut List) {
+        let at = front.len();
+        front.u16(self.code());
+        front.u32(flags | if matches!(self, Self::Create { exclusive: true }) { op_flag::EXCL } else { 0 });
+        let input = self.encode_arguments(front);
+        let pad = at + 6 + ARGUMENTS_LEN - front.len();
+        front.put(&[0; ARGUMENTS_LEN][..pad]);
+        front.count(input.len());
+        data.append(input);
+    }
+
+    /// Writes the arguments that have a place in the descriptor and returns the input that has none.
+    fn encode_arguments(&self, w: &mut Writer) -> List {
+        match self {
+            Self::Read { offset, length }
+            | Self::SparseRead { offset, length }
+            | Self::MapExt { offset, length }
+            | Self::Zero { offset, length } => {
+                extent(w, *offset, *length);
+                List::new()
+            }
+            Self::Write { offset, data } | Self::CmpExt { offset, data } => {
+                extent(w, *offset, data.len() as u64);
+                data.clone()
+            }
+            Self::WriteFull { data } | Self::Append { data } => {
+                extent(w, 0, data.len() as u64);
+                data.clone()
+            }
+            Self::WriteSame { offset, length, data } => {
+                extent(w, *offset, *length);
+                w.u64(data.len() as u64);
+                data.clone()
+            }
+            Self::Truncate { size } => {
+                extent(w, *size, 0);
+                List::new()
+            }
+            Self::Rollback { snap } => {
+                w.u64(*snap);
+                List::new()
+            }
+            Self::SetAllocHint { object_size, write_size, flags } => {
+                extent(w, *object_size, *write_size);
+                w.u32(*flags);
+                List::new()
+            }
+            Self::Call { class, method, input } => {
+                w.u8(class.len() as u8);
+                w.u8(method.len() as u8);
+                w.u8(0);
+                w.count(input.len());
+                let mut all = List::from([class.as_bytes(), method.as_bytes()].concat());
+                all.append(input.clone());
+                all
+            }
+            Self::GetXattr { name } | Self::RmXattr { name } => xattr(w, name, &List::new(), 0, 0),
+            Self::SetXattr { name, value } => xattr(w, name, value, 0, 0),
+            Self::CmpXattr { name, compare, with } => {
+                let (value, mode) = match with {
+                    CompareWith::Bytes(bytes) => (bytes.clone(), 1),
+                    CompareWith::Number(n) => (n.to_le_bytes().to_vec(), 2),
+                };
+                xattr(w, name, &List::from(value), *compare as u8, mode)
+            }
+            Self::AssertVer { version } => {
+                extent(w, 0, *version);
+                List::new()
+            }
+            Self::Watch { cookie, op, generation, timeout } => {
+                extent(w, *cookie, 0);
+                w.u8(*op as u8);
+                w.u32(*generation);
+                w.u32(*timeout);
+                List::new()
+            }
+            Self::Notify { cookie, timeout, payload } => {
+                w.u64(*cookie);
+                let mut input = Writer::new();
+                input.u32(1); // the version of the protocol that follows
+                input.u32(*timeout);
+                sized_list(input, payload)
+            }
+            Self::NotifyAck { notify_id, cookie, reply } => {
+                let mut input = Writer::new();
+                input.u64(*notify_id);
+                input.u64(*cookie);
+                sized_list(input, reply)
+            }
+            Self::PgNls { count, epoch, cursor: input } | Self::PgNlsFilter { count, epoch, input } => {
+                w.u64(0);
+                w.u64(*count);
+                w.u32(*epoch);
+                input.clone()
+            }
+            Self::Create { .. } => List::new(),
+            Self::OmapSetHeader { header } => header.clone(),
+            _ => self.encode_omap_input(),
+        }
+    }
+
+    /// The inputs of the operations on an object's map.
+    fn encode_omap_input(&self) -> List {
+        let mut w = Writer::new();
+        match self {
+            Self::OmapGetKeys { after, max } => {
+                w.blob(after);
+                w.u64(*max);
+            }
+            Self::OmapGetVals { after, max, prefix } => {
+                w.blob(after);
+                w.u64(*max);
+                w.blob(prefix);
+            }
+            Self::OmapGetValsByKeys { keys } | Self::OmapRmKeys { keys } => {
+                w.count(keys.len());
+                keys.iter().for_each(|key| w.blob(key));
+            }
+            Self::OmapSetVals { entries } => encode_omap(&mut w, entries),
+            Self::OmapRmKeyRange { from, to } => {
+                w.blob(from);
+                w.blob(to);
+            }
+            Self::OmapCmp { assertions } => {
+                w.count(assertions.len());
+                for (key, (value, compare)) in assertions {
+                    w.blob(key);
+                    w.blob(&value.to_segment());
+                    w.i32(*compare as i32);
+                }
+            }
+            _ => {}
+        }
+        w.into_vec().into()
+    }
+
+    /// Reads a descriptor and takes the operation's input from the front of `data`. Returns its flags too.
+    pub fn decode(front: &mut Reader<'_>, data: &mut List) -> Decoded<(Op, u32)> {
+        let code = front.u16("operation")?;
+        let flags = front.u32("operation's flags")?;
+        let mut arguments = front.sub(ARGUMENTS_LEN, "operation's arguments")?;
+        let len = front.u32("length of an operation's input")? as usize;
+        if len > data.len() {
+            return Err(DecodeError::Truncated { what: "operation's input", needed: len, left: data.len() });
+        }
+        let input = data.split_to(len);
+        let op = Self::decode_arguments(code, flags, &mut arguments, input)?;
+        Ok((op, flags))
+    }
+
+    fn decode_arguments(code: u16, flags: u32, a: &mut Reader<'_>, input: List) -> Decoded<Op> {
+        let (what, second) = ("operation's arguments", |r: &Reader<'_>| {
+            let mut r = *r;
+            r.u64("offset").and_then(|_| r.u64("length"))
+        });
+        Ok(match code {
+            code::READ | code::SYNC_READ => Op::Read { offset: a.u64(what)?, length: a.u64(what)? },
+            code::SPARSE_READ => Op::SparseRead { offset: a.u64(what)?, length: a.u64(what)? },
+            code::MAPEXT => Op::MapExt { offset: a.u64(what)?, length: a.u64(what)? },
+            code::ZERO => Op::Zero { offset: a.u64(what)?, length: a.u64(what)? },
+            code::WRITE => {
+                same_length(second(a)?, &input)?;
+                Op::Write { offset: a.u64(what)?, data: input }
+            }
+            code::CMPEXT => {
+                same_length(second(a)?, &input)?;
+                Op::CmpExt { offset: a.u64(what)?, data: input }
+            }
+            code::WRITE_FULL => {
+                same_length(second(a)?, &input)?;
+                Op::WriteFull { data: input }
+            }
+            code::APPEND => {
+                same_length(second(a)?, &input)?;
+                Op::Append { data: input }
+            }
+            code::WRITE_SAME => {
+                let (offset, length) = (a.u64(what)?, a.u64(what)?);
+                same_length(a.u64(what)?, &input)?;
+                Op::WriteSame { offset, length, data: input }
+            }
+            code::TRUNCATE => Op::Truncate { size: a.u64(what)? },
+            code::STAT => Op::Stat,
+            code::DELETE => Op::Delete,
+            code::CREATE => Op::Create { exclusive: flags & op_flag::EXCL != 0 },
+            code::ROLLBACK => Op::Rollback { snap: a.u64(what)? },
+            code::SET_ALLOC_HINT => {
+                Op::SetAllocHint { object_size: a.u64(what)?, write_size: a.u64(what)?, flags: a.u32(what)? }
+            }
+            code::CALL => decode_call(a, input)?,
+            code::GET_XATTR | code::SET_XATTR | code::RM_XATTR | code::CMP_XATTR => {
+                decode_xattr(code, a, input)?
+            }
+            code::GET_XATTRS => Op::GetXattrs,
+            code::ASSERT_VER => Op::AssertVer { version: second(a)? },
+            code::WATCH => {
+                let cookie = a.u64(what)?;
+                a.u64(what)?;
+                Op::Watch {
+                    cookie,
+                    op: WatchOp::from_wire(a.u8(what)?)?,
+                    generation: a.u32(what)?,
+                    timeout: a.u32(what)?,
+                }
+            }
+            code::NOTIFY => decode_notify(a.u64(what)?, &input)?,
+            code::NOTIFY_ACK => decode_notify_ack(&input)?,
+            code::LIST_WATCHERS => Op::ListWatchers,
+            code::LIST_SNAPS => Op::ListSnaps,
+            code::PG_NLS | code::PG_NLS_FILTER => {
+                a.u64(what)?;
+                let (count, epoch) = (a.u64(what)?, a.u32(what)?);
+                if code == code::PG_NLS {
+                    Op::PgNls { count, epoch, cursor: input }
+                } else {
+                    Op::PgNlsFilter { count, epoch, input }
+                }
+            }
+            _ => return decode_omap_op(code, input),
+        })
+    }
+}
+
+fn extent(w: &mut Writer, offset: u64, length: u64) {
+    w.u64(offset);
+    w.u64(length);
+}
+
+fn xattr(w: &mut Writer, name: &str, value: &List, compare: u8, mode: u8) -> List {
+    w.count(name.len());
+    w.count(value.len());
+    w.u8(compare);
+    w.u8(mode);
+    let mut input = List::from(name.as_bytes().to_vec());
+    input.append(value.clone());
+    input
+}
+
+/// `head`, then `list` with its 32-bit length.
+fn sized_list(mut head: Writer, list: &List) -> List {
+    head.count(list.len());
+    let mut all = List::from(head.into_vec());
+    all.append(list.clone());
+    all
+}
+
+/// A write's length stands in the descriptor as well as in the length of its input.
+fn same_length(length: u64, input: &List) -> Decoded<()> {
+    if length == input.len() as u64 {
+        Ok(())
+    } else {
+        Err(DecodeError::Invalid { what: "length of a write", value: length })
+    }
+}
+
+fn utf8(bytes: List, what: &'static str) -> Decoded<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| DecodeError::NotUtf8 { what })
+}
+
+fn cut(input: &mut List, len: usize, what: &'static str) -> Decoded<List> {
+    if len > input.len() {
+        return Err(DecodeError::Truncated { what, needed: len, left: input.len() });
+    }
+    Ok(input.split_to(len))
+}
+
+fn decode_call(a: &mut Reader<'_>, mut input: List) -> Decoded<Op> {
+    let (class, method) = (a.u8("class length")?, a.u8("method length")?);
+    a.u8("argument count")?;
+    let len = a.u32("class input length")? as usize;
+    let class = utf8(cut(&mut input, class.into(), "class name")?, "class name")?;
+    let method = utf8(cut(&mut input, method.into(), "method name")?, "method name")?;
+    let input = cut(&mut input, len, "class input")?;
+    Ok(Op::Call { class, method, input })
+}
+
+fn decode_xattr(code: u16, a: &mut Reader<'_>, mut input: List) -> Decoded<Op> {
+    let (name_len, value_len) = (a.u32("xattr name length")? as usize, a.u32("xattr value length")? as usize);
+    let (compare, mode) = (a.u8("xattr comparison")?, a.u8("xattr comparison mode")?);
+    let name = utf8(cut(&mut input, name_len, "xattr name")?, "xattr name")?;
+    Ok(match code {
+        code::GET_XATTR => Op::GetXattr { name },
+        code::RM_XATTR => Op::RmXattr { name },
+        code::SET_XATTR => Op::SetXattr { name, value: cut(&mut input, value_len, "xattr value")? },
+        _ => {
+            let value = cut(&mut input, value_len, "xattr value")?.to_vec();
+            let with = match mode {
+                2 => CompareWith::Number(Reader::new(&value).u64("xattr number")?),
+                _ => CompareWith::Bytes(value),
+            };
+            Op::CmpXattr { name, compare: Compare::from_wire(compare)?, with }
+        }
+    })
+}
+
+fn decode_notify(cookie: u64, input: &List) -> Decoded<Op> {
+    let input = input.to_segment();
+    let mut r = Reader::new(&input);
+    r.u32("notify version")?;
+    let timeout = r.u32("notify timeout")?;
+    let payload = r.blob("notify payload")?;
+    Ok(Op::Notify { cookie, timeout, payload: payload.to_vec().into() })
+}
+
+fn decode_notify_ack(input: &List) -> Decoded<Op> {
+    let input = input.to_segment();
+    let mut r = Reader::new(&input);
+    let (notify_id, cookie) = (r.u64("notify id")?, r.u64("notify cookie")?);
+    // Old clients send no reply at all.
+    let reply = if r.is_empty() { &[][..] } else { r.blob("notify reply")? };
+    Ok(Op::NotifyAck { notify_id, cookie, reply: reply.to_vec().into() })
+}
+
+fn decode_keys(r: &mut Reader<'_>) -> Decoded<BTreeSet<Vec<u8>>> {
+    let n = r.count(4, "omap keys")?;
+    (0..n).map(|_| Ok(r.blob("omap key")?.to_vec())).collect()
+}
+
+/// Reads keys and values as a map on the wire.
+pub fn decode_omap(r: &mut Reader<'_>) -> Decoded<Omap> {
+    let n = r.count(8, "omap entries")?;
+    (0..n).map(|_| Ok((r.blob("omap key")?.to_vec(), r.blob("omap value")?.to_vec().into()))).collect()
+}
+
+/// Writes keys and values as a map on the wire.
+pub fn encode_omap(w: &mut Writer, entries: &Omap) {
+    w.count(entries.len());
+    for (key, value) in entries {
+        w.blob(key);
+        w.count(value.len());
+        value.segments().for_each(|segment| w.put(segment));
+    }
+}
+
+fn decode_omap_op(code: u16, input: List) -> Decoded<Op> {
+    if code == code::OMAP_SET_HEADER {
+        return Ok(Op::OmapSetHeader { header: input });
+    }
+    let input = input.to_segment();
+    let mut r = Reader::new(&input);
+    Ok(match code {
+        code::OMAP_GET_KEYS => {
+            Op::OmapGetKeys { after: r.blob("omap key")?.to_vec(), max: r.u64("omap max")? }
+        }
+        code::OMAP_GET_VALS => Op::OmapGetVals {
+            after: r.blob("omap key")?.to_vec(),
+            max: r.u64("omap max")?,
+            prefix: r.blob("omap prefix")?.to_vec(),
+        },
+        code::OMAP_GET_HEADER => Op::OmapGetHeader,
+        code::OMAP_GET_VALS_BY_KEYS => Op::OmapGetValsByKeys { keys: decode_keys(&mut r)? },
+        code::OMAP_SET_VALS => Op::OmapSetVals { entries: decode_omap(&mut r)? },
+        code::OMAP_CLEAR => Op::OmapClear,
+        code::OMAP_RM_KEYS => Op::OmapRmKeys { keys: decode_keys(&mut r)? },
+        code::OMAP_RM_KEY_RANGE => {
+            Op::OmapRmKeyRange { from: r.blob("omap key")?.to_vec(), to: r.blob("omap key")?.to_vec() }
+        }
+        code::OMAP_CMP => {
+            let n = r.count(12, "omap assertions")?;
+            let mut assertions = BTreeMap::new();
+            for _ in 0..n {
+                let key = r.blob("omap key")?.to_vec();
+                let value = List::from(r.blob("omap value")?.to_vec());
+                let compare = u8::try_from(r.i32("omap comparison")?).unwrap_or(u8::MAX);
+                assertions.insert(key, (value, Compare::from_wire(compare)?));
+            }
+            Op::OmapCmp { assertions }
+        }
+        _ => Op::Unknown { code },
+    })
+}
+
+/// The output of [`Op::Stat`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stat {
+    /// Bytes of the object.
+    pub size: u64,
+    /// When it was last written.
+    pub mtime: Utime,
+}
+
+impl Decode for Stat {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { size: r.u64("size")?, mtime: Utime::decode(r)? })
+    }
+}
+
+impl Encode for Stat {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.size);
+        self.mtime.encode(w);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_op() -> Vec<Op> {
+        let list = || List::from(b"some bytes".to_vec());
+        let keys = || BTreeSet::from([b"a".to_vec(), b"b".to_vec()]);
+        vec![
+            Op::Read { offset: 1, length: 2 },
+            Op::SparseRead { offset: 3, length: 4 },
+            Op::MapExt { offset: 5, length: 6 },
+            Op::CmpExt { offset: 7, data: list() },
+            Op::Stat,
+            Op::Write { offset: 8, data: list() },
+            Op::WriteFull { data: list() },
+            Op::WriteSame { offset: 9, length: 20, data: list() },
+            Op::Append { data: list() },
+            Op::Zero { offset: 10, length: 11 },
+            Op::Truncate { size: 12 },
+            Op::Delete,
+            Op::Create { exclusive: true },
+            Op::Create { exclusive: false },
+            Op::Rollback { snap: 13 },
+            Op::SetAllocHint { object_size: 14, write_size: 15, flags: 16 },
+            Op::Call { class: "rbd".into(), method: "get_size".into(), input: list() },
+            Op::GetXattr { name: "x".into() },
+            Op::GetXattrs,
+            Op::CmpXattr {
+                name: "x".into(),
+                compare: Compare::Less,
+                with: CompareWith::Bytes(b"y".to_vec()),
+            },
+            Op::CmpXattr { name: "x".into(), compare: Compare::Equal, with: CompareWith::Number(17) },
+            Op::SetXattr { name: "x".into(), value: list() },
+            Op::RmXattr { name: "x".into() },
+            Op::OmapGetKeys { after: b"k".to_vec(), max: 18 },
+            Op::OmapGetVals { after: b"k".to_vec(), max: 19, prefix: b"p".to_vec() },
+            Op::OmapGetHeader,
+            Op::OmapGetValsByKeys { keys: keys() },
+            Op::OmapSetVals { entries: Omap::from([(b"k".to_vec(), list())]) },
+            Op::OmapSetHeader { header: list() },
+            Op::OmapClear,
+            Op::OmapRmKeys { keys: keys() },
+            Op::OmapRmKeyRange { from: b"a".to_vec(), to: b"b".to_vec() },
+            Op::OmapCmp { assertions: BTreeMap::from([(b"k".to_vec(), (list(), Compare::Greater))]) },
+            Op::AssertVer { version: 20 },
+            Op::Watch { cookie: 21, op: WatchOp::Watch, generation: 22, timeout: 23 },
+            Op::Notify { cookie: 24, timeout: 25, payload: list() },
+            Op::NotifyAck { notify_id: 26, cookie: 27, reply: list() },
+            Op::ListWatchers,
+            Op::ListSnaps,
+            Op::PgNls { count: 28, epoch: 29, cursor: list() },
+            Op::PgNlsFilter { count: 30, epoch: 31, input: list() },
+        ]
+    }
+
+    #[test]
+    fn every_operation_reads_back_as_it_was_written() {
+        let ops = every_op();
+        let (mut front, mut data) = (Writer::new(), List::new());
+        ops.iter().for_each(|op| op.encode(op_flag::FAIL_OK, &mut front, &mut data));
+        assert_eq!(front.len(), ops.len() * DESCRIPTOR_LEN);
+        let mut r = Reader::new(front.as_slice());
+        for op in ops {
+            let (read, flags) = Op::decode(&mut r, &mut data).unwrap();
+            assert_eq!(read, op);
+            assert_ne!(flags & op_flag::FAIL_OK, 0);
+        }
+        assert!(r.is_empty() && data.is_empty());
+    }
+
+    #[test]
+    fn a_write_whose_lengths_differ_is_refused() {
+        let (mut front, mut data) = (Writer::new(), List::new());
+        Op::Write { offset: 0, data: vec![1; 8].into() }.encode(0, &mut front, &mut data);
+        front.as_mut_slice()[14] = 9;
+        let error = Op::decode(&mut Reader::new(front.as_slice()), &mut data).unwrap_err();
+        assert_eq!(error, DecodeError::Invalid { what: "length of a write", value: 9 });
+    }
+}
