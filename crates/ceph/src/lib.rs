@@ -6,4 +6,5 @@ pub mod encoding;
 pub mod hash;
 pub mod messages;
 pub mod ops;
+pub mod rbd;
 pub mod types;

@@ -1,0 +1,113 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// A set of image features (`RBD_FEATURE_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features(pub u64);
+
+const NAMES: [(Features, &str); 11] = [
+    (Features::LAYERING, "layering"),
+    (Features::STRIPING, "striping"),
+    (Features::EXCLUSIVE_LOCK, "exclusive-lock"),
+    (Features::OBJECT_MAP, "object-map"),
+    (Features::FAST_DIFF, "fast-diff"),
+    (Features::DEEP_FLATTEN, "deep-flatten"),
+    (Features::JOURNALING, "journaling"),
+    (Features::DATA_POOL, "data-pool"),
+    (Features::OPERATIONS, "operations"),
+    (Features::MIGRATING, "migrating"),
+    (Features::NON_PRIMARY, "non-primary"),
+];
+
+#[allow(missing_docs)]
+impl Features {
+    pub const NONE: Self = Self(0);
+    pub const LAYERING: Self = Self(1 << 0);
+    pub const STRIPING: Self = Self(1 << 1);
+    pub const EXCLUSIVE_LOCK: Self = Self(1 << 2);
+    pub const OBJECT_MAP: Self = Self(1 << 3);
+    pub const FAST_DIFF: Self = Self(1 << 4);
+    pub const DEEP_FLATTEN: Self = Self(1 << 5);
+    pub const JOURNALING: Self = Self(1 << 6);
+    pub const DATA_POOL: Self = Self(1 << 7);
+    pub const OPERATIONS: Self = Self(1 << 8);
+    pub const MIGRATING: Self = Self(1 << 9);
+    pub const NON_PRIMARY: Self = Self(1 << 10);
+}
+
+impl Features {
+    /// Features that a write keeps true by doing nothing for them: layering matters only to clones, deep-flatten
+    /// only to their flattening, striping and the data pool are followed by every read and write.
+    pub const WRITABLE: Self =
+        Self(Self::LAYERING.0 | Self::STRIPING.0 | Self::DEEP_FLATTEN.0 | Self::DATA_POOL.0);
+
+    /// Features without which the image's bytes cannot even be found: its data is being moved elsewhere.
+    pub const UNREADABLE: Self = Self(Self::MIGRATING.0);
+
+    /// Both sets together.
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The features of this set that `other` lacks.
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Are all features of `other` in this set?
+    pub fn contains(self, other: Self) -> bool {
+        other.without(self).is_empty()
+    }
+
+    /// Is the set empty?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The features' names, as the `rbd` program calls them; what has no name is given as a number.
+    pub fn names(self) -> Vec<String> {
+        let known = NAMES.iter().filter(|(bit, _)| self.contains(*bit)).map(|(_, name)| (*name).to_owned());
+        let unknown = NAMES.iter().fold(self, |left, (bit, _)| left.without(*bit));
+        known.chain((!unknown.is_empty()).then(|| format!("{:#x}", unknown.0))).collect()
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().join(", "))
+    }
+}
+
+impl FromStr for Features {
+    type Err = String;
+
+    /// Reads names divided by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(str::trim).filter(|name| !name.is_empty()).try_fold(Self::NONE, |set, name| {
+            match NAMES
+                .iter()
+                .find(|(_, known)| *known == name || (*known == "striping" && name == "stripingv2"))
+            {
+                Some((bit, _)) => Ok(set.with(*bit)),
+                None => Err(format!(
+                    "no image feature is called {name:?}; there are {}",
+                    NAMES.map(|(_, known)| known).join(", ")
+                )),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_as_they_are_shown() {
+        let all = Features(0x7ff);
+        assert_eq!(all.to_string().parse::<Features>(), Ok(all));
+        assert_eq!(Features(61).to_string(), "layering, exclusive-lock, object-map, fast-diff, deep-flatten");
+        assert_eq!(Features(1 << 40).to_string(), "0x10000000000");
+        assert!("layering,flying".parse::<Features>().unwrap_err().contains("\"flying\""));
+    }
+}

@@ -1,0 +1,241 @@
+use smallvec::SmallVec;
+use std::ops::Range;
+use thiserror::Error;
+
+/// Smallest object of an image: 4 KiB.
+pub const MIN_ORDER: u8 = 12;
+/// Largest object of an image: 32 MiB.
+pub const MAX_ORDER: u8 = 25;
+
+/// How an image's bytes lie in objects: stripe units go round `stripe_count` objects until each holds
+/// `1 << order` bytes, then on to the next set of objects.
+///
+/// Source: ceph `doc/dev/file-striping.rst`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    order: u8,
+    stripe_unit: u64,
+    stripe_count: u64,
+}
+
+/// Why a layout cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// Objects would be too small or too large.
+    #[error("object size 2^{0} is not between 4 KiB (2^{MIN_ORDER}) and 32 MiB (2^{MAX_ORDER})")]
+    Order(u8),
+    /// The stripe unit does not divide the object.
+    #[error("stripe unit {unit} does not divide the object size {object_size}")]
+    Unit {
+        /// Bytes of a stripe unit.
+        unit: u64,
+        /// Bytes of an object.
+        object_size: u64,
+    },
+    /// There is no stripe.
+    #[error("stripe count must be at least 1 and at most {bound}, not {count}")]
+    Count {
+        /// Objects in a set.
+        count: u64,
+        /// Most objects in a set.
+        bound: u64,
+    },
+}
+
+/// Most objects that a stripe may go round; what Ceph's own tools create stays far below.
+const MAX_STRIPE_COUNT: u64 = 1 << 16;
+
+/// A piece of one object, and where its bytes lie in the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extent {
+    /// Number of the object.
+    pub object: u64,
+    /// First byte, within the object.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The request's bytes that the piece is made of, in the order of the object.
+    pub buffer: SmallVec<[Range<u64>; 1]>,
+}
+
+impl Layout {
+    /// The usual layout: one object after the other.
+    pub fn plain(order: u8) -> Result<Self, LayoutError> {
+        Self::striped(order, 0, 0)
+    }
+
+    /// A layout with custom striping; 0 stands for the usual value.
+    pub fn striped(order: u8, stripe_unit: u64, stripe_count: u64) -> Result<Self, LayoutError> {
+        if !(MIN_ORDER..=MAX_ORDER).contains(&order) {
+            return Err(LayoutError::Order(order));
+        }
+        let object_size = 1 << order;
+        let unit = if stripe_unit == 0 { object_size } else { stripe_unit };
+        if !object_size.is_multiple_of(unit) {
+            return Err(LayoutError::Unit { unit, object_size });
+        }
+        let count = stripe_count.max(1);
+        if count > MAX_STRIPE_COUNT {
+            return Err(LayoutError::Count { count, bound: MAX_STRIPE_COUNT });
+        }
+        Ok(Self { order, stripe_unit: unit, stripe_count: count })
+    }
+
+    /// Logarithm of the object size.
+    pub fn order(&self) -> u8 {
+        self.order
+    }
+
+    /// Bytes of an object.
+    pub fn object_size(&self) -> u64 {
+        1 << self.order
+    }
+
+    /// Bytes of a stripe unit.
+    pub fn stripe_unit(&self) -> u64 {
+        self.stripe_unit
+    }
+
+    /// Objects that a stripe goes round.
+    pub fn stripe_count(&self) -> u64 {
+        self.stripe_count
+    }
+
+    /// Is it anything but one object after the other?
+    pub fn is_striped(&self) -> bool {
+        self.stripe_count != 1 || self.stripe_unit != self.object_size()
+    }
+
+    /// How many objects an image of `size` bytes may have.
+    pub fn objects(&self, size: u64) -> u64 {
+        if !self.is_striped() {
+            return size.div_ceil(self.object_size());
+        }
+        let set = self.object_size() * self.stripe_count;
+        let (full, rest) = (size / set, size % set);
+        full * self.stripe_count + rest.div_ceil(self.stripe_unit).min(self.stripe_count)
+    }
+
+    /// Bytes that object number `object` has when the image ends at `size`.
+    pub fn object_end(&self, object: u64, size: u64) -> u64 {
+        let set = self.object_size() * self.stripe_count;
+        let in_set = size.saturating_sub(object / self.stripe_count * set).min(set);
+        let stripe = self.stripe_unit * self.stripe_count;
+        let (rows, rest) = (in_set / stripe, in_set % stripe);
+        let column = object % self.stripe_count * self.stripe_unit;
+        rows * self.stripe_unit + rest.saturating_sub(column).min(self.stripe_unit)
+    }
+
+    /// The object and the offset in it where the image's byte `at` lies.
+    fn locate(&self, at: u64) -> (u64, u64) {
+        let units_per_object = self.object_size() / self.stripe_unit;
+        let unit = at / self.stripe_unit;
+        let (row, column) = (unit / self.stripe_count, unit % self.stripe_count);
+        let object = row / units_per_object * self.stripe_count + column;
+        (object, row % units_per_object * self.stripe_unit + at % self.stripe_unit)
+    }
+
+    /// The pieces of objects that hold `length` bytes from `offset` on, each object's neighbouring bytes as one.
+    pub fn map(&self, offset: u64, length: u64) -> SmallVec<[Extent; 2]> {
+        let mut extents: SmallVec<[Extent; 2]> = SmallVec::new();
+        let mut done = 0;
+        while done < length {
+            let at = offset + done;
+            let (object, object_offset) = self.locate(at);
+            let piece = (self.stripe_unit - at % self.stripe_unit).min(length - done);
+            let buffer = done..done + piece;
+            // A piece continues its object's last one after a whole turn of the stripe, so it is among the last few.
+            let earlier = extents.iter_mut().rev().take(self.stripe_count as usize);
+            match { earlier }.find(|e| e.object == object && e.offset + e.length == object_offset) {
+                Some(extent) => {
+                    extent.length += piece;
+                    match extent.buffer.last_mut() {
+                        Some(last) if last.end == buffer.start => last.end = buffer.end,
+                        _ => extent.buffer.push(buffer),
+                    }
+                }
+                None => extents.push(Extent {
+                    object,
+                    offset: object_offset,
+                    length: piece,
+                    buffer: smallvec::smallvec![buffer],
+                }),
+            }
+            done += piece;
+        }
+        extents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, byte by byte, written down another way.
+    fn locate_slowly(order: u32, unit: u64, count: u64, at: u64) -> (u64, u64) {
+        let object_size = 1u64 << order;
+        let set = at / (object_size * count);
+        let in_set = at % (object_size * count);
+        let stripe = in_set / (unit * count);
+        let in_stripe = in_set % (unit * count);
+        (set * count + in_stripe / unit, stripe * unit + in_stripe % unit)
+    }
+
+    #[test]
+    fn every_byte_is_where_the_definition_says() {
+        for (unit, count) in [(0, 0), (1024, 3), (4096, 5), (512, 1), (2048, 2)] {
+            let layout = Layout::striped(12, unit, count).unwrap();
+            for (offset, length) in [(0, 1), (0, 4096), (4095, 2), (1000, 30_000), (12_287, 12_290)] {
+                let mut seen = vec![false; length as usize];
+                for extent in layout.map(offset, length) {
+                    assert_eq!(extent.length, extent.buffer.iter().map(|b| b.end - b.start).sum::<u64>());
+                    for (object_offset, at) in (extent.offset..).zip(extent.buffer.iter().cloned().flatten())
+                    {
+                        let place =
+                            locate_slowly(12, layout.stripe_unit(), layout.stripe_count(), offset + at);
+                        assert_eq!(place, (extent.object, object_offset));
+                        assert!(!std::mem::replace(&mut seen[at as usize], true), "byte {at} twice");
+                    }
+                }
+                assert!(seen.iter().all(|s| *s));
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_bytes_of_an_image_bound_its_objects() {
+        for (unit, count) in [(0, 0), (1024, 3), (512, 4)] {
+            let layout = Layout::striped(12, unit, count).unwrap();
+            for size in (0..40_000).step_by(509) {
+                let mut ends = std::collections::BTreeMap::<u64, u64>::new();
+                for at in 0..size {
+                    let (object, offset) = layout.locate(at);
+                    let end = ends.entry(object).or_default();
+                    *end = (*end).max(offset + 1);
+                }
+                assert_eq!(
+                    layout.objects(size),
+                    ends.last_key_value().map_or(0, |(n, _)| n + 1),
+                    "size {size}"
+                );
+                for object in 0..layout.objects(size) + 3 {
+                    assert_eq!(layout.object_end(object, size), ends.get(&object).copied().unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_within_an_object_is_one_extent() {
+        let extents = Layout::plain(22).unwrap().map((5 << 22) + 100, 4096);
+        assert_eq!(extents.len(), 1);
+        assert_eq!((extents[0].object, extents[0].offset, extents[0].length), (5, 100, 4096));
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        assert_eq!(Layout::plain(11), Err(LayoutError::Order(11)));
+        assert!(matches!(Layout::striped(12, 1000, 2), Err(LayoutError::Unit { .. })));
+        assert!(matches!(Layout::striped(12, 4096, 1 << 40), Err(LayoutError::Count { .. })));
+    }
+}

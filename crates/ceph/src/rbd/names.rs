@@ -1,0 +1,56 @@
+use crate::messages::ObjectName;
+
+/// The object that lists the pool's images (`RBD_DIRECTORY`).
+pub const DIRECTORY: &str = "rbd_directory";
+
+/// The object that tells the id of the image called `name`.
+pub fn id_object(name: &str) -> ObjectName {
+    ObjectName::from(format!("rbd_id.{name}").as_str())
+}
+
+/// The object that holds what is known of the image with `id`.
+pub fn header_object(id: &str) -> ObjectName {
+    ObjectName::from(format!("rbd_header.{id}").as_str())
+}
+
+/// May an image be called that? The `rbd` program divides names from pools and snapshots with `/` and `@`.
+pub fn valid_image_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 96 && !name.contains(['/', '@'])
+}
+
+/// Names of an image's data objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataNames {
+    prefix: ObjectName,
+}
+
+impl DataNames {
+    /// The names that start with the image's object prefix.
+    pub fn new(prefix: &str) -> Self {
+        let mut name = ObjectName::from(prefix);
+        name.extend_from_slice(b".");
+        Self { prefix: name }
+    }
+
+    /// The name of object number `object`: the prefix and 16 hexadecimal digits.
+    pub fn name(&self, object: u64) -> ObjectName {
+        let mut digits = [0; 16];
+        for (i, digit) in digits.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(object >> (60 - 4 * i) & 15) as usize];
+        }
+        let mut name = self.prefix.clone();
+        name.extend_from_slice(&digits);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_objects_are_called_as_ceph_calls_them() {
+        let names = DataNames::new("rbd_data.10146b8b4567");
+        assert_eq!(names.name(0x1f).to_string(), "rbd_data.10146b8b4567.000000000000001f");
+    }
+}
