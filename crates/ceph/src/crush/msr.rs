@@ -1,0 +1,262 @@
+//! Rules that retry over all their steps ("multi-step retry", MSR).
+//!
+//! Such a rule is some settings, and then blocks of: take a bucket, choose (one step for each level), emit. A block
+//! divides its places evenly among the items that its first step chooses, each share among the items that the second
+//! step chooses below, and so on. A device that turns out to be out leaves its place open for the next descent from
+//! the top. Sources: ceph `src/crush/mapper.c`, `crush_msr_do_rule` and what it calls; `doc/dev/crush-msr.rst`.
+
+use super::mapper::{Exhausted, ITEM_UNDEF, Mapper};
+use super::{Bucket, ITEM_NONE, MsrTunables, Rule, Step, StepOp};
+use std::ops::Range;
+
+/// The most choose steps in a block: more than any hierarchy has levels. Each takes a level of recursion.
+const MAX_STEPS: usize = 64;
+
+/// The memory of such a rule.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    /// For each choose step of a block, the items chosen for each place: a share of places holds the items used for
+    /// it, from its start on.
+    used: Vec<i32>,
+    /// For each level of recursion, and each share there, the item to forget in the end.
+    undo: Vec<i32>,
+}
+
+/// Maps as the rule says. A rule that is not of the form above maps to nothing.
+pub(super) fn run(
+    mapper: &mut Mapper<'_>,
+    rule: &Rule,
+    result_max: usize,
+    vectors: &mut Vectors,
+    result: &mut Vec<i32>,
+) -> Result<(), Exhausted> {
+    let mut tunables = mapper.map.tunables.msr.unwrap_or(MsrTunables::DEFAULT);
+    let mut blocks = rule.steps.as_slice();
+    while let Some((step, rest)) = blocks.split_first() {
+        match step.op {
+            StepOp::SET_MSR_DESCENTS => tunables.descents = step.arg1 as u32,
+            StepOp::SET_MSR_COLLISION_TRIES => tunables.collision_tries = step.arg1 as u32,
+            _ => break,
+        }
+        blocks = rest;
+    }
+    result.resize(result_max, ITEM_NONE);
+    let mut search = Search {
+        mapper,
+        positional: rule.kind == Rule::MSR_INDEP,
+        tunables,
+        steps: &[],
+        undo: &mut vectors.undo,
+        used: &mut vectors.used,
+        result,
+        found: 0,
+    };
+    let sound = search.run_blocks(blocks)?;
+    let found = search.found;
+    if !sound {
+        result.clear();
+    } else if rule.kind == Rule::MSR_FIRSTN {
+        result.truncate(found);
+    }
+    Ok(())
+}
+
+/// The search for a block's devices.
+struct Search<'s, 'a> {
+    mapper: &'s mut Mapper<'a>,
+    positional: bool,
+    tunables: MsrTunables,
+    /// The choose steps of the block.
+    steps: &'s [Step],
+    used: &'s mut Vec<i32>,
+    undo: &'s mut Vec<i32>,
+    result: &'s mut [i32],
+    /// Devices in the result.
+    found: usize,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    /// Runs all blocks. Are they all of the right form?
+    fn run_blocks(&mut self, mut steps: &'s [Step]) -> Result<bool, Exhausted> {
+        let places = self.result.len();
+        let mut start = 0;
+        while let Some((take, rest)) = steps.split_first() {
+            let choices = rest.iter().take_while(|step| step.op == StepOp::CHOOSE_MSR).count();
+            let (choices, rest) = rest.split_at(choices);
+            let Some((emit, rest)) = rest.split_first() else { return Ok(false) };
+            let right = take.op == StepOp::TAKE && emit.op == StepOp::EMIT && choices.len() <= MAX_STEPS;
+            let width =
+                choices.iter().try_fold(1usize, |width, step| width.checked_mul(shares(step, places)?));
+            let (true, Some(width), Some(root)) = (right, width, self.mapper.map.bucket(take.arg1)) else {
+                return Ok(false);
+            };
+            if choices.is_empty() {
+                return Ok(false);
+            }
+            let end = start + width.min(places - start);
+            self.steps = choices;
+            self.run_block(root, width, start..end)?;
+            start = end;
+            steps = rest;
+        }
+        Ok(true)
+    }
+
+    fn run_block(&mut self, root: &'a Bucket, width: usize, places: Range<usize>) -> Result<(), Exhausted> {
+        self.used.clear();
+        self.used.resize(self.steps.len() * self.result.len(), ITEM_UNDEF);
+        self.undo.clear();
+        let full = self.found + places.len();
+        for descent in 0..self.tunables.descents {
+            if self.found >= full {
+                break;
+            }
+            self.mapper.spend(1)?;
+            self.choose(root, 0, width, places.clone(), descent)?;
+        }
+        Ok(())
+    }
+
+    /// Chooses for the open ones of `places`, below `bucket`, from the block's step `level` on, which with those
+    /// after it makes `width` places. Returns how many it filled.
+    fn choose(
+        &mut self,
+        bucket: &'a Bucket,
+        level: usize,
+        width: usize,
+        places: Range<usize>,
+        descent: u32,
+    ) -> Result<usize, Exhausted> {
+        let step = self.steps[level];
+        let Some(length) = shares(&step, self.result.len()).map(|shares| width / shares) else {
+            return Ok(0);
+        };
+        let last = level + 1 == self.steps.len();
+        let undo_base = self.undo.len();
+        let mut filled = 0;
+        for (index, start) in places.clone().step_by(length).enumerate() {
+            let share = start..places.end.min(start.saturating_add(length));
+            self.undo.push(ITEM_UNDEF);
+            let leaves = self.steps.len() - 1;
+            if !self.vector(leaves)[share.clone()].contains(&ITEM_UNDEF) {
+                continue;
+            }
+            let Some(item) = self.choose_unused(bucket, level, &places, &share, index, descent)? else {
+                continue;
+            };
+            if step.arg2 == 0 {
+                // Only the last step can choose devices, one for each place.
+                if !last || length != 1 || self.mapper.is_out(item) {
+                    continue;
+                }
+                self.push_used(level, &share, item);
+                self.emit(start, item);
+                filled += 1;
+            } else if let (false, Some(child)) = (last, self.mapper.map.bucket(item)) {
+                let below = self.choose(child, level + 1, length, share.clone(), descent)?;
+                if self.push_used(level, &share, item) && below == 0 {
+                    // It counts as used until this pass ends, so that what is out changes little else.
+                    self.undo[undo_base + index] = item;
+                }
+                filled += below;
+            }
+        }
+        for (index, start) in places.clone().step_by(length).enumerate() {
+            let item = self.undo[undo_base + index];
+            if item != ITEM_UNDEF {
+                self.pop_used(level, &(start..places.end.min(start.saturating_add(length))), item);
+            }
+        }
+        self.undo.truncate(undo_base);
+        Ok(filled)
+    }
+
+    /// Chooses an item for a share that no other share among `places` uses.
+    fn choose_unused(
+        &mut self,
+        bucket: &'a Bucket,
+        level: usize,
+        places: &Range<usize>,
+        share: &Range<usize>,
+        index: usize,
+        descent: u32,
+    ) -> Result<Option<i32>, Exhausted> {
+        for attempt in 0..self.tunables.collision_tries {
+            self.mapper.spend(1 + places.len() / 8)?;
+            let Some(item) = self.descend(bucket, self.steps[level].arg2, descent, attempt, index)? else {
+                continue;
+            };
+            let first = places.clone().find(|&place| self.vector(level)[place] == item);
+            if first.is_none_or(|place| share.contains(&place)) {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes down from `bucket` to an item of that type, or a device.
+    fn descend(
+        &mut self,
+        mut bucket: &'a Bucket,
+        kind: i32,
+        descent: u32,
+        attempt: u32,
+        index: usize,
+    ) -> Result<Option<i32>, Exhausted> {
+        let row = descent.wrapping_mul(self.result.len() as u32).wrapping_add(index as u32);
+        let r = (row << 16).wrapping_add(attempt);
+        loop {
+            let Some(item) = self.mapper.choose(bucket, r, index)? else { return Ok(None) };
+            if item >= 0 {
+                return Ok(Some(item));
+            }
+            let Some(child) = self.mapper.map.bucket(item) else { return Ok(None) };
+            if i32::from(child.kind) == kind {
+                return Ok(Some(item));
+            }
+            bucket = child;
+        }
+    }
+
+    /// The items used for each place at a step.
+    fn vector(&mut self, level: usize) -> &mut [i32] {
+        let places = self.result.len();
+        &mut self.used[level * places..(level + 1) * places]
+    }
+
+    /// Adds an item to those used for a share. Was it not among them?
+    fn push_used(&mut self, level: usize, share: &Range<usize>, item: i32) -> bool {
+        let used = &mut self.vector(level)[share.clone()];
+        match used.iter_mut().find(|used| **used == item || **used == ITEM_UNDEF) {
+            Some(free) if *free == ITEM_UNDEF => {
+                *free = item;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Removes the item that was added last to those used for a share.
+    fn pop_used(&mut self, level: usize, share: &Range<usize>, item: i32) {
+        let used = &mut self.vector(level)[share.clone()];
+        if let Some(last) = used.iter_mut().rev().find(|used| **used != ITEM_UNDEF)
+            && *last == item
+        {
+            *last = ITEM_UNDEF;
+        }
+    }
+
+    fn emit(&mut self, place: usize, item: i32) {
+        let at = if self.positional { place } else { self.found };
+        self.result[at] = item;
+        self.found += 1;
+    }
+}
+
+/// How many items a step chooses: 0 stands for as many as there are places.
+fn shares(step: &Step, places: usize) -> Option<usize> {
+    match step.arg1 {
+        0 => Some(places),
+        shares => usize::try_from(shares).ok(),
+    }
+}
