@@ -6,6 +6,7 @@ pub mod crush;
 pub mod encoding;
 pub mod hash;
 pub mod messages;
+pub mod msgr;
 pub mod ops;
 pub mod rbd;
 pub mod types;

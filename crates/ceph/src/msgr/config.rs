@@ -1,0 +1,110 @@
+//! What a connection is told of its side, and the bounds that hold on it.
+
+use super::auth::AuthName;
+use super::features;
+use crate::addr::AddrVec;
+use crate::types::EntityName;
+use onego_buf::Pool;
+use std::time::Duration;
+
+/// Bounds on what a peer may send. A length is checked against them before memory is taken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a control frame.
+    pub control: u32,
+    /// Bytes of a message's front.
+    pub front: u32,
+    /// Bytes of a message's middle.
+    pub middle: u32,
+    /// Bytes of a message's data.
+    pub data: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // The largest control frames carry tickets of the authentication or a vector of addresses: a few KiB.
+            control: 64 << 10,
+            // What the kernel's client takes (linux include/linux/ceph/messenger.h, CEPH_MSG_MAX_*_LEN): a front
+            // may be a whole OSD map of a large cluster.
+            front: 16 << 20,
+            middle: 16 << 20,
+            // Likewise. An OSD refuses writes of more than 90 MiB (osd_max_write_size), but objects are 4 MiB.
+            data: 64 << 20,
+        }
+    }
+}
+
+/// When to ask a peer that says nothing for a sign of life, and when to give it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence after which a KEEPALIVE2 is sent.
+    pub interval: Duration,
+    /// Further silence after which the connection fails.
+    pub timeout: Duration,
+}
+
+/// What the connections of one process have in common.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Name of this process. A client's number is negative until a monitor gave it one.
+    pub entity: EntityName,
+    /// Name of this process for the authentication.
+    pub auth_name: AuthName,
+    /// Addresses of this process. A client that leaves them out uses the address that its connection has.
+    pub addrs: AddrVec,
+    /// Tells this process from earlier ones at the same address, for a client that leaves `addrs` out.
+    pub nonce: u32,
+    /// Features that this side has.
+    pub supported: u64,
+    /// Features that a peer must have.
+    pub required: u64,
+    /// Bounds on what a peer may send.
+    pub limits: Limits,
+    /// Signs of life, if any are asked for.
+    pub keepalive: Option<Keepalive>,
+    /// How long a connection may take until messages can be exchanged.
+    pub handshake_timeout: Duration,
+    /// Gives the memory that frames are built in.
+    pub pool: Pool,
+}
+
+impl Config {
+    /// The configuration of a client that is known as `client.{id}`, with the times that librados has.
+    pub fn client(id: &str, nonce: u32, pool: Pool) -> Self {
+        Self {
+            entity: EntityName { kind: EntityName::CLIENT, num: -1 },
+            auth_name: AuthName::client(id),
+            addrs: AddrVec::default(),
+            nonce,
+            supported: features::ALL,
+            required: features::MSG_ADDR2 | features::OSDREPLYMUX,
+            limits: Limits::default(),
+            // mon_client_ping_interval and mon_client_ping_timeout.
+            keepalive: Some(Keepalive {
+                interval: Duration::from_secs(10),
+                timeout: Duration::from_secs(20),
+            }),
+            // ms_connection_ready_timeout.
+            handshake_timeout: Duration::from_secs(10),
+            pool,
+        }
+    }
+
+    /// The configuration of a server that is known as `entity` and listens on `addrs`.
+    pub fn server(entity: EntityName, addrs: AddrVec, pool: Pool) -> Self {
+        Self {
+            entity,
+            auth_name: AuthName { kind: entity.kind, id: entity.num.to_string() },
+            addrs,
+            nonce: 0,
+            supported: features::ALL,
+            // Requests are read in the encodings that Luminous brought, which kernel clients have since 4.13.
+            required: features::MSG_ADDR2 | features::SERVER_LUMINOUS | features::NEW_OSDOP_ENCODING,
+            limits: Limits::default(),
+            keepalive: None,
+            handshake_timeout: Duration::from_secs(10),
+            pool,
+        }
+    }
+}

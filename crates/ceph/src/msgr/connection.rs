@@ -1,0 +1,298 @@
+//! One connection: handshake, messages, signs of life.
+
+use super::config::Config;
+use super::error::Error;
+use super::frame::Tag;
+use super::handshake::{Handshake, Peer, Target, Visitor};
+use super::message::{Header, Message, Placer};
+use super::receive::{Input, Receiver};
+use super::send::Sender;
+use crate::encoding::{Decode, Encode};
+use crate::types::Utime;
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Landing, Reader, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Something that a connection has for its owner.
+#[derive(Debug)]
+pub enum Event {
+    /// Messages may flow.
+    Ready(Peer),
+    /// A message arrived.
+    Message(Message),
+    /// The buffer that the [`Placer`] gave for the message with this header comes back without its payload: the
+    /// sender gave the message up, or the connection is over.
+    Unplaced(Header, SegmentMut),
+    /// The connection cannot go on: close it.
+    Fault(Error),
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+enum Phase {
+    Handshake(Box<Handshake>),
+    Ready,
+    Over,
+}
+
+/// One connection of the messenger, version 2.1 in crc mode, without I/O: the client's or the server's end.
+///
+/// It has the shape of a [`Machine`](onego_wire::Machine) with one connection, which it is meant to be a part of.
+/// Connections are lossy: what was queued when one breaks is gone, and it is the owner's to send it again on another.
+///
+/// - Bytes go in by [`landed`](Self::landed) and [`received`](Self::received), as [`landing`](Self::landing) asks.
+/// - Messages go out by [`send`](Self::send) and [`transmit`](Self::transmit).
+/// - After each of these, and after [`timeout`](Self::timeout), look for events with [`poll`](Self::poll), for output
+///   with [`has_output`](Self::has_output), and for the time with [`deadline`](Self::deadline).
+#[derive(Debug)]
+pub struct Connection {
+    config: Arc<Config>,
+    phase: Phase,
+    rx: Receiver,
+    tx: Sender,
+    events: VecDeque<Event>,
+    /// Number of the last message that was received.
+    seq: u64,
+    started: Time,
+    heard: Time,
+    /// When a sign of life was asked for that is not here yet.
+    asked: Option<Time>,
+    /// The stamp of the KEEPALIVE2 to answer. Of several only the last is answered: the answer to it says all that
+    /// the others would, and nothing piles up for a peer that asks and does not read.
+    answer: Option<Utime>,
+    paused: bool,
+}
+
+impl Connection {
+    /// The end of a client that has begun to open a connection to `target`.
+    pub fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
+        let handshake = Handshake::client(Arc::clone(&config), target, now.as_nanos());
+        Self::new(now, config, handshake)
+    }
+
+    /// The end of a server on which `visitor` has opened a connection.
+    pub fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
+        let handshake = Handshake::server(Arc::clone(&config), visitor, now.as_nanos());
+        let mut this = Self::new(now, config, handshake);
+        this.opened(now, local);
+        this
+    }
+
+    fn new(now: Time, config: Arc<Config>, handshake: Handshake) -> Self {
+        Self {
+            rx: Receiver::new(config.limits),
+            tx: Sender::new(config.pool.clone()),
+            config,
+            phase: Phase::Handshake(Box::new(handshake)),
+            events: VecDeque::new(),
+            seq: 0,
+            started: now,
+            heard: now,
+            asked: None,
+            answer: None,
+            paused: false,
+        }
+    }
+
+    /// The client's connection is open. `local` is this side's address.
+    pub fn opened(&mut self, now: Time, local: SocketAddr) {
+        self.heard = now;
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.open(local, &mut self.tx);
+        }
+    }
+
+    /// May messages flow?
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Where the next bytes go. A connection that is over or paused asks for none.
+    pub fn landing(&mut self) -> Landing {
+        if self.paused || matches!(self.phase, Phase::Over) { Landing::default() } else { self.rx.landing() }
+    }
+
+    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
+    ///
+    /// # Panics
+    /// If it is not that buffer.
+    pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
+        self.rx.landed(place, filled);
+        if matches!(self.phase, Phase::Over) {
+            self.give_back_place();
+        } else if filled > 0 {
+            self.heard(now);
+        }
+    }
+
+    /// Bytes arrived in shared memory. `placer` is asked where the payloads go whose messages begin in them.
+    pub fn received(&mut self, now: Time, mut bytes: Segment, placer: &mut dyn Placer) {
+        self.heard(now);
+        while !matches!(self.phase, Phase::Over) {
+            let handled = match self.rx.next(&mut bytes, placer) {
+                Ok(None) => break,
+                Ok(Some(input)) => self.handle(input),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = handled {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn heard(&mut self, now: Time) {
+        self.heard = now;
+        self.asked = None;
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), Error> {
+        match (input, &mut self.phase) {
+            (Input::Message(message), _) => return self.message(message),
+            (Input::Aborted(header, place), _) => self.events.push_back(Event::Unplaced(header, place)),
+            (Input::Banner(banner), Phase::Handshake(handshake)) => handshake.banner(banner, &mut self.tx)?,
+            (Input::Control(tag, payload), Phase::Handshake(handshake)) => {
+                if let Some(peer) = handshake.frame(tag, &payload, &mut self.tx)? {
+                    self.phase = Phase::Ready;
+                    self.rx.allow_messages();
+                    self.events.push_back(Event::Ready(peer));
+                }
+            }
+            (Input::Control(tag, payload), _) => return self.control(tag, &payload),
+            (Input::Banner(_), _) => {}
+        }
+        Ok(())
+    }
+
+    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
+    /// (ProtocolV2.cc, handle_message).
+    fn message(&mut self, message: Message) -> Result<(), Error> {
+        let Header { seq, .. } = message.header;
+        if seq <= self.seq {
+            return Err(Error::OldMessage { seq, last: self.seq });
+        }
+        self.seq = seq;
+        self.events.push_back(Event::Message(message));
+        Ok(())
+    }
+
+    /// Lossy connections keep no message that was sent, so acknowledgements change nothing, and none are sent but for
+    /// the number in every message's header; the kernel's client sends them all the same.
+    fn control(&mut self, tag: Tag, payload: &[u8]) -> Result<(), Error> {
+        let mut r = Reader::new(payload);
+        match tag {
+            Tag::Keepalive2 => self.answer = Some(Utime::decode(&mut r)?),
+            Tag::Keepalive2Ack => drop(Utime::decode(&mut r)?),
+            Tag::Ack => drop(r.u64("ack seq")?),
+            _ => return Err(Error::Unexpected { tag, state: "messages were being exchanged" }),
+        }
+        Ok(())
+    }
+
+    /// Queues a message. Its number and acknowledgement are given when it is sent; before the handshake is through it
+    /// waits.
+    ///
+    /// # Panics
+    /// When it is sent, if one of its parts has 4 GiB or more.
+    pub fn send(&mut self, message: Message) {
+        if !matches!(self.phase, Phase::Over) {
+            self.tx.push(message);
+        }
+    }
+
+    /// Bytes of messages that wait to be sent, without their headers.
+    pub fn queued_bytes(&self) -> usize {
+        self.tx.queued_bytes()
+    }
+
+    /// Messages that wait to be sent.
+    pub fn queued_messages(&self) -> usize {
+        self.tx.queued_messages()
+    }
+
+    /// Is there something to send?
+    pub fn has_output(&self) -> bool {
+        self.tx.has_control() || (self.is_ready() && (self.answer.is_some() || self.tx.queued_messages() > 0))
+    }
+
+    /// Appends what is to be sent to `out`, about `limit` bytes of it: whole frames, at least one if there is any.
+    pub fn transmit(&mut self, out: &mut List, limit: usize) {
+        if let Some(stamp) = self.answer.take() {
+            self.tx.control(Tag::Keepalive2Ack, |w| stamp.encode(w));
+        }
+        if self.is_ready() {
+            self.tx.transmit(out, limit.max(1), self.seq);
+        } else {
+            self.tx.transmit_control(out);
+        }
+    }
+
+    /// The next event, until there is none.
+    pub fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Stops asking for bytes, or goes on: back-pressure. What was received is still delivered. While it is paused a
+    /// connection cannot tell whether the peer lives.
+    pub fn pause(&mut self, now: Time, paused: bool) {
+        if self.paused && !paused {
+            self.heard(now);
+        }
+        self.paused = paused;
+    }
+
+    /// When [`timeout`](Self::timeout) wants to be called.
+    pub fn deadline(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Handshake(_) => Some(self.started + self.config.handshake_timeout),
+            Phase::Ready if !self.paused => {
+                let keepalive = self.config.keepalive?;
+                Some(match self.asked {
+                    None => self.heard + keepalive.interval,
+                    Some(asked) => asked + keepalive.timeout,
+                })
+            }
+            Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    /// Time has passed: asks for a sign of life, or gives up.
+    pub fn timeout(&mut self, now: Time) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match (&self.phase, self.config.keepalive) {
+            (Phase::Handshake(_), _) => {
+                self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
+            }
+            (Phase::Ready, Some(keepalive)) if self.asked.is_some() => {
+                self.fail(Error::Silent(keepalive.timeout));
+            }
+            (Phase::Ready, _) => {
+                self.asked = Some(now);
+                self.tx.control(Tag::Keepalive2, |w| Utime::from(now).encode(w));
+            }
+            (Phase::Over, _) => {}
+        }
+    }
+
+    /// The transport is gone: nothing more is sent or delivered but what was received, and a place that was given
+    /// comes back. If it is out for a receive, it comes back after [`landed`](Self::landed).
+    pub fn closed(&mut self) {
+        self.phase = Phase::Over;
+        self.tx.clear();
+        self.give_back_place();
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.closed();
+        self.events.push_back(Event::Fault(error));
+    }
+
+    fn give_back_place(&mut self) {
+        if let Some((header, place)) = self.rx.take_place() {
+            self.events.push_back(Event::Unplaced(header, place));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Why a connection cannot go on.
+
+use super::frame::Tag;
+use crate::addr::{AddrVec, EntityAddr};
+use onego_wire::DecodeError;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Whose fault an [`Error`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The peer does not keep to the protocol.
+    Peer,
+    /// The peer keeps to the protocol, but the two sides cannot do what each other asks.
+    Mismatch,
+    /// What lies between: bytes were damaged, or nothing comes any more.
+    Transport,
+}
+
+/// Why a connection cannot go on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The peer's first bytes are not the banner of msgr2.
+    #[error("the peer does not speak Ceph's messenger protocol 2")]
+    NotMsgr2,
+    /// A control frame, or a message, that has no place in the state of the connection.
+    #[error("the peer sent {tag:?} while {state}")]
+    Unexpected {
+        /// The frame.
+        tag: Tag,
+        /// What this side is doing.
+        state: &'static str,
+    },
+    /// A tag that no version of the protocol that was agreed on has.
+    #[error("the peer sent a frame of the unknown kind {0}")]
+    UnknownTag(u8),
+    /// A frame whose layout breaks the rules.
+    #[error("the peer sent a frame with {0}")]
+    BadFrame(&'static str),
+    /// A length over its bound.
+    #[error("the peer sent a {what} of {len} bytes, the bound is {bound}")]
+    TooLong {
+        /// What is too long.
+        what: &'static str,
+        /// Its length.
+        len: u64,
+        /// The bound.
+        bound: u64,
+    },
+    /// A payload that cannot be decoded.
+    #[error("the peer sent a frame that cannot be decoded: {0}")]
+    Decode(#[from] DecodeError),
+    /// A message whose number is not above the one before.
+    #[error("the peer sent message {seq} after message {last}")]
+    OldMessage {
+        /// Number of the message.
+        seq: u64,
+        /// Number of the message before.
+        last: u64,
+    },
+    /// A signature over the handshake that is not the expected one.
+    #[error("the peer's signature over the handshake is wrong")]
+    BadSignature,
+    /// More frames than any handshake takes.
+    #[error("the handshake did not end within {0} frames")]
+    EndlessHandshake(u32),
+
+    /// The peer speaks version 1 of the protocol.
+    #[error("the peer speaks version 1 of Ceph's messenger protocol: use its port for version 2")]
+    Msgr1,
+    /// Feature bits of the banner do not fit.
+    #[error(
+        "messenger features do not fit: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}"
+    )]
+    MessengerFeatures {
+        /// Features that the peer requires and this side has not.
+        lacked_here: u64,
+        /// Features that this side requires and the peer has not.
+        lacked_there: u64,
+    },
+    /// Feature bits of the identification do not fit.
+    #[error("features do not fit: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}")]
+    Features {
+        /// Features that the peer requires and this side has not.
+        lacked_here: u64,
+        /// Features that this side requires and the peer has not.
+        lacked_there: u64,
+    },
+    /// The peer refused the authentication.
+    #[error(
+        "the peer refused authentication method {method} (error {result}); it allows methods {methods:?} in modes {modes:?}"
+    )]
+    AuthRefused {
+        /// The method that was tried.
+        method: u32,
+        /// A negative error number.
+        result: i32,
+        /// What the peer allows.
+        methods: Vec<u32>,
+        /// The connection modes that the peer allows.
+        modes: Vec<u32>,
+    },
+    /// The peer chose a connection mode that was not offered.
+    #[error("the peer chose connection mode {0}, which was not offered")]
+    Mode(u32),
+    /// The peer is not of the kind that was expected.
+    #[error("the peer is of kind {found:#x} instead of {expected:#x}")]
+    WrongKind {
+        /// The kind that was expected.
+        expected: u8,
+        /// The kind that it is.
+        found: u8,
+    },
+    /// The peer is not at the address that was meant: it is another one, or another life of it.
+    #[error("meant to reach {wanted}, reached {found}")]
+    WrongPeer {
+        /// The address that the client meant to reach.
+        wanted: EntityAddr,
+        /// The addresses that the server has.
+        found: AddrVec,
+    },
+    /// The peer is connecting to this side at the same time and wants that connection to be used.
+    #[error("the peer asks to wait for its own connection")]
+    Wait,
+
+    /// Bytes were damaged on their way.
+    #[error("the checksum of {0} is wrong")]
+    Corrupt(&'static str),
+    /// The handshake took too long.
+    #[error("the handshake was not complete after {0:?}")]
+    HandshakeTimeout(Duration),
+    /// The peer does not answer.
+    #[error("the peer did not answer a keepalive within {0:?}")]
+    Silent(Duration),
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::NotMsgr2
+            | Self::Unexpected { .. }
+            | Self::UnknownTag(_)
+            | Self::BadFrame(_)
+            | Self::TooLong { .. }
+            | Self::Decode(_)
+            | Self::OldMessage { .. }
+            | Self::BadSignature
+            | Self::EndlessHandshake(_) => Blame::Peer,
+            Self::Msgr1
+            | Self::MessengerFeatures { .. }
+            | Self::Features { .. }
+            | Self::AuthRefused { .. }
+            | Self::Mode(_)
+            | Self::WrongKind { .. }
+            | Self::WrongPeer { .. }
+            | Self::Wait => Blame::Mismatch,
+            Self::Corrupt(_) | Self::HandshakeTimeout(_) | Self::Silent(_) => Blame::Transport,
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Frames: how a tag and up to four segments lie on the wire.
+//!
+//! Source: ceph `doc/dev/msgr2.rst`, "Frame format" and "msgr2.1-crc mode"; `src/msg/async/frames_v2.{h,cc}`.
+//!
+//! ```text
+//! preamble 32 | segment 1, crc 4 | segment 2 | segment 3 | segment 4 | epilogue 13
+//! ```
+//! Empty segments take nothing, the crc of an empty first segment neither; a frame of one segment has no epilogue.
+
+use super::error::Error;
+use onego_buf::crc32c;
+
+/// Most segments a frame has.
+pub(super) const MAX_SEGMENTS: usize = 4;
+/// Bytes of a preamble in crc mode.
+pub(super) const PREAMBLE_LEN: usize = 32;
+/// Bytes of the crc behind a first segment that is not empty.
+pub(super) const CRC_LEN: usize = 4;
+/// Bytes of an epilogue in crc mode.
+pub(super) const EPILOGUE_LEN: usize = 13;
+
+/// Where the preamble's own crc starts.
+const PREAMBLE_CRC_AT: usize = PREAMBLE_LEN - CRC_LEN;
+/// What checksums of segments start with; the preamble's starts with 0.
+pub(super) const SEGMENT_SEED: u32 = u32::MAX;
+/// Alignments that a sender wishes for the four segments: those of a pointer and, for data, of a page. Receivers
+/// need not care, but every peer sends these.
+const ALIGNMENTS: [u16; MAX_SEGMENTS] = [8, 8, 8, 4096];
+
+/// The two code words of the late status' low nibble, four bits apart from each other.
+const LATE_ABORTED: u8 = 0x1;
+const LATE_COMPLETE: u8 = 0xe;
+const LATE_MASK: u8 = 0xf;
+
+macro_rules! tags {
+    ($($name:ident = $value:literal: $doc:literal),* $(,)?) => {
+        /// What a frame is.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Tag {
+            $(#[doc = $doc] $name = $value,)*
+        }
+
+        impl Tag {
+            fn from_wire(value: u8) -> Option<Self> {
+                match value {
+                    $($value => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+tags! {
+    Hello = 1: "Kind of the sender, and the receiver's address as it sees it.",
+    AuthRequest = 2: "The client asks to be let in.",
+    AuthBadMethod = 3: "The server does not take the client's method.",
+    AuthReplyMore = 4: "The server's part of an authentication of several rounds.",
+    AuthRequestMore = 5: "The client's part of an authentication of several rounds.",
+    AuthDone = 6: "The server lets the client in.",
+    AuthSignature = 7: "Signature over everything received before.",
+    ClientIdent = 8: "The client asks for a new session.",
+    ServerIdent = 9: "The server grants a new session.",
+    IdentMissingFeatures = 10: "The client lacks features.",
+    SessionReconnect = 11: "The client asks to go on with a session.",
+    SessionReset = 12: "The server does not know the session.",
+    SessionRetry = 13: "The client's count of connections of the session is stale.",
+    SessionRetryGlobal = 14: "The client's count of connections is stale.",
+    SessionReconnectOk = 15: "The session goes on.",
+    Wait = 16: "The server is connecting to the client itself.",
+    Message = 17: "A message.",
+    Keepalive2 = 18: "Asks for a sign of life.",
+    Keepalive2Ack = 19: "A sign of life.",
+    Ack = 20: "The number of the last message received.",
+}
+
+/// What a preamble says: the tag and the lengths of the segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Preamble {
+    pub(super) tag: Tag,
+    /// Lengths of the segments; those behind the last segment are 0.
+    pub(super) lens: [u32; MAX_SEGMENTS],
+    /// How many segments there are: the last of them is empty only if it is the only one.
+    pub(super) segments: u8,
+}
+
+impl Preamble {
+    /// The preamble of a frame whose segments have these lengths: empty ones at the end are left out.
+    pub(super) fn new(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
+        let segments = lens.iter().rposition(|&len| len > 0).map_or(1, |last| last + 1);
+        Self { tag, lens, segments: segments as u8 }
+    }
+
+    fn to_wire(self) -> [u8; PREAMBLE_LEN] {
+        let mut bytes = [0; PREAMBLE_LEN];
+        bytes[0] = self.tag as u8;
+        bytes[1] = self.segments;
+        for i in 0..self.segments as usize {
+            let at = 2 + 6 * i;
+            bytes[at..at + 4].copy_from_slice(&self.lens[i].to_le_bytes());
+            bytes[at + 4..at + 6].copy_from_slice(&ALIGNMENTS[i].to_le_bytes());
+        }
+        let crc = crc32c(0, &bytes[..PREAMBLE_CRC_AT]);
+        bytes[PREAMBLE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn from_wire(bytes: &[u8; PREAMBLE_LEN]) -> Result<Self, Error> {
+        if crc32c(0, &bytes[..PREAMBLE_CRC_AT]) != le32(bytes, PREAMBLE_CRC_AT) {
+            return Err(Error::Corrupt("a frame's preamble"));
+        }
+        let tag = Tag::from_wire(bytes[0]).ok_or(Error::UnknownTag(bytes[0]))?;
+        let segments = bytes[1];
+        if !(1..=MAX_SEGMENTS as u8).contains(&segments) {
+            return Err(Error::BadFrame("no segments or more than four"));
+        }
+        let mut lens = [0; MAX_SEGMENTS];
+        for (i, len) in lens.iter_mut().enumerate().take(segments.into()) {
+            *len = le32(bytes, 2 + 6 * i);
+        }
+        if segments > 1 && lens[segments as usize - 1] == 0 {
+            return Err(Error::BadFrame("an empty last segment"));
+        }
+        Ok(Self { tag, lens, segments })
+    }
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// What an epilogue says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Epilogue {
+    /// The sender gave the frame up half way: what came in place of segments is to be thrown away, and the
+    /// checksums mean nothing.
+    pub(super) aborted: bool,
+    /// Checksums of the second to fourth segment. Those of unused segments at the end are 0.
+    pub(super) crcs: [u32; MAX_SEGMENTS - 1],
+}
+
+/// How frames are put on the wire and taken off it once the mode of the connection is known: msgr2.1 in crc mode.
+///
+/// All that secure mode does otherwise lies in this type: how long preamble, first segment and epilogue are on the
+/// wire, and what has to be checked and taken off before their bytes may be used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Framing;
+
+impl Framing {
+    /// Bytes of a preamble.
+    pub(super) fn preamble_len(self) -> usize {
+        PREAMBLE_LEN
+    }
+
+    /// Checks the preamble in `bytes`.
+    pub(super) fn open_preamble(self, bytes: &[u8]) -> Result<Preamble, Error> {
+        Preamble::from_wire(bytes.try_into().map_err(|_| Error::BadFrame("a short preamble"))?)
+    }
+
+    /// Bytes of the first segment with what belongs to it.
+    pub(super) fn first_len(self, preamble: &Preamble) -> usize {
+        match preamble.lens[0] as usize {
+            0 => 0,
+            len => len + CRC_LEN,
+        }
+    }
+
+    /// Checks the first segment, of which `bytes` are [`first_len`](Self::first_len), and returns its payload.
+    pub(super) fn open_first<'a>(self, bytes: &'a [u8], what: &'static str) -> Result<&'a [u8], Error> {
+        let Some((payload, crc)) = bytes.split_last_chunk::<CRC_LEN>() else { return Ok(&[]) };
+        if crc32c(SEGMENT_SEED, payload) == u32::from_le_bytes(*crc) {
+            Ok(payload)
+        } else {
+            Err(Error::Corrupt(what))
+        }
+    }
+
+    /// Bytes of the epilogue.
+    pub(super) fn epilogue_len(self, preamble: &Preamble) -> usize {
+        if preamble.segments > 1 { EPILOGUE_LEN } else { 0 }
+    }
+
+    /// Checks the epilogue in `bytes`.
+    pub(super) fn open_epilogue(self, bytes: &[u8]) -> Result<Epilogue, Error> {
+        if bytes.len() != EPILOGUE_LEN {
+            return Err(Error::BadFrame("a short epilogue"));
+        }
+        let aborted = match bytes[0] & LATE_MASK {
+            LATE_COMPLETE => false,
+            LATE_ABORTED => true,
+            _ => return Err(Error::Corrupt("a frame's late status")),
+        };
+        Ok(Epilogue { aborted, crcs: [le32(bytes, 1), le32(bytes, 5), le32(bytes, 9)] })
+    }
+
+    /// Hands the preamble, the first segment and what belongs to it to `put`.
+    pub(super) fn seal_first(self, preamble: Preamble, first: &[u8], mut put: impl FnMut(&[u8])) {
+        put(&preamble.to_wire());
+        if !first.is_empty() {
+            put(first);
+            put(&crc32c(SEGMENT_SEED, first).to_le_bytes());
+        }
+    }
+
+    /// The epilogue of a frame that is complete and has more than one segment. `crcs` are those of the second to
+    /// fourth segment, whether empty or not.
+    pub(super) fn seal_epilogue(
+        self,
+        preamble: &Preamble,
+        crcs: [u32; MAX_SEGMENTS - 1],
+    ) -> [u8; EPILOGUE_LEN] {
+        let mut bytes = [0; EPILOGUE_LEN];
+        bytes[0] = LATE_COMPLETE;
+        for (i, crc) in crcs.iter().enumerate().take(preamble.segments as usize - 1) {
+            bytes[1 + 4 * i..5 + 4 * i].copy_from_slice(&crc.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trailing_empty_segments_are_left_out() {
+        for (lens, segments) in
+            [([0, 0, 0, 0], 1), ([20, 0, 0, 0], 1), ([0, 70, 0, 0], 2), ([20, 70, 0, 350], 4)]
+        {
+            let preamble = Preamble::new(Tag::Message, lens);
+            assert_eq!(preamble.segments, segments);
+            assert_eq!(Framing.open_preamble(&preamble.to_wire()), Ok(preamble));
+            assert_eq!(Framing.epilogue_len(&preamble), if segments > 1 { 13 } else { 0 });
+            assert_eq!(Framing.first_len(&preamble), if lens[0] > 0 { 24 } else { 0 });
+        }
+    }
+
+    /// `bytes` with a correct crc at the end of its preamble.
+    fn resealed(mut bytes: [u8; PREAMBLE_LEN]) -> [u8; PREAMBLE_LEN] {
+        let crc = crc32c(0, &bytes[..PREAMBLE_CRC_AT]);
+        bytes[PREAMBLE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_preamble_that_breaks_the_rules_is_refused() {
+        let good = Preamble::new(Tag::Message, [41, 5, 0, 0]).to_wire();
+        let with = |at: usize, value: u8| {
+            let mut bytes = good;
+            bytes[at] = value;
+            Framing.open_preamble(&resealed(bytes))
+        };
+        assert_eq!(with(0, 99), Err(Error::UnknownTag(99)));
+        assert_eq!(with(1, 0), Err(Error::BadFrame("no segments or more than four")));
+        assert_eq!(with(1, 5), Err(Error::BadFrame("no segments or more than four")));
+        assert_eq!(with(1, 3), Err(Error::BadFrame("an empty last segment")));
+    }
+
+    #[test]
+    fn a_damaged_preamble_is_noticed_whichever_bit_it_is() {
+        let good = Preamble::new(Tag::Ack, [8, 0, 0, 0]).to_wire();
+        for bit in 0..PREAMBLE_LEN * 8 {
+            let mut bytes = good;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Framing.open_preamble(&bytes), Err(Error::Corrupt("a frame's preamble")), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn the_late_status_stands_a_flipped_bit() {
+        let preamble = Preamble::new(Tag::Message, [41, 5, 0, 0]);
+        let complete = Framing.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX]);
+        assert_eq!(Framing.open_epilogue(&complete), Ok(Epilogue { aborted: false, crcs: [7, 0, 0] }));
+        let mut bytes = complete;
+        bytes[0] = 0xe0 | LATE_ABORTED;
+        assert!(Framing.open_epilogue(&bytes).unwrap().aborted);
+        for bit in 0..4 {
+            for word in [LATE_ABORTED, LATE_COMPLETE] {
+                bytes[0] = word ^ 1 << bit;
+                assert_eq!(Framing.open_epilogue(&bytes), Err(Error::Corrupt("a frame's late status")));
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Messages: what the protocols above exchange.
+//!
+//! Source: ceph `src/include/msgr.h` (`ceph_msg_header2`), `src/msg/async/frames_v2.h` (`MessageFrame`).
+
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{DecodeError, Decoded, Reader};
+
+/// Bytes of a header.
+pub(super) const HEADER_LEN: usize = 41;
+
+/// The priority of a message that is like any other (`CEPH_MSG_PRIO_DEFAULT`).
+pub const PRIORITY_DEFAULT: u16 = 127;
+
+/// The header of a message (`ceph_msg_header2`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Header {
+    /// Number of the message on its connection. Given by the connection that sends it.
+    pub seq: u64,
+    /// Number of the transaction: a reply has that of its request.
+    pub tid: u64,
+    /// The type of the message.
+    pub kind: u16,
+    /// Its priority.
+    pub priority: u16,
+    /// Version of the encoding.
+    pub version: u16,
+    /// The oldest version of readers that understand the encoding.
+    pub compat_version: u16,
+    /// The low bits of the offset in the object that the data belongs to, for receivers that align it.
+    pub data_offset: u16,
+    /// What used to be in the footer (`CEPH_MSG_FOOTER_*`). Without meaning in this version of the protocol.
+    pub flags: u8,
+    /// Number of the last message that the sender received. Given by the connection.
+    pub ack_seq: u64,
+}
+
+impl Header {
+    pub(super) fn to_wire(self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        bytes[0..8].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.tid.to_le_bytes());
+        bytes[16..18].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[18..20].copy_from_slice(&self.priority.to_le_bytes());
+        bytes[20..22].copy_from_slice(&self.version.to_le_bytes());
+        // 22..26: length of padding before the data, which nobody has ever sent.
+        bytes[26..28].copy_from_slice(&self.data_offset.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.ack_seq.to_le_bytes());
+        bytes[36] = self.flags;
+        bytes[37..39].copy_from_slice(&self.compat_version.to_le_bytes());
+        // 39..41: reserved.
+        bytes
+    }
+
+    pub(super) fn from_wire(bytes: &[u8]) -> Decoded<Self> {
+        let mut r = Reader::new(bytes);
+        let (seq, tid) = (r.u64("message seq")?, r.u64("message tid")?);
+        let (kind, priority) = (r.u16("message type")?, r.u16("message priority")?);
+        let version = r.u16("message version")?;
+        let padding = r.u32("message data padding")?;
+        if padding != 0 {
+            return Err(DecodeError::Invalid { what: "message data padding", value: padding.into() });
+        }
+        let data_offset = r.u16("message data offset")?;
+        let ack_seq = r.u64("message ack seq")?;
+        let flags = r.u8("message flags")?;
+        let compat_version = r.u16("message compat version")?;
+        r.u16("message reserved bytes")?;
+        r.finish("message header")?;
+        Ok(Self { seq, tid, kind, priority, version, compat_version, data_offset, flags, ack_seq })
+    }
+}
+
+/// A message: a header and three parts, of which `data` is never copied together.
+#[derive(Debug)]
+pub struct Message {
+    /// The header.
+    pub header: Header,
+    /// The fields of the message.
+    pub front: Segment,
+    /// A second part that a few messages of the file system have.
+    pub middle: List,
+    /// The payload. When received, it shares the memory it was received into.
+    pub data: List,
+    /// A received payload for which the [`Placer`] gave a buffer: that buffer, full. `data` is empty then.
+    pub placed: Option<SegmentMut>,
+}
+
+impl Message {
+    /// A message without payload.
+    pub fn new(kind: u16, version: u16, compat_version: u16, front: impl Into<Segment>) -> Self {
+        let header =
+            Header { kind, version, compat_version, priority: PRIORITY_DEFAULT, ..Header::default() };
+        Self { header, front: front.into(), middle: List::new(), data: List::new(), placed: None }
+    }
+
+    /// The same message as part of transaction `tid`.
+    pub fn with_tid(mut self, tid: u64) -> Self {
+        self.header.tid = tid;
+        self
+    }
+
+    /// The same message with a payload.
+    pub fn with_data(mut self, data: impl Into<List>) -> Self {
+        self.data = data.into();
+        self
+    }
+
+    /// Bytes of all parts but the header.
+    pub fn body_len(&self) -> usize {
+        self.front.len() + self.middle.len() + self.data.len()
+    }
+}
+
+/// Says where payloads are to be received.
+pub trait Placer {
+    /// A buffer of exactly `data_len` bytes for the payload of the message with this header and front, or `None`:
+    /// then the payload is delivered in the shared memory that it was received into.
+    ///
+    /// It is asked once a message that has a payload, before the payload is here. `header` is checked by then,
+    /// `front` not yet: its checksum comes last, and if it is wrong, the connection fails and the buffer comes back by
+    /// [`Event::Unplaced`](super::Event::Unplaced).
+    fn place(&mut self, header: &Header, front: &[u8], data_len: usize) -> Option<SegmentMut>;
+}
+
+/// Places nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPlacer;
+
+impl Placer for NoPlacer {
+    fn place(&mut self, _header: &Header, _front: &[u8], _data_len: usize) -> Option<SegmentMut> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_wire() {
+        let header = Header {
+            seq: 1 << 60,
+            tid: 2,
+            kind: 42,
+            priority: 127,
+            version: 8,
+            compat_version: 3,
+            data_offset: 4095,
+            flags: 1,
+            ack_seq: 1 << 40,
+        };
+        let mut bytes = header.to_wire();
+        assert_eq!(Header::from_wire(&bytes), Ok(header));
+        assert!(Header::from_wire(&bytes[..40]).is_err());
+        bytes[22] = 1;
+        assert_eq!(
+            Header::from_wire(&bytes),
+            Err(DecodeError::Invalid { what: "message data padding", value: 1 })
+        );
+    }
+}

@@ -1,0 +1,29 @@
+//! Ceph's messenger, version 2.1 in crc mode: frames, handshake, messages, without I/O.
+//!
+//! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
+//!
+//! [`Connection`] is one end of one connection. What it is made of, from the wire up: the banner and the frames, the
+//! payloads of control frames, the handshake; beside them a receiver that takes the stream of bytes apart and a
+//! sender that puts it together.
+
+mod arena;
+mod auth;
+mod banner;
+mod config;
+mod connection;
+mod control;
+mod error;
+pub mod features;
+mod frame;
+mod handshake;
+mod message;
+mod receive;
+mod send;
+
+pub use auth::AuthName;
+pub use config::{Config, Keepalive, Limits};
+pub use connection::{Connection, Event};
+pub use error::{Blame, Error};
+pub use frame::Tag;
+pub use handshake::{Peer, Target, Visitor};
+pub use message::{Header, Message, NoPlacer, PRIORITY_DEFAULT, Placer};

@@ -1,0 +1,360 @@
+//! Takes the stream of bytes apart: banner, then frames, wherever the bytes of a frame are cut.
+//!
+//! Small fixed parts are read from a received segment where they lie, or from a scratch buffer if they are cut.
+//! Fronts and payloads are slices of what was received. Only a front that is cut, and a payload that has a place, are
+//! copied: the payload only as far as it was here before its place was known.
+
+use super::banner::{Banner, PREFIX_LEN};
+use super::config::Limits;
+use super::error::Error;
+use super::frame::{CRC_LEN, EPILOGUE_LEN, Framing, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag};
+use super::message::{HEADER_LEN, Header, Message, Placer};
+use onego_buf::{List, Segment, SegmentMut, crc32c};
+use onego_wire::Landing;
+
+/// Bytes that are asked for ahead as a rule: many small messages a system call.
+const AHEAD: usize = 256 << 10;
+
+/// Bytes that are asked for ahead while large payloads come in that have places: behind a payload it covers the
+/// epilogue and the next message up to its payload (13 + 32 + 45 bytes and a front of a few hundred). What is more
+/// would be payload that has to be copied to its place; what is less would take one more system call a message.
+const AHEAD_OF_BULK: usize = 1 << 10;
+
+/// Payload from which on a connection is taken to carry bulk: copying less costs less than the system calls that
+/// small reads ahead cost.
+const BULK: usize = 32 << 10;
+
+/// Rest of a payload from which on it is received right into its place: copying a page costs less than one more
+/// vector in a receive, and much less than an engine that leaves its shared buffers.
+const LAND: usize = 4 << 10;
+
+/// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
+const COPY_CHUNK: usize = 16 << 10;
+
+/// The most bytes of a fixed part.
+const PART_MAX: usize = HEADER_LEN + CRC_LEN;
+const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
+
+/// Something whole that was received.
+#[derive(Debug)]
+pub(super) enum Input {
+    Banner(Banner),
+    Control(Tag, Segment),
+    Message(Message),
+    /// A message whose sender gave it up half way, with the place that was meant for its payload.
+    Aborted(Header, SegmentMut),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    BannerPrefix,
+    BannerPayload(usize),
+    Preamble,
+    Control,
+    Header,
+    Front,
+    Middle,
+    Data,
+    Epilogue,
+}
+
+/// The place of a payload.
+#[derive(Debug)]
+struct Place {
+    /// The whole place, or what is filled of it while the rest is out.
+    buffer: SegmentMut,
+    /// Bytes that are filled.
+    filled: usize,
+    /// Is the rest out for a receive?
+    out: bool,
+}
+
+/// A fixed part that may be cut.
+#[derive(Debug)]
+struct Part {
+    bytes: [u8; PART_MAX],
+    filled: usize,
+}
+
+impl Part {
+    /// The next `n` bytes once all are here.
+    #[inline]
+    fn take(&mut self, n: usize, from: &mut Segment) -> Option<&[u8]> {
+        let more = (n - self.filled).min(from.len());
+        self.bytes[self.filled..self.filled + more].copy_from_slice(&from[..more]);
+        from.advance(more);
+        self.filled += more;
+        if self.filled < n {
+            return None;
+        }
+        self.filled = 0;
+        Some(&self.bytes[..n])
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    framing: Framing,
+    limits: Limits,
+    stage: Stage,
+    /// May messages come, or is the handshake still going on?
+    messages: bool,
+    /// Does the connection carry bulk at the moment?
+    bulk: bool,
+    part: Part,
+    /// The frame that is being received.
+    preamble: Preamble,
+    header: Header,
+    /// Checksums of the second to fourth segment as they were received.
+    crcs: [u32; MAX_SEGMENTS - 1],
+    /// What is here of a banner, a control frame, a front or a middle.
+    gathered: List,
+    front: Option<Segment>,
+    middle: List,
+    data: List,
+    place: Option<Place>,
+}
+
+impl Receiver {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            framing: Framing,
+            limits,
+            stage: Stage::BannerPrefix,
+            messages: false,
+            bulk: false,
+            part: Part { bytes: [0; PART_MAX], filled: 0 },
+            preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
+            header: Header::default(),
+            crcs: [SEGMENT_SEED; MAX_SEGMENTS - 1],
+            gathered: List::new(),
+            front: None,
+            middle: List::new(),
+            data: List::new(),
+            place: None,
+        }
+    }
+
+    /// From now on messages may come.
+    pub(super) fn allow_messages(&mut self) {
+        self.messages = true;
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn landing(&mut self) -> Landing {
+        let ahead = if self.bulk { AHEAD_OF_BULK } else { AHEAD };
+        let Some(place) = &mut self.place else { return Landing { place: None, ahead } };
+        assert!(!place.out, "the place that was handed out comes back before the next is asked for");
+        let rest = place.buffer.len() - place.filled;
+        if rest < LAND {
+            return Landing { place: None, ahead: ahead + rest };
+        }
+        place.out = true;
+        let filled = place.buffer.split_to(place.filled);
+        let rest = std::mem::replace(&mut place.buffer, filled);
+        Landing { place: Some(rest), ahead }
+    }
+
+    /// The rest of a place comes back with `filled` bytes more.
+    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        let place = self.place.as_mut().filter(|place| place.out).expect("only what was handed out lands");
+        self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
+        place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
+        place.filled += filled;
+        place.out = false;
+    }
+
+    /// The place of the message that is being received, if it is not out.
+    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        let place = self.place.take_if(|place| !place.out)?;
+        Some((self.header, place.buffer))
+    }
+
+    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut Segment,
+        placer: &mut dyn Placer,
+    ) -> Result<Option<Input>, Error> {
+        loop {
+            match self.stage {
+                Stage::BannerPrefix => {
+                    let Some(prefix) = self.part.take(PREFIX_LEN, bytes) else { return Ok(None) };
+                    self.stage = Stage::BannerPayload(Banner::payload_len(prefix)?);
+                }
+                Stage::BannerPayload(len) => {
+                    let Some(payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    self.stage = Stage::Preamble;
+                    return Ok(Some(Input::Banner(Banner::decode(&payload)?)));
+                }
+                Stage::Preamble => {
+                    let Some(preamble) = self.part.take(self.framing.preamble_len(), bytes) else {
+                        return Ok(None);
+                    };
+                    self.preamble = self.framing.open_preamble(preamble)?;
+                    self.stage = self.check_preamble()?;
+                }
+                Stage::Control => {
+                    let len = self.framing.first_len(&self.preamble);
+                    let Some(mut payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    let len = self.framing.open_first(&payload, "a control frame")?.len();
+                    payload.truncate(len);
+                    self.stage = Stage::Preamble;
+                    return Ok(Some(Input::Control(self.preamble.tag, payload)));
+                }
+                Stage::Header => {
+                    let len = self.framing.first_len(&self.preamble);
+                    let Some(first) = self.part.take(len, bytes) else { return Ok(None) };
+                    self.header = Header::from_wire(self.framing.open_first(first, "a message's header")?)?;
+                    self.crcs = [SEGMENT_SEED; MAX_SEGMENTS - 1];
+                    self.stage = Stage::Front;
+                }
+                Stage::Front => {
+                    let len = self.preamble.lens[1] as usize;
+                    let Some(front) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    self.crcs[0] = crc32c(SEGMENT_SEED, &front);
+                    self.front = Some(front);
+                    self.stage = Stage::Middle;
+                }
+                Stage::Middle => {
+                    if !collect(&mut self.middle, self.preamble.lens[2] as usize, bytes) {
+                        return Ok(None);
+                    }
+                    self.crcs[1] = self.middle.crc32c(SEGMENT_SEED);
+                    self.find_place(placer);
+                    self.stage = if self.preamble.lens[3] > 0 { Stage::Data } else { Stage::Epilogue };
+                }
+                Stage::Data => {
+                    if !self.take_data(bytes) {
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Epilogue;
+                }
+                Stage::Epilogue => {
+                    let len = self.framing.epilogue_len(&self.preamble);
+                    let Some(epilogue) = self.part.take(len, bytes) else { return Ok(None) };
+                    let complete = len == 0 || {
+                        let epilogue = self.framing.open_epilogue(epilogue)?;
+                        if !epilogue.aborted {
+                            check_crcs(&self.preamble, self.crcs, epilogue.crcs)?;
+                        }
+                        !epilogue.aborted
+                    };
+                    self.stage = Stage::Preamble;
+                    if let Some(input) = self.finish_message(complete) {
+                        return Ok(Some(input));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Checks that a frame of that kind and size may come now, and says what comes next of it.
+    fn check_preamble(&self) -> Result<Stage, Error> {
+        let Preamble { tag, lens, segments } = self.preamble;
+        let bounded = |what, len: u32, bound: u32| {
+            if len <= bound {
+                Ok(())
+            } else {
+                Err(Error::TooLong { what, len: len.into(), bound: bound.into() })
+            }
+        };
+        if tag != Tag::Message {
+            if segments > 1 {
+                return Err(Error::BadFrame("several segments where there is one"));
+            }
+            bounded("control frame", lens[0], self.limits.control)?;
+            return Ok(Stage::Control);
+        }
+        if !self.messages {
+            return Err(Error::Unexpected { tag, state: "the handshake goes on" });
+        }
+        if lens[0] as usize != HEADER_LEN {
+            return Err(Error::BadFrame("a message header of another size"));
+        }
+        bounded("message front", lens[1], self.limits.front)?;
+        bounded("message middle", lens[2], self.limits.middle)?;
+        bounded("message payload", lens[3], self.limits.data)?;
+        Ok(Stage::Header)
+    }
+
+    /// Asks where the payload goes, now that the message is known up to it.
+    fn find_place(&mut self, placer: &mut dyn Placer) {
+        let len = self.preamble.lens[3] as usize;
+        let front = self.front.as_deref().unwrap_or_default();
+        let buffer = if len > 0 { placer.place(&self.header, front, len) } else { None };
+        self.bulk = buffer.is_some() && len >= BULK;
+        self.place = buffer.map(|buffer| {
+            assert_eq!(buffer.len(), len, "a place has the size of the payload");
+            Place { buffer, filled: 0, out: false }
+        });
+    }
+
+    /// Takes what is here of the payload. `true`: all of it is here.
+    fn take_data(&mut self, bytes: &mut Segment) -> bool {
+        let len = self.preamble.lens[3] as usize;
+        let Some(place) = &mut self.place else {
+            let more = bytes.len().min(len - self.data.len());
+            self.crcs[2] = crc32c(self.crcs[2], &bytes[..more]);
+            return collect(&mut self.data, len, bytes);
+        };
+        assert!(!place.out, "bytes behind a place that is out come after it");
+        let taken = bytes.len().min(len - place.filled);
+        for chunk in bytes[..taken].chunks(COPY_CHUNK) {
+            place.buffer[place.filled..place.filled + chunk.len()].copy_from_slice(chunk);
+            self.crcs[2] = crc32c(self.crcs[2], chunk);
+            place.filled += chunk.len();
+        }
+        bytes.advance(taken);
+        place.filled == len
+    }
+
+    fn finish_message(&mut self, complete: bool) -> Option<Input> {
+        let placed = self.place.take().map(|place| place.buffer);
+        let message = Message {
+            header: self.header,
+            front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
+            middle: std::mem::take(&mut self.middle),
+            data: std::mem::take(&mut self.data),
+            placed,
+        };
+        if complete {
+            return Some(Input::Message(message));
+        }
+        self.bulk = false;
+        message.placed.map(|place| Input::Aborted(message.header, place))
+    }
+}
+
+/// Compares the checksums of the segments that a frame has.
+fn check_crcs(
+    preamble: &Preamble,
+    found: [u32; MAX_SEGMENTS - 1],
+    sent: [u32; MAX_SEGMENTS - 1],
+) -> Result<(), Error> {
+    const PARTS: [&str; MAX_SEGMENTS - 1] =
+        ["a message's front", "a message's middle", "a message's payload"];
+    let used = preamble.segments as usize - 1;
+    match (0..used).find(|&i| found[i] != sent[i]) {
+        Some(i) => Err(Error::Corrupt(PARTS[i])),
+        None => Ok(()),
+    }
+}
+
+/// Moves bytes to `have` until it has `want`. `true`: it has.
+fn collect(have: &mut List, want: usize, bytes: &mut Segment) -> bool {
+    let more = bytes.len().min(want - have.len());
+    if more > 0 {
+        have.push(bytes.split_to(more));
+    }
+    have.len() == want
+}
+
+/// The next `want` bytes in one piece once all are here: copied together only if they came in pieces.
+fn gather(have: &mut List, want: usize, bytes: &mut Segment) -> Option<Segment> {
+    if have.is_empty() && bytes.len() >= want {
+        return Some(bytes.split_to(want));
+    }
+    collect(have, want, bytes).then(|| std::mem::take(have).to_segment())
+}
