@@ -7,6 +7,7 @@
 use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::ParseError;
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::str::FromStr;
@@ -55,7 +56,7 @@ impl AddrKind {
 }
 
 /// An address of a process (`entity_addr_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
     /// The protocol that is spoken there.
     pub kind: AddrKind,
@@ -109,6 +110,29 @@ impl EntityAddr {
             };
             Ok(Self { kind, nonce, sock })
         })
+    }
+}
+
+impl Ord for EntityAddr {
+    /// The order of the bytes in Ceph's memory, which is the order in which maps carry addresses
+    /// (msg_types.h, operator<).
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |addr: &Self| {
+            let mut w = Writer::new();
+            w.u32(addr.kind as u32);
+            w.u32(addr.nonce);
+            encode_sockaddr(addr.sock.as_ref(), &mut w);
+            // The length in front of the socket address is not in memory.
+            w.as_mut_slice()[8..12].fill(0);
+            w.into_vec()
+        };
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for EntityAddr {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

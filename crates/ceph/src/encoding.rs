@@ -4,7 +4,7 @@
 //! lists, sets and maps carry a 32-bit length or count.
 
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A type that can be read from its bytes.
 pub trait Decode: Sized {
@@ -140,6 +140,22 @@ impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
         for (key, value) in self {
             key.encode(w);
             value.encode(w);
+        }
+    }
+}
+
+impl<T: Decode + Ord> Decode for BTreeSet<T> {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let n = r.count(1, "set")?;
+        (0..n).map(|_| T::decode(r)).collect()
+    }
+}
+
+impl<T: Encode> Encode for BTreeSet<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.len());
+        for item in self {
+            item.encode(w);
         }
     }
 }

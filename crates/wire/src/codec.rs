@@ -64,6 +64,16 @@ pub enum DecodeError {
         /// How many bytes were left.
         left: usize,
     },
+    /// A checksum does not fit the bytes it is to protect.
+    #[error("{what}: the checksum is {expected:#010x}, that of the bytes is {actual:#010x}")]
+    Checksum {
+        /// The structure.
+        what: &'static str,
+        /// What came with the bytes.
+        expected: u32,
+        /// What was computed from them.
+        actual: u32,
+    },
     /// A string is not UTF-8.
     #[error("{what}: not UTF-8")]
     NotUtf8 {

@@ -1,0 +1,214 @@
+//! The map of a cluster's managers (ceph `src/mon/MgrMap.{h,cc}`).
+//!
+//! Read in every encoding from Pacific to Tentacle, written in Tentacle's.
+
+use crate::addr::AddrVec;
+use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use crate::types::{Epoch, Utime};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A module of a manager (`MgrMap::ModuleInfo`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MgrModule {
+    /// Its name.
+    pub name: String,
+    /// Can it run there?
+    pub can_run: bool,
+    /// Why it cannot.
+    pub error: String,
+    /// Its options, encoded. Only managers and the dashboard look at them.
+    pub options: Vec<u8>,
+}
+
+/// A manager that waits to become active (`MgrMap::StandbyInfo`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StandbyMgr {
+    /// Its global id.
+    pub gid: u64,
+    /// What follows `mgr.` in its name.
+    pub name: String,
+    /// The modules it has.
+    pub modules: Vec<MgrModule>,
+    /// The features it has.
+    pub features: u64,
+}
+
+/// The map of a cluster's managers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MgrMap {
+    /// Version of the map.
+    pub epoch: Epoch,
+    /// Where the active manager is reached.
+    pub active_addrs: AddrVec,
+    /// Its global id, or 0.
+    pub active_gid: u64,
+    /// Is it ready to serve?
+    pub available: bool,
+    /// What follows `mgr.` in its name.
+    pub active_name: String,
+    /// The managers that wait, by global id.
+    pub standbys: BTreeMap<u64, StandbyMgr>,
+    /// The modules that are switched on.
+    pub modules: BTreeSet<String>,
+    /// What modules serve: name, URI.
+    pub services: BTreeMap<String, String>,
+    /// The modules that the active manager has.
+    pub available_modules: Vec<MgrModule>,
+    /// When the active manager last changed.
+    pub active_change: Utime,
+    /// By release, the modules that cannot be switched off.
+    pub always_on_modules: BTreeMap<u32, BTreeSet<String>>,
+    /// The features that the active manager has.
+    pub active_features: u64,
+    /// The epoch of the OSDs' map in which a manager was last blocklisted.
+    pub last_failure_osd_epoch: Epoch,
+    /// The clients that the manager's modules are: name and addresses.
+    pub clients: Vec<(String, AddrVec)>,
+    /// Switches: 1 is `down`.
+    pub flags: u64,
+    /// Modules that are switched off although they are always on.
+    pub force_disabled_modules: BTreeSet<String>,
+}
+
+impl Decode for MgrModule {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 2, "mgr module", |_, r| {
+            Ok(Self {
+                name: r.string("mgr module name")?,
+                can_run: r.bool("mgr module")?,
+                error: r.string("mgr module error")?,
+                options: r.rest().to_vec(),
+            })
+        })
+    }
+}
+
+impl Encode for MgrModule {
+    fn encode(&self, w: &mut Writer) {
+        /// No option.
+        const EMPTY: [u8; 4] = [0; 4];
+        write_envelope(w, 2, 1, |w| {
+            w.string(&self.name);
+            w.bool(self.can_run);
+            w.string(&self.error);
+            w.put(if self.options.is_empty() { &EMPTY } else { &self.options });
+        });
+    }
+}
+
+impl Decode for StandbyMgr {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "standby mgr";
+        envelope(r, 4, WHAT, |version, r| {
+            if version < 4 {
+                return Err(DecodeError::TooOld { what: WHAT, version, oldest: 4 });
+            }
+            let (gid, name) = (r.u64(WHAT)?, r.string("standby mgr name")?);
+            Vec::<String>::decode(r)?; // the modules' names, for readers of before Mimic
+            Ok(Self { gid, name, modules: Vec::decode(r)?, features: r.u64(WHAT)? })
+        })
+    }
+}
+
+impl Encode for StandbyMgr {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 4, 1, |w| {
+            w.u64(self.gid);
+            w.string(&self.name);
+            let names: BTreeSet<&str> = self.modules.iter().map(|module| module.name.as_str()).collect();
+            w.count(names.len());
+            names.into_iter().for_each(|name| w.string(name));
+            self.modules.encode(w);
+            w.u64(self.features);
+        });
+    }
+}
+
+impl Decode for MgrMap {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "mgrmap";
+        envelope(r, 14, WHAT, |version, r| {
+            if version < 11 {
+                return Err(DecodeError::TooOld { what: WHAT, version, oldest: 11 });
+            }
+            let mut map = Self {
+                epoch: r.u32(WHAT)?,
+                active_addrs: AddrVec::decode(r)?,
+                active_gid: r.u64(WHAT)?,
+                available: r.bool(WHAT)?,
+                active_name: r.string("active mgr name")?,
+                standbys: BTreeMap::decode(r)?,
+                modules: BTreeSet::decode(r)?,
+                services: BTreeMap::decode(r)?,
+                available_modules: Vec::decode(r)?,
+                active_change: Utime::decode(r)?,
+                always_on_modules: BTreeMap::decode(r)?,
+                active_features: r.u64(WHAT)?,
+                last_failure_osd_epoch: r.u32(WHAT)?,
+                ..Self::default()
+            };
+            let addrs: Vec<AddrVec> = Vec::decode(r)?;
+            let mut names: Vec<String> = if version >= 12 { Vec::decode(r)? } else { Vec::new() };
+            if version >= 12 && names.len() != addrs.len() {
+                return Err(DecodeError::Invalid {
+                    what: "number of mgr clients",
+                    value: names.len() as u64,
+                });
+            }
+            names.resize(addrs.len(), String::new());
+            map.clients = names.into_iter().zip(addrs).collect();
+            if version >= 13 {
+                map.flags = r.u64(WHAT)?;
+            }
+            if version >= 14 {
+                map.force_disabled_modules = BTreeSet::decode(r)?;
+            }
+            Ok(map)
+        })
+    }
+}
+
+impl Encode for MgrMap {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 14, 6, |w| {
+            w.u32(self.epoch);
+            self.active_addrs.encode(w);
+            w.u64(self.active_gid);
+            w.bool(self.available);
+            w.string(&self.active_name);
+            self.standbys.encode(w);
+            self.modules.encode(w);
+            self.services.encode(w);
+            self.available_modules.encode(w);
+            self.active_change.encode(w);
+            self.always_on_modules.encode(w);
+            w.u64(self.active_features);
+            w.u32(self.last_failure_osd_epoch);
+            w.count(self.clients.len());
+            self.clients.iter().for_each(|(_, addrs)| addrs.encode(w));
+            w.count(self.clients.len());
+            self.clients.iter().for_each(|(name, _)| w.string(name));
+            w.u64(self.flags);
+            self.force_disabled_modules.encode(w);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_survives_the_wire() {
+        let mut map = MgrMap { epoch: 7, available: true, active_name: "x".into(), ..MgrMap::default() };
+        map.active_addrs = "v2:10.0.0.1:6800/5".parse().unwrap();
+        map.clients = vec![("rbd_support".into(), map.active_addrs.clone())];
+        let module =
+            MgrModule { name: "iostat".into(), can_run: true, options: vec![0; 4], ..Default::default() };
+        map.available_modules.push(module.clone());
+        let standby = StandbyMgr { gid: 4, name: "y".into(), modules: vec![module], features: 9 };
+        map.standbys.insert(4, standby);
+        assert_eq!(MgrMap::from_bytes(&map.to_bytes()), Ok(map));
+    }
+}

@@ -1,0 +1,229 @@
+//! Placement: from an object to the OSDs that serve it.
+//!
+//! Source: ceph `src/osd/OSDMap.cc`, OSDMap::_pg_to_up_acting_osds and what it calls. An object's hash is its raw
+//! placement group; CRUSH gives the group's OSDs; then come, in this order: what is placed by hand (upmap), who is
+//! down, primary affinity, and what is served elsewhere for now (pg_temp, primary_temp).
+
+use super::{OsdMap, PRIMARY_AFFINITY_MAX, Pool, PoolKind, pool_flag};
+use crate::crush::{ITEM_NONE, Workspace};
+use crate::hash::crush_hash32_2;
+use crate::types::{PgId, SpgId};
+
+/// Where a placement group is. In an erasure-coded pool the lists have a place a shard, and [`ITEM_NONE`] where there
+/// is no OSD for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The OSDs where the group belongs.
+    pub up: Vec<i32>,
+    /// The one of them that would be primary, or -1.
+    pub up_primary: i32,
+    /// The OSDs that serve the group now.
+    pub acting: Vec<i32>,
+    /// The one of them that is primary: where requests go. -1 if there is none.
+    pub acting_primary: i32,
+    /// The shard that the primary has, or [`SpgId::NO_SHARD`] in a replicated pool.
+    pub primary_shard: i8,
+}
+
+impl Placement {
+    /// The group is nowhere.
+    pub const NOWHERE: Self = Self {
+        up: Vec::new(),
+        up_primary: -1,
+        acting: Vec::new(),
+        acting_primary: -1,
+        primary_shard: SpgId::NO_SHARD,
+    };
+}
+
+fn first_osd(osds: &[i32]) -> i32 {
+    osds.iter().copied().find(|osd| *osd != ITEM_NONE).unwrap_or(-1)
+}
+
+impl OsdMap {
+    /// The raw placement group of an object of `pool`, whose id is `pool_id`: its whole hash is the seed. `key`, if
+    /// it is not empty, is hashed instead of the name, and `hash`, if it is not negative, is taken as it is.
+    pub fn object_pg(
+        &self,
+        pool: &Pool,
+        pool_id: i64,
+        name: &[u8],
+        key: &str,
+        namespace: &str,
+        hash: i64,
+    ) -> PgId {
+        let seed = match u32::try_from(hash) {
+            Ok(hash) => hash,
+            Err(_) => pool.hash_object(name, key.as_bytes(), namespace.as_bytes()),
+        };
+        PgId { pool: pool_id, seed }
+    }
+
+    /// The actual placement group of a raw one, if its pool exists.
+    pub fn pool_pg(&self, raw: PgId) -> Option<PgId> {
+        self.pools.get(&raw.pool).map(|pool| pool.pg(raw))
+    }
+
+    /// Where a placement group, raw or actual, is.
+    pub fn place(&self, pg: PgId) -> Placement {
+        self.place_with(&mut Workspace::default(), pg)
+    }
+
+    /// As [`OsdMap::place`], with memory for CRUSH that is used again and again.
+    pub fn place_with(&self, workspace: &mut Workspace, pg: PgId) -> Placement {
+        let Some(pool) = self.pools.get(&pg.pool) else { return Placement::NOWHERE };
+        let actual = pool.pg(pg);
+        let seed = pool.placement_seed(pg);
+        let mut up = self.raw_osds(workspace, pool, pg, seed);
+        self.apply_upmap(actual, &mut up);
+        self.remove_down(pool, &mut up);
+        let up_primary = self.apply_primary_affinity(pool, seed, &mut up);
+
+        let temporary = self.temporary(pool, actual);
+        let temporary_primary = match self.primary_temp.get(&actual) {
+            Some(primary) => *primary,
+            None => first_osd(&temporary),
+        };
+        let has_temporary = !temporary.is_empty();
+        let acting = if has_temporary { undo_primary_first(pool, &temporary) } else { up.clone() };
+        let acting_primary = match temporary_primary {
+            -1 if !has_temporary => up_primary,
+            primary => primary,
+        };
+        let primary_shard = if pool.kind == PoolKind::Erasure {
+            primary_shard(pool, &acting, acting_primary, self.pg_temp.contains_key(&actual))
+        } else {
+            SpgId::NO_SHARD
+        };
+        Placement { up, up_primary, acting, acting_primary, primary_shard }
+    }
+
+    /// The OSDs that CRUSH gives, without those that do not exist.
+    fn raw_osds(&self, workspace: &mut Workspace, pool: &Pool, pg: PgId, seed: u32) -> Vec<i32> {
+        let mut osds = Vec::with_capacity(pool.size.into());
+        self.crush.do_rule_with(
+            workspace,
+            pool.crush_rule.into(),
+            seed,
+            pool.size.into(),
+            &self.osd_weight,
+            Some(pg.pool),
+            &mut osds,
+        );
+        self.keep_if(pool, &mut osds, Self::exists);
+        osds
+    }
+
+    /// The OSDs of which `keep` is true. The others leave their places to those that follow, where places do not
+    /// matter, or else empty.
+    fn keep_if(&self, pool: &Pool, osds: &mut Vec<i32>, keep: impl Fn(&Self, i32) -> bool) {
+        if pool.can_shift_osds() {
+            osds.retain(|osd| keep(self, *osd));
+        } else {
+            osds.iter_mut().filter(|osd| !keep(self, **osd)).for_each(|osd| *osd = ITEM_NONE);
+        }
+    }
+
+    fn remove_down(&self, pool: &Pool, osds: &mut Vec<i32>) {
+        self.keep_if(pool, osds, Self::is_up);
+    }
+
+    /// Is this an OSD that the map has room for, and is it marked out?
+    fn is_out(&self, osd: i32) -> bool {
+        usize::try_from(osd).ok().and_then(|osd| self.osd_weight.get(osd)) == Some(&0)
+    }
+
+    /// OSDs that are chosen by hand take their places, unless they are marked out.
+    fn apply_upmap(&self, pg: PgId, osds: &mut Vec<i32>) {
+        if let Some(chosen) = self.pg_upmap.get(&pg) {
+            if chosen.iter().any(|osd| self.is_out(*osd)) {
+                return;
+            }
+            osds.clone_from(chosen);
+        }
+        for &(from, to) in self.pg_upmap_items.get(&pg).into_iter().flatten() {
+            if osds.contains(&to) || self.is_out(to) {
+                continue;
+            }
+            if let Some(osd) = osds.iter_mut().find(|osd| **osd == from) {
+                *osd = to;
+            }
+        }
+        if let Some(&primary) = self.pg_upmap_primaries.get(&pg) {
+            let has_weight = usize::try_from(primary).ok().and_then(|osd| self.osd_weight.get(osd));
+            if has_weight.is_some_and(|weight| *weight != 0)
+                && let Some(at) = osds.iter().skip(1).position(|osd| *osd == primary)
+            {
+                osds.swap(0, at + 1);
+            }
+        }
+    }
+
+    /// Chooses the primary among the OSDs that are up: the first, unless its affinity makes it pass. Where places do
+    /// not matter the primary is moved to the front.
+    fn apply_primary_affinity(&self, pool: &Pool, seed: u32, osds: &mut [i32]) -> i32 {
+        let affinity = |osd: i32| {
+            usize::try_from(osd)
+                .ok()
+                .and_then(|osd| self.osd_primary_affinity.get(osd))
+                .copied()
+                .unwrap_or(PRIMARY_AFFINITY_MAX)
+        };
+        if osds.iter().all(|osd| affinity(*osd) == PRIMARY_AFFINITY_MAX) {
+            return first_osd(osds);
+        }
+        let takes = |osd: i32| {
+            let affinity = affinity(osd);
+            affinity >= PRIMARY_AFFINITY_MAX || crush_hash32_2(seed, osd as u32) >> 16 < affinity
+        };
+        let candidate = |osd: &i32| *osd != ITEM_NONE;
+        let Some(at) = osds
+            .iter()
+            .position(|osd| candidate(osd) && takes(*osd))
+            .or_else(|| osds.iter().position(candidate))
+        else {
+            return -1;
+        };
+        let primary = osds[at];
+        if pool.can_shift_osds() {
+            osds[..=at].rotate_right(1);
+        }
+        primary
+    }
+
+    /// The OSDs that serve a group for now, without those that are down.
+    fn temporary(&self, pool: &Pool, pg: PgId) -> Vec<i32> {
+        let mut osds = self.pg_temp.get(&pg).cloned().unwrap_or_default();
+        self.remove_down(pool, &mut osds);
+        osds
+    }
+}
+
+/// The order in which `pg_temp` names the shards of an optimized erasure-coded pool: those that may become primary
+/// first, so that clients that know nothing of it choose a primary that may be one.
+fn primary_first(pool: &Pool, shards: usize) -> impl Iterator<Item = usize> + '_ {
+    let may = move |shard: &usize| !pool.is_nonprimary_shard(*shard);
+    (0..shards).filter(may).chain((0..shards).filter(move |shard| !may(shard)))
+}
+
+/// The OSDs of `pg_temp` in the order of their shards.
+fn undo_primary_first(pool: &Pool, osds: &[i32]) -> Vec<i32> {
+    let mut sorted = osds.to_vec();
+    if pool.has_flag(pool_flag::EC_OPTIMIZATIONS) && osds.len() == usize::from(pool.size) {
+        for (osd, shard) in osds.iter().zip(primary_first(pool, osds.len())) {
+            sorted[shard] = *osd;
+        }
+    }
+    sorted
+}
+
+/// The shard of the primary. An OSD may have several of a group; the first in the order of `pg_temp` counts.
+fn primary_shard(pool: &Pool, acting: &[i32], primary: i32, has_temporary: bool) -> i8 {
+    let is_primary = |shard: &usize| acting[*shard] == primary;
+    let shard = if has_temporary && pool.has_flag(pool_flag::EC_OPTIMIZATIONS) {
+        primary_first(pool, acting.len()).find(is_primary)
+    } else {
+        (0..acting.len()).find(is_primary)
+    };
+    shard.and_then(|shard| i8::try_from(shard).ok()).unwrap_or(SpgId::NO_SHARD)
+}

@@ -1,0 +1,742 @@
+//! Pools (ceph `src/osd/osd_types.{h,cc}`, pg_pool_t).
+
+use super::snaps::SnapSet;
+use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use crate::hash;
+use crate::types::{EVersion, Epoch, PgId, Utime};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bits of [`Pool::flags`].
+pub mod flag {
+    /// The pool's id is hashed into its placement, so that pools do not lie on top of each other.
+    pub const HASHPSPOOL: u64 = 1 << 0;
+    /// The pool takes no more writes.
+    pub const FULL: u64 = 1 << 1;
+    /// Objects of an erasure-coded pool may be overwritten.
+    pub const EC_OVERWRITES: u64 = 1 << 2;
+    /// The pool may not be deleted.
+    pub const NODELETE: u64 = 1 << 4;
+    /// The number of placement groups may not be changed.
+    pub const NOPGCHANGE: u64 = 1 << 5;
+    /// The size may not be changed.
+    pub const NOSIZECHANGE: u64 = 1 << 6;
+    /// The pool is full because of its quota.
+    pub const FULL_QUOTA: u64 = 1 << 10;
+    /// Clients manage the snapshots.
+    pub const SELFMANAGED_SNAPS: u64 = 1 << 13;
+    /// The monitors manage the snapshots.
+    pub const POOL_SNAPS: u64 = 1 << 14;
+    /// The pool's first placement groups are being created.
+    pub const CREATING: u64 = 1 << 15;
+    /// Every operation of a client fails with EIO.
+    pub const EIO: u64 = 1 << 16;
+    /// An erasure-coded pool of which some shards never become primary.
+    pub const EC_OPTIMIZATIONS: u64 = 1 << 19;
+}
+
+/// Names are hashed as the kernel's dcache does it ([`Pool::object_hash`]).
+pub const OBJECT_HASH_LINUX: u8 = 1;
+/// Names are hashed as Robert Jenkins does it: the default ([`Pool::object_hash`]).
+pub const OBJECT_HASH_RJENKINS: u8 = 2;
+
+/// The hash of a name, or all ones for a kind of hash that does not exist (ceph `src/common/ceph_hash.cc`).
+fn hash_name(kind: u8, name: &[u8]) -> u32 {
+    match kind {
+        OBJECT_HASH_LINUX => hash::linux_dcache(name),
+        OBJECT_HASH_RJENKINS => hash::rjenkins(name),
+        _ => u32::MAX,
+    }
+}
+
+/// How a pool keeps its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PoolKind {
+    /// Whole copies.
+    Replicated = 1,
+    /// Shards of an erasure code.
+    Erasure = 3,
+}
+
+/// A snapshot that the monitors manage (`pool_snap_info_t`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PoolSnap {
+    /// Its id.
+    pub id: u64,
+    /// When it was taken.
+    pub stamp: Utime,
+    /// Its name.
+    pub name: String,
+}
+
+/// The last merge of placement groups (`pg_merge_meta_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PgMerge {
+    /// The group that went.
+    pub source: PgId,
+    /// Epoch in which it was ready to.
+    pub ready_epoch: Epoch,
+    /// Its history.
+    pub last_epoch_started: Epoch,
+    /// Its history.
+    pub last_epoch_clean: Epoch,
+    /// Version of the group that went.
+    pub source_version: EVersion,
+    /// Version of the group that stayed.
+    pub target_version: EVersion,
+}
+
+/// How the objects that were used are remembered in a cache tier (`HitSet::Params`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HitSetParams {
+    /// Not at all.
+    #[default]
+    None,
+    /// By their hashes.
+    ExplicitHash,
+    /// By their names.
+    ExplicitObject,
+    /// In a bloom filter.
+    Bloom {
+        /// False positives in a million.
+        fpp_micro: u32,
+        /// Objects for which it is sized.
+        target_size: u64,
+        /// Seed of its hash.
+        seed: u64,
+    },
+}
+
+/// The value of an option that is set on a pool (`pool_opts_t`).
+#[derive(Debug, Clone, PartialEq)]
+pub enum PoolOption {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+}
+
+/// Over how many failure domains a stretched pool must lie to be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeeringCrush {
+    /// Domains that must have a copy.
+    pub bucket_count: u32,
+    /// Domains over which copies are spread.
+    pub bucket_target: u32,
+    /// The type of bucket that is a domain.
+    pub bucket_barrier: u32,
+    /// A domain that must be among them, or [`crate::crush::ITEM_NONE`].
+    pub mandatory_member: i32,
+}
+
+/// A pool (`pg_pool_t`).
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
+pub struct Pool {
+    /// Version of the encoding in which it was read and is written again: 29 (Nautilus to Squid) to 32 (Tentacle).
+    pub version: u8,
+    pub kind: PoolKind,
+    /// Copies or shards.
+    pub size: u8,
+    /// Copies or shards below which the pool is not served.
+    pub min_size: u8,
+    pub crush_rule: u8,
+    /// The hash of objects' names: see [`OBJECT_HASH_RJENKINS`].
+    pub object_hash: u8,
+    /// Number of placement groups.
+    pub pg_num: u32,
+    /// Number of placement groups that are placed apart.
+    pub pgp_num: u32,
+    pub last_change: Epoch,
+    /// See [`flag`].
+    pub flags: u64,
+    pub snap_seq: u64,
+    pub snap_epoch: Epoch,
+    pub snaps: BTreeMap<u64, PoolSnap>,
+    pub removed_snaps: SnapSet,
+    pub auid: u64,
+    pub quota_max_bytes: u64,
+    pub quota_max_objects: u64,
+    pub tiers: BTreeSet<u64>,
+    pub tier_of: i64,
+    pub cache_mode: u8,
+    /// Pool to which reads are sent instead, or -1.
+    pub read_tier: i64,
+    /// Pool to which writes are sent instead, or -1.
+    pub write_tier: i64,
+    pub properties: BTreeMap<String, String>,
+    pub hit_set_params: HitSetParams,
+    pub hit_set_period: u32,
+    pub hit_set_count: u32,
+    /// Bytes over which an erasure code is striped; 0 in a replicated pool.
+    pub stripe_width: u32,
+    pub target_max_bytes: u64,
+    pub target_max_objects: u64,
+    pub cache_target_dirty_ratio_micro: u32,
+    pub cache_target_dirty_high_ratio_micro: u32,
+    pub cache_target_full_ratio_micro: u32,
+    pub cache_min_flush_age: u32,
+    pub cache_min_evict_age: u32,
+    pub erasure_code_profile: String,
+    pub last_force_op_resend_preluminous: Epoch,
+    pub last_force_op_resend_prenautilus: Epoch,
+    /// Epoch since which requests of before must be sent again.
+    pub last_force_op_resend: Epoch,
+    pub min_read_recency_for_promote: u32,
+    pub min_write_recency_for_promote: u32,
+    pub expected_num_objects: u64,
+    pub use_gmt_hitset: bool,
+    pub fast_read: bool,
+    pub hit_set_grade_decay_rate: u32,
+    pub hit_set_search_last_n: u32,
+    /// Options by their number.
+    pub options: BTreeMap<i32, PoolOption>,
+    /// What applications say about the pool: application, key, value.
+    pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
+    pub create_time: Utime,
+    pub pg_num_target: u32,
+    pub pgp_num_target: u32,
+    pub pg_num_pending: u32,
+    /// 0 off, 1 warn, 2 on, 255 unknown.
+    pub pg_autoscale_mode: u8,
+    pub last_pg_merge: PgMerge,
+    pub peering_crush: Option<PeeringCrush>,
+    /// Shards that never become primary, a bit each, if [`flag::EC_OPTIMIZATIONS`] is set.
+    pub nonprimary_shards: u128,
+}
+
+impl Default for Pool {
+    /// A replicated pool of one placement group and three copies, as the monitors of Tentacle would make it.
+    fn default() -> Self {
+        Self {
+            version: Self::VERSION,
+            kind: PoolKind::Replicated,
+            size: 3,
+            min_size: 2,
+            crush_rule: 0,
+            object_hash: OBJECT_HASH_RJENKINS,
+            pg_num: 1,
+            pgp_num: 1,
+            last_change: 0,
+            flags: flag::HASHPSPOOL,
+            snap_seq: 0,
+            snap_epoch: 0,
+            snaps: BTreeMap::new(),
+            removed_snaps: SnapSet::default(),
+            auid: 0,
+            quota_max_bytes: 0,
+            quota_max_objects: 0,
+            tiers: BTreeSet::new(),
+            tier_of: -1,
+            cache_mode: 0,
+            read_tier: -1,
+            write_tier: -1,
+            properties: BTreeMap::new(),
+            hit_set_params: HitSetParams::None,
+            hit_set_period: 0,
+            hit_set_count: 0,
+            stripe_width: 0,
+            target_max_bytes: 0,
+            target_max_objects: 0,
+            cache_target_dirty_ratio_micro: 400_000,
+            cache_target_dirty_high_ratio_micro: 600_000,
+            cache_target_full_ratio_micro: 800_000,
+            cache_min_flush_age: 0,
+            cache_min_evict_age: 0,
+            erasure_code_profile: String::new(),
+            last_force_op_resend_preluminous: 0,
+            last_force_op_resend_prenautilus: 0,
+            last_force_op_resend: 0,
+            min_read_recency_for_promote: 0,
+            min_write_recency_for_promote: 0,
+            expected_num_objects: 0,
+            use_gmt_hitset: true,
+            fast_read: false,
+            hit_set_grade_decay_rate: 0,
+            hit_set_search_last_n: 0,
+            options: BTreeMap::new(),
+            application_metadata: BTreeMap::new(),
+            create_time: Utime::default(),
+            pg_num_target: 1,
+            pgp_num_target: 1,
+            pg_num_pending: 1,
+            pg_autoscale_mode: 0,
+            last_pg_merge: PgMerge::default(),
+            peering_crush: None,
+            nonprimary_shards: 0,
+        }
+    }
+}
+
+/// The smallest mask of ones that covers `n` values, and which of them `x` falls on: as `n` grows towards the next
+/// power of two, values only move from the lower half to the upper (ceph `src/include/rados.h`, ceph_stable_mod).
+fn stable_mod(x: u32, n: u32) -> u32 {
+    let mask = n.checked_next_power_of_two().map_or(u32::MAX, |power| power - 1);
+    if x & mask < n { x & mask } else { x & (mask >> 1) }
+}
+
+impl Pool {
+    /// The version in which new pools are written: Tentacle's.
+    pub const VERSION: u8 = 32;
+    /// The version in which all releases from Nautilus to Squid write pools, unless they are stretched.
+    pub const VERSION_NAUTILUS: u8 = 29;
+
+    /// Whether OSDs that are missing are left out of the order of copies, as those have no numbers; shards do.
+    pub fn can_shift_osds(&self) -> bool {
+        self.kind == PoolKind::Replicated
+    }
+
+    /// Is the flag (see [`flag`]) set?
+    pub fn has_flag(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The hash of an object: of its locator key or, if it has none, of its name, together with its namespace.
+    pub fn hash_object(&self, name: &[u8], key: &[u8], namespace: &[u8]) -> u32 {
+        /// Stands between a namespace and a name.
+        const SEPARATOR: u8 = 0o37;
+        let name = if key.is_empty() { name } else { key };
+        if namespace.is_empty() {
+            return hash_name(self.object_hash, name);
+        }
+        let mut text: SmallVec<[u8; 256]> = SmallVec::with_capacity(namespace.len() + 1 + name.len());
+        text.extend_from_slice(namespace);
+        text.push(SEPARATOR);
+        text.extend_from_slice(name);
+        hash_name(self.object_hash, &text)
+    }
+
+    /// The actual placement group of a raw one.
+    pub fn pg(&self, raw: PgId) -> PgId {
+        PgId { seed: stable_mod(raw.seed, self.pg_num), ..raw }
+    }
+
+    /// What CRUSH is asked for in order to place a raw or an actual placement group (pg_pool_t::raw_pg_to_pps).
+    pub(super) fn placement_seed(&self, pg: PgId) -> u32 {
+        let seed = stable_mod(pg.seed, self.pgp_num);
+        if self.has_flag(flag::HASHPSPOOL) {
+            hash::crush_hash32_2(seed, pg.pool as u32)
+        } else {
+            seed.wrapping_add(pg.pool as u32)
+        }
+    }
+
+    /// May this shard never become primary?
+    pub(super) fn is_nonprimary_shard(&self, shard: usize) -> bool {
+        shard < 128 && self.nonprimary_shards >> shard & 1 != 0
+    }
+
+    /// The version to write: a stretched pool had one of its own before Tentacle.
+    fn written_version(&self) -> u8 {
+        match (self.version, self.peering_crush) {
+            (29 | 30, None) => 29,
+            (29 | 30, Some(_)) => 30,
+            (version, _) => version,
+        }
+    }
+}
+
+impl Decode for Pool {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, Self::VERSION, "pool", Self::decode_body)
+    }
+}
+
+impl Pool {
+    fn decode_body(version: u8, r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "pool";
+        if version < Self::VERSION_NAUTILUS {
+            return Err(DecodeError::TooOld { what: WHAT, version, oldest: Self::VERSION_NAUTILUS });
+        }
+        let mut pool = Self { version: version.min(Self::VERSION), ..Self::default() };
+        pool.kind = match r.u8(WHAT)? {
+            1 => PoolKind::Replicated,
+            3 => PoolKind::Erasure,
+            kind => return Err(DecodeError::Invalid { what: "pool type", value: kind.into() }),
+        };
+        pool.size = r.u8(WHAT)?;
+        pool.crush_rule = r.u8(WHAT)?;
+        pool.object_hash = r.u8(WHAT)?;
+        pool.pg_num = r.u32(WHAT)?;
+        pool.pgp_num = r.u32(WHAT)?;
+        r.u64(WHAT)?; // numbers of localized placement groups, which are gone
+        pool.last_change = r.u32(WHAT)?;
+        pool.snap_seq = r.u64(WHAT)?;
+        pool.snap_epoch = r.u32(WHAT)?;
+        pool.snaps = BTreeMap::decode(r)?;
+        pool.removed_snaps = SnapSet::decode(r)?;
+        pool.auid = r.u64(WHAT)?;
+        pool.flags = r.u64(WHAT)?;
+        r.u32(WHAT)?; // crash_replay_interval, which is gone
+        pool.min_size = r.u8(WHAT)?;
+        pool.quota_max_bytes = r.u64(WHAT)?;
+        pool.quota_max_objects = r.u64(WHAT)?;
+        pool.decode_cache(r)?;
+        pool.decode_rest(r)?;
+        if version >= 30 {
+            pool.decode_peering_crush(version, r)?;
+        }
+        if version >= 32 {
+            pool.nonprimary_shards = u128::from(varint(r)?) | u128::from(varint(r)?) << 64;
+        }
+        Ok(pool)
+    }
+
+    /// Reads what concerns cache tiers, from `tiers` on.
+    fn decode_cache(&mut self, r: &mut Reader<'_>) -> Decoded<()> {
+        const WHAT: &str = "pool cache";
+        self.tiers = BTreeSet::decode(r)?;
+        self.tier_of = r.i64(WHAT)?;
+        self.cache_mode = r.u8(WHAT)?;
+        self.read_tier = r.i64(WHAT)?;
+        self.write_tier = r.i64(WHAT)?;
+        self.properties = BTreeMap::decode(r)?;
+        self.hit_set_params = HitSetParams::decode(r)?;
+        self.hit_set_period = r.u32(WHAT)?;
+        self.hit_set_count = r.u32(WHAT)?;
+        self.stripe_width = r.u32(WHAT)?;
+        self.target_max_bytes = r.u64(WHAT)?;
+        self.target_max_objects = r.u64(WHAT)?;
+        self.cache_target_dirty_ratio_micro = r.u32(WHAT)?;
+        self.cache_target_full_ratio_micro = r.u32(WHAT)?;
+        self.cache_min_flush_age = r.u32(WHAT)?;
+        self.cache_min_evict_age = r.u32(WHAT)?;
+        Ok(())
+    }
+
+    /// Reads the rest of version 29, from `erasure_code_profile` on.
+    fn decode_rest(&mut self, r: &mut Reader<'_>) -> Decoded<()> {
+        const WHAT: &str = "pool";
+        self.erasure_code_profile = String::decode(r)?;
+        self.last_force_op_resend_preluminous = r.u32(WHAT)?;
+        self.min_read_recency_for_promote = r.u32(WHAT)?;
+        self.expected_num_objects = r.u64(WHAT)?;
+        self.cache_target_dirty_high_ratio_micro = r.u32(WHAT)?;
+        self.min_write_recency_for_promote = r.u32(WHAT)?;
+        self.use_gmt_hitset = r.bool(WHAT)?;
+        self.fast_read = r.bool(WHAT)?;
+        self.hit_set_grade_decay_rate = r.u32(WHAT)?;
+        self.hit_set_search_last_n = r.u32(WHAT)?;
+        self.options = envelope(r, 2, "pool options", decode_options)?;
+        self.last_force_op_resend_prenautilus = r.u32(WHAT)?;
+        self.application_metadata = BTreeMap::decode(r)?;
+        self.create_time = Utime::decode(r)?;
+        self.pg_num_target = r.u32(WHAT)?;
+        self.pgp_num_target = r.u32(WHAT)?;
+        self.pg_num_pending = r.u32(WHAT)?;
+        r.u64(WHAT)?; // two epochs that only pre-releases of Nautilus used
+        self.last_force_op_resend = r.u32(WHAT)?;
+        self.pg_autoscale_mode = r.u8(WHAT)?;
+        self.last_pg_merge = PgMerge::decode(r)?;
+        Ok(())
+    }
+
+    fn decode_peering_crush(&mut self, version: u8, r: &mut Reader<'_>) -> Decoded<()> {
+        const WHAT: &str = "pool peering buckets";
+        // Version 30 is written for stretched pools alone and always has it.
+        if version == 30 || r.bool(WHAT)? {
+            self.peering_crush = Some(PeeringCrush {
+                bucket_count: r.u32(WHAT)?,
+                bucket_target: r.u32(WHAT)?,
+                bucket_barrier: r.u32(WHAT)?,
+                mandatory_member: r.i32(WHAT)?,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Encode for Pool {
+    fn encode(&self, w: &mut Writer) {
+        let version = self.written_version();
+        write_envelope(w, version, 5, |w| {
+            w.u8(self.kind as u8);
+            w.u8(self.size);
+            w.u8(self.crush_rule);
+            w.u8(self.object_hash);
+            w.u32(self.pg_num);
+            w.u32(self.pgp_num);
+            w.u64(0);
+            w.u32(self.last_change);
+            w.u64(self.snap_seq);
+            w.u32(self.snap_epoch);
+            self.snaps.encode(w);
+            self.removed_snaps.encode(w);
+            w.u64(self.auid);
+            w.u64(self.flags);
+            w.u32(0);
+            w.u8(self.min_size);
+            w.u64(self.quota_max_bytes);
+            w.u64(self.quota_max_objects);
+            self.encode_cache(w);
+            self.encode_rest(w);
+            if version > 30 {
+                w.bool(self.peering_crush.is_some());
+            }
+            if let Some(peering) = self.peering_crush {
+                w.u32(peering.bucket_count);
+                w.u32(peering.bucket_target);
+                w.u32(peering.bucket_barrier);
+                w.i32(peering.mandatory_member);
+            }
+            if version >= 32 {
+                write_varint(w, self.nonprimary_shards as u64);
+                write_varint(w, (self.nonprimary_shards >> 64) as u64);
+            }
+        });
+    }
+}
+
+impl Pool {
+    fn encode_cache(&self, w: &mut Writer) {
+        self.tiers.encode(w);
+        w.i64(self.tier_of);
+        w.u8(self.cache_mode);
+        w.i64(self.read_tier);
+        w.i64(self.write_tier);
+        self.properties.encode(w);
+        self.hit_set_params.encode(w);
+        w.u32(self.hit_set_period);
+        w.u32(self.hit_set_count);
+        w.u32(self.stripe_width);
+        w.u64(self.target_max_bytes);
+        w.u64(self.target_max_objects);
+        w.u32(self.cache_target_dirty_ratio_micro);
+        w.u32(self.cache_target_full_ratio_micro);
+        w.u32(self.cache_min_flush_age);
+        w.u32(self.cache_min_evict_age);
+    }
+
+    fn encode_rest(&self, w: &mut Writer) {
+        w.string(&self.erasure_code_profile);
+        w.u32(self.last_force_op_resend_preluminous);
+        w.u32(self.min_read_recency_for_promote);
+        w.u64(self.expected_num_objects);
+        w.u32(self.cache_target_dirty_high_ratio_micro);
+        w.u32(self.min_write_recency_for_promote);
+        w.bool(self.use_gmt_hitset);
+        w.bool(self.fast_read);
+        w.u32(self.hit_set_grade_decay_rate);
+        w.u32(self.hit_set_search_last_n);
+        write_envelope(w, 2, 1, |w| self.options.encode(w));
+        w.u32(self.last_force_op_resend_prenautilus);
+        self.application_metadata.encode(w);
+        self.create_time.encode(w);
+        w.u32(self.pg_num_target);
+        w.u32(self.pgp_num_target);
+        w.u32(self.pg_num_pending);
+        w.u64(0);
+        w.u32(self.last_force_op_resend);
+        w.u8(self.pg_autoscale_mode);
+        self.last_pg_merge.encode(w);
+    }
+}
+
+impl Decode for PoolSnap {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 2, "pool snapshot", |_, r| {
+            Ok(Self {
+                id: r.u64("pool snapshot id")?,
+                stamp: Utime::decode(r)?,
+                name: r.string("pool snapshot name")?,
+            })
+        })
+    }
+}
+
+impl Encode for PoolSnap {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 2, 2, |w| {
+            w.u64(self.id);
+            self.stamp.encode(w);
+            w.string(&self.name);
+        });
+    }
+}
+
+impl Decode for PgMerge {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "pg merge";
+        envelope(r, 1, WHAT, |_, r| {
+            Ok(Self {
+                source: PgId::decode(r)?,
+                ready_epoch: r.u32(WHAT)?,
+                last_epoch_started: r.u32(WHAT)?,
+                last_epoch_clean: r.u32(WHAT)?,
+                source_version: EVersion::decode(r)?,
+                target_version: EVersion::decode(r)?,
+            })
+        })
+    }
+}
+
+impl Encode for PgMerge {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| {
+            self.source.encode(w);
+            w.u32(self.ready_epoch);
+            w.u32(self.last_epoch_started);
+            w.u32(self.last_epoch_clean);
+            self.source_version.encode(w);
+            self.target_version.encode(w);
+        });
+    }
+}
+
+impl Decode for HitSetParams {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "hit set";
+        envelope(r, 1, WHAT, |_, r| {
+            let kind = r.u8(WHAT)?;
+            match kind {
+                0 => Ok(Self::None),
+                1 => envelope(r, 1, WHAT, |_, _| Ok(Self::ExplicitHash)),
+                2 => envelope(r, 1, WHAT, |_, _| Ok(Self::ExplicitObject)),
+                3 => envelope(r, 1, WHAT, |_, r| {
+                    Ok(Self::Bloom { fpp_micro: r.u32(WHAT)?, target_size: r.u64(WHAT)?, seed: r.u64(WHAT)? })
+                }),
+                _ => Err(DecodeError::Invalid { what: "hit set type", value: kind.into() }),
+            }
+        })
+    }
+}
+
+impl Encode for HitSetParams {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| match *self {
+            Self::None => w.u8(0),
+            Self::ExplicitHash => {
+                w.u8(1);
+                write_envelope(w, 1, 1, |_| ());
+            }
+            Self::ExplicitObject => {
+                w.u8(2);
+                write_envelope(w, 1, 1, |_| ());
+            }
+            Self::Bloom { fpp_micro, target_size, seed } => {
+                w.u8(3);
+                write_envelope(w, 1, 1, |w| {
+                    w.u32(fpp_micro);
+                    w.u64(target_size);
+                    w.u64(seed);
+                });
+            }
+        });
+    }
+}
+
+fn decode_options(version: u8, r: &mut Reader<'_>) -> Decoded<BTreeMap<i32, PoolOption>> {
+    const WHAT: &str = "pool option";
+    let n = r.count(8, WHAT)?;
+    let mut options = BTreeMap::new();
+    for _ in 0..n {
+        let key = r.i32(WHAT)?;
+        let value = match r.i32(WHAT)? {
+            0 => PoolOption::Text(r.string(WHAT)?),
+            1 if version >= 2 => PoolOption::Int(r.i64(WHAT)?),
+            1 => PoolOption::Int(r.i32(WHAT)?.into()),
+            2 => PoolOption::Float(r.f64(WHAT)?),
+            kind => return Err(DecodeError::Invalid { what: "pool option type", value: kind as u64 }),
+        };
+        options.insert(key, value);
+    }
+    Ok(options)
+}
+
+impl Encode for PoolOption {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            Self::Text(text) => {
+                w.i32(0);
+                w.string(text);
+            }
+            Self::Int(value) => {
+                w.i32(1);
+                w.i64(*value);
+            }
+            Self::Float(value) => {
+                w.i32(2);
+                w.f64(*value);
+            }
+        }
+    }
+}
+
+/// Seven bits a byte, lowest first; the top bit says that more follow (ceph `src/include/denc.h`, denc_varint).
+fn varint(r: &mut Reader<'_>) -> Decoded<u64> {
+    const WHAT: &str = "varint";
+    let mut value = 0;
+    for shift in (0..u64::BITS).step_by(7) {
+        let byte = r.u8(WHAT)?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(DecodeError::Invalid { what: WHAT, value })
+}
+
+fn write_varint(w: &mut Writer, mut value: u64) {
+    while value > 0x7f {
+        w.u8(value as u8 | 0x80);
+        value >>= 7;
+    }
+    w.u8(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stable_mod_moves_values_only_between_halves() {
+        assert_eq!(
+            (0..16).map(|x| stable_mod(x, 12)).collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 4, 5, 6, 7]
+        );
+        for n in 1..200 {
+            for x in (0..2000).chain([u32::MAX]) {
+                let (before, after) = (stable_mod(x, n), stable_mod(x, n + 1));
+                assert!(before < n);
+                assert!(before == after || after == n);
+            }
+        }
+        assert_eq!(stable_mod(7, 0), 0);
+        assert_eq!(stable_mod(u32::MAX, u32::MAX), u32::MAX >> 1);
+    }
+
+    #[test]
+    fn a_namespace_changes_the_hash_and_a_key_replaces_the_name() {
+        let pool = Pool::default();
+        let plain = pool.hash_object(b"object", b"", b"");
+        assert_eq!(plain, hash::rjenkins(b"object"));
+        assert_eq!(pool.hash_object(b"other", b"object", b""), plain);
+        assert_eq!(pool.hash_object(b"object", b"", b"space"), hash::rjenkins(b"space\x1fobject"));
+    }
+
+    #[test]
+    fn pools_survive_the_wire_in_each_version() {
+        let peering =
+            PeeringCrush { bucket_count: 2, bucket_target: 3, bucket_barrier: 8, mandatory_member: -5 };
+        for (version, peering_crush, nonprimary_shards, written) in [
+            (29, None, 0, 29),
+            (29, Some(peering), 0, 30),
+            (31, Some(peering), 0, 31),
+            (32, None, 1 << 127 | 0x1234, 32),
+        ] {
+            let mut pool = Pool { version, peering_crush, nonprimary_shards, ..Pool::default() };
+            pool.options.insert(1, PoolOption::Int(-3));
+            pool.options.insert(2, PoolOption::Float(0.5));
+            pool.options.insert(9, PoolOption::Text("lz4".into()));
+            pool.hit_set_params = HitSetParams::Bloom { fpp_micro: 1, target_size: 2, seed: 3 };
+            let bytes = pool.to_bytes();
+            assert_eq!(bytes[0], written);
+            pool.version = written;
+            assert_eq!(Pool::from_bytes(&bytes), Ok(pool));
+        }
+    }
+}

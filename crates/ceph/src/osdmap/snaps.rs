@@ -1,0 +1,160 @@
+//! Sets of snapshot ids as intervals (ceph `src/include/interval_set.h`).
+
+use crate::encoding::{Decode, Encode};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::collections::BTreeMap;
+
+/// A set of snapshot ids, kept as disjoint intervals that do not touch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SnapSet {
+    /// First id and length of each interval.
+    intervals: BTreeMap<u64, u64>,
+}
+
+impl SnapSet {
+    /// Is there no id?
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// Is the id in the set?
+    pub fn contains(&self, id: u64) -> bool {
+        self.intervals.range(..=id).next_back().is_some_and(|(start, len)| id - start < *len)
+    }
+
+    /// The intervals: first id and length.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.intervals.iter().map(|(start, len)| (*start, *len))
+    }
+
+    /// Adds `len` ids from `start` on. What would be past the last id there is, is left out.
+    pub fn insert(&mut self, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let (mut first, mut end) = (start, start.saturating_add(len));
+        // Everything that overlaps or touches becomes part of one interval.
+        while let Some((&at, &n)) = self.intervals.range(..=end).next_back() {
+            if at + n < first {
+                break;
+            }
+            self.intervals.remove(&at);
+            first = first.min(at);
+            end = end.max(at + n);
+        }
+        self.intervals.insert(first, end - first);
+    }
+
+    /// Takes out `len` ids from `start` on.
+    pub fn remove(&mut self, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let end = start.saturating_add(len);
+        while let Some((&at, &n)) = self.intervals.range(..end).next_back() {
+            if at + n <= start {
+                break;
+            }
+            self.intervals.remove(&at);
+            if at + n > end {
+                self.intervals.insert(end, at + n - end);
+            }
+            if at < start {
+                self.intervals.insert(at, start - at);
+            }
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn union(&mut self, other: &Self) {
+        for (start, len) in other.iter() {
+            self.insert(start, len);
+        }
+    }
+
+    /// Takes out all of `other`.
+    pub fn subtract(&mut self, other: &Self) {
+        for (start, len) in other.iter() {
+            self.remove(start, len);
+        }
+    }
+}
+
+impl Decode for SnapSet {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        const WHAT: &str = "snapshot interval";
+        let intervals: BTreeMap<u64, u64> = BTreeMap::decode(r)?;
+        // The arithmetic above counts on it.
+        let mut past = None;
+        for (&start, &len) in &intervals {
+            let end = start.checked_add(len).filter(|_| len > 0 && past.is_none_or(|past| start > past));
+            past = Some(end.ok_or(DecodeError::Invalid { what: WHAT, value: start })?);
+        }
+        Ok(Self { intervals })
+    }
+}
+
+impl Encode for SnapSet {
+    fn encode(&self, w: &mut Writer) {
+        self.intervals.encode(w);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(intervals: &[(u64, u64)]) -> SnapSet {
+        SnapSet { intervals: intervals.iter().copied().collect() }
+    }
+
+    #[test]
+    fn inserting_joins_what_touches_or_overlaps() {
+        let mut s = set(&[(1, 2), (5, 1), (9, 3)]);
+        s.insert(3, 2);
+        assert_eq!(s, set(&[(1, 5), (9, 3)]));
+        s.insert(7, 2);
+        assert_eq!(s, set(&[(1, 5), (7, 5)]));
+        s.insert(0, 100);
+        assert_eq!(s, set(&[(0, 100)]));
+        s.insert(20, 5);
+        assert_eq!(s, set(&[(0, 100)]));
+    }
+
+    #[test]
+    fn removing_splits_intervals() {
+        let mut s = set(&[(0, 10), (20, 10)]);
+        s.remove(3, 2);
+        assert_eq!(s, set(&[(0, 3), (5, 5), (20, 10)]));
+        s.remove(8, 15);
+        assert_eq!(s, set(&[(0, 3), (5, 3), (23, 7)]));
+        s.subtract(&set(&[(0, 100)]));
+        assert!(s.is_empty());
+    }
+
+    #[test]
+    fn intervals_agree_with_a_set_of_numbers() {
+        let (mut s, mut model) = (SnapSet::default(), std::collections::BTreeSet::new());
+        let mut x = 1_u64;
+        for _ in 0..2000 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (start, len) = ((x >> 33) % 50, (x >> 50) % 6);
+            if x >> 63 == 0 {
+                s.insert(start, len);
+                model.extend(start..start + len);
+            } else {
+                s.remove(start, len);
+                model.retain(|id| !(start..start + len).contains(id));
+            }
+            assert!((0..60).all(|id| s.contains(id) == model.contains(&id)));
+            assert_eq!(SnapSet::from_bytes(&s.to_bytes()).as_ref(), Ok(&s));
+        }
+    }
+
+    #[test]
+    fn intervals_that_overlap_or_overflow_are_refused() {
+        for bad in [set(&[(1, 2), (2, 2)]), set(&[(5, 0)]), set(&[(u64::MAX, 2)])] {
+            assert!(SnapSet::from_bytes(&bad.to_bytes()).is_err());
+        }
+    }
+}
