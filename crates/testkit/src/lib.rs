@@ -1,1 +1,6 @@
-//! Under construction.
+//! What tests of whole clients and clusters run on.
+#![forbid(unsafe_code)]
+
+mod frames;
+
+pub use frames::{FrameEvent, Frames};

@@ -1,0 +1,150 @@
+use crate::{SocketId, Waker};
+use onego_buf::{List, SegmentMut};
+use onego_wire::Time;
+use std::io;
+use std::net::SocketAddr;
+
+/// How long a turn may sleep when there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    Poll,
+    /// Until that time at most.
+    Until(Time),
+    /// Until something happens.
+    Forever,
+}
+
+/// Buffers of one receive. The engine owns them until it gives them back in a [`Received`].
+#[derive(Debug, Default)]
+pub struct RecvBufs {
+    /// Filled first: the destination of a payload.
+    pub place: Option<SegmentMut>,
+    /// Filled next: shared memory.
+    pub ahead: Option<SegmentMut>,
+    /// At most so many bytes of `ahead` are filled.
+    pub ahead_limit: usize,
+}
+
+impl RecvBufs {
+    /// Bytes that a receive into these buffers may take.
+    pub fn capacity(&self) -> usize {
+        self.place.as_ref().map_or(0, |place| place.len())
+            + self.ahead.as_ref().map_or(0, |ahead| ahead.len().min(self.ahead_limit))
+    }
+}
+
+/// A receive that has ended.
+#[derive(Debug)]
+pub struct Received {
+    /// The buffers, again.
+    pub bufs: RecvBufs,
+    /// Bytes received, first into `place`, then into `ahead`. `Ok(0)`: the peer sends no more.
+    /// [`io::ErrorKind::WouldBlock`]: there was nothing.
+    pub result: io::Result<usize>,
+    /// There is nothing more for now: wait for [`Event::Readable`] before the next receive.
+    pub drained: bool,
+}
+
+/// A send that has ended.
+#[derive(Debug)]
+pub struct Sent {
+    /// What was not sent.
+    pub rest: List,
+    /// Bytes sent.
+    pub result: io::Result<usize>,
+    /// The socket takes no more for now: wait for [`Event::Writable`] before the next send.
+    pub full: bool,
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A peer connected to a listener.
+    Accepted {
+        /// The listener.
+        listener: SocketId,
+        /// The new connection, open.
+        socket: SocketId,
+        /// The peer's address.
+        peer: SocketAddr,
+        /// This side's address.
+        local: SocketAddr,
+    },
+    /// A connection asked for is open, with this local address, or has failed and is to be closed.
+    Connected {
+        /// The connection.
+        socket: SocketId,
+        /// This side's address.
+        result: io::Result<SocketAddr>,
+    },
+    /// A receive will find bytes, the end, or an error.
+    Readable(SocketId),
+    /// A send will take bytes again, after one that was [`full`](Sent::full).
+    Writable(SocketId),
+    /// A pending receive has ended.
+    Received(SocketId, Received),
+    /// A pending send has ended.
+    Sent(SocketId, Sent),
+    /// A [`Waker`] was used.
+    Woken,
+}
+
+/// Moves bytes. Buffers are owned by whoever uses them: what is given to an engine comes back from it.
+///
+/// One interface serves two kinds of engines. A *readiness* engine (epoll, the simulator) does an operation on the
+/// spot and answers with `Some`. A *completion* engine (io_uring) answers `None`, keeps the buffers, and gives them
+/// back in [`Event::Received`] or [`Event::Sent`]. On a socket there is at most one receive and one send at a time.
+///
+/// Both kinds tell first that a receive is worth while ([`Event::Readable`]), so that an idle connection holds no
+/// receive memory.
+pub trait Engine {
+    /// The time.
+    fn now(&self) -> Time;
+
+    /// Opens a listener and says at which address (port 0 asks for any).
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)>;
+
+    /// Opens a connection; [`Event::Connected`] follows.
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId>;
+
+    /// Receives what is there. `None`: the buffers come back in [`Event::Received`].
+    fn recv(&mut self, socket: SocketId, bufs: RecvBufs) -> Option<Received>;
+
+    /// Sends as much of `list` as the socket takes. `None`: the rest comes back in [`Event::Sent`].
+    fn send(&mut self, socket: SocketId, list: List) -> Option<Sent>;
+
+    /// Tells the peer that no more is sent; what it sends may still be received.
+    fn shutdown(&mut self, socket: SocketId);
+
+    /// Closes a socket and forgets its name. No receive may be pending. A pending send is cancelled; the engine
+    /// lets go of its memory once the kernel has.
+    fn close(&mut self, socket: SocketId);
+
+    /// Carries out what is queued, sleeps as `wait` says if nothing has happened, and appends what has.
+    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// A handle that makes a sleeping [`poll`](Self::poll) return, from any thread.
+    fn waker(&self) -> Waker;
+
+    /// What the engine has done so far.
+    fn stats(&self) -> Stats;
+}
+
+/// What an engine has done so far. For a completion engine `recvs` and `sends` are operations and all system calls
+/// are `waits`; for a readiness engine each is a system call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Calls that wait for events (and, in a completion engine, carry out operations).
+    pub waits: u64,
+    /// Receives.
+    pub recvs: u64,
+    /// Sends.
+    pub sends: u64,
+    /// Connections accepted.
+    pub accepts: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}

@@ -1,0 +1,378 @@
+//! The driver's loop of a machine, over any engine.
+mod chunk;
+mod conn;
+mod receive;
+mod transmit;
+
+use crate::engine::{Engine, Event, Stats, Wait};
+use crate::table::ByName;
+use crate::{SocketId, Waker};
+use chunk::Chunks;
+use conn::{Conn, Phase};
+use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a connection that the machine has closed may take to send what is left and to see the peer close too.
+/// Longer than any round trip with a few retransmissions; short enough that descriptors of vanished peers do not
+/// pile up.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Drives one machine over one engine.
+///
+/// Everything happens in [`turn`](Self::turn), on the caller's thread. Between turns the machine may be used freely
+/// ([`machine_mut`](Self::machine_mut)); what it wants then is carried out at the start of the next turn.
+pub struct Pump<E, M> {
+    engine: E,
+    machine: M,
+    /// By the engine's names: all connections, also those that the machine has closed and that still send.
+    conns: ByName<SocketId, Conn>,
+    listeners: ByName<SocketId, ListenerId>,
+    /// By the machine's names: the connections it knows.
+    names: ByName<ConnId, SocketId>,
+    chunks: Chunks,
+    /// Connections to receive on.
+    readable: VecDeque<SocketId>,
+    /// Connections to send on: each once a turn, however many messages were queued.
+    dirty: VecDeque<SocketId>,
+    /// When closed connections are given up, earliest first.
+    lingering: VecDeque<(Time, SocketId)>,
+    /// Receives whose buffers the engine has.
+    receives_out: usize,
+    events: Vec<Event>,
+    /// The machine was told something while its wishes were carried out: the caller may want to look at it before a
+    /// turn sleeps.
+    told: bool,
+    spin: Duration,
+}
+
+impl<E: Engine, M: Machine> Pump<E, M> {
+    /// A pump that drives `machine` over `engine`. It owns both.
+    pub fn new(engine: E, machine: M) -> Self {
+        Self {
+            engine,
+            machine,
+            conns: ByName::default(),
+            listeners: ByName::default(),
+            names: ByName::default(),
+            chunks: Chunks::default(),
+            readable: VecDeque::new(),
+            dirty: VecDeque::new(),
+            lingering: VecDeque::new(),
+            receives_out: 0,
+            events: Vec::new(),
+            told: false,
+            spin: Duration::ZERO,
+        }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The machine, to be given work. The next [`turn`](Self::turn) carries it out.
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// The engine's time.
+    pub fn now(&self) -> Time {
+        self.engine.now()
+    }
+
+    /// Wakes a sleeping turn from any thread, and makes it call [`Machine::woken`].
+    pub fn waker(&self) -> Waker {
+        self.engine.waker()
+    }
+
+    /// What the engine has done so far.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Connections, with those that the machine has closed and that still send what was left.
+    pub fn connections(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// When the next turn is due even if nothing happens; the engine's time now if there is work left already.
+    pub fn deadline(&self) -> Option<Time> {
+        if !self.readable.is_empty() || !self.dirty.is_empty() {
+            return Some(self.now());
+        }
+        let linger = self.lingering.front().map(|&(time, _)| time);
+        earliest(self.machine.deadline(), linger)
+    }
+
+    /// One turn of the loop that [`Machine`] states: carries out what the machine wants, waits for events as long as
+    /// `wait` and the deadlines allow, delivers what happened, and carries out what the machine wants then.
+    ///
+    /// An error is one of the event engine itself; the pump is of no use after it.
+    pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        let now = self.now();
+        self.told = false;
+        self.carry_out(now);
+        self.wait(now, if self.told { Wait::Poll } else { wait })?;
+        let now = self.now();
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            self.deliver(now, event);
+        }
+        self.events = events;
+        self.receive_all(now);
+        if self.machine.deadline().is_some_and(|deadline| deadline <= now) {
+            self.machine.timeout(now);
+        }
+        self.end_lingering(now);
+        self.carry_out(now);
+        Ok(())
+    }
+
+    fn wait(&mut self, now: Time, wait: Wait) -> io::Result<()> {
+        let wait = match (wait, self.deadline()) {
+            (Wait::Poll, _) => Wait::Poll,
+            (wait, None) => wait,
+            (Wait::Forever, Some(deadline)) => Wait::Until(deadline),
+            (Wait::Until(until), Some(deadline)) => Wait::Until(until.min(deadline)),
+        };
+        let wait = match wait {
+            Wait::Until(time) if time <= now => Wait::Poll,
+            wait => wait,
+        };
+        if wait != Wait::Poll && !self.spin.is_zero() {
+            let end = match wait {
+                Wait::Until(time) => time.min(now + self.spin),
+                _ => now + self.spin,
+            };
+            while self.now() < end {
+                self.engine.poll(Wait::Poll, &mut self.events)?;
+                if !self.events.is_empty() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        self.engine.poll(wait, &mut self.events)
+    }
+
+    fn deliver(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Readable(socket) => {
+                if let Some(conn) = self.conns.get_mut(socket) {
+                    conn.readable = true;
+                    self.want_receive(socket);
+                }
+            }
+            Event::Writable(socket) => {
+                if let Some(conn) = self.conns.get_mut(socket) {
+                    conn.full = false;
+                    self.want_send(socket);
+                }
+            }
+            Event::Received(socket, received) => {
+                self.receives_out -= 1;
+                self.received(now, socket, received);
+            }
+            Event::Sent(socket, sent) => {
+                if let Some(conn) = self.conns.get_mut(socket) {
+                    conn.sending = false;
+                    self.sent(socket, sent);
+                    self.want_send(socket);
+                }
+            }
+            Event::Accepted { listener, socket, peer, local } => {
+                self.accepted(now, listener, socket, peer, local);
+            }
+            Event::Connected { socket, result } => self.connected(now, socket, result),
+            Event::Woken => self.machine.woken(now),
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        now: Time,
+        listener: SocketId,
+        socket: SocketId,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) {
+        let Some(&mut listener) = self.listeners.get_mut(listener) else {
+            return self.engine.close(socket);
+        };
+        match self.machine.accepted(now, listener, peer, local) {
+            Some(conn) => {
+                self.names.insert(conn, socket);
+                self.conns.insert(socket, Conn::new(conn, Phase::Open));
+                self.want_send(socket);
+            }
+            None => self.engine.close(socket),
+        }
+    }
+
+    fn connected(&mut self, now: Time, socket: SocketId, result: io::Result<SocketAddr>) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        match result {
+            Ok(local) => {
+                conn.phase = Phase::Open;
+                let id = conn.id;
+                self.machine.connected(now, id, local);
+                self.want_send(socket);
+            }
+            Err(error) => self.disconnect(now, socket, Disconnect::Failed(error)),
+        }
+    }
+
+    /// Carries out what the machine wants, and sends what it has to send, until it wants nothing more.
+    fn carry_out(&mut self, now: Time) {
+        loop {
+            while let Some(action) = self.machine.next_action(now) {
+                self.act(now, action);
+            }
+            // Sending may make the machine want something again; connections that are not done within their budget
+            // queue behind the others and wait for the next turn.
+            for _ in 0..self.dirty.len() {
+                if let Some(socket) = self.dirty.pop_front() {
+                    self.transmit(now, socket);
+                }
+            }
+            match self.machine.next_action(now) {
+                Some(action) => self.act(now, action),
+                None => return,
+            }
+        }
+    }
+
+    fn act(&mut self, now: Time, action: Action) {
+        match action {
+            Action::Listen { listener, addr } => {
+                let result = self.engine.listen(addr).map(|(socket, local)| {
+                    self.listeners.insert(socket, listener);
+                    local
+                });
+                self.told = true;
+                self.machine.listening(now, listener, result);
+            }
+            Action::Connect { conn, addr } => match self.engine.connect(addr) {
+                Ok(socket) => {
+                    self.names.insert(conn, socket);
+                    self.conns.insert(socket, Conn::new(conn, Phase::Connecting));
+                }
+                Err(error) => {
+                    self.told = true;
+                    self.machine.disconnected(now, conn, Disconnect::Failed(error));
+                }
+            },
+            Action::Transmit { conn } => {
+                if let Some(&mut socket) = self.names.get_mut(conn) {
+                    self.want_send(socket);
+                }
+            }
+            Action::Resume { conn } => {
+                if let Some(&mut socket) = self.names.get_mut(conn) {
+                    self.want_receive(socket);
+                }
+            }
+            Action::Close { conn } => self.close(now, conn),
+        }
+    }
+
+    /// The machine closes a connection: what it has still to send is taken from it now, since it forgets the
+    /// connection with this.
+    fn close(&mut self, now: Time, id: ConnId) {
+        let Some(socket) = self.names.remove(id) else { return };
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        if conn.phase == Phase::Connecting {
+            self.conns.remove(socket);
+            return self.engine.close(socket);
+        }
+        while conn.failed.is_none() {
+            let before = conn.out.len();
+            self.machine.transmit(now, id, &mut conn.out, usize::MAX);
+            if conn.out.len() == before {
+                break;
+            }
+        }
+        if let Some(place) = conn.held.take().and_then(|held| held.place) {
+            self.told = true;
+            self.machine.landed(now, id, place, 0);
+        }
+        conn.phase = Phase::Flushing;
+        self.lingering.push_back((now + LINGER, socket));
+        self.want_send(socket);
+    }
+
+    /// A connection has ended without the machine's wish.
+    fn disconnect(&mut self, now: Time, socket: SocketId, cause: Disconnect) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        let id = conn.id;
+        let known = matches!(conn.phase, Phase::Connecting | Phase::Open);
+        let place = conn.held.take().and_then(|held| held.place);
+        self.drop_socket(socket);
+        if known {
+            self.names.remove(id);
+            if let Some(place) = place {
+                self.machine.landed(now, id, place, 0);
+            }
+            self.machine.disconnected(now, id, cause);
+        }
+    }
+
+    /// Closes the engine's socket, once no receive buffer is out.
+    fn drop_socket(&mut self, socket: SocketId) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        if conn.receiving {
+            conn.phase = Phase::Doomed;
+        } else {
+            self.conns.remove(socket);
+            self.engine.close(socket);
+        }
+    }
+
+    fn end_lingering(&mut self, now: Time) {
+        while let Some(&(time, socket)) = self.lingering.front()
+            && (time <= now || self.conns.get_mut(socket).is_none())
+        {
+            self.lingering.pop_front();
+            self.drop_socket(socket);
+        }
+    }
+
+    fn want_receive(&mut self, socket: SocketId) {
+        if let Some(conn) = self.conns.get_mut(socket)
+            && conn.readable
+            && !conn.queued_receive
+        {
+            conn.queued_receive = true;
+            self.readable.push_back(socket);
+        }
+    }
+
+    fn want_send(&mut self, socket: SocketId) {
+        if let Some(conn) = self.conns.get_mut(socket)
+            && !conn.queued_send
+        {
+            conn.queued_send = true;
+            self.dirty.push_back(socket);
+        }
+    }
+}
+
+fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

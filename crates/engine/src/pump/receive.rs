@@ -1,0 +1,150 @@
+use super::Pump;
+use super::conn::Phase;
+use crate::SocketId;
+use crate::engine::{Engine, Received, RecvBufs};
+use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
+use std::io;
+
+/// Bytes received on one connection in one turn: a fast peer does not starve the others.
+const RECEIVE_BUDGET: usize = 1 << 20;
+
+/// Receives that a completion engine may have at a time: each may hold a chunk of receive memory.
+const MAX_RECEIVES_OUT: usize = 64;
+
+impl<E: Engine, M: Machine> Pump<E, M> {
+    /// Receives on all connections that have something, within their budgets.
+    pub(super) fn receive_all(&mut self, now: Time) {
+        for _ in 0..self.readable.len() {
+            let Some(socket) = self.readable.pop_front() else { break };
+            if let Some(conn) = self.conns.get_mut(socket) {
+                conn.queued_receive = false;
+                if self.receive(now, socket) {
+                    self.want_receive(socket);
+                }
+            }
+        }
+    }
+
+    /// Receives on one connection until there is no more. `true`: there may be more, next turn.
+    fn receive(&mut self, now: Time, socket: SocketId) -> bool {
+        let mut budget = RECEIVE_BUDGET;
+        loop {
+            let Some(conn) = self.conns.get_mut(socket) else { return false };
+            if !conn.readable || conn.receiving {
+                return false;
+            }
+            if budget == 0 || self.receives_out >= MAX_RECEIVES_OUT {
+                return true;
+            }
+            let Some(bufs) = self.buffers(now, socket) else {
+                // The machine takes no more for now. A connection whose sending failed would never be heard of again.
+                self.fail_drained(now, socket);
+                return false;
+            };
+            let Some(received) = self.engine.recv(socket, bufs) else {
+                self.receives_out += 1;
+                if let Some(conn) = self.conns.get_mut(socket) {
+                    conn.receiving = true;
+                }
+                return false;
+            };
+            budget = budget.saturating_sub(*received.result.as_ref().unwrap_or(&0));
+            self.received(now, socket, received);
+        }
+    }
+
+    /// Asks the machine where the next bytes go. None: it takes none.
+    fn buffers(&mut self, now: Time, socket: SocketId) -> Option<RecvBufs> {
+        let conn = self.conns.get_mut(socket)?;
+        let landing = match conn.phase {
+            Phase::Open => match conn.held.take() {
+                Some(landing) => landing,
+                None => self.machine.landing(conn.id),
+            },
+            Phase::Flushing | Phase::Draining => Landing { place: None, ahead: usize::MAX },
+            Phase::Connecting | Phase::Doomed => return None,
+        };
+        let ahead = (landing.ahead > 0).then(|| self.chunks.take());
+        let bufs = RecvBufs { place: landing.place, ahead, ahead_limit: landing.ahead };
+        if bufs.capacity() == 0 {
+            // A receive of no bytes would look like the end of the stream.
+            if let Some(place) = bufs.place {
+                self.machine.landed(now, conn.id, place, 0);
+            }
+            return None;
+        }
+        Some(bufs)
+    }
+
+    /// A receive has ended: the machine gets what came.
+    pub(super) fn received(&mut self, now: Time, socket: SocketId, received: Received) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        conn.receiving = false;
+        conn.readable = !received.drained;
+        let (id, phase) = (conn.id, conn.phase);
+        let bufs = received.bufs;
+        match received.result {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                if phase == Phase::Open {
+                    conn.held = Some(Landing { place: bufs.place, ahead: bufs.ahead_limit });
+                } else if let Some(place) = bufs.place {
+                    self.machine.landed(now, id, place, 0);
+                }
+                if let Some(ahead) = bufs.ahead {
+                    self.chunks.put_back(ahead);
+                }
+            }
+            result => {
+                let n = *result.as_ref().unwrap_or(&0);
+                let open = phase == Phase::Open;
+                self.hand_over(now, id, open, bufs, n);
+                match result {
+                    Ok(1..) => {}
+                    // The peer says no more, but it may still listen.
+                    Ok(0) if phase == Phase::Flushing => return self.stop_reading(socket),
+                    Ok(0) => return self.disconnect(now, socket, Disconnect::Closed),
+                    Err(error) => return self.disconnect(now, socket, Disconnect::Failed(error)),
+                }
+            }
+        }
+        if phase == Phase::Doomed {
+            self.drop_socket(socket);
+        } else if received.drained {
+            self.fail_drained(now, socket);
+        } else {
+            self.want_receive(socket);
+        }
+    }
+
+    fn stop_reading(&mut self, socket: SocketId) {
+        if let Some(conn) = self.conns.get_mut(socket) {
+            conn.readable = false;
+        }
+    }
+
+    /// Gives the machine the `n` bytes in `bufs`, and the pump the memory that is left.
+    fn hand_over(&mut self, now: Time, id: ConnId, open: bool, bufs: RecvBufs, n: usize) {
+        let mut ahead_len = n;
+        if let Some(place) = bufs.place {
+            let placed = n.min(place.len());
+            ahead_len -= placed;
+            self.machine.landed(now, id, place, placed);
+        }
+        if let Some(mut ahead) = bufs.ahead {
+            if ahead_len > 0 && open {
+                let bytes = ahead.split_to(ahead_len).freeze();
+                self.machine.received(now, id, bytes);
+            }
+            self.chunks.put_back(ahead);
+        }
+    }
+
+    /// Ends a connection on which sending has failed, now that all is received that the peer had sent before.
+    fn fail_drained(&mut self, now: Time, socket: SocketId) {
+        if let Some(conn) = self.conns.get_mut(socket)
+            && let Some(error) = conn.failed.take()
+        {
+            self.disconnect(now, socket, Disconnect::Failed(error));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use super::Pump;
+use super::conn::Phase;
+use crate::SocketId;
+use crate::engine::{Engine, Sent};
+use onego_buf::List;
+use onego_wire::{Machine, Time};
+use std::io;
+
+/// Bytes taken from the machine at a time: what a gathered send can carry usefully, and the bound on bytes of a
+/// connection that are neither the machine's any more nor the socket's yet (up to one message more).
+const SEND_BATCH: usize = 1 << 20;
+
+/// With less than this left to send, more is taken from the machine before the next send.
+const SEND_LOW: usize = SEND_BATCH / 4;
+
+/// Bytes sent on one connection in one turn: a fast peer does not starve the others.
+const SEND_BUDGET: usize = 4 << 20;
+
+impl<E: Engine, M: Machine> Pump<E, M> {
+    /// Sends what the machine has for a connection, as much as the socket takes.
+    pub(super) fn transmit(&mut self, now: Time, socket: SocketId) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        conn.queued_send = false;
+        let mut budget = SEND_BUDGET;
+        loop {
+            let Some(conn) = self.conns.get_mut(socket) else { return };
+            if conn.sending || conn.full || conn.failed.is_some() || conn.phase == Phase::Connecting {
+                return;
+            }
+            if conn.phase == Phase::Open && conn.out.len() < SEND_LOW {
+                let limit = SEND_BATCH - conn.out.len();
+                self.machine.transmit(now, conn.id, &mut conn.out, limit);
+            }
+            if conn.out.is_empty() {
+                break;
+            }
+            if budget == 0 {
+                return self.want_send(socket);
+            }
+            match self.engine.send(socket, std::mem::take(&mut conn.out)) {
+                None => {
+                    conn.sending = true;
+                    return;
+                }
+                Some(sent) => {
+                    budget = budget.saturating_sub(*sent.result.as_ref().unwrap_or(&0));
+                    self.sent(socket, sent);
+                }
+            }
+        }
+        self.finish_flushing(socket);
+    }
+
+    /// A send has ended.
+    pub(super) fn sent(&mut self, socket: SocketId, sent: Sent) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        conn.out = sent.rest;
+        conn.full = sent.full;
+        match sent.result {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => {
+                conn.out = List::new();
+                conn.failed = Some(error);
+                // What the peer said before it went is worth hearing; then comes the end.
+                conn.readable = true;
+                self.want_receive(socket);
+            }
+        }
+    }
+
+    /// All is sent on a connection that the machine has closed: tells the peer.
+    fn finish_flushing(&mut self, socket: SocketId) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        if conn.phase == Phase::Flushing {
+            conn.phase = Phase::Draining;
+            conn.readable = true;
+            self.engine.shutdown(socket);
+            self.want_receive(socket);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay.
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Connections that the kernel keeps until they are accepted: room for every client of a cluster to come back at
+/// once. The kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 1024;
+
+fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // Whole messages are gathered before they are sent: there is nothing that waiting could add to them. A
+    // listener's connections inherit the option.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    Ok(socket)
+}
+
+/// A listener, and the address it got.
+pub(crate) fn listen(addr: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = stream_socket(&addr)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    net::bind(&socket, &addr)?;
+    net::listen(&socket, BACKLOG)?;
+    let local = local_addr(&socket)?;
+    Ok((socket, local))
+}
+
+/// A socket that connects to `addr`: it becomes writable when it has, or has failed.
+pub(crate) fn connect(addr: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = stream_socket(&addr)?;
+    match net::connect(&socket, &addr) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How a connect has ended: the local address, or why it failed.
+pub(crate) fn connected(socket: impl AsFd) -> io::Result<SocketAddr> {
+    sockopt::socket_error(&socket)??;
+    local_addr(socket)
+}
+
+pub(crate) fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
+    Ok(SocketAddr::try_from(net::getsockname(socket)?)?)
+}
+
+/// Is a failed accept a matter of this process or machine, so that trying again at once would fail again?
+pub(crate) fn out_of_resources(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepted_connections_have_no_delay() {
+        let (listener, addr) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = connect(addr).unwrap();
+        assert!(sockopt::tcp_nodelay(&client).unwrap());
+        rustix::io::ioctl_fionbio(&listener, false).unwrap();
+        let (peer, _) = net::acceptfrom(&listener).unwrap();
+        assert!(sockopt::tcp_nodelay(&peer).unwrap());
+        assert_eq!(local_addr(&peer).unwrap(), addr);
+    }
+}

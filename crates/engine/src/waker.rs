@@ -1,0 +1,130 @@
+//! Waking a sleeping event loop, without a system call while it is awake.
+//!
+//! One atomic word says what the loop is doing, so no wake-up is lost whatever the order of events. All changes of
+//! one word have one total order; each is a read-modify-write. Take a [`Waker::wake`] (W) that follows a change of
+//! the data the loop is to look at:
+//! - The loop's step to `ASLEEP` (S) comes before W: W reads `ASLEEP` and writes to the eventfd, which the loop is
+//!   sleeping on or about to.
+//! - W comes before S: S is a compare-exchange from `AWAKE`, finds `NOTIFIED` instead, and the loop does not sleep.
+//!
+//! In both cases the loop's next step is a swap to `AWAKE` that reads `NOTIFIED`. It acquires what W released (a
+//! swap by another waker in between continues the release sequence), so the loop sees the changed data.
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+const NOTIFIED: u8 = 2;
+
+#[derive(Debug)]
+struct Shared {
+    state: AtomicU8,
+    /// None for a loop that never sleeps in the kernel.
+    eventfd: Option<OwnedFd>,
+}
+
+/// Wakes an event loop from any thread. It costs no system call while the loop is awake.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    shared: Arc<Shared>,
+}
+
+impl Waker {
+    /// Makes the loop come around once more. Changes made before are visible to it then.
+    pub fn wake(&self) {
+        if self.shared.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP
+            && let Some(eventfd) = &self.shared.eventfd
+        {
+            // Each write adds one to a counter of 64 bits that nobody resets: it cannot fill up and fail.
+            let written = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+            debug_assert_eq!(written, Ok(8), "an eventfd takes a write");
+        }
+    }
+}
+
+/// The loop's side of a [`Waker`].
+#[derive(Debug)]
+pub struct Sleeper {
+    shared: Arc<Shared>,
+}
+
+impl Sleeper {
+    /// For a loop that sleeps in the kernel, on [`Self::eventfd`].
+    pub fn new() -> io::Result<Self> {
+        let eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self::from_eventfd(Some(eventfd)))
+    }
+
+    /// For a loop that never sleeps in the kernel.
+    pub fn sleepless() -> Self {
+        Self::from_eventfd(None)
+    }
+
+    fn from_eventfd(eventfd: Option<OwnedFd>) -> Self {
+        Self { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd }) }
+    }
+
+    /// Becomes readable, by one edge each, when a sleeping loop is to wake.
+    pub fn eventfd(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.eventfd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The other side.
+    pub fn waker(&self) -> Waker {
+        Waker { shared: Arc::clone(&self.shared) }
+    }
+
+    /// The loop is about to sleep. `false`: it must not, it was woken just now.
+    pub fn fall_asleep(&self) -> bool {
+        self.shared.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The loop is awake. `true`: somebody woke it.
+    pub fn wake_up(&self) -> bool {
+        // Most of the time nobody has: that takes no exclusive access to the word.
+        self.shared.state.load(Ordering::Relaxed) != AWAKE
+            && self.shared.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(sleeper: &Sleeper) -> u64 {
+        let mut counter = [0; 8];
+        match rustix::io::read(sleeper.eventfd().unwrap(), &mut counter) {
+            Ok(_) => u64::from_ne_bytes(counter),
+            Err(_) => 0,
+        }
+    }
+
+    #[test]
+    fn only_the_first_wake_of_a_sleeping_loop_enters_the_kernel() {
+        let sleeper = Sleeper::new().unwrap();
+        let waker = sleeper.waker();
+        waker.wake();
+        assert_eq!(count(&sleeper), 0, "the loop was awake");
+        assert!(!sleeper.fall_asleep());
+        assert!(sleeper.wake_up());
+        assert!(!sleeper.wake_up());
+
+        assert!(sleeper.fall_asleep());
+        waker.wake();
+        waker.wake();
+        assert_eq!(count(&sleeper), 1);
+        assert!(sleeper.wake_up());
+    }
+
+    #[test]
+    fn a_loop_that_wakes_by_itself_was_not_woken() {
+        let sleeper = Sleeper::new().unwrap();
+        assert!(sleeper.fall_asleep());
+        assert!(!sleeper.wake_up());
+        sleeper.waker().wake();
+        assert_eq!(count(&sleeper), 0);
+    }
+}
