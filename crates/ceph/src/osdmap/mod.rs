@@ -10,6 +10,7 @@ mod incremental;
 mod osd;
 mod place;
 mod pool;
+mod pool_codec;
 mod snaps;
 
 pub use apply::MapError;

@@ -41,24 +41,6 @@ fn first_osd(osds: &[i32]) -> i32 {
 }
 
 impl OsdMap {
-    /// The raw placement group of an object of `pool`, whose id is `pool_id`: its whole hash is the seed. `key`, if
-    /// it is not empty, is hashed instead of the name, and `hash`, if it is not negative, is taken as it is.
-    pub fn object_pg(
-        &self,
-        pool: &Pool,
-        pool_id: i64,
-        name: &[u8],
-        key: &str,
-        namespace: &str,
-        hash: i64,
-    ) -> PgId {
-        let seed = match u32::try_from(hash) {
-            Ok(hash) => hash,
-            Err(_) => pool.hash_object(name, key.as_bytes(), namespace.as_bytes()),
-        };
-        PgId { pool: pool_id, seed }
-    }
-
     /// The actual placement group of a raw one, if its pool exists.
     pub fn pool_pg(&self, raw: PgId) -> Option<PgId> {
         self.pools.get(&raw.pool).map(|pool| pool.pg(raw))
