@@ -1,1 +1,61 @@
-fn main() {}
+//! Everything that a developer or CI runs, as `cargo xtask COMMAND`.
+#![forbid(unsafe_code)]
+
+mod cluster;
+mod compare;
+mod fuzz;
+mod interop;
+mod lint;
+mod packages;
+mod sh;
+mod test;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What a developer or CI runs.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Lint, then test: what has to pass before a change goes in
+    Ci,
+    /// Format, clippy, rustdoc, cargo-deny, dependency direction, unsafe policy, tidiness
+    Lint,
+    /// Every test, the interop scenarios included; the last line counts them
+    Test(test::Options),
+    /// Our programs against real Ceph clusters, and Ceph's programs against ours
+    Interop(interop::Options),
+    /// Our figures and a peer's, in one run on this machine
+    Compare(compare::Options),
+    /// Fuzz the decoders
+    Fuzz(fuzz::Options),
+    /// Sends broken bytes to an address (the interop scenarios run this inside their network)
+    #[command(hide = true)]
+    SendGarbage(interop::garbage::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Task::Ci => lint::run().and_then(|()| test::run(&test::Options::default())),
+        Task::Lint => lint::run(),
+        Task::Test(options) => test::run(&options),
+        Task::Interop(options) => interop::run(&options),
+        Task::Compare(options) => compare::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::SendGarbage(options) => interop::garbage::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

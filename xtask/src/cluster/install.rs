@@ -1,0 +1,125 @@
+//! Ceph's own programs, in the versions that we are tested against.
+
+use super::stage::Home;
+use crate::packages;
+use crate::sh;
+use anyhow::{Context as _, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A version of Ceph, and the Debian release that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// 16.2 of Debian 12.
+    Pacific,
+    /// 18.2 of Debian 13.
+    Reef,
+}
+
+impl Release {
+    /// How `ceph --version` starts.
+    fn version(self) -> &'static str {
+        match self {
+            Self::Pacific => "ceph version 16.2.",
+            Self::Reef => "ceph version 18.2.",
+        }
+    }
+
+    fn suite(self) -> &'static str {
+        match self {
+            Self::Pacific => "bookworm",
+            Self::Reef => "trixie",
+        }
+    }
+}
+
+/// A system that has the programs.
+pub(crate) struct Install {
+    /// None: the host itself.
+    pub(crate) root: Option<PathBuf>,
+}
+
+/// What a system made for the programs needs.
+const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio"];
+
+/// Runs as the first process of a mount namespace of its own, so that what it mounts goes with it.
+const FILL: &str = r#"
+set -e
+root=$0
+mount -t proc proc "$root/proc"
+# Nothing that is installed may start a service.
+printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
+export DEBIAN_FRONTEND=noninteractive
+chroot "$root" apt-get update --quiet
+chroot "$root" apt-get install --quiet --yes --no-install-recommends "$@"
+chroot "$root" apt-get clean
+"#;
+
+impl Install {
+    /// The programs of `release`: the host's own if it has them, and otherwise a Debian system of that release
+    /// below `home`, which is made there the first time.
+    pub(crate) fn find(release: Release, home: &Home) -> Result<Self> {
+        if has_version(&mut Command::new("ceph"), release) {
+            return Ok(Self { root: None });
+        }
+        let root = home.folder(release.suite());
+        let mut inside = Command::new("chroot");
+        if !has_version(inside.arg(&root).arg("ceph"), release) {
+            make(release, &root)
+                .with_context(|| format!("cannot make a Debian {} system for its Ceph", release.suite()))?;
+        }
+        Ok(Self { root: Some(root.canonicalize()?) })
+    }
+}
+
+fn has_version(ceph: &mut Command, release: Release) -> bool {
+    let said = ceph.arg("--version").stderr(Stdio::null()).output();
+    said.is_ok_and(|output| output.stdout.starts_with(release.version().as_bytes()))
+}
+
+fn make(release: Release, root: &Path) -> Result<()> {
+    if !packages::is_root()? {
+        bail!("that takes root (debootstrap and chroot)");
+    }
+    sh::step(&format!("making a Debian {} system in {} (once)", release.suite(), root.display()));
+    // It is built beside its place and moved there when it is whole.
+    let building = root.with_extension("part");
+    if building.exists() {
+        fs::remove_dir_all(&building)?;
+    }
+    fs::create_dir_all(&building)?;
+    let mirror = mirror()?;
+    quietly(
+        Command::new("unshare")
+            .args(["--mount", "--", "debootstrap", "--variant=minbase", release.suite()])
+            .arg(&building)
+            .arg(mirror),
+    )?;
+    quietly(Command::new("unshare").args(["--mount", "--", "sh", "-c", FILL]).arg(&building).args(PACKAGES))?;
+    if root.exists() {
+        fs::remove_dir_all(root)?;
+    }
+    fs::rename(&building, root)?;
+    Ok(())
+}
+
+/// Runs a command that says much; what it said is shown if it fails.
+fn quietly(command: &mut Command) -> Result<()> {
+    sh::text(command).map(drop)
+}
+
+/// Where this host takes its Debian packages from.
+fn mirror() -> Result<String> {
+    let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
+    let targets =
+        sh::text(Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]))?;
+    let debian = |line: &str| {
+        let mut words = line.split(' ');
+        let (origin, uri, suite) = (words.next()?, words.next()?, words.next()?);
+        // The archives of security fixes and of updates hold no whole release.
+        (origin == "Debian" && !suite.contains('-')).then(|| uri.to_owned())
+    };
+    targets.lines().find_map(debian).context("apt knows no Debian archive on this host (try apt-get update)")
+}

@@ -1,0 +1,12 @@
+//! Ceph clusters to test against: real ones and ours, each on a stage of its own.
+
+mod embedded;
+mod install;
+pub(crate) mod process;
+mod real;
+mod stage;
+
+pub(crate) use embedded::Embedded;
+pub(crate) use install::{Install, Release};
+pub(crate) use real::RealCeph;
+pub(crate) use stage::{Home, Stage};

@@ -1,0 +1,206 @@
+//! A place of their own for the processes of one scenario: folder, network, mounts and process ids.
+
+use super::install::Install;
+use super::process;
+use crate::packages;
+use crate::sh;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// The one address of the network on a stage.
+pub(crate) const ADDRESS: &str = "10.20.0.1";
+
+/// How long a program may take. None of those that the scenarios run needs half of it.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Where system programs are, on the host as in a cached system.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Sets up the namespaces from inside. It ends when its input does, which is when xtask ends in whatever way; then
+/// the kernel kills every process on the stage and takes its network and mounts apart.
+const SETUP: &str = r#"
+set -e
+ip link set lo up
+ip address add "$0/24" dev lo
+if [ -n "$2" ]; then
+    mkdir -p "$2$1"
+    mount --bind "$1" "$2$1"
+    mount -t proc proc "$2/proc"
+fi
+echo ready
+exec cat
+"#;
+
+/// The folder of all stages, for one run of xtask at a time.
+///
+/// Stages have fixed folders in it, so that the logs of a failure are easily found; two runs would share them.
+pub(crate) struct Home {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Home {
+    /// Waits until no other run has the folder.
+    pub(crate) fn enter(workspace: &Workspace) -> Result<Self> {
+        let folder = workspace.target_directory.join("interop");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock().context("cannot lock the folder of the interop tests")?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// The folder of one stage or of what they share.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+/// A folder, and namespaces (network, mounts, process ids) that live as long as this value.
+///
+/// Programs run in the folder, so that lines name files as a person in that folder would. `ceph.conf` there names
+/// the cluster that plays here.
+pub(crate) struct Stage {
+    folder: PathBuf,
+    /// The root of the system whose Ceph programs are used; none: the host's.
+    root: Option<PathBuf>,
+    onego: PathBuf,
+    holder: Child,
+    init: u32,
+}
+
+impl Stage {
+    /// A fresh stage with the Ceph programs of `install`; its folder is emptied.
+    pub(crate) fn new(home: &Home, name: &str, install: &Install, onego: &Path) -> Result<Self> {
+        let folder = home.folder(name);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot empty {}", folder.display()));
+            }
+            _ => fs::create_dir_all(&folder)?,
+        }
+        let folder = folder.canonicalize()?;
+        let root = install.root.clone();
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]);
+        if !packages::is_root()? {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command.args(["--", "sh", "-c", SETUP, ADDRESS]).arg(&folder);
+        command.arg(root.as_deref().unwrap_or(Path::new("")));
+        command.env("PATH", PATH).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut holder = command.spawn().context("cannot start `unshare`")?;
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().context("unshare has no output")?).read_line(&mut said)?;
+        if said.trim() != "ready" {
+            let output = holder.wait_with_output()?;
+            bail!("cannot make namespaces for a test (run as root): {}", sh::tail(&output.stderr));
+        }
+        let init = process::only_child(holder.id())?;
+        Ok(Self { folder, root, onego: onego.to_owned(), holder, init })
+    }
+
+    /// Ends everything on the stage and removes its folder.
+    pub(crate) fn clear(self) -> Result<()> {
+        let folder = self.folder.clone();
+        drop(self);
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+    }
+
+    /// A file in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Runs a line of one of Ceph's programs (or fio) and returns what it printed. An error if it fails.
+    pub(crate) fn ceph(&self, line: &str) -> Result<String> {
+        sh::text(&mut self.ceph_command(line))
+    }
+
+    /// Runs a line of the `onego` program and returns what it printed. An error if it fails.
+    pub(crate) fn onego(&self, line: &str) -> Result<String> {
+        sh::text(&mut self.onego_command(line))
+    }
+
+    /// Runs a line of one of Ceph's programs that is to fail, and returns how it did.
+    pub(crate) fn ceph_fails(&self, line: &str) -> Result<Output> {
+        must_fail(&mut self.ceph_command(line))
+    }
+
+    /// Runs a line of the `onego` program that is to fail, and returns how it did.
+    pub(crate) fn onego_fails(&self, line: &str) -> Result<Output> {
+        must_fail(&mut self.onego_command(line))
+    }
+
+    /// A line of one of Ceph's programs (or fio), to be run within a time limit.
+    pub(crate) fn ceph_command(&self, line: &str) -> Command {
+        let mut command = self.enter(self.root.as_deref());
+        command.args(["timeout", "--kill-after=5", &PATIENCE.as_secs().to_string()]);
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// A line of the `onego` program, to be run within a time limit.
+    pub(crate) fn onego_command(&self, line: &str) -> Command {
+        let mut command = self.enter(None);
+        command.args(["timeout", "--kill-after=5", &PATIENCE.as_secs().to_string()]);
+        command.arg(&self.onego).args(line.split_whitespace());
+        command
+    }
+
+    /// One of Ceph's daemons, without a time limit.
+    pub(crate) fn ceph_daemon(&self, line: &str) -> Command {
+        let mut command = self.enter(self.root.as_deref());
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// The `onego` program as a daemon, without a time limit.
+    pub(crate) fn onego_daemon(&self, line: &str) -> Command {
+        self.program(&self.onego, line)
+    }
+
+    /// Any program of the host, without a time limit.
+    pub(crate) fn program(&self, program: &Path, line: &str) -> Command {
+        let mut command = self.enter(None);
+        command.arg(program).args(line.split_whitespace());
+        command
+    }
+
+    /// The start of a command that runs in the stage's namespaces and folder, in the system at `root` if given.
+    fn enter(&self, root: Option<&Path>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--mount", "--pid", "--target", &self.init.to_string()]);
+        if !packages::is_root().unwrap_or(false) {
+            command.args(["--user", "--preserve-credentials"]);
+        }
+        command.arg("--");
+        if let Some(root) = root {
+            command.arg("chroot").arg(root);
+        }
+        command.args(["env", "--chdir"]).arg(&self.folder);
+        command.env("PATH", PATH).env("CEPH_CONF", self.path("ceph.conf")).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Nothing more can be done about an error here, and the kernel ends the stage with us anyway.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+fn must_fail(command: &mut Command) -> Result<Output> {
+    let output = sh::output(command)?;
+    match output.status.code() {
+        Some(0) => bail!("`{}` was to fail and did not", sh::line(command)),
+        Some(124 | 137) | None => bail!("`{}` hung or was killed", sh::line(command)),
+        Some(_) => Ok(output),
+    }
+}

@@ -1,0 +1,135 @@
+//! Our figures beside a peer's and beside the floor, taken in one run on this machine.
+
+mod fio;
+mod report;
+mod row;
+
+use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage};
+use crate::interop;
+use crate::packages;
+use crate::sh;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, ensure};
+use row::Row;
+use std::fs;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// What to compare
+    #[arg(value_enum)]
+    what: What,
+    /// Seconds for each load
+    #[arg(long, default_value_t = 5)]
+    seconds: u32,
+    /// Write every row to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// Our RBD client and embedded cluster, and fio's librbd with Ceph's memstore OSD
+    Rbd,
+}
+
+/// A pattern of I/O on one image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) rw: &'static str,
+    pub(crate) block_size: u64,
+    pub(crate) io_depth: u32,
+}
+
+const LOADS: &[Load] = &[
+    Load { rw: "randread", block_size: 4 << 10, io_depth: 128 },
+    Load { rw: "randwrite", block_size: 4 << 10, io_depth: 128 },
+    Load { rw: "randread", block_size: 64 << 10, io_depth: 32 },
+    Load { rw: "randwrite", block_size: 64 << 10, io_depth: 32 },
+    Load { rw: "read", block_size: 1 << 20, io_depth: 16 },
+    Load { rw: "write", block_size: 1 << 20, io_depth: 16 },
+];
+
+/// Size of the image: it is written once before anything is measured, so that reads find data.
+const IMAGE_MIB: u64 = 1024;
+
+/// Who was measured.
+pub(crate) const OURS: &str = "onego, embedded cluster";
+pub(crate) const LIBRBD_OURS: &str = "librbd, embedded cluster";
+pub(crate) const LIBRBD_CEPH: &str = "librbd, Ceph memstore OSD";
+pub(crate) const FLOOR: &str = "floor (bare sockets)";
+
+/// Measures everything, prints the tables and writes the rows.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let What::Rbd = options.what;
+    packages::ensure()?;
+    let workspace = Workspace::load()?;
+    let onego = interop::build_onego(&workspace)?;
+    let home = Home::enter(&workspace)?;
+    let install = Install::find(Release::Pacific, &home)?;
+    let stage = |name: &str| Stage::new(&home, name, &install, &onego);
+
+    let mut rows = ours(stage("compare-onego")?, options.seconds)?;
+    rows.extend(librbd_on_ours(stage("compare-librbd-onego")?, options.seconds)?);
+    rows.extend(librbd_on_ceph(stage("compare-librbd-ceph")?, options.seconds)?);
+
+    report::print(&rows, LOADS);
+    if let Some(path) = &options.json {
+        let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
+        fs::write(path, lines?.join("\n") + "\n")
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// `onego bench rbd` with the cluster as its child, and the floor that it measures beside.
+fn ours(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (number, load) in LOADS.iter().enumerate() {
+        sh::step(&format!("{OURS}: {load}"));
+        let file = format!("rows-{number}.json");
+        stage.onego(&format!(
+            "bench rbd --cluster embedded --rw {} --block-size {} --io-depth {} --size {IMAGE_MIB}M \
+             --seconds {seconds} --json {file}",
+            load.rw, load.block_size, load.io_depth
+        ))?;
+        let found: Vec<Row> = row::read(&stage.path(&file))?;
+        ensure!(found.iter().any(|row| !row.is_floor()), "`onego bench rbd` wrote no row of its own");
+        rows.extend(found.into_iter().map(|mut row| {
+            row.who = if row.is_floor() { FLOOR } else { OURS };
+            row
+        }));
+    }
+    stage.clear()?;
+    Ok(rows)
+}
+
+fn librbd_on_ours(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
+    // Room for the image twice: objects are not as tight as their data.
+    let mut cluster = Embedded::start(&stage, &format!("--memory {}M", 2 * IMAGE_MIB))?;
+    if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
+        stage.ceph("ceph osd pool create rbd 32")?;
+    }
+    let rows = fio::measure(&stage, LIBRBD_OURS, seconds, || cluster.server().cpu_seconds())?;
+    drop(cluster);
+    stage.clear()?;
+    Ok(rows)
+}
+
+fn librbd_on_ceph(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
+    let ceph = RealCeph::start(&stage)?;
+    let rows = fio::measure(&stage, LIBRBD_CEPH, seconds, || ceph.osd_cpu_seconds())?;
+    drop(ceph);
+    stage.clear()?;
+    Ok(rows)
+}
+
+impl std::fmt::Display for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let size = match self.block_size {
+            bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
+            bytes => format!("{}k", bytes >> 10),
+        };
+        write!(f, "{size} {}, depth {}", self.rw, self.io_depth)
+    }
+}

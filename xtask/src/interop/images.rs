@@ -1,0 +1,73 @@
+//! Images that one side writes and the other reads.
+
+use super::disk;
+use crate::cluster::{RealCeph, Stage};
+use anyhow::{Result, ensure};
+
+/// What we import Ceph exports, what Ceph imports we export, and what we remove is gone.
+pub(crate) fn import_export(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start(stage)?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+
+    stage.onego("--conf ceph.conf rbd import disk.raw rbd/ours")?;
+    stage.ceph("rbd export rbd/ours from-ours.raw")?;
+    disk::compare(&stage.path("disk.raw"), &stage.path("from-ours.raw"))?;
+    let objects = data_objects(stage)?;
+    ensure!(
+        objects == disk::objects_with_data(),
+        "the import made {objects} objects, but {} have data: holes were written",
+        disk::objects_with_data()
+    );
+    let info = stage.ceph("rbd info --format json rbd/ours")?;
+    ensure!(info.contains(&format!("\"size\":{}", disk::SIZE)), "`rbd info` says {info}");
+
+    // One image as Ceph makes them by itself, and one with the features that krbd always had.
+    stage.ceph("rbd import disk.raw rbd/theirs")?;
+    stage.ceph("rbd import --image-feature layering disk.raw rbd/plain")?;
+    for image in ["theirs", "plain"] {
+        let exported = format!("from-{image}.raw");
+        stage.onego(&format!("--conf ceph.conf rbd export rbd/{image} {exported}"))?;
+        disk::compare(&stage.path("disk.raw"), &stage.path(&exported))?;
+        ensure!(disk::is_sparse(&stage.path(&exported))?, "{exported} has no holes");
+    }
+
+    let ours = stage.onego("--conf ceph.conf rbd ls rbd")?;
+    let theirs = stage.ceph("rbd ls rbd")?;
+    ensure!(sorted(&ours) == ["ours", "plain", "theirs"], "`onego rbd ls` says {ours}");
+    ensure!(sorted(&ours) == sorted(&theirs), "`rbd ls` says {theirs}");
+
+    resize(stage)?;
+    stage.onego("--conf ceph.conf rbd rm rbd/ours")?;
+    stage.onego("--conf ceph.conf rbd rm rbd/plain")?;
+    stage.ceph("rbd rm rbd/theirs")?;
+    let left = data_objects(stage)?;
+    ensure!(left == 0, "{left} data objects are left after the images were removed");
+    let listed = stage.ceph("rbd ls rbd")?;
+    ensure!(listed.trim().is_empty(), "`rbd ls` says {listed} after the images were removed");
+    Ok(())
+}
+
+/// An image that we made smaller and larger again has zeroes where it was cut, as Ceph sees it.
+fn resize(stage: &Stage) -> Result<()> {
+    const CUT: u64 = 42 << 20;
+    stage.onego("--conf ceph.conf rbd resize --size 42M --allow-shrink rbd/ours")?;
+    stage.onego(&format!("--conf ceph.conf rbd resize --size {}B rbd/ours", disk::SIZE))?;
+    stage.ceph("rbd export rbd/ours resized.raw")?;
+    let expected = stage.path("expected.raw");
+    std::fs::copy(stage.path("disk.raw"), &expected)?;
+    let file = std::fs::File::options().write(true).open(&expected)?;
+    file.set_len(CUT)?;
+    file.set_len(disk::SIZE)?;
+    disk::compare(&expected, &stage.path("resized.raw"))
+}
+
+/// How many objects of the pool hold data of images.
+fn data_objects(stage: &Stage) -> Result<usize> {
+    Ok(stage.ceph("rados --pool rbd ls")?.lines().filter(|name| name.starts_with("rbd_data.")).count())
+}
+
+fn sorted(list: &str) -> Vec<&str> {
+    let mut names: Vec<_> = list.split_whitespace().collect();
+    names.sort_unstable();
+    names
+}

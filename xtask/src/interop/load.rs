@@ -1,0 +1,90 @@
+//! Verified loads on real clusters.
+
+use crate::cluster::process::Daemon;
+use crate::cluster::{RealCeph, Stage};
+use anyhow::{Context as _, Result, ensure};
+use serde::Deserialize;
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The part of a benchmark's row that tells whether it went well.
+#[derive(Deserialize)]
+struct Row {
+    bench: String,
+    ios: u64,
+    errors: u64,
+}
+
+/// Reads and writes of several sizes, each read checked against what was written.
+pub(crate) fn verified(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start(stage)?;
+    stage.onego(
+        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 128M --seconds 10 --verify \
+         --json rows.json",
+    )?;
+    no_errors(&stage.path("rows.json"))
+}
+
+/// The OSD stops in order in the middle of a load and comes back: every write acknowledged is read back.
+pub(crate) fn osd_restart(stage: &Stage) -> Result<()> {
+    let mut ceph = RealCeph::start(stage)?;
+    let mut load = Background::verified_writes(stage, 25)?;
+    for pause in [4, 3] {
+        sleep(Duration::from_secs(pause));
+        load.check_running()?;
+        ceph.stop_osd()?;
+        sleep(Duration::from_secs(2));
+        ceph.start_osd()?;
+    }
+    load.finish(stage)
+}
+
+/// A verified load that runs while something else happens.
+pub(crate) struct Background {
+    bench: Daemon,
+}
+
+impl Background {
+    /// Starts writes that are all read back at the end.
+    pub(crate) fn verified_writes(stage: &Stage, seconds: u32) -> Result<Self> {
+        let line = format!(
+            "bench rbd --cluster ceph.conf --rw randwrite --block-size 4k --io-depth 16 --size 64M --seconds {seconds} \
+             --verify --json rows.json"
+        );
+        let bench = Daemon::spawn("onego bench", stage.onego_daemon(&line), &stage.path("bench.out"))?;
+        Ok(Self { bench })
+    }
+
+    /// An error if the load is over: then what happens meanwhile does not happen to it.
+    pub(crate) fn check_running(&mut self) -> Result<()> {
+        self.bench.check_alive()
+    }
+
+    /// Waits for the end of the load. An error if it saw one.
+    pub(crate) fn finish(self, stage: &Stage) -> Result<()> {
+        self.bench.wait()?;
+        no_errors(&stage.path("rows.json"))
+    }
+}
+
+/// Every row of a benchmark's JSON file did some I/O, and none of it failed.
+fn no_errors(path: &Path) -> Result<()> {
+    let rows: Vec<Row> = read_rows(path)?;
+    ensure!(!rows.is_empty(), "{} has no rows", path.display());
+    for row in &rows {
+        ensure!(row.ios > 0, "{}: no I/O was done", row.bench);
+        ensure!(row.errors == 0, "{}: {} of {} I/Os failed", row.bench, row.errors, row.ios);
+    }
+    Ok(())
+}
+
+/// Reads the rows of a benchmark: one JSON object a line.
+pub(crate) fn read_rows<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines
+        .map(|line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display())))
+        .collect()
+}

@@ -1,0 +1,143 @@
+//! Our programs against real Ceph clusters, and Ceph's programs against ours. Nothing here is skipped: what a
+//! scenario needs and cannot have is a failure.
+
+mod bad_input;
+mod disk;
+pub(crate) mod garbage;
+mod images;
+mod load;
+mod memory;
+mod tools;
+
+pub(crate) use load::read_rows;
+
+use crate::cluster::{Home, Install, Release, Stage};
+use crate::packages;
+use crate::sh;
+use crate::test::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// List the scenarios and run none
+    #[arg(long)]
+    list: bool,
+    /// Test this program instead of building it
+    #[arg(long, value_name = "PROGRAM")]
+    onego: Option<PathBuf>,
+    /// Only scenarios with one of these in their name
+    names: Vec<String>,
+}
+
+/// One thing that has to work between two programs of which one is not ours.
+struct Scenario {
+    name: &'static str,
+    what: &'static str,
+    /// Whose Ceph programs it uses.
+    release: Release,
+    run: fn(&Stage) -> Result<()>,
+}
+
+/// The same scenarios for every release of Ceph that we are tested against.
+macro_rules! for_releases {
+    ($($name:literal, $what:literal, $run:path;)*) => {
+        &[
+            $(Scenario { name: concat!("ceph16-", $name), what: $what, release: Release::Pacific, run: $run },)*
+            $(Scenario { name: concat!("ceph18-", $name), what: $what, release: Release::Reef, run: $run },)*
+        ]
+    };
+}
+
+const SCENARIOS: &[Scenario] = for_releases! {
+    "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
+    "verified-load", "ten seconds of verified reads and writes on a real cluster", load::verified;
+    "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
+    "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;
+    "tools-rados", "`rados` works on objects of our embedded cluster", tools::rados;
+    "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
+    "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
+    "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
+    "memory-limit", "a full embedded cluster refuses writes and keeps what it has", memory::limit;
+    "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
+};
+
+/// Runs the scenarios that the options name. An error if one fails.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.list {
+        for scenario in SCENARIOS {
+            println!("{:26} {}", scenario.name, scenario.what);
+        }
+        return Ok(());
+    }
+    packages::ensure()?;
+    let named = |scenario: &&Scenario| {
+        options.names.is_empty() || options.names.iter().any(|name| scenario.name.contains(name))
+    };
+    let workspace = Workspace::load()?;
+    let onego = match &options.onego {
+        Some(program) => {
+            program.canonicalize().with_context(|| format!("no program {}", program.display()))?
+        }
+        None => build_onego(&workspace)?,
+    };
+    let tally = run_scenarios(&workspace, &onego, SCENARIOS.iter().filter(named))?;
+    match tally {
+        Tally { passed: 0, failed: 0 } => bail!("no scenario has such a name (see --list)"),
+        Tally { failed: 0, .. } => Ok(()),
+        Tally { failed, .. } => bail!("{failed} scenarios failed"),
+    }
+}
+
+/// Runs the scenarios with `filter` in their name and counts them.
+pub(crate) fn run_matching(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
+    let matching = |scenario: &&Scenario| filter.is_none_or(|filter| scenario.name.contains(filter));
+    let mut scenarios = SCENARIOS.iter().filter(matching).peekable();
+    if scenarios.peek().is_none() {
+        return Ok(Tally::default());
+    }
+    let onego = build_onego(workspace)?;
+    run_scenarios(workspace, &onego, scenarios)
+}
+
+fn run_scenarios<'a>(
+    workspace: &Workspace,
+    onego: &Path,
+    scenarios: impl Iterator<Item = &'a Scenario>,
+) -> Result<Tally> {
+    let home = Home::enter(workspace)?;
+    let mut table = Vec::new();
+    for scenario in scenarios {
+        sh::step(&format!("{}: {}", scenario.name, scenario.what));
+        let start = Instant::now();
+        let result = Install::find(scenario.release, &home).and_then(|install| {
+            let stage = Stage::new(&home, scenario.name, &install, onego)?;
+            (scenario.run)(&stage)?;
+            stage.clear()
+        });
+        if let Err(error) = &result {
+            eprintln!("{} failed: {error:#}", scenario.name);
+            eprintln!("its files are in {}", home.folder(scenario.name).display());
+        }
+        table.push((scenario.name, result.is_ok(), start.elapsed()));
+    }
+    print_table(&table);
+    let failed = table.iter().filter(|(_, ok, _)| !ok).count();
+    Ok(Tally { passed: table.len() - failed, failed })
+}
+
+/// Builds the `onego` program as users get it and says where it is.
+pub(crate) fn build_onego(workspace: &Workspace) -> Result<PathBuf> {
+    sh::step("building onego");
+    sh::run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "onego-cli"]))?;
+    Ok(workspace.target_directory.join("release/onego"))
+}
+
+fn print_table(table: &[(&str, bool, Duration)]) {
+    println!("\n{:26} {:6} {:>8}", "scenario", "result", "seconds");
+    for (name, ok, time) in table {
+        println!("{name:26} {:6} {:8.1}", if *ok { "ok" } else { "FAILED" }, time.as_secs_f64());
+    }
+}

@@ -1,0 +1,67 @@
+//! The checks that need no running program: one list, each named, all run even when one fails.
+
+mod deny;
+mod dependencies;
+mod policy;
+mod tidy;
+
+use crate::sh;
+use crate::workspace::Workspace;
+use anyhow::{Result, bail};
+
+type Check = (&'static str, fn(&Workspace) -> Result<()>);
+
+const CHECKS: &[Check] = &[
+    ("format", format),
+    ("tidiness", tidy::check),
+    ("dependency direction", dependencies::check),
+    ("unsafe policy", policy::check),
+    ("clippy", clippy),
+    ("rustdoc", rustdoc),
+    ("cargo-deny", deny::check),
+];
+
+/// Runs every check and names those that failed.
+pub(crate) fn run() -> Result<()> {
+    let workspace = Workspace::load()?;
+    let mut failed = Vec::new();
+    for (name, check) in CHECKS {
+        sh::step(name);
+        match check(&workspace) {
+            Ok(()) => eprintln!("{name}: ok"),
+            Err(error) => {
+                eprintln!("{name}: {error:#}");
+                failed.push(*name);
+            }
+        }
+    }
+    if !failed.is_empty() {
+        bail!("lint failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn format(workspace: &Workspace) -> Result<()> {
+    sh::run(workspace.cargo().args(["fmt", "--all", "--check"]))?;
+    let fuzz = workspace.workspace_root.join("fuzz/Cargo.toml");
+    sh::run(workspace.cargo().args(["fmt", "--check", "--manifest-path"]).arg(fuzz))
+}
+
+fn clippy(workspace: &Workspace) -> Result<()> {
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    sh::run(workspace.cargo().args(arguments))
+}
+
+fn rustdoc(workspace: &Workspace) -> Result<()> {
+    let mut command = workspace.cargo();
+    command.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    sh::run(&mut command)
+}
+
+/// Ends a check that looked for offences: none found, or all of them named.
+fn verdict(offences: &[String]) -> Result<()> {
+    if offences.is_empty() {
+        return Ok(());
+    }
+    bail!("{} found\n  {}", offences.len(), offences.join("\n  "))
+}

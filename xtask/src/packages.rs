@@ -1,0 +1,56 @@
+//! The Debian packages that the tests need.
+
+use crate::sh;
+use anyhow::{Result, bail};
+use std::process::Command;
+
+/// A program that the tests run, and the package that has it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+}
+
+const NEEDS: &[Need] = &[
+    Need { program: "ceph", package: "ceph-common" },
+    Need { program: "ceph-mon", package: "ceph-mon" },
+    Need { program: "ceph-osd", package: "ceph-osd" },
+    Need { program: "crushtool", package: "ceph-base" },
+    Need { program: "debootstrap", package: "debootstrap" },
+    Need { program: "fio", package: "fio" },
+    Need { program: "ip", package: "iproute2" },
+    Need { program: "monmaptool", package: "ceph-common" },
+    Need { program: "nsenter", package: "util-linux" },
+    Need { program: "osdmaptool", package: "ceph-base" },
+    Need { program: "rados", package: "ceph-common" },
+    Need { program: "rbd", package: "ceph-common" },
+];
+
+/// Makes sure that every program is there: installs what is missing when run as root on Debian, and otherwise
+/// names it.
+pub(crate) fn ensure() -> Result<()> {
+    let mut missing: Vec<_> =
+        NEEDS.iter().filter(|need| !sh::have(need.program)).map(|need| need.package).collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    if !is_root()? || !sh::have("apt-get") {
+        bail!("the tests need these Debian packages: {names} (as root on Debian they are installed for you)");
+    }
+    sh::step(&format!("installing {names}"));
+    apt(&["update", "--quiet"])
+        .and_then(|()| {
+            apt(&[&["install", "--quiet", "--yes", "--no-install-recommends"], &missing[..]].concat())
+        })
+        .map_err(|error| error.context(format!("the tests need these Debian packages: {names}")))
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    sh::run(Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+/// Are we root?
+pub(crate) fn is_root() -> Result<bool> {
+    Ok(sh::text(Command::new("id").arg("-u"))?.trim() == "0")
+}

@@ -1,0 +1,67 @@
+//! Running programs and saying clearly which one failed.
+
+use anyhow::{Context as _, Result, bail};
+use std::process::{Command, Output, Stdio};
+
+/// Announces what comes next.
+pub(crate) fn step(what: &str) {
+    eprintln!("\n== {what}");
+}
+
+/// A command as one would type it, for messages.
+pub(crate) fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command whose output is for the user to see. An error if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start `{}`", line(command)))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it did, failed or not. It gets no input.
+pub(crate) fn output(command: &mut Command) -> Result<Output> {
+    command.stdin(Stdio::null());
+    command.output().with_context(|| format!("cannot start `{}`", line(command)))
+}
+
+/// Runs a command and returns its standard output. An error, with the end of what it said, if it fails.
+pub(crate) fn bytes(command: &mut Command) -> Result<Vec<u8>> {
+    let output = output(command)?;
+    if !output.status.success() {
+        let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+        bail!("`{}` failed: {}\n{}", line(command), output.status, tail(&said));
+    }
+    Ok(output.stdout)
+}
+
+/// Runs a command and returns its standard output as text. An error, with the end of what it said, if it fails.
+pub(crate) fn text(command: &mut Command) -> Result<String> {
+    let what = line(command);
+    String::from_utf8(bytes(command)?).with_context(|| format!("the output of `{what}` is not UTF-8"))
+}
+
+/// The last lines of what a program said: enough to see why it failed.
+pub(crate) fn tail(said: &[u8]) -> String {
+    const LINES: usize = 20;
+    let said = String::from_utf8_lossy(said);
+    let lines: Vec<_> = said.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// Is there a program of this name?
+pub(crate) fn have(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    // The folders of system programs are not in every user's path.
+    let system = ["/usr/sbin", "/sbin"].map(Into::into);
+    std::env::split_paths(&folders).chain(system).any(|folder| folder.join(program).is_file())
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
