@@ -37,7 +37,7 @@ pub(crate) fn ceph(stage: &Stage) -> Result<()> {
     };
     ensure!(pool("first")?["pg_num"] == 16, "the pool has other placement groups: {dump}");
     ensure!(pool("second")?["pg_num"] == 64, "the pool has other placement groups: {dump}");
-    says(&stage.ceph("ceph osd dump")?, "pool 'first'")?;
+    says(&stage.ceph("ceph osd dump")?, "'first' replicated")?;
     says(&stage.ceph("ceph osd lspools")?, "first")?;
     says(&stage.ceph("ceph osd stat")?, "1 up")?;
     says(&stage.ceph("ceph osd tree")?, "osd.0")?;

@@ -1,0 +1,22 @@
+//! A banner and frames with right checksums into both ends of a connection.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use onego_fuzz::{Frame, client, feed, server};
+use onego_wire::Writer;
+
+fuzz_target!(|input: (u8, Vec<Frame<'_>>)| {
+    let (cut, frames) = input;
+    let mut w = Writer::new();
+    // msgr2.rst, "Banner": 16 bytes of features follow, of which revision 1 is the first.
+    w.put(b"ceph v2\n");
+    w.u16(16);
+    w.u64(1);
+    w.u64(0);
+    for frame in &frames {
+        frame.write(&mut w);
+    }
+    let cut = usize::from(cut) + 1;
+    feed(&mut server(), w.as_slice(), cut);
+    feed(&mut client(), w.as_slice(), cut);
+});

@@ -1,0 +1,15 @@
+//! The operations of a request, and what their results hold.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use onego_buf::{List, Segment};
+use onego_ceph::ops::{Op, decode_omap};
+use onego_wire::Reader;
+
+fuzz_target!(|input: (&[u8], &[u8])| {
+    let (front, data) = input;
+    let mut r = Reader::new(front);
+    let mut list = List::from(Segment::copy_from(data));
+    while Op::decode(&mut r, &mut list).is_ok() {}
+    let _ = decode_omap(&mut Reader::new(data));
+});

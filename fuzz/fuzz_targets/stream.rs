@@ -1,0 +1,12 @@
+//! Any bytes, cut anywhere, into both ends of a connection.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use onego_fuzz::{client, feed, server};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (cut, bytes) = input;
+    let cut = usize::from(cut) + 1;
+    feed(&mut server(), bytes, cut);
+    feed(&mut client(), bytes, cut);
+});

@@ -1,0 +1,137 @@
+//! What fuzz targets have in common: connections in memory, and frames whose checksums are right, so that what
+//! the fuzzer writes gets past them.
+#![forbid(unsafe_code)]
+
+use arbitrary::Arbitrary;
+use onego_buf::{List, Pool, Segment, crc32c};
+use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
+use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::msgr::{Config, Connection, Event, NoPlacer, Target, Visitor};
+use onego_ceph::types::EntityName;
+use onego_wire::{Time, Writer};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Bytes that a connection's memory may idle in.
+const IDLE: usize = 1 << 20;
+
+fn address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 6800))
+}
+
+/// The server's end of a connection.
+pub fn server() -> Connection {
+    let addrs = AddrVec(vec![EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) }]);
+    let config = Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE));
+    let visitor = Visitor { addr: address(), fresh_global_id: 4100 };
+    Connection::accept(Time::default(), Arc::new(config), visitor, address())
+}
+
+/// The client's end of a connection.
+pub fn client() -> Connection {
+    let config = Config::client("admin", 1, Pool::new(IDLE));
+    let addr = EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) };
+    let target = Target { kind: EntityName::OSD, addr, global_id: 4100 };
+    let mut client = Connection::connect(Time::default(), Arc::new(config), target);
+    client.opened(Time::default(), address());
+    client
+}
+
+/// Both ends of a connection whose handshake is through.
+pub fn session() -> (Connection, Connection) {
+    let (mut client, mut server) = (client(), server());
+    while !(client.is_ready() && server.is_ready()) {
+        let moved = carry(&mut client, &mut server) + carry(&mut server, &mut client);
+        assert!(moved > 0, "the handshake is stuck");
+    }
+    (client, server)
+}
+
+/// Carries what one end sends to the other.
+fn carry(from: &mut Connection, to: &mut Connection) -> usize {
+    let mut out = List::new();
+    from.transmit(&mut out, usize::MAX);
+    feed(to, &out.to_vec(), usize::MAX);
+    out.len()
+}
+
+/// Gives bytes to a connection, at most `cut` at a time, as its driver would, and takes its events and answers.
+pub fn feed(connection: &mut Connection, bytes: &[u8], cut: usize) -> Vec<Event> {
+    let now = Time::default();
+    let mut left = bytes;
+    let mut events = Vec::new();
+    while !left.is_empty() {
+        let landing = connection.landing();
+        let mut took = 0;
+        if let Some(mut place) = landing.place {
+            let n = place.len().min(left.len()).min(cut);
+            place[..n].copy_from_slice(&left[..n]);
+            connection.landed(now, place, n);
+            took = n;
+        }
+        let n = (left.len() - took).min(cut).min(landing.ahead);
+        if n > 0 {
+            connection.received(now, Segment::copy_from(&left[took..took + n]), &mut NoPlacer);
+        }
+        events.extend(std::iter::from_fn(|| connection.poll()));
+        let mut answers = List::new();
+        connection.transmit(&mut answers, usize::MAX);
+        if took + n == 0 {
+            break;
+        }
+        left = &left[took + n..];
+    }
+    events
+}
+
+/// A frame as a fuzzer describes it.
+#[derive(Debug, Arbitrary)]
+pub struct Frame<'a> {
+    pub tag: u8,
+    pub segments: [&'a [u8]; 4],
+    pub late_status: u8,
+    /// Lengths to claim that are not those of the segments.
+    pub lie: Option<[u32; 4]>,
+}
+
+impl Frame<'_> {
+    /// The frame's bytes, with right checksums (msgr2.rst, "Frame format").
+    pub fn write(&self, w: &mut Writer) {
+        let lengths = self.lie.unwrap_or_else(|| self.segments.map(|segment| segment.len() as u32));
+        let used = lengths.iter().rposition(|length| *length > 0).map_or(1, |last| last + 1);
+        let mut preamble = Writer::new();
+        preamble.u8(self.tag);
+        preamble.u8(used as u8);
+        for length in lengths {
+            preamble.u32(length);
+            preamble.u16(8);
+        }
+        preamble.u16(0);
+        let crc = crc32c(0, preamble.as_slice());
+        preamble.u32(crc);
+        w.put(preamble.as_slice());
+
+        let [first, rest @ ..] = &self.segments;
+        if !first.is_empty() {
+            w.put(first);
+            w.u32(crc32c(u32::MAX, first));
+        }
+        if used > 1 {
+            for segment in rest {
+                w.put(segment);
+            }
+            w.u8(self.late_status);
+            for segment in rest {
+                w.u32(crc32c(u32::MAX, segment));
+            }
+        }
+    }
+}
+
+/// Decodes a value; what could be decoded is encoded, and that must decode to the same value again.
+pub fn round_trip<T: Decode + Encode + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+    let value = T::from_bytes(bytes).ok()?;
+    let again = T::from_bytes(&value.to_bytes()).expect("what was written can be read");
+    assert_eq!(value, again);
+    Some(value)
+}
