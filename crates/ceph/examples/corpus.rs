@@ -4,6 +4,7 @@
 //! the version that its bytes begin with is the one that is written here, they must come out as they were.
 
 use onego_ceph::addr::{AddrVec, EntityAddr};
+use onego_ceph::cls::{lock, rbd};
 use onego_ceph::crush::CrushMap;
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::mgrmap::MgrMap;
@@ -31,6 +32,21 @@ const TYPES: &[(&str, bool, Recode)] = &[
     ("OSDMap", true, recode::<OsdMap>),
     ("OSDMap::Incremental", true, recode::<Incremental>),
     ("SnapContext", false, recode::<SnapContext>),
+    ("cls::rbd::ChildImageSpec", true, recode::<rbd::ChildImageSpec>),
+    ("cls::rbd::GroupSpec", true, recode::<rbd::GroupSpec>),
+    ("cls::rbd::ParentImageSpec", true, recode::<rbd::ParentImageSpec>),
+    ("cls::rbd::SnapshotInfo", true, recode::<rbd::SnapshotInfo>),
+    ("cls::rbd::SnapshotNamespace", true, recode::<rbd::SnapshotNamespace>),
+    ("cls_lock_assert_op", true, recode::<lock::AssertLocked>),
+    ("cls_lock_break_op", true, recode::<lock::BreakLock>),
+    ("cls_lock_get_info_op", true, recode::<lock::GetInfo>),
+    ("cls_lock_get_info_reply", true, recode::<lock::LockInfo>),
+    ("cls_lock_list_locks_reply", true, recode::<lock::LockNames>),
+    ("cls_lock_lock_op", true, recode::<lock::Lock>),
+    ("cls_lock_set_cookie_op", true, recode::<lock::SetCookie>),
+    ("cls_lock_unlock_op", true, recode::<lock::Unlock>),
+    ("cls_rbd_parent", true, recode::<rbd::Parent>),
+    ("cls_rbd_snap", true, recode::<rbd::Snapshot>),
     ("entity_addr_t", false, recode::<EntityAddr>),
     ("entity_addrvec_t", false, recode::<AddrVec>),
     ("entity_name_t", false, recode::<EntityName>),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod cls;
 pub mod crush;
 pub mod encoding;
 pub mod hash;

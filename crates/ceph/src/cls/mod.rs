@@ -1,0 +1,135 @@
+//! Object classes: code that an OSD runs next to an object, called by [`Op::Call`].
+//!
+//! Each method is a structure of its arguments that names its reply. A client makes the operation with
+//! [`Method::call`] and reads its output with [`Method::reply`]; an OSD decodes the same structure.
+//!
+//! Sources: ceph `src/cls/lock`, `src/cls/rbd`, `src/objclass`.
+
+pub mod lock;
+pub mod rbd;
+
+use crate::encoding::{Decode, Encode};
+use crate::ops::Op;
+use onego_buf::List;
+use onego_wire::{Decoded, Reader, Writer};
+
+/// A method of an object class, with its arguments.
+///
+/// Arguments and replies have no envelope of their own: later releases append to them, so what follows the last
+/// value that is known here is ignored.
+pub trait Method: Encode + Decode {
+    /// The class.
+    const CLASS: &'static str;
+    /// The method's name within the class.
+    const NAME: &'static str;
+    /// What the method gives back.
+    type Reply: Encode + Decode;
+
+    /// The operation that calls the method.
+    fn call(&self) -> Op {
+        Op::Call {
+            class: Self::CLASS.to_owned(),
+            method: Self::NAME.to_owned(),
+            input: self.to_bytes().into(),
+        }
+    }
+
+    /// Reads the output of the operation.
+    fn reply(output: &List) -> Decoded<Self::Reply> {
+        Self::Reply::decode(&mut Reader::new(&output.to_segment()))
+    }
+}
+
+impl Encode for () {
+    fn encode(&self, _: &mut Writer) {}
+}
+
+impl Decode for () {
+    fn decode(_: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(())
+    }
+}
+
+/// A value that may be missing, as `std::optional` is encoded.
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, w: &mut Writer) {
+        w.bool(self.is_some());
+        if let Some(value) = self {
+            value.encode(w);
+        }
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        r.bool("presence of a value")?.then(|| T::decode(r)).transpose()
+    }
+}
+
+/// Reads a field, or takes its default if the writer was too old to know it.
+macro_rules! read_field {
+    ($r:ident, $type:ty) => {
+        <$type as $crate::encoding::Decode>::decode($r)?
+    };
+    ($r:ident, $type:ty, $default:expr) => {
+        if $r.is_empty() { $default } else { <$type as $crate::encoding::Decode>::decode($r)? }
+    };
+}
+
+/// A structure whose fields stand one behind the other on the wire; within an envelope if a version is given. A field
+/// with a default may be missing at the end.
+macro_rules! structure {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty $(= $default:expr)?),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name { $($(#[$doc])* pub $field: $type),* }
+
+        impl $crate::encoding::Encode for $name {
+            fn encode(&self, _w: &mut onego_wire::Writer) {
+                $($crate::encoding::Encode::encode(&self.$field, _w);)*
+            }
+        }
+
+        impl $crate::encoding::Decode for $name {
+            fn decode(_r: &mut onego_wire::Reader<'_>) -> onego_wire::Decoded<Self> {
+                Ok(Self { $($field: $crate::cls::read_field!(_r, $type $(, $default)?)),* })
+            }
+        }
+    };
+    ($(#[$meta:meta])* $name:ident v $version:literal { $($(#[$doc:meta])* $field:ident: $type:ty $(= $default:expr)?),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name { $($(#[$doc])* pub $field: $type),* }
+
+        impl $crate::encoding::Encode for $name {
+            fn encode(&self, w: &mut onego_wire::Writer) {
+                $crate::encoding::write_envelope(w, $version, 1, |_w| {
+                    $($crate::encoding::Encode::encode(&self.$field, _w);)*
+                });
+            }
+        }
+
+        impl $crate::encoding::Decode for $name {
+            fn decode(r: &mut onego_wire::Reader<'_>) -> onego_wire::Decoded<Self> {
+                $crate::encoding::envelope(r, $version, stringify!($name), |_, _r| {
+                    Ok(Self { $($field: $crate::cls::read_field!(_r, $type $(, $default)?)),* })
+                })
+            }
+        }
+    };
+}
+
+/// Methods of a class: name on the wire, arguments, reply.
+macro_rules! methods {
+    ($class:literal: $($(#[$meta:meta])* $method:literal $name:ident $(v $version:literal)? { $($fields:tt)* } -> $reply:ty;)*) => {$(
+        $crate::cls::structure! { $(#[$meta])* $name $(v $version)? { $($fields)* } }
+
+        impl $crate::cls::Method for $name {
+            const CLASS: &'static str = $class;
+            const NAME: &'static str = $method;
+            type Reply = $reply;
+        }
+    )*};
+}
+
+pub(crate) use {methods, read_field, structure};
