@@ -12,5 +12,6 @@ pub mod monmap;
 pub mod msgr;
 pub mod ops;
 pub mod osdmap;
+pub mod outputs;
 pub mod rbd;
 pub mod types;

@@ -1,0 +1,130 @@
+//! What operations give that is more than bytes, as OSDs encode it.
+//!
+//! Source: ceph `src/osd/osd_types.h` (`obj_list_watch_response_t`, `pg_nls_response_t`).
+
+use crate::addr::EntityAddr;
+use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use crate::types::{EntityName, HObject};
+use onego_wire::{Decoded, Reader, Writer};
+
+/// Somebody who watches an object (`watch_item_t`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watcher {
+    /// Who.
+    pub name: EntityName,
+    /// The watcher's own name for the watch.
+    pub cookie: u64,
+    /// Seconds without a sign of life after which the watch is lost.
+    pub timeout: u32,
+    /// Where the watcher is.
+    pub addr: EntityAddr,
+}
+
+/// The output of [`crate::ops::Op::ListWatchers`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Watchers(pub Vec<Watcher>);
+
+impl Decode for Watcher {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 2, "watcher", |_, r| {
+            Ok(Self {
+                name: EntityName::decode(r)?,
+                cookie: r.u64("cookie")?,
+                timeout: r.u32("timeout")?,
+                addr: EntityAddr::decode(r)?,
+            })
+        })
+    }
+}
+
+impl Encode for Watcher {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 2, 1, |w| {
+            self.name.encode(w);
+            w.u64(self.cookie);
+            w.u32(self.timeout);
+            self.addr.encode(w);
+        });
+    }
+}
+
+impl Decode for Watchers {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 1, "watchers", |_, r| Ok(Self(Vec::decode(r)?)))
+    }
+}
+
+impl Encode for Watchers {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| self.0.encode(w));
+    }
+}
+
+/// An object of a listing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Listed {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its locator key; empty: none.
+    pub key: String,
+}
+
+/// The output of [`crate::ops::Op::PgNls`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// Where the listing goes on: the input of the next request.
+    pub cursor: HObject,
+    /// Objects.
+    pub objects: Vec<Listed>,
+}
+
+impl Decode for Listed {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            namespace: r.string("namespace")?,
+            name: r.blob("object name")?.to_vec(),
+            key: r.string("locator key")?,
+        })
+    }
+}
+
+impl Encode for Listed {
+    fn encode(&self, w: &mut Writer) {
+        w.string(&self.namespace);
+        w.blob(&self.name);
+        w.string(&self.key);
+    }
+}
+
+impl Decode for Listing {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 1, "listing", |_, r| Ok(Self { cursor: HObject::decode(r)?, objects: Vec::decode(r)? }))
+    }
+}
+
+impl Encode for Listing {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| {
+            self.cursor.encode(w);
+            self.objects.encode(w);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_read_back_as_they_were_written() {
+        let addr = EntityAddr::msgr2("127.0.0.1:4000".parse().unwrap(), 7);
+        let watcher = Watcher { name: EntityName::client(9), cookie: 1, timeout: 30, addr };
+        let watchers = Watchers(vec![watcher]);
+        assert_eq!(Watchers::from_bytes(&watchers.to_bytes()), Ok(watchers));
+        let object = Listed { namespace: "n".into(), name: b"o".to_vec(), key: String::new() };
+        let listing = Listing { cursor: HObject::max(), objects: vec![object] };
+        assert_eq!(Listing::from_bytes(&listing.to_bytes()), Ok(listing));
+    }
+}
