@@ -1,6 +1,6 @@
 //! Memory in which small pieces of frames are put one after the other.
 
-use onego_buf::{List, Pool, SegmentMut};
+use onego_buf::{List, Pool, Segment, SegmentMut};
 
 /// Size of a block: some fifty messages without their payloads. Larger blocks would save little more (a block costs
 /// two allocations from a pool), and every connection that ever sent keeps one.
@@ -41,6 +41,23 @@ impl Arena {
                 self.block = None;
             }
         }
+    }
+
+    /// A copy of `bytes` in a piece of its own, when nothing is pending.
+    #[inline]
+    pub(super) fn copy(&mut self, bytes: &[u8]) -> Segment {
+        debug_assert_eq!(self.pending, 0, "what is pending would be part of the copy");
+        if bytes.len() > BLOCK / 4 {
+            return Segment::copy_from(bytes);
+        }
+        let pool = &self.pool;
+        let block = self.block.get_or_insert_with(|| pool.get(BLOCK));
+        if block.len() < bytes.len() {
+            *block = pool.get(BLOCK);
+        }
+        let mut copy = block.split_to(bytes.len());
+        copy.copy_from_slice(bytes);
+        copy.freeze()
     }
 
     /// Appends what is pending to `out`.

@@ -8,6 +8,7 @@ use super::message::{Header, Message, Placer};
 use super::receive::{Input, Receiver};
 use super::send::Sender;
 use crate::encoding::{Decode, Encode};
+use crate::messages::Payload;
 use crate::types::Utime;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Landing, Reader, Time};
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 /// Something that a connection has for its owner.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box would cost every message an allocation")]
 pub enum Event {
     /// Messages may flow.
     Ready(Peer),
@@ -198,6 +200,14 @@ impl Connection {
     pub fn send(&mut self, message: Message) {
         if !matches!(self.phase, Phase::Over) {
             self.tx.push(message);
+        }
+    }
+
+    /// Queues the message with this content as part of transaction `tid`, like [`send`](Self::send) but cheaper than
+    /// with [`Message::of`].
+    pub fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
+        if !matches!(self.phase, Phase::Over) {
+            self.tx.push_payload(tid, payload);
         }
     }
 

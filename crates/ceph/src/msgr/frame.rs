@@ -96,10 +96,11 @@ impl Preamble {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[0] = self.tag as u8;
         bytes[1] = self.segments;
-        for i in 0..self.segments as usize {
+        let segments = self.lens.iter().zip(ALIGNMENTS).take(self.segments.into());
+        for (i, (len, alignment)) in segments.enumerate() {
             let at = 2 + 6 * i;
-            bytes[at..at + 4].copy_from_slice(&self.lens[i].to_le_bytes());
-            bytes[at + 4..at + 6].copy_from_slice(&ALIGNMENTS[i].to_le_bytes());
+            bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
+            bytes[at + 4..at + 6].copy_from_slice(&alignment.to_le_bytes());
         }
         let crc = crc32c(0, &bytes[..PREAMBLE_CRC_AT]);
         bytes[PREAMBLE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());

@@ -2,8 +2,9 @@
 //!
 //! Source: ceph `src/include/msgr.h` (`ceph_msg_header2`), `src/msg/async/frames_v2.h` (`MessageFrame`).
 
+use crate::messages::Payload;
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{DecodeError, Decoded, Reader};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
 /// Bytes of a header.
 pub(super) const HEADER_LEN: usize = 41;
@@ -78,7 +79,7 @@ pub struct Message {
     /// The fields of the message.
     pub front: Segment,
     /// A second part that a few messages of the file system have.
-    pub middle: List,
+    pub middle: Option<Segment>,
     /// The payload. When received, it shares the memory it was received into.
     pub data: List,
     /// A received payload for which the [`Placer`] gave a buffer: that buffer, full. `data` is empty then.
@@ -86,28 +87,36 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message without payload.
+    /// A message without data.
     pub fn new(kind: u16, version: u16, compat_version: u16, front: impl Into<Segment>) -> Self {
         let header =
             Header { kind, version, compat_version, priority: PRIORITY_DEFAULT, ..Header::default() };
-        Self { header, front: front.into(), middle: List::new(), data: List::new(), placed: None }
+        Self { header, front: front.into(), middle: None, data: List::new(), placed: None }
     }
 
-    /// The same message as part of transaction `tid`.
-    pub fn with_tid(mut self, tid: u64) -> Self {
-        self.header.tid = tid;
-        self
+    /// The message with this content, as part of transaction `tid`.
+    pub fn of<P: Payload>(tid: u64, payload: &P) -> Self {
+        let (mut front, mut data) = (Writer::new(), List::new());
+        payload.encode(&mut front, &mut data);
+        let mut message = Self::new(P::KIND, P::VERSION, P::COMPAT, front.into_vec());
+        message.header.tid = tid;
+        message.data = data;
+        message
     }
 
-    /// The same message with a payload.
-    pub fn with_data(mut self, data: impl Into<List>) -> Self {
-        self.data = data.into();
-        self
+    /// The content, whose kind must have been looked at before. Its data part is taken out of the message; a payload
+    /// that was placed stays where it is.
+    pub fn decode<P: Payload>(&mut self) -> Decoded<P> {
+        P::decode(self.header.version, &self.front, std::mem::take(&mut self.data))
+    }
+
+    pub(super) fn middle_len(&self) -> usize {
+        self.middle.as_deref().map_or(0, <[u8]>::len)
     }
 
     /// Bytes of all parts but the header.
     pub fn body_len(&self) -> usize {
-        self.front.len() + self.middle.len() + self.data.len()
+        self.front.len() + self.middle_len() + self.data.len()
     }
 }
 

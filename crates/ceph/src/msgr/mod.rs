@@ -9,6 +9,8 @@
 mod arena;
 mod auth;
 mod banner;
+#[cfg(test)]
+mod capture_tests;
 mod config;
 mod connection;
 mod control;

@@ -37,6 +37,7 @@ const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PA
 
 /// Something whole that was received.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box would cost every message an allocation")]
 pub(super) enum Input {
     Banner(Banner),
     Control(Tag, Segment),
@@ -111,7 +112,7 @@ pub(super) struct Receiver {
     /// What is here of a banner, a control frame, a front or a middle.
     gathered: List,
     front: Option<Segment>,
-    middle: List,
+    middle: Option<Segment>,
     data: List,
     place: Option<Place>,
 }
@@ -130,7 +131,7 @@ impl Receiver {
             crcs: [SEGMENT_SEED; MAX_SEGMENTS - 1],
             gathered: List::new(),
             front: None,
-            middle: List::new(),
+            middle: None,
             data: List::new(),
             place: None,
         }
@@ -218,10 +219,12 @@ impl Receiver {
                     self.stage = Stage::Middle;
                 }
                 Stage::Middle => {
-                    if !collect(&mut self.middle, self.preamble.lens[2] as usize, bytes) {
-                        return Ok(None);
+                    let len = self.preamble.lens[2] as usize;
+                    if len > 0 {
+                        let Some(middle) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                        self.crcs[1] = crc32c(SEGMENT_SEED, &middle);
+                        self.middle = Some(middle);
                     }
-                    self.crcs[1] = self.middle.crc32c(SEGMENT_SEED);
                     self.find_place(placer);
                     self.stage = if self.preamble.lens[3] > 0 { Stage::Data } else { Stage::Epilogue };
                 }
@@ -315,7 +318,7 @@ impl Receiver {
         let message = Message {
             header: self.header,
             front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
-            middle: std::mem::take(&mut self.middle),
+            middle: self.middle.take(),
             data: std::mem::take(&mut self.data),
             placed,
         };

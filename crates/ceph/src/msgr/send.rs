@@ -4,6 +4,7 @@ use super::arena::Arena;
 use super::control::SIGNATURE_LEN;
 use super::frame::{Framing, MAX_SEGMENTS, Preamble, SEGMENT_SEED, Tag};
 use super::message::{HEADER_LEN, Message};
+use crate::messages::Payload;
 use onego_buf::{List, Pool, Segment, crc32c};
 use onego_wire::Writer;
 use std::collections::VecDeque;
@@ -19,7 +20,11 @@ const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
 #[derive(Debug)]
 pub(super) struct Sender {
     framing: Framing,
+    /// What is on its way out.
     arena: Arena,
+    /// Fronts of messages in the queue, as they come out of `writer`.
+    fronts: Arena,
+    writer: Writer,
     /// Control frames that go out before the next message.
     control: Vec<u8>,
     queue: VecDeque<Message>,
@@ -33,7 +38,9 @@ impl Sender {
     pub(super) fn new(pool: Pool) -> Self {
         Self {
             framing: Framing,
-            arena: Arena::new(pool),
+            arena: Arena::new(pool.clone()),
+            fronts: Arena::new(pool),
+            writer: Writer::new(),
             control: Vec::with_capacity(CONTROL_CAPACITY),
             queue: VecDeque::new(),
             queued: 0,
@@ -48,16 +55,29 @@ impl Sender {
 
     /// Sends a control frame with the payload that `body` writes.
     pub(super) fn control(&mut self, tag: Tag, body: impl FnOnce(&mut Writer)) {
-        let mut w = Writer::new();
-        body(&mut w);
-        let preamble = Preamble::new(tag, lens([w.len(), 0, 0, 0]));
-        self.framing.seal_first(preamble, w.as_slice(), |bytes| self.control.extend_from_slice(bytes));
+        self.writer.clear();
+        body(&mut self.writer);
+        let payload = self.writer.as_slice();
+        let preamble = Preamble::new(tag, lens([payload.len(), 0, 0, 0]));
+        self.framing.seal_first(preamble, payload, |bytes| self.control.extend_from_slice(bytes));
     }
 
     /// Queues a message.
     pub(super) fn push(&mut self, message: Message) {
         self.queued += message.body_len();
         self.queue.push_back(message);
+    }
+
+    /// Queues the message with this content, without taking memory for its front alone.
+    pub(super) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
+        self.writer.clear();
+        let mut data = List::new();
+        payload.encode(&mut self.writer, &mut data);
+        let front = self.fronts.copy(self.writer.as_slice());
+        let mut message = Message::new(P::KIND, P::VERSION, P::COMPAT, front);
+        message.header.tid = tid;
+        message.data = data;
+        self.push(message);
     }
 
     /// Forgets everything that was not handed out yet.
@@ -104,13 +124,18 @@ impl Sender {
 
     /// Appends the frame of a message.
     fn frame(&mut self, message: Message, ack: u64, out: &mut List) {
+        let lens = lens([HEADER_LEN, message.front.len(), message.middle_len(), message.data.len()]);
         let Message { mut header, front, middle, data, placed: _ } = message;
         self.seq += 1;
         header.seq = self.seq;
         header.ack_seq = ack;
-        let preamble = Preamble::new(Tag::Message, lens([HEADER_LEN, front.len(), middle.len(), data.len()]));
+        let preamble = Preamble::new(Tag::Message, lens);
         self.framing.seal_first(preamble, &header.to_wire(), |bytes| self.arena.put(bytes, out));
-        let crcs = [self.piece(front, SEGMENT_SEED, out), self.pieces(middle, out), self.pieces(data, out)];
+        let crcs = [
+            self.piece(front, SEGMENT_SEED, out),
+            middle.map_or(SEGMENT_SEED, |middle| self.piece(middle, SEGMENT_SEED, out)),
+            self.pieces(data, out),
+        ];
         if self.framing.epilogue_len(&preamble) > 0 {
             self.arena.put(&self.framing.seal_epilogue(&preamble, crcs), out);
         }

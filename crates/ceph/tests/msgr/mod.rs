@@ -1,0 +1,173 @@
+//! Both ends of a connection in memory, on virtual time, and hands to forge what a peer sends.
+
+#![allow(dead_code, reason = "every test program uses its part")]
+
+use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
+use onego_ceph::msgr::{
+    Config, Connection, Event, Header, Message, NoPlacer, Peer, Placer, Tag, Target, Visitor,
+};
+use onego_ceph::types::EntityName;
+use onego_wire::Time;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub(crate) const START: Time = Time::from_nanos(1_700_000_000_000_000_000);
+
+/// Places payloads of at least so many bytes.
+pub(crate) struct PlaceFrom(pub(crate) usize);
+
+impl Placer for PlaceFrom {
+    fn place(&mut self, _: &Header, _: &[u8], data_len: usize) -> Option<SegmentMut> {
+        (data_len >= self.0).then(|| SegmentMut::zeroed(data_len))
+    }
+}
+
+pub(crate) fn client_sock() -> SocketAddr {
+    "10.0.0.9:50000".parse().unwrap()
+}
+
+pub(crate) fn server_sock() -> SocketAddr {
+    "10.0.0.1:6800".parse().unwrap()
+}
+
+pub(crate) fn client_config() -> Config {
+    Config::client("admin", 77, Pool::new(1 << 20))
+}
+
+pub(crate) fn server_config() -> Config {
+    Config::server(EntityName::osd(3), "v2:10.0.0.1:6800/5".parse().unwrap(), Pool::new(1 << 20))
+}
+
+pub(crate) fn target() -> Target {
+    Target { kind: EntityName::OSD, addr: "v2:10.0.0.1:6800/5".parse().unwrap(), global_id: 4123 }
+}
+
+pub(crate) fn client(config: Config, target: Target) -> Connection {
+    let mut client = Connection::connect(START, Arc::new(config), target);
+    client.opened(START, client_sock());
+    client
+}
+
+pub(crate) fn server(config: Config) -> Connection {
+    let visitor = Visitor { addr: client_sock(), fresh_global_id: 9000 };
+    Connection::accept(START, Arc::new(config), visitor, server_sock())
+}
+
+/// All that `connection` wants to send.
+pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
+    let mut out = List::new();
+    while connection.has_output() {
+        connection.transmit(&mut out, 1 << 16);
+    }
+    out.to_vec()
+}
+
+/// Delivers `bytes` as the connection asks for them, in pieces of at most `cut()` bytes.
+pub(crate) fn deliver(
+    connection: &mut Connection,
+    mut bytes: &[u8],
+    placer: &mut dyn Placer,
+    mut cut: impl FnMut() -> usize,
+) {
+    while !bytes.is_empty() {
+        let landing = connection.landing();
+        let n = cut().clamp(1, bytes.len());
+        if let Some(mut place) = landing.place {
+            let n = n.min(place.len());
+            place[..n].copy_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            connection.landed(START, place, n);
+        } else {
+            let n = n.min(landing.ahead);
+            if n == 0 {
+                return;
+            }
+            connection.received(START, Segment::copy_from(&bytes[..n]), placer);
+            bytes = &bytes[n..];
+        }
+    }
+}
+
+/// Delivers `bytes` in one piece.
+pub(crate) fn deliver_whole(connection: &mut Connection, bytes: &[u8]) {
+    connection.received(START, Segment::copy_from(bytes), &mut NoPlacer);
+}
+
+pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
+    std::iter::from_fn(|| connection.poll()).collect()
+}
+
+/// Carries bytes both ways once.
+pub(crate) fn exchange(client: &mut Connection, server: &mut Connection) {
+    let bytes = output(client);
+    deliver_whole(server, &bytes);
+    let bytes = output(server);
+    deliver_whole(client, &bytes);
+}
+
+/// Carries bytes both ways until nobody has any.
+pub(crate) fn settle(client: &mut Connection, server: &mut Connection) {
+    while client.has_output() || server.has_output() {
+        exchange(client, server);
+    }
+}
+
+/// Two ends that are through with the handshake, and what each knows of the other.
+pub(crate) fn ready_with(
+    client_config: Config,
+    server_config: Config,
+) -> (Connection, Connection, Peer, Peer) {
+    let (mut client, mut server) = (client(client_config, target()), server(server_config));
+    settle(&mut client, &mut server);
+    let peer = |events: Vec<Event>| match <[Event; 1]>::try_from(events) {
+        Ok([Event::Ready(peer)]) => peer,
+        other => panic!("not ready: {other:?}"),
+    };
+    let (of_client, of_server) = (peer(events(&mut client)), peer(events(&mut server)));
+    (client, server, of_client, of_server)
+}
+
+pub(crate) fn ready() -> (Connection, Connection) {
+    let (client, server, ..) = ready_with(client_config(), server_config());
+    (client, server)
+}
+
+/// `len` bytes that differ from place to place.
+pub(crate) fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| ((i * 31 + seed * 17) ^ (i >> 8)) as u8).collect()
+}
+
+pub(crate) fn message(tid: u64, front: usize, data: usize) -> Message {
+    let mut message = Message::new(42, 8, 3, pattern(1, front));
+    message.header.tid = tid;
+    message.data = pattern(2, data).into();
+    message
+}
+
+/// The payload of a received message, wherever it was received.
+pub(crate) fn payload(message: &Message) -> Vec<u8> {
+    message.placed.as_deref().map_or_else(|| message.data.to_vec(), <[u8]>::to_vec)
+}
+
+/// A preamble with these lengths of segments and a correct checksum.
+pub(crate) fn preamble(tag: u8, lens: &[u32]) -> Vec<u8> {
+    let mut bytes = vec![tag, lens.len() as u8];
+    for len in lens {
+        bytes.extend_from_slice(&len.to_le_bytes());
+        bytes.extend_from_slice(&8u16.to_le_bytes());
+    }
+    bytes.resize(28, 0);
+    let crc = crc32c(0, &bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// A frame of one segment.
+pub(crate) fn frame(tag: Tag, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = preamble(tag as u8, &[payload.len() as u32]);
+    if !payload.is_empty() {
+        bytes.extend_from_slice(payload);
+        bytes.extend_from_slice(&crc32c(u32::MAX, payload).to_le_bytes());
+    }
+    bytes
+}
