@@ -9,9 +9,13 @@
 mod bucket;
 mod build;
 mod codec;
+mod firstn;
+mod indep;
 mod ln;
 mod mapper;
 mod msr;
+mod permutation;
+mod steps;
 
 pub use bucket::{Bucket, Weights};
 pub use build::Layout;

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test program uses a part of this.
 
 pub(crate) mod random;
+pub(crate) mod text;
 
 use onego_ceph::crush::CrushMap;
 use onego_ceph::encoding::{Decode, Encode};

@@ -1,0 +1,156 @@
+//! Choosing items one after another, for replicas: what fails is skipped, and those after it move up.
+//!
+//! Source: ceph `src/crush/mapper.c`, `crush_choose_firstn`.
+
+use super::Bucket;
+use super::mapper::{Exhausted, Found, Mapper};
+use super::steps::Settings;
+
+/// What a "firstn" step, or its search for a leaf, is to choose, and how hard it tries.
+#[derive(Clone, Copy)]
+pub(super) struct Firstn {
+    kind: i32,
+    tries: u32,
+    leaf_tries: u32,
+    settings: Settings,
+    /// Added to the number of each attempt.
+    base: u32,
+}
+
+impl Firstn {
+    pub(super) fn new(settings: Settings, kind: i32) -> Self {
+        let leaf_tries = match settings.leaf_tries {
+            0 if settings.descend_once => 1,
+            0 => settings.tries,
+            tries => tries,
+        };
+        Self { kind, tries: settings.tries, leaf_tries, settings, base: 0 }
+    }
+
+    /// The search for a device below the item that attempt `r` chose.
+    fn leaf(&self, r: u32) -> Self {
+        let base = match self.settings.vary_r.checked_sub(1) {
+            Some(shift) => (r as i32).wrapping_shr(shift) as u32,
+            None => 0,
+        };
+        Self { kind: 0, tries: self.leaf_tries, leaf_tries: 0, settings: self.settings, base }
+    }
+}
+
+/// What a "firstn" step has chosen so far, and where it puts more.
+struct Chosen<'o> {
+    items: &'o mut [i32],
+    leaves: Option<&'o mut [i32]>,
+    len: usize,
+}
+
+impl<'a> Mapper<'a> {
+    /// Chooses up to `wanted` different items below `root`, one after another; returns how many it found.
+    pub(super) fn choose_firstn(
+        &mut self,
+        root: &'a Bucket,
+        call: &Firstn,
+        wanted: u32,
+        items: &mut [i32],
+        leaves: Option<&mut [i32]>,
+    ) -> Result<usize, Exhausted> {
+        let mut chosen = Chosen { items, leaves, len: 0 };
+        for replica in 0..wanted {
+            if chosen.len == chosen.items.len() {
+                break;
+            }
+            if let Some(item) = self.choose_one(root, call, replica, &mut chosen)? {
+                chosen.items[chosen.len] = item;
+                chosen.len += 1;
+            }
+        }
+        Ok(chosen.len)
+    }
+
+    /// Chooses one item more, and a leaf below it if leaves are asked for.
+    fn choose_one(
+        &mut self,
+        root: &'a Bucket,
+        call: &Firstn,
+        replica: u32,
+        chosen: &mut Chosen<'_>,
+    ) -> Result<Option<i32>, Exhausted> {
+        let Settings { local_tries, local_fallback_tries, .. } = call.settings;
+        let mut failures = 0;
+        'descent: loop {
+            let mut bucket = root;
+            let mut local_failures = 0;
+            loop {
+                let r = replica.wrapping_add(call.base).wrapping_add(failures);
+                let size = bucket.items.len() as u32;
+                let collides = if size == 0 {
+                    self.spend(1)?;
+                    false
+                } else {
+                    let permuted = local_fallback_tries > 0
+                        && local_failures >= size >> 1
+                        && local_failures > local_fallback_tries;
+                    let choice = if permuted {
+                        self.spend(1)?;
+                        self.choose_permuted(bucket, r)?
+                    } else {
+                        self.choose(bucket, r, chosen.len)?
+                    };
+                    let Some(item) = choice else { return Ok(None) };
+                    let child = match self.find(item, call.kind) {
+                        Found::Wanted(child) => child,
+                        Found::Deeper(child) => {
+                            bucket = child;
+                            continue;
+                        }
+                        Found::Bad => return Ok(None),
+                    };
+                    let collides = chosen.items[..chosen.len].contains(&item);
+                    if !collides
+                        && self.choose_leaf(item, child, call, r, chosen)?
+                        && !(call.kind == 0 && self.is_out(item))
+                    {
+                        return Ok(Some(item));
+                    }
+                    collides
+                };
+                failures += 1;
+                local_failures += 1;
+                let again_here = (collides && local_failures <= local_tries)
+                    || (local_fallback_tries > 0
+                        && local_failures <= size.saturating_add(local_fallback_tries));
+                if again_here {
+                    continue;
+                }
+                if failures < call.tries {
+                    continue 'descent;
+                }
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Chooses the leaf that goes with an item, if one is asked for. Is there one?
+    fn choose_leaf(
+        &mut self,
+        item: i32,
+        child: Option<&'a Bucket>,
+        call: &Firstn,
+        r: u32,
+        chosen: &mut Chosen<'_>,
+    ) -> Result<bool, Exhausted> {
+        let Some(leaves) = chosen.leaves.as_deref_mut() else { return Ok(true) };
+        let leaf = match child {
+            None => Some(item),
+            Some(bucket) => {
+                let replica = if call.settings.stable { 0 } else { chosen.len as u32 };
+                let mut below = Chosen { items: leaves, leaves: None, len: chosen.len };
+                self.choose_one(bucket, &call.leaf(r), replica, &mut below)?
+            }
+        };
+        if let Some(leaf) = leaf {
+            leaves[chosen.len] = leaf;
+        }
+        Ok(leaf.is_some())
+    }
+}

@@ -1,0 +1,58 @@
+//! Choosing from a random permutation of a bucket's items.
+//!
+//! Source: ceph `src/crush/mapper.c`, `bucket_perm_choose`.
+
+use super::Bucket;
+use crate::hash::crush_hash32_3;
+use rustc_hash::FxHashMap;
+
+/// Permutations of buckets' items, as far as they are worked out for the current number.
+#[derive(Debug, Default)]
+pub(super) struct Permutations {
+    by_bucket: FxHashMap<i32, Permutation>,
+    /// Counts the numbers mapped: what was worked out for another is void.
+    round: u64,
+}
+
+#[derive(Debug, Default)]
+struct Permutation {
+    round: u64,
+    /// Places in the bucket; those before `fixed` are final.
+    places: Vec<u32>,
+    fixed: usize,
+}
+
+impl Permutations {
+    pub(super) fn start(&mut self) {
+        self.round += 1;
+    }
+
+    /// Which item of the bucket comes at `place` (below its size), and how much work that was.
+    pub(super) fn item(&mut self, bucket: &Bucket, x: u32, place: usize) -> (usize, usize) {
+        let size = bucket.items.len();
+        let draw = |n: usize| {
+            let hash = crush_hash32_3(x, bucket.id as u32, n as u32) & bucket.hash_mask();
+            hash as usize % (size - n)
+        };
+        // The first place, which most calls ask for, needs no list.
+        if place == 0 {
+            return (draw(0), 1);
+        }
+        let permutation = self.by_bucket.entry(bucket.id).or_default();
+        let mut work = 1;
+        if permutation.round != self.round {
+            permutation.round = self.round;
+            permutation.places.clear();
+            permutation.places.extend(0..size as u32);
+            permutation.fixed = 0;
+            work += size;
+        }
+        while permutation.fixed <= place {
+            let n = permutation.fixed;
+            permutation.places.swap(n, n + draw(n));
+            permutation.fixed += 1;
+            work += 1;
+        }
+        (permutation.places[place] as usize, work)
+    }
+}

@@ -1,0 +1,167 @@
+//! Maps say to us what they say to Ceph, and maps that peers would not make do no harm.
+
+mod crush_support;
+
+use crush_support::random::{self, Random};
+use crush_support::{Folder, Inputs, compare_mappings, compile, crushtool, load, text};
+use onego_ceph::crush::{Bucket, CrushMap, Layout, Rule, Step, StepOp, WEIGHT_ONE};
+use onego_ceph::encoding::{Decode, Encode};
+
+#[test]
+fn maps_decode_to_what_crushtool_decompiles() {
+    let folder = Folder::new();
+    let mut random = Random(11);
+    for n in 0..40 {
+        let classes = n % 2 == 0;
+        let algorithms: &[&str] = if classes {
+            &["list", "straw", "straw2"]
+        } else {
+            &["uniform", "list", "tree", "straw", "straw2"]
+        };
+        let file = compile(&folder, &random::map(&mut random, algorithms, classes));
+        let theirs = crushtool(["-d", file.to_str().unwrap()]);
+        assert_eq!(text::decompile(&load(&file)), text::lines(&theirs));
+    }
+}
+
+#[test]
+fn a_new_clusters_map_is_what_crushtool_takes_it_for() {
+    let folder = Folder::new();
+    let file = folder.path("flat");
+    for (layout, devices, result_max) in [
+        (Layout::OneHost, vec![0], 1),
+        (Layout::OneHost, vec![0, 1, 2], 3),
+        (Layout::HostPerDevice, (0..12).collect(), 3),
+        (Layout::HostPerDevice, vec![5, 2, 9], 2),
+    ] {
+        let map = CrushMap::flat(&devices, layout);
+        std::fs::write(&file, map.to_bytes()).unwrap();
+        let theirs = crushtool(["-d", file.to_str().unwrap()]);
+        assert_eq!(text::decompile(&map), text::lines(&theirs));
+        let inputs = Inputs { xs: 0..=499, result_max, reweights: vec![] };
+        assert_eq!(compare_mappings(&file, &map, &inputs), 500);
+        let weights = vec![WEIGHT_ONE; 12];
+        assert!((0..500).all(|x| map.do_rule(0, x, result_max, &weights, None).len() == result_max));
+    }
+}
+
+/// A map with something of everything.
+fn rich_map() -> CrushMap {
+    let folder = Folder::new();
+    let text = random::map(&mut Random(5), &["list", "tree", "straw", "straw2"], false);
+    load(&compile(&folder, &text))
+}
+
+#[test]
+fn a_map_that_is_cut_short_is_refused_or_was_once_whole() {
+    let bytes = rich_map().to_bytes();
+    let whole = (0..bytes.len()).filter(|&len| CrushMap::from_bytes(&bytes[..len]).is_ok()).count();
+    // Encodings have grown at the end: after the names, and after each of the tunables or groups of them.
+    assert!(whole <= 8, "{whole} shorter maps decode");
+}
+
+#[test]
+fn a_map_with_wrong_bytes_is_refused_or_harmless() {
+    let map = rich_map();
+    let bytes = map.to_bytes();
+    let weights = vec![WEIGHT_ONE; map.max_devices as usize];
+    let mut random = Random(6);
+    let mut decoded = 0;
+    for _ in 0..3000 {
+        let mut bytes = bytes.clone();
+        for _ in 0..random.in_range(1..=3) {
+            let at = random.in_range(0..=bytes.len() as i64 - 1) as usize;
+            bytes[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff, random.0 as u8]);
+        }
+        let Ok(map) = CrushMap::from_bytes(&bytes) else { continue };
+        decoded += 1;
+        for rule in 0..map.rules.len() as u32 {
+            assert!(map.do_rule(rule, 1, 4, &weights, Some(0)).len() <= 4);
+        }
+    }
+    assert!(decoded > 100, "only {decoded} maps got as far as mapping");
+}
+
+#[test]
+fn counts_beyond_the_bytes_are_refused() {
+    let bytes = CrushMap::flat(&[0, 1], Layout::OneHost).to_bytes();
+    // max_buckets, max_rules, and the number of items of the first bucket.
+    for at in [4, 8, 16 + 4 + 4 + 2 + 1 + 1 + 4] {
+        for count in [0x10_0000, i32::MAX, -1] {
+            let mut bytes = bytes.clone();
+            bytes[at..at + 4].copy_from_slice(&count.to_le_bytes());
+            assert!(CrushMap::from_bytes(&bytes).is_err(), "{count} at byte {at}");
+        }
+    }
+}
+
+/// A map of those buckets, and one rule that chooses devices below bucket -1.
+fn map_of(buckets: Vec<Bucket>) -> CrushMap {
+    let mut map = CrushMap::flat(&[0], Layout::OneHost);
+    map.buckets = buckets.into_iter().map(Some).collect();
+    map
+}
+
+#[test]
+fn buckets_within_themselves_are_refused_and_do_not_hang_the_mapper() {
+    let loops = [
+        vec![Bucket::straw2(-1, 11, [(-1, 1)])],
+        vec![Bucket::straw2(-1, 11, [(-2, 1)]), Bucket::straw2(-2, 1, [(0, 1), (-1, 1)])],
+        vec![
+            Bucket::straw2(-1, 11, [(0, 1)]),
+            Bucket::straw2(-2, 3, [(-3, 1)]),
+            Bucket::straw2(-3, 3, [(-2, 1)]),
+        ],
+    ];
+    for buckets in loops {
+        let map = map_of(buckets);
+        let error = CrushMap::from_bytes(&map.to_bytes()).unwrap_err().to_string();
+        assert!(error.contains("cycle"), "{error}");
+        assert!(map.do_rule(0, 1, 3, &[WEIGHT_ONE], None).len() <= 3);
+    }
+}
+
+#[test]
+fn a_hierarchy_of_very_many_levels_is_refused() {
+    let level = |id: i32| Bucket::straw2(id, 3, [(id - 1, 1)]);
+    let tower = |levels: i32| {
+        let top = (1..levels).map(|n| level(-n));
+        map_of(top.chain([Bucket::straw2(-levels, 1, [(0, 1)])]).collect())
+    };
+    assert_eq!(CrushMap::from_bytes(&tower(12).to_bytes()), Ok(tower(12)));
+    assert!(CrushMap::from_bytes(&tower(20_000).to_bytes()).is_err());
+}
+
+#[test]
+fn a_rule_that_would_try_for_ever_ends() {
+    let mut map = CrushMap::flat(&[0, 1, 2], Layout::HostPerDevice);
+    map.tunables.choose_total_tries = u32::MAX - 1;
+    map.tunables.choose_local_fallback_tries = u32::MAX;
+    // Three replicas of two devices that are in.
+    let weights = [WEIGHT_ONE, WEIGHT_ONE, 0];
+    assert_eq!(map.do_rule(0, 1, 3, &weights, None), []);
+    for op in [StepOp::CHOOSELEAF_INDEP, StepOp::CHOOSE_MSR] {
+        let rule = map.rules[0].as_mut().unwrap();
+        rule.kind = if op == StepOp::CHOOSE_MSR { Rule::MSR_INDEP } else { Rule::ERASURE };
+        rule.steps[1] = Step { op, arg1: i32::MAX, arg2: 1 };
+        map.tunables.msr = None;
+        assert!(map.do_rule(0, 1, 3, &weights, None).len() <= 3);
+    }
+}
+
+#[test]
+fn what_is_not_there_maps_to_nothing() {
+    let map = CrushMap::flat(&[0, 1, 2], Layout::HostPerDevice);
+    let weights = [WEIGHT_ONE; 3];
+    assert_eq!(map.do_rule(1, 7, 3, &weights, None), [], "no such rule");
+    assert_eq!(map.do_rule(0, 7, 0, &weights, None), [], "nothing wanted");
+    assert_eq!(map.do_rule(0, 7, usize::MAX, &weights, None), [], "more than any pool has");
+    assert_eq!(map.do_rule(0, 7, 3, &[], None), [], "devices without weights are out");
+    let mut empty = map.clone();
+    empty.buckets[0] = Some(Bucket::straw2(-1, 11, []));
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "an empty root");
+    empty.buckets[0] = None;
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "no root");
+    empty.buckets.clear();
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "no buckets");
+}
