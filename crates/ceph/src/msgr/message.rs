@@ -98,16 +98,30 @@ impl Message {
     pub fn of<P: Payload>(tid: u64, payload: &P) -> Self {
         let (mut front, mut data) = (Writer::new(), List::new());
         payload.encode(&mut front, &mut data);
-        let mut message = Self::new(P::KIND, P::VERSION, P::COMPAT, front.into_vec());
-        message.header.tid = tid;
-        message.data = data;
-        message
+        Self::new(P::KIND, P::VERSION, P::COMPAT, front.into_vec()).with_tid(tid).with_data(data)
+    }
+
+    /// The same message as part of transaction `tid`.
+    pub fn with_tid(mut self, tid: u64) -> Self {
+        self.header.tid = tid;
+        self
+    }
+
+    /// The same message with a payload.
+    pub fn with_data(mut self, data: impl Into<List>) -> Self {
+        self.data = data.into();
+        self
     }
 
     /// The content, whose kind must have been looked at before. Its data part is taken out of the message; a payload
     /// that was placed stays where it is.
     pub fn decode<P: Payload>(&mut self) -> Decoded<P> {
-        P::decode(self.header.version, &self.front, std::mem::take(&mut self.data))
+        let Header { version, compat_version, .. } = self.header;
+        if compat_version > P::VERSION {
+            let [compat, known] = [compat_version, P::VERSION].map(|v| u8::try_from(v).unwrap_or(u8::MAX));
+            return Err(DecodeError::TooNew { what: std::any::type_name::<P>(), compat, known });
+        }
+        P::decode(version, &self.front, std::mem::take(&mut self.data))
     }
 
     pub(super) fn middle_len(&self) -> usize {

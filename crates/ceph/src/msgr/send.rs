@@ -74,10 +74,7 @@ impl Sender {
         let mut data = List::new();
         payload.encode(&mut self.writer, &mut data);
         let front = self.fronts.copy(self.writer.as_slice());
-        let mut message = Message::new(P::KIND, P::VERSION, P::COMPAT, front);
-        message.header.tid = tid;
-        message.data = data;
-        self.push(message);
+        self.push(Message::new(P::KIND, P::VERSION, P::COMPAT, front).with_tid(tid).with_data(data));
     }
 
     /// Forgets everything that was not handed out yet.
