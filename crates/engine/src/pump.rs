@@ -45,6 +45,8 @@ pub struct Pump<E, M> {
     /// The machine was told something while its wishes were carried out: the caller may want to look at it before a
     /// turn sleeps.
     told: bool,
+    /// The caller has used the machine since its wishes were carried out: it may have new ones.
+    touched: bool,
     spin: Duration,
 }
 
@@ -64,6 +66,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             receives_out: 0,
             events: Vec::new(),
             told: false,
+            touched: true,
             spin: Duration::ZERO,
         }
     }
@@ -75,7 +78,13 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// The machine, to be given work. The next [`turn`](Self::turn) carries it out.
     pub fn machine_mut(&mut self) -> &mut M {
+        self.touched = true;
         &mut self.machine
+    }
+
+    /// The machine alone; the engine and all its connections are closed.
+    pub fn into_machine(self) -> M {
+        self.machine
     }
 
     /// The engine.
@@ -110,7 +119,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// When the next turn is due even if nothing happens; the engine's time now if there is work left already.
     pub fn deadline(&self) -> Option<Time> {
-        if !self.readable.is_empty() || !self.dirty.is_empty() {
+        if self.touched || !self.readable.is_empty() || !self.dirty.is_empty() {
             return Some(self.now());
         }
         let linger = self.lingering.front().map(|&(time, _)| time);
@@ -237,6 +246,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Carries out what the machine wants, and sends what it has to send, until it wants nothing more.
     fn carry_out(&mut self, now: Time) {
+        self.touched = false;
         loop {
             while let Some(action) = self.machine.next_action(now) {
                 self.act(now, action);

@@ -82,6 +82,11 @@ impl Sleeper {
         self.shared.state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// Has somebody woken the loop since it last [woke up](Self::wake_up)?
+    pub fn is_woken(&self) -> bool {
+        self.shared.state.load(Ordering::Relaxed) == NOTIFIED
+    }
+
     /// The loop is awake. `true`: somebody woke it.
     pub fn wake_up(&self) -> bool {
         // Most of the time nobody has: that takes no exclusive access to the word.
