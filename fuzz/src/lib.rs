@@ -128,10 +128,31 @@ impl Frame<'_> {
     }
 }
 
-/// Decodes a value; what could be decoded is encoded, and that must decode to the same value again.
-pub fn round_trip<T: Decode + Encode + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Option<T> {
+/// Decodes a value; what could be decoded is encoded, and that must decode to a value that encodes to the same.
+///
+/// Bytes are compared and not values, because of fractions that are not numbers.
+pub fn round_trip<T: Decode + Encode>(bytes: &[u8]) -> Option<T> {
     let value = T::from_bytes(bytes).ok()?;
-    let again = T::from_bytes(&value.to_bytes()).expect("what was written can be read");
-    assert_eq!(value, again);
+    let written = value.to_bytes();
+    let again = T::from_bytes(&written).expect("what was written can be read");
+    assert!(again.to_bytes() == written, "what was read is written in the same way");
     Some(value)
+}
+
+/// Corrects the wrapper's length and the checksum of an encoded map (ceph src/osd/OSDMap.cc: version and length
+/// around two envelopes, the checksum of everything else, and what follows), so that the fuzzer gets past them.
+pub fn mend_map(bytes: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 6;
+    let mut map = bytes.to_vec();
+    let length = u32::try_from(map.len().checked_sub(HEADER)?).ok()?;
+    map[2..HEADER].copy_from_slice(&length.to_le_bytes());
+    let mut at = HEADER;
+    for _part in 0..2 {
+        let length = map.get(at + 2..at + HEADER)?;
+        at += HEADER + u32::from_le_bytes(length.try_into().ok()?) as usize;
+    }
+    let rest = map.get(at + 4..)?;
+    let crc = crc32c(crc32c(u32::MAX, &map[..at]), rest);
+    map[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+    Some(map)
 }

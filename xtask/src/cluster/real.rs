@@ -3,6 +3,7 @@
 use super::process::Daemon;
 use super::stage::{ADDRESS, Stage};
 use anyhow::{Context as _, Result};
+use std::env::consts::ARCH;
 use std::fs;
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ fn uuid() -> Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
 }
 
-/// Relative paths: every program here runs in the stage's folder.
+/// Relative paths, because every program here runs in the stage's folder; the default for object classes is relative
+/// to the root, and so is named in full.
 fn conf(fsid: &str) -> String {
     format!(
         "[global]
@@ -99,6 +101,7 @@ keyring = keyring
 mon data = mon
 [osd.0]
 osd data = osd
+osd class dir = /usr/lib/{ARCH}-linux-gnu/rados-classes
 osd objectstore = memstore
 memstore device bytes = 4294967296
 # A stop in order writes the objects down only when it is not made fast.

