@@ -13,7 +13,7 @@ fn both_ends_know_each_other_after_the_handshake() {
     let (mut client, mut server, of_client, of_server) = ready_with(client_config(), server_config());
     assert_eq!((of_client.name, of_client.global_id), (EntityName::osd(3), 4123));
     assert_eq!(of_client.addrs.to_string(), "v2:10.0.0.1:6800/5");
-    assert_eq!(of_client.own_addrs.to_string(), "v2:10.0.0.9:0/77");
+    assert_eq!(of_client.own_addrs.to_string(), "10.0.0.9:0/77");
     assert_eq!((of_server.name, of_server.global_id), (EntityName::client(4123), 4123));
     assert_eq!(of_server.auth_name.unwrap().to_string(), "client.admin");
     assert_eq!(of_server.addrs, of_client.own_addrs);

@@ -55,7 +55,7 @@ fn a_monitor_of_pacific_is_understood() {
     };
     assert_eq!(peer.name, EntityName::mon(0));
     assert_eq!(peer.addrs.to_string(), "[v2:10.77.0.1:3300/0,v1:10.77.0.1:6789/0]");
-    assert_eq!(peer.own_addrs.to_string(), "v2:10.77.0.5:0/7");
+    assert_eq!(peer.own_addrs.to_string(), "10.77.0.5:0/7");
     assert_eq!(peer.features, 0x3f01_cfbd_fffd_ffff);
     assert_eq!((monmap.header.kind, monmap.front.len()), (kind::MON_MAP, 205));
     assert_eq!((osdmap.header.kind, osdmap.front.len()), (kind::OSD_MAP, 1685));

@@ -6,7 +6,7 @@ use onego_wire::DecodeError;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whose fault an [`Error`] is.
+/// Whose fault an [`enum@Error`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The peer does not keep to the protocol.

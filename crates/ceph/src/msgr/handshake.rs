@@ -15,7 +15,7 @@ use super::control::{
 use super::error::Error;
 use super::frame::Tag;
 use super::send::Sender;
-use crate::addr::{AddrVec, EntityAddr};
+use crate::addr::{AddrKind, AddrVec, EntityAddr};
 use crate::encoding::{Decode, Encode};
 use crate::types::EntityName;
 use onego_wire::Reader;
@@ -138,8 +138,10 @@ impl Handshake {
     /// The transport is there.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
         if self.addrs.0.is_empty() {
-            // Nobody connects to a client: its address is its IP address and its nonce, as librados has it.
-            self.addrs.0.push(EntityAddr::msgr2(SocketAddr::new(local.ip(), 0), self.config.nonce));
+            // Nobody connects to a client: its address is its IP address and its nonce, of no particular protocol, as
+            // librados and the kernel have it. Locks and blocklists name clients so.
+            let sock = Some(SocketAddr::new(local.ip(), 0));
+            self.addrs.0.push(EntityAddr { kind: AddrKind::Any, nonce: self.config.nonce, sock });
         }
         out.raw(&Banner::encode());
     }
@@ -290,7 +292,7 @@ impl Handshake {
     /// This side's identification.
     fn ident(&self, target: Option<EntityAddr>) -> Ident {
         let num = match self.config.entity.num {
-            // The number of a client is its global id. librados sends -1 to its first monitor, the kernel this.
+            // The number of a client is its global id.
             ..0 => self.global_id as i64,
             num => num,
         };
@@ -339,8 +341,13 @@ impl Handshake {
     }
 
     fn peer(&mut self, ident: Ident) -> Peer {
+        let num = match ident.num {
+            // librados, to its first monitor.
+            ..0 if self.peer_kind == EntityName::CLIENT => self.global_id as i64,
+            num => num,
+        };
         Peer {
-            name: EntityName { kind: self.peer_kind, num: ident.num },
+            name: EntityName { kind: self.peer_kind, num },
             auth_name: self.auth_name.take(),
             addrs: ident.addrs,
             features: ident.supported & self.config.supported,

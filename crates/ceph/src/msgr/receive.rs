@@ -35,6 +35,8 @@ const COPY_CHUNK: usize = 16 << 10;
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
 
+const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
+
 /// Something whole that was received.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "a box would cost every message an allocation")]
@@ -109,8 +111,9 @@ pub(super) struct Receiver {
     header: Header,
     /// Checksums of the second to fourth segment as they were received.
     crcs: [u32; MAX_SEGMENTS - 1],
-    /// What is here of a banner, a control frame, a front or a middle.
-    gathered: List,
+    /// What is here of a banner, a control frame, a front or a middle that came in pieces. A copy: slices would keep
+    /// a block of received memory for each piece, and end in a copy all the same.
+    gathered: Vec<u8>,
     front: Option<Segment>,
     middle: Option<Segment>,
     data: List,
@@ -129,7 +132,7 @@ impl Receiver {
             preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
             header: Header::default(),
             crcs: [SEGMENT_SEED; MAX_SEGMENTS - 1],
-            gathered: List::new(),
+            gathered: Vec::new(),
             front: None,
             middle: None,
             data: List::new(),
@@ -207,7 +210,8 @@ impl Receiver {
                 Stage::Header => {
                     let len = self.framing.first_len(&self.preamble);
                     let Some(first) = self.part.take(len, bytes) else { return Ok(None) };
-                    self.header = Header::from_wire(self.framing.open_first(first, "a message's header")?)?;
+                    let header = self.framing.open_first(first, "a message's header")?;
+                    self.header = Header::from_wire(header.try_into().map_err(|_| HEADER_SIZE)?)?;
                     self.crcs = [SEGMENT_SEED; MAX_SEGMENTS - 1];
                     self.stage = Stage::Front;
                 }
@@ -274,7 +278,7 @@ impl Receiver {
             return Err(Error::Unexpected { tag, state: "the handshake goes on" });
         }
         if lens[0] as usize != HEADER_LEN {
-            return Err(Error::BadFrame("a message header of another size"));
+            return Err(HEADER_SIZE);
         }
         bounded("message front", lens[1], self.limits.front)?;
         bounded("message middle", lens[2], self.limits.middle)?;
@@ -299,8 +303,12 @@ impl Receiver {
         let len = self.preamble.lens[3] as usize;
         let Some(place) = &mut self.place else {
             let more = bytes.len().min(len - self.data.len());
-            self.crcs[2] = crc32c(self.crcs[2], &bytes[..more]);
-            return collect(&mut self.data, len, bytes);
+            if more > 0 {
+                let piece = bytes.split_to(more);
+                self.crcs[2] = crc32c(self.crcs[2], &piece);
+                self.data.push(piece);
+            }
+            return self.data.len() == len;
         };
         assert!(!place.out, "bytes behind a place that is out come after it");
         let taken = bytes.len().min(len - place.filled);
@@ -345,19 +353,17 @@ fn check_crcs(
     }
 }
 
-/// Moves bytes to `have` until it has `want`. `true`: it has.
-fn collect(have: &mut List, want: usize, bytes: &mut Segment) -> bool {
-    let more = bytes.len().min(want - have.len());
-    if more > 0 {
-        have.push(bytes.split_to(more));
-    }
-    have.len() == want
-}
-
 /// The next `want` bytes in one piece once all are here: copied together only if they came in pieces.
-fn gather(have: &mut List, want: usize, bytes: &mut Segment) -> Option<Segment> {
+fn gather(have: &mut Vec<u8>, want: usize, bytes: &mut Segment) -> Option<Segment> {
     if have.is_empty() && bytes.len() >= want {
         return Some(bytes.split_to(want));
     }
-    collect(have, want, bytes).then(|| std::mem::take(have).to_segment())
+    if have.capacity() == 0 {
+        // No more than may come with one receive: beyond that memory is taken as bytes really come.
+        have.reserve_exact(want.min(AHEAD));
+    }
+    let more = bytes.len().min(want - have.len());
+    have.extend_from_slice(&bytes[..more]);
+    bytes.advance(more);
+    (have.len() == want).then(|| std::mem::take(have).into())
 }
