@@ -1,5 +1,5 @@
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
-use crate::{Epoll, SocketId, Waker};
+use crate::{Epoll, SocketId, Uring, Waker};
 use onego_buf::List;
 use onego_wire::Time;
 use std::fmt;
@@ -13,17 +13,20 @@ pub enum EngineKind {
     /// Readiness, by epoll.
     #[default]
     Epoll,
+    /// Completion, by io_uring.
+    Uring,
 }
 
 impl EngineKind {
     /// All kinds.
-    pub const ALL: [EngineKind; 1] = [EngineKind::Epoll];
+    pub const ALL: [EngineKind; 2] = [EngineKind::Epoll, EngineKind::Uring];
 }
 
 impl fmt::Display for EngineKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             EngineKind::Epoll => "epoll",
+            EngineKind::Uring => "uring",
         })
     }
 }
@@ -48,12 +51,21 @@ impl FromStr for EngineKind {
 pub enum AnyEngine {
     /// Readiness, by epoll.
     Epoll(Epoll),
+    /// Completion, by io_uring.
+    Uring(Box<Uring>),
 }
 
-/// Opens an engine.
+/// Opens an engine. Where there is no io_uring, or it is not allowed, it is epoll instead.
 pub fn open(kind: EngineKind) -> io::Result<AnyEngine> {
     match kind {
         EngineKind::Epoll => Epoll::open().map(AnyEngine::Epoll),
+        EngineKind::Uring => match Uring::open() {
+            Ok(uring) => Ok(AnyEngine::Uring(Box::new(uring))),
+            Err(error) => {
+                tracing::warn!(%error, "io_uring cannot be used: epoll is used instead");
+                Epoll::open().map(AnyEngine::Epoll)
+            }
+        },
     }
 }
 
@@ -62,6 +74,7 @@ impl AnyEngine {
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Epoll(_) => EngineKind::Epoll,
+            AnyEngine::Uring(_) => EngineKind::Uring,
         }
     }
 }
@@ -71,6 +84,7 @@ macro_rules! each {
     ($any:expr, $engine:ident => $call:expr) => {
         match $any {
             AnyEngine::Epoll($engine) => $call,
+            AnyEngine::Uring($engine) => $call,
         }
     };
 }

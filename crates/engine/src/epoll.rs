@@ -12,12 +12,13 @@
 //!
 //! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
 use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
 use onego_buf::List;
 use onego_wire::Time;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -26,15 +27,6 @@ use std::time::Duration;
 
 /// Events taken a call: enough that a busy loop spends few calls, few enough to stay in the cache.
 const EVENTS: usize = 256;
-
-/// Connections accepted a turn and listener, so that a storm of them does not starve those already here.
-const ACCEPTS: usize = 64;
-
-/// How long a listener rests when there is no descriptor or memory left for another connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Segments a gathered send may have: the kernel's `UIO_MAXIOV`.
-const MAX_SLICES: usize = 1024;
 
 /// The waker's name in the event data; no socket ever has it.
 const WAKER: u64 = u64::MAX;
@@ -156,40 +148,18 @@ impl Epoll {
     }
 
     fn accept(&mut self, listener: SocketId, events: &mut Vec<Event>) {
-        for _ in 0..ACCEPTS {
-            let Some(socket) = self.sockets.get_mut(listener) else { return };
-            self.stats.accepts += 1;
-            match net::acceptfrom_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok((fd, peer)) => match self.accepted(listener, fd, peer) {
-                    Ok(event) => events.push(event),
-                    // Gone again before it was looked at.
-                    Err(error) => tracing::debug!(%error, "dropped a new connection"),
-                },
-                Err(Errno::WOULDBLOCK) => return,
-                // The peer has given up already, or a signal came: there may be others.
-                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
-                Err(error) => {
-                    if socket::out_of_resources(error) {
-                        tracing::warn!(%error, "no more connections are accepted for a while");
-                    } else {
-                        tracing::error!(%error, "accepting connections fails");
-                    }
-                    return self.pause(listener);
-                }
+        let Some(socket) = self.sockets.get(listener) else { return };
+        let mut accepted = Vec::new();
+        let pause = socket::accept(&socket.fd, &mut self.stats.accepts, &mut accepted);
+        for Accepted { fd, peer, local } in accepted {
+            match self.add(fd, Kind::Stream) {
+                Ok(socket) => events.push(Event::Accepted { listener, socket, peer, local }),
+                Err(error) => tracing::warn!(%error, "a new connection cannot be watched"),
             }
         }
-    }
-
-    fn accepted(
-        &mut self,
-        listener: SocketId,
-        fd: OwnedFd,
-        peer: Option<net::SocketAddrAny>,
-    ) -> io::Result<Event> {
-        let peer = SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)?;
-        let local = socket::local_addr(&fd)?;
-        let socket = self.add(fd, Kind::Stream)?;
-        Ok(Event::Accepted { listener, socket, peer, local })
+        if pause {
+            self.pause(listener);
+        }
     }
 
     /// A listener that cannot accept would come up in every wait.

@@ -2,8 +2,8 @@
 //!
 //! A [`Pump`] drives one [`Machine`](onego_wire::Machine) over one [`Engine`]: it opens and accepts connections,
 //! receives straight into the buffers that the machine names, gathers everything the machine has to send into as few
-//! system calls as possible, and keeps the machine's deadlines. [`Epoll`] is a readiness engine, chosen by name with
-//! [`open`]; the test kit has one over a simulated network.
+//! system calls as possible, and keeps the machine's deadlines. [`Epoll`] is a readiness engine, [`Uring`] a
+//! completion engine, chosen by name with [`open`]; the test kit has one over a simulated network.
 
 mod any;
 mod clock;
@@ -12,6 +12,7 @@ mod epoll;
 mod pump;
 mod socket;
 mod table;
+mod uring;
 mod waker;
 
 pub use any::{AnyEngine, EngineKind, UnknownEngine, open};
@@ -20,4 +21,5 @@ pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 pub use epoll::Epoll;
 pub use pump::Pump;
 pub use table::{SocketId, SocketTable};
+pub use uring::Uring;
 pub use waker::{Sleeper, Waker};

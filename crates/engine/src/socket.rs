@@ -1,13 +1,17 @@
 //! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay.
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// Connections that the kernel keeps until they are accepted: room for every client of a cluster to come back at
 /// once. The kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 1024;
+
+/// Segments a gathered send may have: the kernel's `UIO_MAXIOV`.
+pub(crate) const MAX_SLICES: usize = 1024;
 
 fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -48,9 +52,43 @@ pub(crate) fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(net::getsockname(socket)?)?)
 }
 
-/// Is a failed accept a matter of this process or machine, so that trying again at once would fail again?
-pub(crate) fn out_of_resources(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+/// Connections accepted a turn and listener, so that a storm of them does not starve those already here.
+const ACCEPTS: usize = 64;
+
+/// How long a listener rests when there is no descriptor or memory left for another connection.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection that a listener gave.
+pub(crate) struct Accepted {
+    pub(crate) fd: OwnedFd,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+}
+
+/// Accepts what is there, or some of it. `true`: the listener has to rest, because trying again would fail again.
+pub(crate) fn accept(listener: impl AsFd, calls: &mut u64, to: &mut Vec<Accepted>) -> bool {
+    for _ in 0..ACCEPTS {
+        *calls += 1;
+        match net::acceptfrom_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok((fd, peer)) => match addresses(&fd, peer) {
+                Ok((peer, local)) => to.push(Accepted { fd, peer, local }),
+                Err(error) => tracing::debug!(%error, "a new connection was gone before it was looked at"),
+            },
+            Err(Errno::WOULDBLOCK) => return false,
+            // The peer has given up already, or a signal came: there may be others.
+            Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+            Err(error) => {
+                tracing::warn!(%error, "no connections are accepted for a while");
+                return true;
+            }
+        }
+    }
+    false
+}
+
+fn addresses(fd: &OwnedFd, peer: Option<SocketAddrAny>) -> io::Result<(SocketAddr, SocketAddr)> {
+    let peer = SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)?;
+    Ok((peer, local_addr(fd)?))
 }
 
 #[cfg(test)]

@@ -392,6 +392,9 @@ macro_rules! on_each_engine {
         mod epoll {
             $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Epoll) })*
         }
+        mod uring {
+            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uring) })*
+        }
     };
 }
 

@@ -1,0 +1,481 @@
+//! The completion engine over io_uring.
+//!
+//! Everything that is asked for in a turn enters the kernel in one call, the same that waits for events.
+//!
+//! *Receives.* A receive that waits for bytes would pin its buffer for as long as a connection is idle, and one that
+//! shares large receive memory with others would pin that. So a quiet connection has only a poll request in the
+//! kernel, and the receive follows once there is something. It carries `MSG_DONTWAIT`: it always ends within the
+//! call that submits it, so receive buffers never stay out, and never need to be cancelled. The price, one more
+//! request a wake-up, is not one more system call.
+//!
+//! *Sends* wait in the kernel until the socket has taken all (`MSG_WAITALL`).
+//!
+//! *Connections* are opened and accepted by plain system calls once the kernel says that it is time: it is rare, and
+//! the addresses would take system calls anyway.
+//!
+//! *Buffers* belong to [`Ops`] from submission to completion, whatever happens to the socket or the engine meanwhile.
+mod ops;
+
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::socket::{ACCEPT_PAUSE, Accepted};
+use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use onego_buf::List;
+use onego_wire::Time;
+use ops::{Op, Ops};
+use rustix::io::Errno;
+use rustix::net::{self, Shutdown};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Requests that are queued before they are submitted: what the connections of a busy turn ask for.
+const SUBMISSIONS: u32 = 256;
+
+/// Completions that fit. When there are more, the kernel keeps them and gives them with the next calls.
+const COMPLETIONS: u32 = 4096;
+
+/// `user_data` of requests that are no [`Op`].
+const WAKER: u64 = u64::MAX;
+const CANCEL: u64 = u64::MAX - 1;
+
+/// Time that an engine which is dropped takes at most to get its memory back from the kernel; else it is leaked.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Listener { paused_until: Option<Time> },
+    Connecting,
+    Stream,
+}
+
+struct Socket {
+    fd: OwnedFd,
+    kind: Kind,
+    /// The poll request and the send in the kernel, if any.
+    poll: Option<usize>,
+    send: Option<usize>,
+    /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
+    ended: bool,
+}
+
+/// How completions are brought to the engine; what the kernel can do, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Only when the engine asks, without interrupting it (Linux 6.1).
+    Deferred,
+    /// At the engine's next system call, without interrupting it (Linux 5.19).
+    Cooperative,
+    /// At any time.
+    Interrupting,
+}
+
+/// The completion engine over io_uring.
+///
+/// It may be built on any thread, and belongs to the one that polls it first.
+pub struct Uring {
+    ring: IoUring,
+    started: bool,
+    sleeper: Sleeper,
+    sockets: SocketTable<Socket>,
+    ops: Ops,
+    /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
+    /// must not be another socket's by that time.
+    closing: Vec<OwnedFd>,
+    /// Listeners that rest; there are few, and hardly ever any.
+    paused: Vec<SocketId>,
+    completions: Vec<cqueue::Entry>,
+    stats: Stats,
+}
+
+impl Uring {
+    /// Opens an engine, the best that the kernel can do.
+    pub fn open() -> io::Result<Self> {
+        let mut result = Self::with_mode(Mode::Deferred);
+        for (mode, missing) in [
+            (Mode::Cooperative, "IORING_SETUP_DEFER_TASKRUN (Linux 6.1)"),
+            (Mode::Interrupting, "IORING_SETUP_COOP_TASKRUN (Linux 5.19)"),
+        ] {
+            match result {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    tracing::warn!("the kernel's io_uring has no {missing}: completions cost more");
+                    result = Self::with_mode(mode);
+                }
+                _ => break,
+            }
+        }
+        result
+    }
+
+    fn with_mode(mode: Mode) -> io::Result<Self> {
+        let mut builder = IoUring::builder();
+        // Disabled until the first poll, which makes the thread that calls it the single issuer.
+        builder.dontfork().setup_cqsize(COMPLETIONS).setup_r_disabled();
+        match mode {
+            Mode::Deferred => {
+                builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+            }
+            Mode::Cooperative => {
+                builder.setup_coop_taskrun().setup_taskrun_flag();
+            }
+            Mode::Interrupting => {}
+        }
+        let ring = builder.build(SUBMISSIONS)?;
+        // Resource tags came with multishot poll requests, which cannot be asked about.
+        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_resource_tagging() {
+            let missing = "the kernel's io_uring has no multishot poll requests (Linux 5.13)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, missing));
+        }
+        Ok(Self {
+            ring,
+            started: false,
+            sleeper: Sleeper::new()?,
+            sockets: SocketTable::default(),
+            ops: Ops::default(),
+            closing: Vec::new(),
+            paused: Vec::new(),
+            completions: Vec::new(),
+            stats: Stats::default(),
+        })
+    }
+
+    /// The first poll: this thread's from here on.
+    fn start(&mut self) -> io::Result<()> {
+        self.ring.submitter().register_enable_rings()?;
+        self.started = true;
+        self.watch_waker();
+        Ok(())
+    }
+
+    fn watch_waker(&mut self) {
+        let Some(eventfd) = self.sleeper.eventfd() else { return };
+        // A multishot poll request completes once for each write to the eventfd: nobody has to read it.
+        let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), libc::POLLIN as u32).multi(true);
+        // SAFETY: a poll request uses no memory, and the eventfd lives as long as the engine.
+        unsafe { self.push(&poll.build().user_data(WAKER)) };
+    }
+
+    /// Queues a request.
+    ///
+    /// # Safety
+    /// What the request points to stays where it is, and unused, until its completion.
+    unsafe fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: promised by the caller.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            if !self.started && self.start().is_err() {
+                return;
+            }
+            self.stats.waits += 1;
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(error) if retry(&error) => self.collect(),
+                // The request is lost with the ring, which the next poll finds out.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes over what has completed.
+    fn collect(&mut self) {
+        self.completions.extend(self.ring.completion());
+    }
+
+    fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
+        let socket = Socket { fd, kind, poll: None, send: None, ended: false };
+        let id = self.sockets.insert(socket);
+        self.watch(id);
+        id
+    }
+
+    /// Asks to be told when a socket is ready for what comes next; once, and at once if it is now.
+    fn watch(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        if socket.poll.is_some() {
+            return;
+        }
+        let interest = match socket.kind {
+            Kind::Listener { .. } => libc::POLLIN,
+            Kind::Connecting => libc::POLLOUT,
+            Kind::Stream => libc::POLLIN | libc::POLLRDHUP,
+        };
+        let key = self.ops.poll(id);
+        socket.poll = Some(key);
+        let poll = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), interest as u32);
+        // SAFETY: a poll request uses no memory; the descriptor stays open until it is submitted.
+        unsafe { self.push(&poll.build().user_data(key as u64)) };
+    }
+
+    /// One call into the kernel: submits what is queued, and sleeps if there is time.
+    fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let submissions = self.ring.submission();
+        let idle = submissions.is_empty() && !submissions.taskrun() && !submissions.cq_overflow();
+        drop(submissions);
+        let completed = !self.completions.is_empty() || !self.ring.completion().is_empty();
+        let result = match timeout {
+            // Completions are read in memory.
+            Some(Duration::ZERO) if idle => return Ok(()),
+            Some(Duration::ZERO) => self.ring.submit(),
+            _ if completed => self.ring.submit(),
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
+            }
+            None => self.ring.submit_and_wait(1),
+        };
+        self.stats.waits += 1;
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) if retry(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn complete(&mut self, entry: &cqueue::Entry, events: &mut Vec<Event>) {
+        let result = u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result()));
+        match entry.user_data() {
+            WAKER => {
+                if !cqueue::more(entry.flags()) {
+                    self.watch_waker();
+                }
+            }
+            CANCEL => {}
+            key => match self.ops.finish(key as usize) {
+                Some(Op::Poll(id)) => self.polled(id, result, events),
+                Some(Op::Recv(id, bufs, message)) => {
+                    self.ops.recycle(message);
+                    self.received(id, bufs, result, events);
+                }
+                Some(Op::Send(id, list, message)) => {
+                    self.ops.recycle(message);
+                    self.sent(id, list, result, events);
+                }
+                None => tracing::error!(key, "a completion of nothing"),
+            },
+        }
+    }
+
+    fn polled(&mut self, id: SocketId, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.poll = None;
+        let ready = result.unwrap_or(libc::POLLERR as u32) as libc::c_short;
+        match socket.kind {
+            Kind::Listener { .. } => self.accept(id, events),
+            Kind::Connecting => {
+                socket.kind = Kind::Stream;
+                let result = socket::connected(&socket.fd);
+                let open = result.is_ok();
+                events.push(Event::Connected { socket: id, result });
+                if open {
+                    self.watch(id);
+                }
+            }
+            Kind::Stream => {
+                socket.ended |= ready & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0;
+                events.push(Event::Readable(id));
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: SocketId, events: &mut Vec<Event>) {
+        let Some(socket) = self.sockets.get(listener) else { return };
+        let mut accepted = Vec::new();
+        let pause = socket::accept(&socket.fd, &mut self.stats.accepts, &mut accepted);
+        for Accepted { fd, peer, local } in accepted {
+            let socket = self.add(fd, Kind::Stream);
+            events.push(Event::Accepted { listener, socket, peer, local });
+        }
+        if !pause {
+            return self.watch(listener);
+        }
+        let until = self.now() + ACCEPT_PAUSE;
+        if let Some(socket) = self.sockets.get_mut(listener) {
+            socket.kind = Kind::Listener { paused_until: Some(until) };
+            self.paused.push(listener);
+        }
+    }
+
+    fn resume_paused(&mut self) {
+        let now = self.now();
+        for listener in std::mem::take(&mut self.paused) {
+            match self.sockets.get(listener).map(|socket| socket.kind) {
+                Some(Kind::Listener { paused_until: Some(until) }) if until > now => {
+                    self.paused.push(listener);
+                }
+                Some(_) => self.watch(listener),
+                None => {}
+            }
+        }
+    }
+
+    fn received(
+        &mut self,
+        id: SocketId,
+        bufs: RecvBufs,
+        result: Result<u32, Errno>,
+        events: &mut Vec<Event>,
+    ) {
+        let n = result.unwrap_or(0) as usize;
+        self.stats.received_bytes += n as u64;
+        let ended = self.sockets.get(id).is_none_or(|socket| socket.ended);
+        let drained = match result {
+            Ok(_) => n < bufs.capacity() && (n == 0 || !ended),
+            Err(error) => error != Errno::INTR,
+        };
+        // After the end, or an error, a poll request would complete at once, again and again.
+        if drained && (n > 0 || result == Err(Errno::WOULDBLOCK)) {
+            self.watch(id);
+        }
+        let result = result.map(|_| n).map_err(Into::into);
+        events.push(Event::Received(id, Received { bufs, result, drained }));
+    }
+
+    fn sent(&mut self, id: SocketId, mut rest: List, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+        let n = result.unwrap_or(0) as usize;
+        self.stats.sent_bytes += n as u64;
+        rest.advance(n);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.send = None;
+            let result = result.map(|_| n).map_err(Into::into);
+            events.push(Event::Sent(id, Sent { rest, result, full: false }));
+        }
+    }
+
+    fn cancel(&mut self, key: usize) {
+        let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+        // SAFETY: a cancellation uses no memory.
+        unsafe { self.push(&cancel) };
+    }
+}
+
+/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, or completions have to be
+/// taken first.
+fn retry(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}
+
+impl Engine for Uring {
+    fn now(&self) -> Time {
+        clock::now()
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)> {
+        let (fd, local) = socket::listen(addr)?;
+        Ok((self.add(fd, Kind::Listener { paused_until: None }), local))
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
+        let fd = socket::connect(addr)?;
+        Ok(self.add(fd, Kind::Connecting))
+    }
+
+    fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {
+        let Some(socket) = self.sockets.get(id) else {
+            return Some(Received { bufs, result: Err(Errno::BADF.into()), drained: true });
+        };
+        self.stats.recvs += 1;
+        let (key, header) = self.ops.recv(id, bufs);
+        let recv = opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(libc::MSG_DONTWAIT as u32);
+        // SAFETY: header, vectors and buffers belong to `self.ops` until the completion; the descriptor stays open
+        // until the request is submitted.
+        unsafe { self.push(&recv.build().user_data(key as u64)) };
+        None
+    }
+
+    fn send(&mut self, id: SocketId, list: List) -> Option<Sent> {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Some(Sent { rest: list, result: Err(Errno::BADF.into()), full: true });
+        };
+        self.stats.sends += 1;
+        let (key, header) = self.ops.send(id, list);
+        socket.send = Some(key);
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let send = opcode::SendMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(flags as u32);
+        // SAFETY: as for `recv`; the kernel only reads, and the list's bytes are immutable.
+        unsafe { self.push(&send.build().user_data(key as u64)) };
+        None
+    }
+
+    fn shutdown(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get(id) {
+            // It fails if the peer has reset the connection; then there is nobody to tell.
+            let _ = net::shutdown(&socket.fd, Shutdown::Write);
+        }
+    }
+
+    fn close(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.remove(id) else { return };
+        // A request keeps the socket open: it is closed once they are all gone.
+        for key in [socket.poll, socket.send].into_iter().flatten() {
+            self.cancel(key);
+        }
+        self.closing.push(socket.fd);
+    }
+
+    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        if !self.started {
+            self.start()?;
+        }
+        if !self.paused.is_empty() {
+            self.resume_paused();
+        }
+        let mut timeout = match wait {
+            Wait::Poll => Some(Duration::ZERO),
+            Wait::Until(time) => Some(time.since(self.now())),
+            Wait::Forever => None,
+        };
+        if !self.paused.is_empty() {
+            timeout = Some(timeout.map_or(ACCEPT_PAUSE, |timeout| timeout.min(ACCEPT_PAUSE)));
+        }
+        if timeout != Some(Duration::ZERO) && !self.sleeper.fall_asleep() {
+            timeout = Some(Duration::ZERO);
+        }
+        let result = self.enter(timeout);
+        if self.sleeper.wake_up() {
+            events.push(Event::Woken);
+        }
+        result?;
+        if self.ring.submission().is_empty() {
+            self.closing.clear();
+        }
+        self.collect();
+        let mut completions = std::mem::take(&mut self.completions);
+        for entry in completions.drain(..) {
+            self.complete(&entry, events);
+        }
+        // What was collected meanwhile because the submission queue was full comes first next time.
+        completions.append(&mut self.completions);
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.sleeper.waker()
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats
+    }
+}
+
+impl Drop for Uring {
+    /// Gets all memory back from the kernel before it is freed.
+    fn drop(&mut self) {
+        let end = self.now() + DROP_PATIENCE;
+        for id in self.sockets.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.close(id);
+        }
+        let mut events = Vec::new();
+        while !self.ops.hold_no_memory() {
+            let now = self.now();
+            if now >= end || self.poll(Wait::Until(end), &mut events).is_err() {
+                // Another thread than the ring's drops it, or the kernel does not answer: better lost than overwritten.
+                tracing::error!("io_uring did not give its buffers back; they are leaked");
+                std::mem::forget(std::mem::take(&mut self.ops));
+                return;
+            }
+            events.clear();
+        }
+    }
+}
