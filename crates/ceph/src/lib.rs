@@ -2,15 +2,18 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod client;
 pub mod cls;
 pub mod crush;
 pub mod encoding;
 pub mod hash;
 pub mod messages;
 pub mod mgrmap;
+mod mon;
 pub mod monmap;
 pub mod msgr;
 pub mod ops;
+mod osdc;
 pub mod osdmap;
 pub mod outputs;
 pub mod rbd;

@@ -1,0 +1,134 @@
+//! Why a request failed.
+
+use crate::msgr;
+use crate::osdmap::MapError;
+use crate::types::Epoch;
+use onego_wire::DecodeError;
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Whose fault an [`Error`] is, and so who can do something about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The caller asked nonsense, or took the request back: change the call.
+    Caller,
+    /// The cluster understood and refused: change what is asked, or the cluster.
+    Refused,
+    /// The peer does not keep to the protocol: asking again will not help; report it.
+    Peer,
+    /// Nothing, or nothing whole, comes through: ask again, or look at the network and the daemons.
+    Transport,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The request makes no sense. Change the call.
+    #[error("invalid request: {0}")]
+    Invalid(&'static str),
+    /// The request was taken back before its reply came. An operation that changes something may have been applied.
+    #[error("cancelled")]
+    Cancelled,
+    /// The client is closed. Open a new one.
+    #[error("the client is closed")]
+    Closed,
+    /// A bound of the client is reached. Wait for completions.
+    #[error("{what} is at its bound of {bound}: wait for completions")]
+    Busy {
+        /// What is full.
+        what: &'static str,
+        /// Its bound.
+        bound: u64,
+    },
+
+    /// The cluster refused the request with an error number.
+    #[error("{} (error {errno})", io::Error::from_raw_os_error(-*.errno))]
+    Refused {
+        /// A negative errno.
+        errno: i32,
+    },
+    /// The newest map has no such pool: it was deleted, or never was.
+    #[error("there is no pool {0}")]
+    NoPool(i64),
+    /// The watch of an object is lost: its OSD timed it out, or the object was deleted. Notifications may have been
+    /// missed: look at the object again and watch anew.
+    #[error("the watch is lost: {}", io::Error::from_raw_os_error(-*.errno))]
+    WatchLost {
+        /// A negative errno, mostly -ENOTCONN.
+        errno: i32,
+    },
+
+    /// A reply that cannot be decoded. A change may have been applied.
+    #[error("the reply cannot be decoded: {0}")]
+    BadReply(#[from] DecodeError),
+    /// A reply that does not fit its request. A change may have been applied.
+    #[error("the reply does not fit the request: {0}")]
+    Mismatch(&'static str),
+    /// A map that cannot be decoded or applied. Until a whole map comes that can, nothing that needs it goes on.
+    #[error("the OSD map of epoch {epoch} cannot be used: {error}")]
+    BadMap {
+        /// The map's epoch.
+        epoch: Epoch,
+        /// What is wrong with it.
+        error: MapError,
+    },
+
+    /// No reply came in time. A change may have been applied.
+    #[error("no reply within {0:?}")]
+    Timeout(Duration),
+    /// A connection failed by its protocol.
+    #[error("connection failed: {0}")]
+    Connection(#[from] msgr::Error),
+    /// A connection could not be opened, or broke.
+    #[error("connection failed: {}", io::Error::from(*.0))]
+    Io(io::ErrorKind),
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Invalid(_) | Self::Cancelled | Self::Closed | Self::Busy { .. } => Blame::Caller,
+            Self::Refused { .. } | Self::NoPool(_) | Self::WatchLost { .. } => Blame::Refused,
+            Self::BadReply(_) | Self::Mismatch(_) | Self::BadMap { .. } => Blame::Peer,
+            Self::Timeout(_) | Self::Io(_) => Blame::Transport,
+            Self::Connection(error) => match error.blame() {
+                msgr::Blame::Peer => Blame::Peer,
+                msgr::Blame::Mismatch => Blame::Refused,
+                msgr::Blame::Transport => Blame::Transport,
+            },
+        }
+    }
+
+    /// The error as librados would say it: a negative errno.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Refused { errno } | Self::WatchLost { errno } => *errno,
+            Self::NoPool(_) => errno::ENOENT,
+            Self::Invalid(_) => errno::EINVAL,
+            Self::Cancelled => errno::ECANCELED,
+            Self::Closed => errno::ESHUTDOWN,
+            Self::Busy { .. } => errno::EAGAIN,
+            Self::Timeout(_) => errno::ETIMEDOUT,
+            Self::BadReply(_)
+            | Self::Mismatch(_)
+            | Self::BadMap { .. }
+            | Self::Connection(_)
+            | Self::Io(_) => errno::EIO,
+        }
+    }
+}
+
+/// Error numbers as they are on the wire: Linux's, negative, on every platform.
+#[allow(missing_docs)]
+pub mod errno {
+    pub const ENOENT: i32 = -2;
+    pub const EIO: i32 = -5;
+    pub const EAGAIN: i32 = -11;
+    pub const EINVAL: i32 = -22;
+    pub const ENOTCONN: i32 = -107;
+    pub const ESHUTDOWN: i32 = -108;
+    pub const ETIMEDOUT: i32 = -110;
+    pub const ECANCELED: i32 = -125;
+}

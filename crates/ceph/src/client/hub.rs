@@ -1,0 +1,265 @@
+//! What the parts of a client share: its connections, and the way to its caller.
+
+use super::request::{Completion, Event};
+use super::{Error, Outcome};
+use crate::addr::EntityAddr;
+use crate::messages::Payload;
+use crate::msgr::{Config, Connection, Message, Target};
+use crate::types::EntityName;
+use onego_buf::{List, SegmentMut};
+use onego_wire::{Action, ConnId, ConnTable, Landing, Time, Writer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Events that may wait to be polled: a caller that never looks must not make the client grow.
+const MAX_EVENTS: usize = 4096;
+
+/// Whom a connection goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A monitor, by its place in the list of those known.
+    Monitor(usize),
+    /// The OSD with this id.
+    Osd(i32),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) role: Role,
+    pub(crate) connection: Connection,
+    /// The driver knows that there is something to send.
+    announced: bool,
+    /// A buffer is out for a receive.
+    landing: bool,
+    /// The connection is over; it is kept only until the buffer that is out comes back.
+    over: bool,
+}
+
+/// The connections of a client and what goes up to its driver and its caller.
+#[derive(Debug)]
+pub(crate) struct Hub<T> {
+    links: ConnTable<Link>,
+    actions: VecDeque<Action>,
+    /// No connection wants [`Connection::timeout`] before: a lower bound, so that it need not be found anew whenever
+    /// a connection has heard of its peer.
+    wakeup: Option<Time>,
+    config: Arc<Config>,
+    /// The id that the first monitor gave. It names this client to all others for good: OSDs tell requests that are
+    /// sent again by it.
+    global_id: u64,
+    scratch: Writer,
+    completions: VecDeque<Completion<T>>,
+    events: VecDeque<Event>,
+}
+
+impl<T> Hub<T> {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            links: ConnTable::default(),
+            actions: VecDeque::new(),
+            wakeup: None,
+            config: Arc::new(config),
+            global_id: 0,
+            scratch: Writer::new(),
+            completions: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Begins to open a connection. `None`: there is no address that can be connected to.
+    pub(crate) fn open(&mut self, now: Time, role: Role, addr: EntityAddr) -> Option<ConnId> {
+        let sock = addr.sock?;
+        let kind = match role {
+            Role::Monitor(_) => EntityName::MON,
+            Role::Osd(_) => EntityName::OSD,
+        };
+        let target = Target { kind, addr, global_id: self.global_id };
+        let connection = Connection::connect(now, Arc::clone(&self.config), target);
+        let deadline = connection.deadline();
+        let conn =
+            self.links.insert(Link { role, connection, announced: false, landing: false, over: false });
+        self.wake_by(deadline);
+        self.actions.push_back(Action::Connect { conn, addr: sock });
+        Some(conn)
+    }
+
+    /// Remembers the id that a monitor gave: the first one counts.
+    pub(crate) fn identify(&mut self, global_id: u64) {
+        if self.global_id == 0 {
+            self.global_id = global_id;
+            let mut config = Config::clone(&self.config);
+            config.entity = EntityName::client(global_id);
+            self.config = Arc::new(config);
+        }
+    }
+
+    pub(crate) fn global_id(&self) -> u64 {
+        self.global_id
+    }
+
+    /// The connection, unless it is over.
+    #[inline]
+    pub(crate) fn link(&mut self, conn: ConnId) -> Option<&mut Link> {
+        self.links.get_mut(conn).filter(|link| !link.over)
+    }
+
+    /// Queues a message; nothing happens if the connection is over.
+    #[inline]
+    pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
+        if let Some(link) = self.links.get_mut(conn) {
+            link.connection.send(message);
+            self.announce(conn);
+        }
+    }
+
+    /// Queues a message with this content.
+    pub(crate) fn send_payload<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
+        let mut data = List::new();
+        self.scratch.clear();
+        payload.encode(&mut self.scratch, &mut data);
+        let front = self.scratch.as_slice().to_vec();
+        let message = Message::new(P::KIND, P::VERSION, P::COMPAT, front).with_tid(tid).with_data(data);
+        self.send(conn, message);
+    }
+
+    /// Tells the driver, once, if the connection has something to send.
+    #[inline]
+    pub(crate) fn announce(&mut self, conn: ConnId) {
+        let Some(link) = self.links.get_mut(conn) else { return };
+        if !link.announced && !link.over && link.connection.has_output() {
+            link.announced = true;
+            self.actions.push_back(Action::Transmit { conn });
+        }
+    }
+
+    /// Sees to it that the connection's deadline is not missed.
+    #[inline]
+    pub(crate) fn wake_by(&mut self, deadline: Option<Time>) {
+        if let Some(deadline) = deadline {
+            self.wakeup = Some(self.wakeup.map_or(deadline, |wakeup| wakeup.min(deadline)));
+        }
+    }
+
+    /// Ends a connection. Its last events can still be polled from what is returned.
+    pub(crate) fn close(&mut self, conn: ConnId) -> Option<Ended> {
+        if self.links.get(conn)?.over {
+            return None;
+        }
+        self.actions.push_back(Action::Close { conn });
+        self.end(conn)
+    }
+
+    /// A connection is gone.
+    pub(crate) fn end(&mut self, conn: ConnId) -> Option<Ended> {
+        let link = self.links.get_mut(conn)?;
+        let known_over = std::mem::replace(&mut link.over, true);
+        link.connection.closed();
+        let role = link.role;
+        let landing = link.landing;
+        let connection = if landing { None } else { self.links.remove(conn).map(|link| link.connection) };
+        (!known_over).then_some(Ended { role, connection })
+    }
+
+    /// Where the next bytes of a connection go.
+    pub(crate) fn landing(&mut self, conn: ConnId) -> Landing {
+        let Some(link) = self.link(conn) else { return Landing::default() };
+        let landing = link.connection.landing();
+        link.landing = landing.place.is_some();
+        landing
+    }
+
+    /// A buffer comes back. If the connection was over already, it can be polled for the last time.
+    pub(crate) fn landed(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        place: SegmentMut,
+        filled: usize,
+    ) -> Option<Connection> {
+        let link = self.links.get_mut(conn)?;
+        link.landing = false;
+        link.connection.landed(now, place, filled);
+        if link.over { self.links.remove(conn).map(|link| link.connection) } else { None }
+    }
+
+    /// What a connection has to send.
+    pub(crate) fn transmit(&mut self, conn: ConnId, out: &mut List, limit: usize) {
+        if let Some(link) = self.link(conn) {
+            link.connection.transmit(out, limit);
+            link.announced = link.connection.has_output();
+        }
+    }
+
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When a connection may want to be told the time.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.wakeup
+    }
+
+    /// Tells the connections the time and returns those that have something to say.
+    pub(crate) fn timeout(&mut self, now: Time) -> Vec<ConnId> {
+        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        for (conn, link) in self.links.iter_mut().filter(|(_, link)| !link.over) {
+            if link.connection.deadline().is_some_and(|deadline| deadline <= now) {
+                link.connection.timeout(now);
+                due.push(conn);
+            }
+        }
+        self.wakeup = self
+            .links
+            .iter()
+            .filter(|(_, link)| !link.over)
+            .filter_map(|(_, link)| link.connection.deadline())
+            .min();
+        due.iter().for_each(|conn| self.announce(*conn));
+        due
+    }
+
+    /// All connections that are not over.
+    pub(crate) fn connections(&self) -> Vec<ConnId> {
+        self.links.iter().filter(|(_, link)| !link.over).map(|(conn, _)| conn).collect()
+    }
+
+    #[inline]
+    pub(crate) fn complete(
+        &mut self,
+        ticket: T,
+        outcome: Result<Outcome, Error>,
+        buffer: Option<SegmentMut>,
+    ) {
+        self.completions.push_back(Completion { ticket, outcome, buffer });
+    }
+
+    #[inline]
+    pub(crate) fn next_completion(&mut self) -> Option<Completion<T>> {
+        self.completions.pop_front()
+    }
+
+    /// Tells the caller something that it did not ask for. Beyond the bound it is dropped.
+    pub(crate) fn tell(&mut self, event: Event) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(event);
+        } else {
+            tracing::warn!(?event, "an event is dropped: nobody takes them");
+        }
+    }
+
+    pub(crate) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+}
+
+/// A connection that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) role: Role,
+    /// To be polled for the last time; absent while a buffer is out.
+    pub(crate) connection: Option<Connection>,
+}

@@ -1,0 +1,359 @@
+//! The whole client of a Ceph cluster as one machine: a session with a monitor, and requests to objects.
+//!
+//! [`Client`] is a [`Machine`]: a driver moves its bytes. Beside that it has a face for its caller: what is asked for
+//! ([`submit`](Client::submit), [`command`](Client::command), [`watch`](Client::watch) and so on) ends in exactly one
+//! [`Completion`] that bears the caller's ticket, and what nobody asked for comes as an [`Event`]. After a call the
+//! driver must look for actions; after the driver's calls the caller should look for completions and events.
+
+mod config;
+mod error;
+mod hub;
+mod random;
+mod request;
+
+pub use crate::osdc::{ALL_NAMESPACES, Entry, Listing, Notified, WatchTarget};
+pub use config::{Config, MonConfig, OsdConfig};
+pub use error::{Blame, Error, errno};
+pub(crate) use hub::{Ended, Hub, Role};
+pub(crate) use random::Random;
+pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
+
+use crate::addr::EntityAddr;
+use crate::messages::{MonCommand, PoolOp, Statfs};
+use crate::mon::{Ask, Asker, FromMonitor, Monitors};
+use crate::monmap::MonMap;
+use crate::msgr::{self, Message, NoPlacer};
+use crate::osdc::{Objects, Places};
+use crate::osdmap::OsdMap;
+use crate::types::Uuid;
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A client of a Ceph cluster. `T` is what the caller wants back with each completion.
+#[derive(Debug)]
+pub struct Client<T> {
+    hub: Hub<T>,
+    monitors: Monitors<T>,
+    objects: Objects<T>,
+}
+
+impl<T> Client<T> {
+    /// A client that begins to look for a monitor.
+    pub fn new(now: Time, config: &Config) -> Self {
+        let link = msgr::Config::client(&config.id, config.nonce, config.pool.clone());
+        let mut client =
+            Self { hub: Hub::new(link), monitors: Monitors::new(config), objects: Objects::new(config) };
+        client.settle(now);
+        client.monitors.start(now, &mut client.hub);
+        client
+    }
+
+    /// Takes a request. It is refused at once if it makes no sense or a bound is reached (see [`Config::osd`]).
+    #[inline]
+    pub fn submit(&mut self, now: Time, request: Request, ticket: T) -> Result<OpId, Box<Rejected<T>>> {
+        let result = self.objects.submit(now, &mut self.hub, request, ticket);
+        self.settle(now);
+        result
+    }
+
+    /// Is there room for a request that reads or writes so many bytes?
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.objects.has_room(bytes)
+    }
+
+    /// Requests in flight, and the bytes that they read and write.
+    pub fn load(&self) -> (usize, u64) {
+        self.objects.load()
+    }
+
+    /// Takes a request back. It ends with [`Error::Cancelled`], at once or as soon as its buffer is free; what it
+    /// changes may have been applied all the same. Nothing happens if it has ended already.
+    pub fn cancel(&mut self, id: OpId) {
+        self.objects.cancel(&mut self.hub, id);
+    }
+
+    /// Asks the monitors to carry out a command: JSON, as `ceph` writes it with `--verbose`. Ends with
+    /// [`Outcome::Command`].
+    pub fn command(&mut self, now: Time, command: &str, input: List, ticket: T) {
+        let command = MonCommand { fsid: Uuid::default(), command: vec![command.to_owned()], input };
+        self.ask(now, Ask::Command(command), ticket);
+    }
+
+    /// Creates a pool. Ends with [`Outcome::Command`].
+    pub fn create_pool(&mut self, now: Time, name: &str, pg_num: Option<u32>, ticket: T) {
+        let mut command = serde_json::json!({ "prefix": "osd pool create", "pool": name });
+        if let Some(pg_num) = pg_num {
+            command["pg_num"] = pg_num.into();
+        }
+        self.command(now, &command.to_string(), List::new(), ticket);
+    }
+
+    /// Deletes a pool and all that is in it. Ends with [`Outcome::Command`].
+    pub fn delete_pool(&mut self, now: Time, name: &str, ticket: T) {
+        let command = serde_json::json!({
+            "prefix": "osd pool rm",
+            "pool": name,
+            "pool2": name,
+            "yes_i_really_really_mean_it": true,
+        });
+        self.command(now, &command.to_string(), List::new(), ticket);
+    }
+
+    /// Creates or removes a snapshot, or another thing that a pool operation does. Ends with [`Outcome::Pool`].
+    pub fn pool_op(&mut self, now: Time, op: PoolOp, ticket: T) {
+        self.ask(now, Ask::Pool(op), ticket);
+    }
+
+    /// Asks how full the cluster is, or as it looks from a pool. Ends with [`Outcome::Statfs`].
+    pub fn statfs(&mut self, now: Time, pool: Option<i64>, ticket: T) {
+        self.ask(now, Ask::Statfs(Statfs { fsid: Uuid::default(), data_pool: pool }), ticket);
+    }
+
+    /// Asks for the newest version of a map such as "osdmap". Ends with [`Outcome::Version`].
+    pub fn newest_version(&mut self, now: Time, map: &str, ticket: T) {
+        self.ask(now, Ask::Version(map.to_owned()), ticket);
+    }
+
+    fn ask(&mut self, now: Time, ask: Ask, ticket: T) {
+        self.monitors.ask(now, &mut self.hub, Asker::Caller(ticket), ask);
+    }
+
+    /// Asks for the next map of the OSDs as soon as there is one, though nothing in flight needs it: for a caller that
+    /// waits for a change. [`Event::Map`] tells when it is here.
+    pub fn want_newer_map(&mut self, now: Time) {
+        self.objects.want_newer_map();
+        self.settle(now);
+    }
+
+    /// Watches an object. Ends with [`Outcome::Watching`] when the watch is established; from then on notifications
+    /// come as [`Event::Notify`].
+    pub fn watch(&mut self, now: Time, target: WatchTarget, ticket: T) -> WatchId {
+        let id = self.objects.watch(now, &mut self.hub, target, ticket);
+        self.settle(now);
+        id
+    }
+
+    /// Gives a watch up. Ends with [`Outcome::Unwatched`].
+    pub fn unwatch(&mut self, now: Time, id: WatchId, ticket: T) {
+        self.objects.unwatch(now, &mut self.hub, id, ticket);
+        self.settle(now);
+    }
+
+    /// Notifies the watchers of an object, and gives them `timeout` seconds to answer. Ends with
+    /// [`Outcome::Notified`].
+    pub fn notify(&mut self, now: Time, target: WatchTarget, payload: List, timeout: Option<u32>, ticket: T) {
+        self.objects.notify(now, &mut self.hub, target, payload, timeout, ticket);
+        self.settle(now);
+    }
+
+    /// Answers a notification.
+    pub fn acknowledge(&mut self, now: Time, id: WatchId, notify_id: u64, reply: List) {
+        self.objects.acknowledge(now, &mut self.hub, id, notify_id, reply);
+        self.settle(now);
+    }
+
+    /// The next request that has ended.
+    #[inline]
+    pub fn poll_completion(&mut self) -> Option<Completion<T>> {
+        self.hub.next_completion()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.hub.next_event()
+    }
+
+    /// The map of the OSDs, once there is one.
+    pub fn osdmap(&self) -> Option<&Arc<OsdMap>> {
+        self.objects.map()
+    }
+
+    /// The map of the monitors, once one has sent it.
+    pub fn monmap(&self) -> Option<&MonMap> {
+        self.monitors.map()
+    }
+
+    /// The addresses at which monitors are looked for.
+    pub fn monitor_addrs(&self) -> &[EntityAddr] {
+        self.monitors.addrs()
+    }
+
+    /// The cluster's id, once a monitor has told it.
+    pub fn fsid(&self) -> Option<Uuid> {
+        self.monitors.fsid()
+    }
+
+    /// The id that the monitors gave this client, or 0.
+    pub fn global_id(&self) -> u64 {
+        self.hub.global_id()
+    }
+
+    /// Closes all connections and ends all requests with [`Error::Closed`], those excepted whose buffers are with the
+    /// driver: they end when these come back.
+    pub fn close(&mut self, now: Time) {
+        self.monitors.close(&mut self.hub);
+        for conn in self.hub.connections() {
+            if let Some(ended) = self.hub.close(conn) {
+                self.objects.bury(now, &mut self.hub, ended);
+            }
+        }
+        self.objects.close(&mut self.hub);
+    }
+
+    /// Hands on what the parts want of each other.
+    #[inline]
+    fn settle(&mut self, now: Time) {
+        if let Some(wishes) = self.objects.take_wishes() {
+            if let Some(start) = wishes.map {
+                self.monitors.want_osdmap(&mut self.hub, start, !wishes.forever);
+            }
+            if wishes.newest {
+                self.objects.asking_newest();
+                self.monitors.ask(now, &mut self.hub, Asker::Objects, Ask::Version("osdmap".to_owned()));
+            }
+        }
+    }
+
+    /// Takes what a connection has to say.
+    fn poll_connection(&mut self, now: Time, conn: ConnId) {
+        while let Some(link) = self.hub.link(conn)
+            && let Some(event) = link.connection.poll()
+        {
+            let role = link.role;
+            match event {
+                msgr::Event::Message(message) => self.message(now, conn, role, message),
+                msgr::Event::Ready(peer) => match role {
+                    Role::Monitor(monitor) => self.monitors.ready(&mut self.hub, conn, monitor, &peer),
+                    Role::Osd(osd) => self.objects.ready(now, &mut self.hub, osd, conn),
+                },
+                msgr::Event::Unplaced(header, part) => {
+                    self.objects.unplaced(now, &mut self.hub, header.tid, part);
+                }
+                msgr::Event::Fault(error) => self.fail(now, conn, error.into()),
+            }
+        }
+        if let Some(link) = self.hub.link(conn) {
+            let deadline = link.connection.deadline();
+            self.hub.wake_by(deadline);
+            self.hub.announce(conn);
+        }
+        self.settle(now);
+    }
+
+    #[inline]
+    fn message(&mut self, now: Time, conn: ConnId, role: Role, message: Message) {
+        let before = self.objects.epoch();
+        let result = match role {
+            Role::Osd(osd) => self.objects.receive(now, &mut self.hub, osd, conn, message),
+            Role::Monitor(_) => self.monitor_message(now, conn, message),
+        };
+        let epoch = self.objects.epoch();
+        if epoch != before {
+            self.monitors.got_osdmap(epoch);
+        }
+        if let Err(error) = result {
+            tracing::error!(%error, ?role, "a peer breaks the protocol");
+            self.fail(now, conn, error);
+        }
+    }
+
+    fn monitor_message(&mut self, now: Time, conn: ConnId, message: Message) -> Result<(), Error> {
+        match self.monitors.receive(&mut self.hub, conn, message)? {
+            Some(FromMonitor::Maps(update)) => self.objects.take_maps(now, &mut self.hub, &update),
+            Some(FromMonitor::Newest(epoch)) => self.objects.newest(&mut self.hub, epoch),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Closes a connection that cannot go on.
+    fn fail(&mut self, now: Time, conn: ConnId, error: Error) {
+        if let Some(ended) = self.hub.close(conn) {
+            self.ended(now, conn, ended, error);
+        }
+    }
+
+    fn ended(&mut self, now: Time, conn: ConnId, ended: Ended, error: Error) {
+        let role = ended.role;
+        self.objects.bury(now, &mut self.hub, ended);
+        match role {
+            Role::Monitor(monitor) => self.monitors.lost(now, &mut self.hub, conn, monitor, error),
+            Role::Osd(osd) => self.objects.lost(now, &mut self.hub, osd, conn, error),
+        }
+        self.settle(now);
+    }
+}
+
+impl<T> Machine for Client<T> {
+    #[inline]
+    fn next_action(&mut self, _now: Time) -> Option<Action> {
+        self.hub.next_action()
+    }
+
+    fn listening(&mut self, _now: Time, _listener: ListenerId, _result: io::Result<SocketAddr>) {}
+
+    fn accepted(&mut self, _: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+        None
+    }
+
+    fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
+        if let Some(link) = self.hub.link(conn) {
+            link.connection.opened(now, local);
+        }
+        self.poll_connection(now, conn);
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        let kind = match cause {
+            Disconnect::Closed => io::ErrorKind::ConnectionReset,
+            Disconnect::Failed(error) => error.kind(),
+        };
+        if let Some(ended) = self.hub.end(conn) {
+            self.ended(now, conn, ended, Error::Io(kind));
+        }
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        self.hub.landing(conn)
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        match self.hub.landed(now, conn, place, filled) {
+            Some(connection) => self.objects.last_words(now, &mut self.hub, connection),
+            None => self.poll_connection(now, conn),
+        }
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        if let Some(link) = self.hub.link(conn) {
+            match link.role {
+                Role::Osd(_) => {
+                    let mut places = Places { objects: &mut self.objects, conn };
+                    link.connection.received(now, bytes, &mut places);
+                }
+                Role::Monitor(_) => link.connection.received(now, bytes, &mut NoPlacer),
+            }
+            self.poll_connection(now, conn);
+        }
+    }
+
+    fn transmit(&mut self, _now: Time, conn: ConnId, out: &mut List, limit: usize) {
+        self.hub.transmit(conn, out, limit);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        [self.hub.deadline(), self.monitors.deadline(), self.objects.deadline()].into_iter().flatten().min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        for conn in self.hub.timeout(now) {
+            self.poll_connection(now, conn);
+        }
+        self.monitors.timeout(now, &mut self.hub);
+        self.objects.timeout(now, &mut self.hub);
+        self.settle(now);
+    }
+}

@@ -1,0 +1,243 @@
+//! What a caller asks for, and what it gets.
+
+use super::Error;
+use crate::addr::EntityAddr;
+use crate::messages::{CommandReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
+use crate::ops::{Op, flag};
+use crate::osdc::Notified;
+use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
+use onego_buf::{List, SegmentMut};
+use smallvec::{SmallVec, smallvec};
+use std::time::Duration;
+
+/// Names a request that is in flight. Later ones compare greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub(crate) u64);
+
+/// Names a watch of an object (its cookie on the wire).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub(crate) u64);
+
+/// A request: operations on one object, applied in order and as one.
+#[derive(Debug)]
+pub struct Request {
+    /// The pool.
+    pub pool: i64,
+    /// The object's name.
+    pub object: ObjectName,
+    /// Hashed instead of the name unless it is empty.
+    pub key: String,
+    /// The namespace within the pool.
+    pub namespace: String,
+    /// The operations and their flags (see [`crate::ops::op_flag`]).
+    pub ops: SmallVec<[(Op, u32); 2]>,
+    /// See [`flag`]. `READ` and `WRITE` are added as the operations demand; for [`Op::Call`], which may do either, and
+    /// is taken to read, the caller adds `WRITE`.
+    pub flags: u32,
+    /// The snapshot to read; [`NOSNAP`] is the object as it is.
+    pub snap: u64,
+    /// The snapshots that a write must keep.
+    pub snap_context: SnapContext,
+    /// The time that a change bears; `None`: when it is submitted.
+    pub mtime: Option<Utime>,
+    /// Where the bytes of a request go that is a single [`Op::Read`]: at least as many as are read. It comes back with
+    /// the completion, always.
+    pub read_into: Option<SegmentMut>,
+    /// How long the request may be without a reply; `None`: as configured.
+    pub timeout: Option<Duration>,
+    /// Sends the request to the placement group with this hash instead of the object's.
+    pub group: Option<u32>,
+}
+
+impl Request {
+    /// A request without operations.
+    pub fn new(pool: i64, object: ObjectName) -> Self {
+        Self {
+            pool,
+            object,
+            key: String::new(),
+            namespace: String::new(),
+            ops: SmallVec::new(),
+            flags: 0,
+            snap: NOSNAP,
+            snap_context: SnapContext::default(),
+            mtime: None,
+            read_into: None,
+            timeout: None,
+            group: None,
+        }
+    }
+
+    /// A request with one operation.
+    pub fn one(pool: i64, object: ObjectName, op: Op) -> Self {
+        Self { ops: smallvec![(op, 0)], ..Self::new(pool, object) }
+    }
+
+    /// The same request with another operation behind.
+    pub fn and(mut self, op: Op) -> Self {
+        self.ops.push((op, 0));
+        self
+    }
+
+    /// The same request within a namespace.
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
+        self
+    }
+
+    /// The same request with more flags.
+    pub fn with_flags(mut self, flags: u32) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    /// The same request, with the bytes that it reads to go to `buffer`.
+    pub fn read_into(mut self, buffer: SegmentMut) -> Self {
+        self.read_into = Some(buffer);
+        self
+    }
+
+    /// The flags that the operations demand, and the caller's.
+    pub(crate) fn all_flags(&self) -> u32 {
+        self.ops.iter().fold(self.flags | flag::ON_DISK | flag::KNOWN_REDIRECT, |flags, (op, _)| {
+            let reads = op.reads() || matches!(op, Op::Call { .. });
+            flags | if op.writes() { flag::WRITE } else { 0 } | if reads { flag::READ } else { 0 }
+        })
+    }
+
+    /// Bytes that the request counts for against [`super::OsdConfig::max_bytes`].
+    pub(crate) fn cost(&self) -> u64 {
+        self.ops.iter().map(|(op, _)| op_cost(op)).sum()
+    }
+}
+
+fn op_cost(op: &Op) -> u64 {
+    match op {
+        Op::Read { length, .. } | Op::SparseRead { length, .. } => *length,
+        Op::Write { data, .. }
+        | Op::CmpExt { data, .. }
+        | Op::WriteFull { data }
+        | Op::WriteSame { data, .. }
+        | Op::Append { data } => data.len() as u64,
+        Op::Call { input, .. } => input.len() as u64,
+        Op::SetXattr { value, .. } => value.len() as u64,
+        Op::OmapSetHeader { header } => header.len() as u64,
+        Op::OmapSetVals { entries } => {
+            entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
+        }
+        _ => 0,
+    }
+}
+
+/// An OSD's reply to a [`Request`]. It may say that the request failed: see [`Reply::ok`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reply {
+    /// 0 or more, or a negative errno: the first failure that counts.
+    pub result: i32,
+    /// Version of the change.
+    pub version: EVersion,
+    /// Version of the object as its users count it.
+    pub user_version: u64,
+    /// What each operation gave.
+    pub ops: SmallVec<[OpResult; 2]>,
+    /// Bytes that were read into the request's buffer.
+    pub filled: usize,
+}
+
+impl Reply {
+    /// The reply, or, if it says that the request failed, the error.
+    pub fn ok(self) -> Result<Self, Error> {
+        if self.result < 0 { Err(Error::Refused { errno: self.result }) } else { Ok(self) }
+    }
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The reply to a [`Request`].
+    Reply(Reply),
+    /// The reply to a command.
+    Command(CommandReply),
+    /// How full the cluster is.
+    Statfs(StatfsReply),
+    /// The reply to a pool operation.
+    Pool(PoolOpReply),
+    /// The newest version of a map.
+    Version(u64),
+    /// The watch is established.
+    Watching(WatchId),
+    /// The watch is given up.
+    Unwatched,
+    /// The watchers' answers to a notification.
+    Notified(Notified),
+}
+
+/// A request that is done with: once, whatever became of it.
+#[derive(Debug)]
+pub struct Completion<T> {
+    /// What the caller gave with it.
+    pub ticket: T,
+    /// What came of it.
+    pub outcome: Result<Outcome, Error>,
+    /// The caller's buffer, if it gave one.
+    pub buffer: Option<SegmentMut>,
+}
+
+impl<T> Completion<T> {
+    /// The reply of a [`Request`] that succeeded.
+    pub fn into_reply(self) -> Result<Reply, Error> {
+        match self.outcome? {
+            Outcome::Reply(reply) => reply.ok(),
+            _ => Err(Error::Mismatch("it is of another kind")),
+        }
+    }
+}
+
+/// A request that was not taken, with all that was given.
+#[derive(Debug)]
+pub struct Rejected<T> {
+    /// The request.
+    pub request: Request,
+    /// What the caller gave with it.
+    pub ticket: T,
+    /// Why: [`Error::Busy`], [`Error::Invalid`] or [`Error::Closed`].
+    pub error: Error,
+}
+
+/// Something that nobody asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A session with a monitor is open.
+    Monitor(EntityAddr),
+    /// A newer map of the OSDs is here.
+    Map(Epoch),
+    /// A map cannot be used. What needs a newer one waits for a whole one that can.
+    BadMap(Error),
+    /// A connection failed. What was in flight on it is sent again: this is for those who watch over the network.
+    Fault {
+        /// Whom it went to; a monitor is named by its place in the list of those known.
+        peer: EntityName,
+        /// Where.
+        addr: Option<EntityAddr>,
+        /// What happened.
+        error: Error,
+    },
+    /// Somebody notifies the watchers of an object: answer by [`Client::acknowledge`](super::Client::acknowledge).
+    Notify {
+        /// The watch.
+        watch: WatchId,
+        /// The notification.
+        notify_id: u64,
+        /// Global id of who notifies.
+        notifier: u64,
+        /// What it says.
+        payload: List,
+    },
+    /// A watch is lost ([`Error::WatchLost`]). It is not renewed; unwatch it.
+    WatchLost {
+        /// The watch.
+        watch: WatchId,
+        /// Why.
+        error: Error,
+    },
+}

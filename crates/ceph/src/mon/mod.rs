@@ -1,0 +1,314 @@
+//! The session with a monitor: which one, what it tells, what it is asked.
+//!
+//! Source: ceph `src/mon/MonClient.cc`; linux `net/ceph/mon_client.c`. Unlike there, monitors that fail at once are
+//! followed at once by others, and only when all have failed a rest is taken, which grows.
+
+mod requests;
+mod subscriptions;
+
+pub(crate) use requests::{Ask, Asker, payload};
+
+use crate::addr::{AddrVec, EntityAddr};
+use crate::client::{Config, Error, Event, Hub, MonConfig, Random, Role};
+use crate::encoding::Decode;
+use crate::messages::{MapUpdate, MonMapMessage, kind};
+use crate::monmap::MonMap;
+use crate::msgr::{Message, Peer};
+use crate::types::{EntityName, Epoch, Uuid};
+use onego_wire::{ConnId, Decoded, Time};
+use requests::Requests;
+use subscriptions::Subscriptions;
+
+/// By how much the patience with monitors grows at most, as a power of two.
+const MAX_ROUND: u32 = 8;
+
+/// How far the search for a monitor is.
+#[derive(Debug)]
+enum State {
+    /// Not begun, or closed.
+    Idle,
+    /// Some are being tried.
+    Hunting { tries: Vec<ConnId>, until: Time },
+    /// All have failed.
+    Resting { until: Time },
+    /// One is found. `heard`: it has sent a message that could be read.
+    Open { conn: ConnId, heard: bool },
+}
+
+/// Something from a monitor that is not for its session.
+#[derive(Debug)]
+pub(crate) enum FromMonitor {
+    /// Maps of the OSDs.
+    Maps(MapUpdate),
+    /// The newest epoch of the OSD map.
+    Newest(Epoch),
+}
+
+/// The monitors, and the session with one of them.
+#[derive(Debug)]
+pub(crate) struct Monitors<T> {
+    config: MonConfig,
+    hostname: String,
+    /// Those that can be tried.
+    known: Vec<EntityAddr>,
+    /// Those of them, by place, that were not tried yet in this round; the next one last.
+    untried: Vec<usize>,
+    /// The one of the last session, which is tried last.
+    last: Option<usize>,
+    /// Rounds in which all have failed, since one has not.
+    round: u32,
+    state: State,
+    random: Random,
+    map: Option<MonMap>,
+    subscriptions: Subscriptions,
+    requests: Requests<T>,
+}
+
+impl<T> Monitors<T> {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            config: config.mon,
+            hostname: config.hostname.clone(),
+            known: reachable(&config.monitors),
+            untried: Vec::new(),
+            last: None,
+            round: 0,
+            state: State::Idle,
+            random: Random::new(config.seed),
+            map: None,
+            subscriptions: Subscriptions::default(),
+            requests: Requests::new(),
+        }
+    }
+
+    /// The map of the monitors, once one has sent it.
+    pub(crate) fn map(&self) -> Option<&MonMap> {
+        self.map.as_ref()
+    }
+
+    /// The monitors that can be tried.
+    pub(crate) fn addrs(&self) -> &[EntityAddr] {
+        &self.known
+    }
+
+    /// Begins to look for a monitor.
+    pub(crate) fn start(&mut self, now: Time, hub: &mut Hub<T>) {
+        if matches!(self.state, State::Idle) {
+            self.hunt(now, hub);
+        }
+    }
+
+    /// Tries the next monitors.
+    fn hunt(&mut self, now: Time, hub: &mut Hub<T>) {
+        if self.untried.is_empty() {
+            self.untried = (0..self.known.len()).collect();
+            self.random.shuffle(&mut self.untried);
+            if let Some(at) = self.untried.iter().position(|monitor| Some(*monitor) == self.last) {
+                self.untried.swap(0, at);
+            }
+        }
+        let until = now + self.config.hunt_interval.saturating_mul(1 << self.round.min(3));
+        self.state = State::Hunting { tries: Vec::new(), until };
+        self.try_more(now, hub);
+    }
+
+    /// Tries as many monitors at the same time as are wanted; rests if there is none.
+    fn try_more(&mut self, now: Time, hub: &mut Hub<T>) {
+        let State::Hunting { tries, .. } = &mut self.state else { return };
+        while tries.len() < self.config.hunt_parallel.max(1)
+            && let Some(monitor) = self.untried.pop()
+        {
+            tries.extend(hub.open(now, Role::Monitor(monitor), self.known[monitor]));
+        }
+        if tries.is_empty() {
+            self.rest(now);
+        }
+    }
+
+    fn rest(&mut self, now: Time) {
+        let rest = self.config.hunt_rest.saturating_mul(1 << self.round);
+        self.state = State::Resting { until: now + rest.min(self.config.hunt_rest_max) };
+        self.round = (self.round + 1).min(MAX_ROUND);
+    }
+
+    /// Messages may flow to a monitor: the first one is taken.
+    pub(crate) fn ready(&mut self, hub: &mut Hub<T>, conn: ConnId, monitor: usize, peer: &Peer) {
+        let State::Hunting { tries, .. } = &mut self.state else {
+            hub.close(conn);
+            return;
+        };
+        let losers = std::mem::take(tries);
+        losers.into_iter().filter(|other| *other != conn).for_each(|other| drop(hub.close(other)));
+        self.state = State::Open { conn, heard: false };
+        self.last = Some(monitor);
+        self.untried.clear();
+        hub.identify(peer.global_id);
+        if let Some(addr) = self.known.get(monitor) {
+            hub.tell(Event::Monitor(*addr));
+        }
+        hub.send_payload(conn, 0, &self.subscriptions.all(&self.hostname));
+        if let Some(map) = &self.map {
+            self.requests.send_all(hub, conn, map.fsid);
+        }
+    }
+
+    /// A connection to a monitor is over.
+    pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, error: Error) {
+        let peer = EntityName::mon(monitor as i64);
+        hub.tell(Event::Fault { peer, addr: self.known.get(monitor).copied(), error });
+        match &mut self.state {
+            State::Hunting { tries, .. } => {
+                tries.retain(|other| *other != conn);
+                self.try_more(now, hub);
+            }
+            State::Open { conn: open, heard } if *open == conn => {
+                if *heard {
+                    self.round = 0;
+                    self.hunt(now, hub);
+                } else {
+                    self.rest(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A message from a monitor.
+    pub(crate) fn receive(
+        &mut self,
+        hub: &mut Hub<T>,
+        from: ConnId,
+        message: Message,
+    ) -> Decoded<Option<FromMonitor>> {
+        if !matches!(self.state, State::Open { conn, .. } if conn == from) {
+            return Ok(None);
+        }
+        let taken = self.take(hub, from, message)?;
+        self.state = State::Open { conn: from, heard: true };
+        Ok(taken)
+    }
+
+    fn take(&mut self, hub: &mut Hub<T>, from: ConnId, message: Message) -> Decoded<Option<FromMonitor>> {
+        match message.header.kind {
+            kind::OSD_MAP => return payload(message).map(FromMonitor::Maps).map(Some),
+            kind::MON_MAP => self.take_map(hub, from, &payload::<MonMapMessage>(message)?.map)?,
+            kind::MON_COMMAND_ACK
+            | kind::STATFS_REPLY
+            | kind::POOL_OP_REPLY
+            | kind::MON_GET_VERSION_REPLY => {
+                return Ok(self.requests.answer(hub, message).map(FromMonitor::Newest));
+            }
+            // Monitors that know stateful subscriptions, as all do that speak msgr2, need no renewal; what else they
+            // tell (settings, the managers' map) is of no use here.
+            other => tracing::trace!(kind = other, "a monitor's message is ignored"),
+        }
+        Ok(None)
+    }
+
+    fn take_map(&mut self, hub: &mut Hub<T>, conn: ConnId, bytes: &[u8]) -> Decoded<()> {
+        let map = MonMap::from_bytes(bytes)?;
+        self.subscriptions.got_monmap(map.epoch);
+        let known: Vec<AddrVec> = map.monitors.values().map(|monitor| monitor.public_addrs.clone()).collect();
+        let known = reachable(&known);
+        // A map that names no place to go leaves those that were given: better old addresses than none.
+        if !known.is_empty() && known != self.known {
+            self.last = self.last.and_then(|last| known.iter().position(|addr| *addr == self.known[last]));
+            self.untried.clear();
+            self.known = known;
+        }
+        let fsid = map.fsid;
+        let first = self.map.replace(map).is_none();
+        if first {
+            // Until now the cluster's id was not known, which requests bear.
+            self.requests.send_all(hub, conn, fsid);
+        }
+        Ok(())
+    }
+
+    /// The cluster's id, if known.
+    pub(crate) fn fsid(&self) -> Option<Uuid> {
+        self.map.as_ref().map(|map| map.fsid)
+    }
+
+    /// Asks for the OSD map from epoch `start` on, once or for good.
+    pub(crate) fn want_osdmap(&mut self, hub: &mut Hub<T>, start: Epoch, once: bool) {
+        let news = self.subscriptions.want_osdmap(start, once, &self.hostname);
+        if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
+            hub.send_payload(*conn, 0, &subscribe);
+        }
+    }
+
+    /// An OSD map of this epoch is here, from whomever.
+    pub(crate) fn got_osdmap(&mut self, epoch: Epoch) {
+        self.subscriptions.got_osdmap(epoch);
+    }
+
+    /// Asks the monitors something. Requests wait for a session.
+    pub(crate) fn ask(&mut self, now: Time, hub: &mut Hub<T>, asker: Asker<T>, ask: Ask) {
+        if let Asker::Caller(ticket) = asker {
+            if self.requests.len() >= self.config.max_requests {
+                let (what, bound) = ("requests to monitors", self.config.max_requests as u64);
+                return hub.complete(ticket, Err(Error::Busy { what, bound }), None);
+            }
+            self.add(now, hub, Asker::Caller(ticket), ask);
+        } else {
+            self.add(now, hub, asker, ask);
+        }
+    }
+
+    fn add(&mut self, now: Time, hub: &mut Hub<T>, asker: Asker<T>, ask: Ask) {
+        let tid = self.requests.add(now, &self.config, asker, ask);
+        if let (State::Open { conn, .. }, Some(map)) = (&self.state, &self.map) {
+            self.requests.send(hub, *conn, map.fsid, tid);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let hunt = match &self.state {
+            State::Hunting { until, .. } | State::Resting { until } => Some(*until),
+            State::Idle | State::Open { .. } => None,
+        };
+        [hunt, self.requests.deadline()].into_iter().flatten().min()
+    }
+
+    pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>) {
+        self.requests.timeout(now, hub, &self.config);
+        match &mut self.state {
+            State::Hunting { tries, until } if *until <= now => {
+                for conn in std::mem::take(tries) {
+                    let silence = Error::Timeout(self.config.hunt_interval);
+                    if let Some(Role::Monitor(monitor)) = hub.close(conn).map(|ended| ended.role) {
+                        let peer = EntityName::mon(monitor as i64);
+                        hub.tell(Event::Fault {
+                            peer,
+                            addr: self.known.get(monitor).copied(),
+                            error: silence,
+                        });
+                    }
+                }
+                if self.untried.is_empty() {
+                    self.round = (self.round + 1).min(MAX_ROUND);
+                }
+                self.hunt(now, hub);
+            }
+            State::Resting { until } if *until <= now => self.hunt(now, hub),
+            _ => {}
+        }
+    }
+
+    /// Gives up everything.
+    pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
+        self.state = State::Idle;
+        self.requests.close(hub);
+    }
+}
+
+/// The addresses of monitors at which this client can speak to them.
+fn reachable(monitors: &[AddrVec]) -> Vec<EntityAddr> {
+    monitors
+        .iter()
+        .filter_map(|addrs| addrs.msgr2())
+        .filter(|addr| addr.sock.is_some_and(|sock| sock.port() != 0))
+        .copied()
+        .collect()
+}

@@ -1,0 +1,167 @@
+//! Requests to monitors that wait for an answer.
+
+use crate::client::{Error, Hub, MonConfig, Outcome};
+use crate::messages::{
+    CommandReply, GetVersion, GetVersionReply, MonCommand, Payload, PoolOp, PoolOpReply, Statfs, StatfsReply,
+    kind,
+};
+use crate::msgr::Message;
+use crate::types::{Epoch, Uuid};
+use onego_wire::{ConnId, Decoded, Time};
+use std::collections::BTreeMap;
+
+/// What is asked of the monitors. The cluster's id is filled in when it is sent.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Command(MonCommand),
+    Statfs(Statfs),
+    Pool(PoolOp),
+    Version(String),
+}
+
+/// Who asks.
+#[derive(Debug)]
+pub(crate) enum Asker<T> {
+    Caller(T),
+    /// The object client wants to know the newest epoch of the OSD map.
+    Objects,
+}
+
+#[derive(Debug)]
+struct Request<T> {
+    asker: Asker<T>,
+    ask: Ask,
+    deadline: Option<Time>,
+}
+
+/// Requests to monitors by their transaction ids. All are sent again in a new session: whether a monitor that is gone
+/// has carried one out cannot be known, as with Ceph's own clients (MonClient.cc, _resend_mon_commands).
+#[derive(Debug)]
+pub(crate) struct Requests<T> {
+    waiting: BTreeMap<u64, Request<T>>,
+    last_tid: u64,
+}
+
+impl<T> Requests<T> {
+    pub(crate) fn new() -> Self {
+        Self { waiting: BTreeMap::new(), last_tid: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds a request and returns its transaction id.
+    pub(crate) fn add(&mut self, now: Time, config: &MonConfig, asker: Asker<T>, ask: Ask) -> u64 {
+        self.last_tid += 1;
+        // The object client's own question ends only with its answer: requests wait for it that have deadlines.
+        let deadline = match asker {
+            Asker::Caller(_) => config.request_timeout.map(|timeout| now + timeout),
+            Asker::Objects => None,
+        };
+        self.waiting.insert(self.last_tid, Request { asker, ask, deadline });
+        self.last_tid
+    }
+
+    /// Sends one request to the monitor at `conn`.
+    pub(crate) fn send(&mut self, hub: &mut Hub<T>, conn: ConnId, fsid: Uuid, tid: u64) {
+        let Some(request) = self.waiting.get_mut(&tid) else { return };
+        match &mut request.ask {
+            Ask::Command(command) => {
+                command.fsid = fsid;
+                hub.send_payload(conn, tid, command);
+            }
+            Ask::Statfs(statfs) => {
+                statfs.fsid = fsid;
+                hub.send_payload(conn, tid, statfs);
+            }
+            Ask::Pool(pool) => {
+                pool.fsid = fsid;
+                hub.send_payload(conn, tid, pool);
+            }
+            Ask::Version(what) => {
+                hub.send_payload(conn, tid, &GetVersion { handle: tid, what: what.clone() });
+            }
+        }
+    }
+
+    /// Sends all requests to the monitor at `conn`, in the order in which they were made.
+    pub(crate) fn send_all(&mut self, hub: &mut Hub<T>, conn: ConnId, fsid: Uuid) {
+        let tids: Vec<u64> = self.waiting.keys().copied().collect();
+        tids.into_iter().for_each(|tid| self.send(hub, conn, fsid, tid));
+    }
+
+    /// Takes an answer. Returns the newest epoch of the OSD map if that was asked for by the object client.
+    pub(crate) fn answer(&mut self, hub: &mut Hub<T>, message: Message) -> Option<Epoch> {
+        let kind = message.header.kind;
+        let (tid, outcome) = match decode(message) {
+            Ok(decoded) => decoded,
+            Err((tid, error)) => (tid, Err(error)),
+        };
+        let Some(request) = self.waiting.remove(&tid) else {
+            tracing::debug!(tid, kind, "a monitor's answer to no question");
+            return None;
+        };
+        match request.asker {
+            Asker::Caller(ticket) => hub.complete(ticket, outcome, None),
+            Asker::Objects => {
+                if let Ok(Outcome::Version(newest)) = outcome {
+                    return Some(Epoch::try_from(newest).unwrap_or(Epoch::MAX));
+                }
+            }
+        }
+        None
+    }
+
+    /// The first deadline.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.waiting.values().filter_map(|request| request.deadline).min()
+    }
+
+    /// Gives up requests whose time is over.
+    pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>, config: &MonConfig) {
+        let late = |request: &Request<T>| request.deadline.is_some_and(|at| at <= now);
+        let tids: Vec<u64> =
+            self.waiting.iter().filter(|(_, request)| late(request)).map(|(tid, _)| *tid).collect();
+        for tid in tids {
+            if let Some(Request { asker: Asker::Caller(ticket), .. }) = self.waiting.remove(&tid) {
+                let after = config.request_timeout.unwrap_or_default();
+                hub.complete(ticket, Err(Error::Timeout(after)), None);
+            }
+        }
+    }
+
+    /// Gives up all requests.
+    pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
+        for (_, request) in std::mem::take(&mut self.waiting) {
+            if let Asker::Caller(ticket) = request.asker {
+                hub.complete(ticket, Err(Error::Closed), None);
+            }
+        }
+    }
+}
+
+type Answer = (u64, Result<Outcome, Error>);
+
+/// The transaction that an answer is to, and what it says.
+fn decode(message: Message) -> Result<Answer, (u64, Error)> {
+    let tid = message.header.tid;
+    let failed = |error| (tid, Error::BadReply(error));
+    Ok(match message.header.kind {
+        kind::MON_COMMAND_ACK => {
+            (tid, Ok(Outcome::Command(payload::<CommandReply>(message).map_err(failed)?)))
+        }
+        kind::STATFS_REPLY => (tid, Ok(Outcome::Statfs(payload::<StatfsReply>(message).map_err(failed)?))),
+        kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(payload::<PoolOpReply>(message).map_err(failed)?))),
+        _ => {
+            // This one is named by a field of its own: monitors leave the header's alone.
+            let reply = payload::<GetVersionReply>(message).map_err(failed)?;
+            (reply.handle, Ok(Outcome::Version(reply.newest)))
+        }
+    })
+}
+
+/// Decodes a message as `P`.
+pub(crate) fn payload<P: Payload>(message: Message) -> Decoded<P> {
+    P::decode(message.header.version, &message.front, message.data)
+}

@@ -1,0 +1,82 @@
+//! What a client has asked a monitor to be told of.
+
+use crate::messages::{Subscribe, Subscription};
+use crate::types::Epoch;
+use std::collections::BTreeMap;
+
+/// The maps that a client wants. A monitor forgets a subscription with the session, and one for a single update once
+/// it has sent it (ceph `src/mon/MonSub.cc`).
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    monmap: Epoch,
+    osdmap: Option<Subscription>,
+}
+
+impl Subscriptions {
+    /// Asks for the OSD map from epoch `start` on, once or for good. The message to send, if that is news.
+    pub(crate) fn want_osdmap(&mut self, start: Epoch, once: bool, hostname: &str) -> Option<Subscribe> {
+        let wanted = Subscription { start: start.into(), once };
+        if self.osdmap == Some(wanted) {
+            return None;
+        }
+        self.osdmap = Some(wanted);
+        Some(subscribe(BTreeMap::from([("osdmap".to_owned(), wanted)]), hostname))
+    }
+
+    /// An OSD map of this epoch is here, from whomever.
+    pub(crate) fn got_osdmap(&mut self, epoch: Epoch) {
+        if let Some(wanted) = &mut self.osdmap
+            && u64::from(epoch) >= wanted.start
+        {
+            if wanted.once {
+                self.osdmap = None;
+            } else {
+                wanted.start = u64::from(epoch) + 1;
+            }
+        }
+    }
+
+    /// A map of the monitors of this epoch is here.
+    pub(crate) fn got_monmap(&mut self, epoch: Epoch) {
+        self.monmap = epoch;
+    }
+
+    /// All that is wanted, for a new session.
+    pub(crate) fn all(&self, hostname: &str) -> Subscribe {
+        // From the epoch that is here, not behind it: a monitor that has no newer one would otherwise say nothing.
+        let monmap = Subscription { start: self.monmap.into(), once: false };
+        let mut what = BTreeMap::from([("monmap".to_owned(), monmap)]);
+        what.extend(self.osdmap.map(|wanted| ("osdmap".to_owned(), wanted)));
+        subscribe(what, hostname)
+    }
+}
+
+fn subscribe(what: BTreeMap<String, Subscription>, hostname: &str) -> Subscribe {
+    Subscribe { what, hostname: hostname.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_already_is_not_asked_for_again() {
+        let mut subscriptions = Subscriptions::default();
+        assert!(subscriptions.want_osdmap(5, true, "host").is_some());
+        assert!(subscriptions.want_osdmap(5, true, "host").is_none());
+        assert!(subscriptions.want_osdmap(5, false, "host").is_some());
+    }
+
+    #[test]
+    fn one_update_ends_a_subscription_for_one_update_only() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.want_osdmap(5, true, "");
+        subscriptions.got_osdmap(4);
+        assert!(subscriptions.all("").what.contains_key("osdmap"));
+        subscriptions.got_osdmap(5);
+        assert!(!subscriptions.all("").what.contains_key("osdmap"));
+        subscriptions.want_osdmap(6, false, "");
+        subscriptions.got_osdmap(7);
+        assert_eq!(subscriptions.all("").what["osdmap"], Subscription { start: 8, once: false });
+    }
+}

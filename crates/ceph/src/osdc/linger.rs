@@ -1,0 +1,476 @@
+//! Requests that stay: watches of objects, and notifications until all watchers have answered.
+//!
+//! They are registered anew whenever their placement group begins a new interval or the connection to its OSD is lost,
+//! which an ordinary request need not be. Source: ceph `src/osdc/Objecter.cc`, `LingerOp`;
+//! `doc/dev/osd_internals/watch_notify.rst`; linux `net/ceph/osd_client.c`, linger_*.
+
+use super::table::{NOBODY, Owner};
+use super::{Objects, watch_error};
+use crate::client::{Error, Event, Hub, OsdConfig, Outcome, Reply, Request, WatchId};
+use crate::messages::{ObjectName, WatchEvent, WatchNotify};
+use crate::mon::payload;
+use crate::msgr::Message;
+use crate::ops::{Op as Operation, WatchOp, flag};
+use crate::osdmap::{OsdMap, Placement};
+use crate::types::PgId;
+use onego_buf::List;
+use onego_wire::{Decoded, Reader, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Watches and notifications that there may be: with two requests each they must leave room in the table.
+const MAX_LINGERS: usize = 4096;
+
+/// Requests up to which acknowledgements, and ends of watches, are taken. What is above is for the lingers themselves.
+const MAX_TABLE: usize = OsdConfig::MAX_OPS + 4 * MAX_LINGERS;
+const _: () = assert!(MAX_TABLE + 2 * MAX_LINGERS <= 1 << 16);
+
+/// How long a notification waits for the watchers' answers if its caller does not say, seconds
+/// (`client_notify_timeout`).
+const NOTIFY_TIMEOUT: u32 = 10;
+
+/// An object to watch or to notify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchTarget {
+    /// The pool.
+    pub pool: i64,
+    /// The object's name.
+    pub object: ObjectName,
+    /// The namespace within the pool.
+    pub namespace: String,
+}
+
+/// The watchers' answers to a notification.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notified {
+    /// The answers: global id of the watcher, its name for the watch, what it says.
+    pub answers: Vec<(u64, u64, Vec<u8>)>,
+    /// Watchers that did not answer in time: global id, name for the watch.
+    pub missed: Vec<(u64, u64)>,
+}
+
+impl Notified {
+    /// Reads what an OSD sends when all have answered or the time is up (ceph `src/osd/Watch.cc`,
+    /// Notify::maybe_complete_notify).
+    fn decode(bytes: &[u8]) -> Decoded<Self> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        let r = &mut Reader::new(bytes);
+        let n = r.count(20, "answers")?;
+        let answers = (0..n)
+            .map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?, r.blob("answer")?.to_vec())))
+            .collect::<Decoded<_>>()?;
+        let n = r.count(16, "watchers without an answer")?;
+        let missed = (0..n).map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?))).collect::<Decoded<_>>()?;
+        Ok(Self { answers, missed })
+    }
+}
+
+#[derive(Debug)]
+enum What {
+    Watch { timeout: u32 },
+    Notify { payload: List, timeout: u32, notify_id: Option<u64> },
+}
+
+/// As long as this stays the same, an OSD does not forget who watches (osd_types.cc, is_new_interval).
+#[derive(Debug, PartialEq, Eq)]
+struct Interval {
+    pg: PgId,
+    placement: Placement,
+    size: u8,
+    min_size: u8,
+    pg_num: u32,
+}
+
+#[derive(Debug)]
+struct Linger<T> {
+    target: WatchTarget,
+    what: What,
+    /// The caller's, until the watch is established or the notification has ended.
+    ticket: Option<T>,
+    /// The OSD has confirmed the watch.
+    committed: bool,
+    lost: bool,
+    /// Times it was registered again.
+    generation: u32,
+    /// The request that registers it, and the one that pings, if they wait for a reply.
+    request: Option<u64>,
+    ping: Option<u64>,
+    interval: Option<Interval>,
+    /// It must be registered again.
+    moved: bool,
+    deadline: Option<Time>,
+}
+
+impl<T> Linger<T> {
+    fn osd(&self) -> i32 {
+        self.interval.as_ref().map_or(NOBODY, |interval| interval.placement.acting_primary)
+    }
+}
+
+/// The watches and notifications of a client.
+#[derive(Debug)]
+pub(super) struct Lingers<T> {
+    by_id: BTreeMap<WatchId, Linger<T>>,
+    last: u64,
+}
+
+impl<T> Default for Lingers<T> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), last: 0 }
+    }
+}
+
+impl<T> Lingers<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Does anything linger on this OSD?
+    pub(super) fn are_on(&self, osd: i32) -> bool {
+        self.by_id.values().any(|linger| linger.osd() == osd && !linger.lost)
+    }
+
+    /// The OSD is gone or elsewhere: what lingers on it must be registered again.
+    pub(super) fn moved(&mut self, osd: i32) {
+        self.by_id.values_mut().filter(|linger| linger.osd() == osd).for_each(|linger| linger.moved = true);
+    }
+}
+
+/// The interval that an object's placement group is in.
+fn interval(map: &OsdMap, target: &WatchTarget) -> Option<Interval> {
+    let pool = map.pools.get(&target.pool)?;
+    let pg = pool.pg(pool.object_pg(target.pool, &target.object, "", &target.namespace, -1));
+    let (size, min_size, pg_num) = (pool.size, pool.min_size, pool.pg_num);
+    Some(Interval { pg, placement: map.place(pg), size, min_size, pg_num })
+}
+
+impl<T> Objects<T> {
+    /// Watches an object. The completion says whether the watch is established.
+    pub(crate) fn watch(&mut self, now: Time, hub: &mut Hub<T>, target: WatchTarget, ticket: T) -> WatchId {
+        let what = What::Watch { timeout: self.config.watch_timeout };
+        self.linger(now, hub, target, what, None, ticket)
+    }
+
+    /// Notifies the watchers of an object and waits for their answers, so many seconds.
+    pub(crate) fn notify(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        target: WatchTarget,
+        payload: List,
+        timeout: Option<u32>,
+        ticket: T,
+    ) {
+        let timeout = timeout.unwrap_or(NOTIFY_TIMEOUT);
+        let patience = self.config.request_timeout.map(|wait| wait + Duration::from_secs(timeout.into()));
+        let what = What::Notify { payload, timeout, notify_id: None };
+        self.linger(now, hub, target, what, patience.map(|patience| now + patience), ticket);
+    }
+
+    fn linger(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        target: WatchTarget,
+        what: What,
+        deadline: Option<Time>,
+        ticket: T,
+    ) -> WatchId {
+        self.lingers.last += 1;
+        let id = WatchId(self.lingers.last);
+        let refused = if self.closed {
+            Some(Error::Closed)
+        } else if self.lingers.by_id.len() >= MAX_LINGERS {
+            Some(Error::Busy { what: "watches and notifications", bound: MAX_LINGERS as u64 })
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            hub.complete(ticket, Err(error), None);
+            return id;
+        }
+        let linger = Linger {
+            target,
+            what,
+            ticket: Some(ticket),
+            committed: false,
+            lost: false,
+            generation: 0,
+            request: None,
+            ping: None,
+            interval: None,
+            moved: false,
+            deadline,
+        };
+        self.lingers.by_id.insert(id, linger);
+        self.register(now, hub, id);
+        id
+    }
+
+    /// Sends what registers a watch or notification, and forgets what was sent for it before.
+    fn register(&mut self, now: Time, hub: &mut Hub<T>, id: WatchId) {
+        let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
+        linger.moved = false;
+        linger.interval = self.targets.map().and_then(|map| interval(map, &linger.target));
+        let stale = [linger.request.take(), linger.ping.take()];
+        if linger.lost {
+            return;
+        }
+        let cookie = id.0;
+        let (op, owner, flags) = match &mut linger.what {
+            What::Watch { timeout } => {
+                let (op, generation) = if linger.committed {
+                    linger.generation += 1;
+                    (WatchOp::Reconnect, linger.generation)
+                } else {
+                    (WatchOp::Watch, 0)
+                };
+                let watch = Operation::Watch { cookie, op, generation, timeout: *timeout };
+                (watch, Owner::Register(id), flag::WRITE)
+            }
+            What::Notify { payload, timeout, notify_id } => {
+                *notify_id = None;
+                let notify = Operation::Notify { cookie, timeout: *timeout, payload: payload.clone() };
+                (notify, Owner::Notify(id), flag::READ)
+            }
+        };
+        let target = linger.target.clone();
+        for tid in stale.into_iter().flatten() {
+            self.table.remove(tid);
+        }
+        let tid = self.send_linger(now, hub, target, op, owner, flags);
+        if let Some(linger) = self.lingers.by_id.get_mut(&id) {
+            linger.request = Some(tid);
+        }
+    }
+
+    /// Submits a request that no caller waits for.
+    fn send_linger(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        target: WatchTarget,
+        op: Operation,
+        owner: Owner<T>,
+        flags: u32,
+    ) -> u64 {
+        let request = Request::one(target.pool, target.object, op).in_namespace(&target.namespace);
+        let op = self.op(now, request, flags | flag::ON_DISK | flag::KNOWN_REDIRECT, owner, 0);
+        let tid = self.table.insert(op);
+        self.launch(now, hub, tid);
+        tid
+    }
+
+    /// Gives a watch up.
+    pub(crate) fn unwatch(&mut self, now: Time, hub: &mut Hub<T>, id: WatchId, ticket: T) {
+        if self.table.len() >= MAX_TABLE {
+            let busy = Error::Busy { what: "requests in flight", bound: MAX_TABLE as u64 };
+            return hub.complete(ticket, Err(busy), None);
+        }
+        let Some(linger) = self.forget(id) else {
+            return hub.complete(ticket, Err(Error::Invalid("there is no such watch")), None);
+        };
+        if let Some(ticket) = linger.ticket {
+            hub.complete(ticket, Err(Error::Cancelled), None);
+        }
+        let op = Operation::Watch { cookie: id.0, op: WatchOp::Unwatch, generation: 0, timeout: 0 };
+        self.send_linger(now, hub, linger.target, op, Owner::Unwatch(ticket), flag::WRITE);
+    }
+
+    /// Answers a notification. Nobody is told what comes of it: the notifier does not wait longer than its timeout.
+    pub(crate) fn acknowledge(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        id: WatchId,
+        notify_id: u64,
+        reply: List,
+    ) {
+        let Some(linger) = self.lingers.by_id.get(&id) else { return };
+        if self.table.len() >= MAX_TABLE {
+            tracing::warn!("an acknowledgement is dropped: too many requests are in flight");
+            return;
+        }
+        let op = Operation::NotifyAck { notify_id, cookie: id.0, reply };
+        let target = linger.target.clone();
+        self.send_linger(now, hub, target, op, Owner::Nobody, flag::READ);
+    }
+
+    /// Takes a watch or notification out, with the requests for it.
+    fn forget(&mut self, id: WatchId) -> Option<Linger<T>> {
+        let linger = self.lingers.by_id.remove(&id)?;
+        for tid in [linger.request, linger.ping].into_iter().flatten() {
+            self.table.remove(tid);
+        }
+        Some(linger)
+    }
+
+    /// A request that no caller waits for has ended.
+    pub(super) fn linger_finished(
+        &mut self,
+        hub: &mut Hub<T>,
+        owner: Owner<T>,
+        outcome: Result<Outcome, Error>,
+    ) {
+        let reply = outcome.and_then(|outcome| match outcome {
+            Outcome::Reply(reply) => reply.ok(),
+            _ => Err(Error::Mismatch("it is of another kind")),
+        });
+        match owner {
+            Owner::Register(id) => self.registered(hub, id, reply),
+            Owner::Notify(id) => self.notify_sent(hub, id, reply),
+            Owner::Ping(id) => {
+                if let Some(linger) = self.lingers.by_id.get_mut(&id) {
+                    linger.ping = None;
+                }
+                if let Err(error) = reply {
+                    self.watch_lost(hub, id, &error);
+                }
+            }
+            Owner::Unwatch(ticket) => hub.complete(ticket, reply.map(|_| Outcome::Unwatched), None),
+            Owner::Nobody | Owner::Caller(_) => {}
+        }
+    }
+
+    fn registered(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<Reply, Error>) {
+        let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
+        linger.request = None;
+        match reply {
+            Ok(_) => {
+                linger.committed = true;
+                if let Some(ticket) = linger.ticket.take() {
+                    hub.complete(ticket, Ok(Outcome::Watching(id)), None);
+                }
+            }
+            Err(error) if linger.committed => self.watch_lost(hub, id, &error),
+            Err(error) => {
+                if let Some(ticket) = self.forget(id).and_then(|linger| linger.ticket) {
+                    hub.complete(ticket, Err(error), None);
+                }
+            }
+        }
+    }
+
+    fn notify_sent(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<Reply, Error>) {
+        let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
+        linger.request = None;
+        match reply {
+            Ok(reply) => {
+                if let What::Notify { notify_id, .. } = &mut linger.what
+                    && let Some(op) = reply.ops.first()
+                {
+                    *notify_id = Reader::new(&op.output.to_segment()).u64("notify id").ok();
+                }
+            }
+            Err(error) => self.end_notify(hub, id, Err(error)),
+        }
+    }
+
+    fn end_notify(&mut self, hub: &mut Hub<T>, id: WatchId, result: Result<Notified, Error>) {
+        if let Some(ticket) = self.forget(id).and_then(|linger| linger.ticket) {
+            hub.complete(ticket, result.map(Outcome::Notified), None);
+        }
+    }
+
+    fn watch_lost(&mut self, hub: &mut Hub<T>, id: WatchId, error: &Error) {
+        let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
+        if !std::mem::replace(&mut linger.lost, true) {
+            hub.tell(Event::WatchLost { watch: id, error: watch_error(error.errno()) });
+        }
+    }
+
+    /// Something happened to a watch or notification.
+    pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, mut message: Message) -> Result<(), Error> {
+        let data = std::mem::take(&mut message.data);
+        let notice: WatchNotify = payload(message)?;
+        let id = WatchId(notice.cookie);
+        let Some(linger) = self.lingers.by_id.get(&id) else { return Ok(()) };
+        match (notice.event, &linger.what) {
+            (WatchEvent::Disconnect, What::Watch { .. }) => {
+                self.watch_lost(hub, id, &Error::Refused { errno: crate::client::errno::ENOTCONN });
+            }
+            (WatchEvent::Notify, What::Watch { .. }) => hub.tell(Event::Notify {
+                watch: id,
+                notify_id: notice.notify_id,
+                notifier: notice.notifier,
+                payload: notice.payload.into(),
+            }),
+            // The end of an earlier attempt does not count; the reply with the id may come after this message.
+            (WatchEvent::NotifyComplete, What::Notify { notify_id, .. })
+                if notify_id.is_none_or(|known| known == notice.notify_id) =>
+            {
+                let bytes = if data.is_empty() { notice.payload } else { data.to_vec() };
+                let result = Notified::decode(&bytes).map_err(Error::BadReply);
+                self.end_notify(hub, id, result);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Finds out which groups have begun a new interval.
+    pub(super) fn aim_lingers(&mut self, skipped: bool) {
+        let Some(map) = self.targets.map() else { return };
+        for linger in self.lingers.by_id.values_mut() {
+            let now = interval(map, &linger.target);
+            linger.moved |= skipped || now != linger.interval;
+            linger.interval = now;
+        }
+    }
+
+    /// Registers again what has moved.
+    pub(super) fn renew_moved(&mut self, now: Time, hub: &mut Hub<T>) {
+        self.renew(now, hub, |linger| linger.moved);
+    }
+
+    /// Registers again what lingers on an OSD.
+    pub(super) fn renew_on(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
+        self.renew(now, hub, |linger| linger.osd() == osd);
+    }
+
+    fn renew(&mut self, now: Time, hub: &mut Hub<T>, which: impl Fn(&Linger<T>) -> bool) {
+        let ids: Vec<WatchId> =
+            self.lingers.by_id.iter().filter(|(_, linger)| which(linger)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.register(now, hub, id));
+    }
+
+    /// Pings for the watches, and gives up notifications that nobody ends.
+    pub(super) fn tend_lingers(&mut self, now: Time, hub: &mut Hub<T>) {
+        let late = |linger: &Linger<T>| linger.deadline.is_some_and(|deadline| deadline <= now);
+        let expired: Vec<WatchId> =
+            self.lingers.by_id.iter().filter(|(_, linger)| late(linger)).map(|(id, _)| *id).collect();
+        for id in expired {
+            let wait = self.config.request_timeout.unwrap_or_default();
+            self.end_notify(hub, id, Err(Error::Timeout(wait)));
+        }
+        if self.targets.reads_paused() {
+            return;
+        }
+        let idle = |linger: &Linger<T>| {
+            linger.committed && !linger.lost && linger.request.is_none() && linger.ping.is_none()
+        };
+        let ids: Vec<WatchId> =
+            self.lingers.by_id.iter().filter(|(_, linger)| idle(linger)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(linger) = self.lingers.by_id.get(&id) else { continue };
+            let (target, generation) = (linger.target.clone(), linger.generation);
+            let op = Operation::Watch { cookie: id.0, op: WatchOp::Ping, generation, timeout: 0 };
+            // To read, so that it is not held back while writes are: the watch would be lost meanwhile.
+            let tid = self.send_linger(now, hub, target, op, Owner::Ping(id), flag::READ);
+            if let Some(linger) = self.lingers.by_id.get_mut(&id) {
+                linger.ping = Some(tid);
+            }
+        }
+    }
+
+    /// Gives up all of them.
+    pub(super) fn close_lingers(&mut self, hub: &mut Hub<T>) {
+        for (_, linger) in std::mem::take(&mut self.lingers.by_id) {
+            if let Some(ticket) = linger.ticket {
+                hub.complete(ticket, Err(Error::Closed), None);
+            }
+        }
+    }
+}

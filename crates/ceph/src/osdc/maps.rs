@@ -1,0 +1,146 @@
+//! New maps, and what they change for the requests in flight.
+
+use super::Objects;
+use super::target::{Astray, osd_addr};
+use crate::client::{Error, Event, Hub};
+use crate::encoding::Decode;
+use crate::messages::MapUpdate;
+use crate::osdmap::{Incremental, MapError, OsdMap};
+use crate::types::Epoch;
+use onego_wire::Time;
+use std::sync::Arc;
+
+impl<T> Objects<T> {
+    /// Epoch of the last map that could be used.
+    #[inline]
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Takes the maps that follow the one that is here. Every epoch is looked at on its own: a request whose group
+    /// moved away and back must be sent again, because its OSD has dropped it.
+    pub(crate) fn take_maps(&mut self, now: Time, hub: &mut Hub<T>, update: &MapUpdate) {
+        if let Some(map) = self.targets.map()
+            && map.fsid != update.fsid
+        {
+            let error = MapError::OtherCluster { ours: map.fsid, theirs: update.fsid };
+            return hub.tell(Event::BadMap(Error::BadMap { epoch: update.newest, error }));
+        }
+        let before = self.epoch;
+        let whole = self.targets.map().is_none();
+        while let Some((epoch, step)) = self.next_step(update) {
+            if let Err(error) = self.take_step(hub, epoch, step) {
+                self.bad_map(hub, epoch, &step, error);
+                break;
+            }
+        }
+        if self.epoch > before || (whole && self.targets.map().is_some()) {
+            self.after_maps(now, hub);
+            hub.tell(Event::Map(self.epoch));
+        } else if update.full.keys().chain(update.incrementals.keys()).any(|epoch| *epoch > self.epoch) {
+            // What came does not follow what is here: first what is between is asked for, then all.
+            let again = std::mem::replace(&mut self.gap_after, self.epoch) == self.epoch;
+            self.wishes.map.get_or_insert(if again { 0 } else { self.epoch + 1 });
+        }
+    }
+
+    /// The next map of an update to take: the change to the next epoch, or, if there is none, the newest whole map.
+    fn next_step<'a>(&self, update: &'a MapUpdate) -> Option<(Epoch, Step<'a>)> {
+        let have = self.targets.map().is_some();
+        let next = self.epoch.checked_add(1)?;
+        if have && let Some(change) = update.incrementals.get(&next) {
+            return Some((next, Step::Change(change)));
+        }
+        let (&epoch, whole) = update.full.last_key_value()?;
+        let newer = epoch > self.epoch || (!have && epoch == self.epoch);
+        newer.then_some((epoch, Step::Whole(whole)))
+    }
+
+    fn take_step(&mut self, hub: &mut Hub<T>, epoch: Epoch, step: Step<'_>) -> Result<(), MapError> {
+        let mut skipped = false;
+        let map = match step {
+            Step::Change(bytes) => {
+                let change = Incremental::from_bytes(bytes)?;
+                let mut map = self.targets.take().unwrap_or_default();
+                Arc::make_mut(&mut map).apply(&change)?;
+                map
+            }
+            Step::Whole(bytes) => {
+                let map = OsdMap::from_bytes(bytes)?;
+                // Requests may have been dropped in the epochs between, which cannot be told from here.
+                skipped = self.epoch != 0 && map.epoch != self.epoch + 1;
+                Arc::new(map)
+            }
+        };
+        if map.epoch != epoch {
+            return Err(MapError::OtherEpoch { from: map.epoch, to: epoch });
+        }
+        self.epoch = epoch;
+        self.targets.set(map);
+        self.aim_again(hub, skipped);
+        Ok(())
+    }
+
+    /// A map cannot be used. After a change that cannot, a whole map is asked for. If that cannot either, those that
+    /// wait for a map fail rather than hang; what is in flight may still get its reply.
+    fn bad_map(&mut self, hub: &mut Hub<T>, epoch: Epoch, step: &Step<'_>, error: MapError) {
+        let error = Error::BadMap { epoch, error };
+        tracing::error!(%error, "an OSD map is refused");
+        hub.tell(Event::BadMap(error.clone()));
+        if matches!(step, Step::Change(_)) {
+            self.wishes.map = Some(0);
+            return;
+        }
+        self.wishes.map = epoch.checked_add(1);
+        for tid in self.table.ordered(|op| op.sent_on.is_none()) {
+            self.fail(hub, tid, error.clone());
+        }
+    }
+
+    /// Aims all requests by the new map, and marks those as not sent that must be sent again.
+    fn aim_again(&mut self, hub: &mut Hub<T>, skipped: bool) {
+        for tid in self.table.ordered(|op| op.failed.is_none()) {
+            match self.aim(tid) {
+                Ok(target) => {
+                    let void = self.take_aim(tid, target) || skipped;
+                    if void && let Some(op) = self.table.get_mut(tid) {
+                        op.sent_on = None;
+                    }
+                }
+                Err(Astray::NoMap) => {}
+                Err(astray) => self.stray(hub, tid, astray),
+            }
+        }
+        self.aim_lingers(skipped);
+    }
+
+    /// Lets go of OSDs that are gone or elsewhere, and sends what is to be sent.
+    fn after_maps(&mut self, now: Time, hub: &mut Hub<T>) {
+        let Some(map) = self.targets.map().cloned() else { return };
+        for osd in 0..self.sessions.len() {
+            let (id, Some(session)) = (osd as i32, &self.sessions[osd]) else { continue };
+            if osd_addr(&map, id) != Some(session.addr) {
+                self.drop_session(now, hub, id);
+                self.lingers.moved(id);
+            }
+        }
+        for tid in self.table.ordered(|op| op.sent_on.is_none()) {
+            self.send(now, hub, tid);
+        }
+        self.renew_moved(now, hub);
+        let waiting =
+            self.targets.restricts() || self.table.iter().any(|op| op.osd == super::NOBODY && !op.no_pool);
+        if waiting {
+            self.wish_newer();
+        }
+    }
+}
+
+/// One map of an update.
+#[derive(Debug, Clone, Copy)]
+enum Step<'a> {
+    /// What changes from the epoch before.
+    Change(&'a [u8]),
+    /// The map as a whole.
+    Whole(&'a [u8]),
+}

@@ -1,0 +1,359 @@
+//! The object client: requests to objects, wherever they are now.
+//!
+//! A request is aimed at an OSD by the map ([`target`]), sent over the one connection to that OSD ([`session`]), and
+//! sent again whenever the map or the connection makes the last attempt void, until its reply comes. Requests to one
+//! object go to one OSD over one connection in the order of their ids, which is that of their submission; whatever is
+//! sent again is sent in that order too.
+//!
+//! Source: ceph `src/osdc/Objecter.cc`, `doc/dev/rados-client-protocol.rst`; linux `net/ceph/osd_client.c`.
+
+mod fronts;
+mod linger;
+mod list;
+mod maps;
+mod receive;
+mod reply;
+mod send;
+mod session;
+mod table;
+mod target;
+
+pub use linger::{Notified, WatchTarget};
+pub use list::{ALL_NAMESPACES, Entry, Listing};
+pub(crate) use receive::Places;
+
+use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Rejected, Request, errno};
+use crate::messages::{MAX_NAME_LEN, OsdOp};
+use crate::msgr::features;
+use crate::ops::{MAX_OPS, Op as Operation};
+use crate::osdmap::OsdMap;
+use crate::types::{Epoch, ObjectLocator, ReqId, SpgId, Utime};
+use fronts::Fronts;
+use linger::Lingers;
+use onego_wire::{Time, Writer};
+use session::Session;
+use std::sync::Arc;
+use std::time::Duration;
+use table::{NOBODY, Op, Owner, Table};
+use target::Targets;
+
+/// What the object client wants of the monitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wishes {
+    /// The OSD map from this epoch on; 0: the newest, whole.
+    pub(crate) map: Option<Epoch>,
+    /// Every map from then on instead of one.
+    pub(crate) forever: bool,
+    /// The newest epoch that there is.
+    pub(crate) newest: bool,
+}
+
+/// The object client.
+#[derive(Debug)]
+pub(crate) struct Objects<T> {
+    config: OsdConfig,
+    table: Table<T>,
+    /// Requests of callers in flight, and what they cost.
+    in_flight: usize,
+    bytes: u64,
+    targets: Targets,
+    /// Epoch of the last map that could be used.
+    epoch: Epoch,
+    /// The epoch at which maps came that do not follow it.
+    gap_after: Epoch,
+    /// By the OSD's id.
+    sessions: Vec<Option<Box<Session>>>,
+    lingers: Lingers<T>,
+    wishes: Wishes,
+    /// The newest epoch was asked for, for the requests up to this one.
+    asked_newest: Option<u64>,
+    random: Random,
+    fronts: Fronts,
+    scratch: Writer,
+    /// Nothing is due before: a lower bound.
+    wakeup: Option<Time>,
+    /// When to look after connections and watches again.
+    tick: Option<Time>,
+    closed: bool,
+}
+
+impl<T> Objects<T> {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            config: OsdConfig { max_ops: config.osd.max_ops.min(OsdConfig::MAX_OPS), ..config.osd },
+            table: Table::new(),
+            in_flight: 0,
+            bytes: 0,
+            targets: Targets::default(),
+            epoch: 0,
+            gap_after: 0,
+            sessions: Vec::new(),
+            lingers: Lingers::default(),
+            // The first map.
+            wishes: Wishes { map: Some(0), ..Wishes::default() },
+            asked_newest: None,
+            random: Random::new(config.seed),
+            fronts: Fronts::new(config.pool.clone()),
+            scratch: Writer::new(),
+            wakeup: None,
+            tick: None,
+            closed: false,
+        }
+    }
+
+    pub(crate) fn map(&self) -> Option<&Arc<OsdMap>> {
+        self.targets.map()
+    }
+
+    /// Requests of callers in flight, and the bytes they count for.
+    pub(crate) fn load(&self) -> (usize, u64) {
+        (self.in_flight, self.bytes)
+    }
+
+    /// What is wanted of the monitors since the last call.
+    #[inline]
+    pub(crate) fn take_wishes(&mut self) -> Option<Wishes> {
+        if self.wishes == Wishes::default() { None } else { Some(std::mem::take(&mut self.wishes)) }
+    }
+
+    /// Wants a map that is newer than this one.
+    fn wish_newer(&mut self) {
+        self.wishes.map = Some(if self.epoch == 0 { 0 } else { self.epoch + 1 });
+        // While something is forbidden, the map that allows it must not be missed.
+        self.wishes.forever = self.targets.restricts();
+    }
+
+    /// Wants the next map, for a caller.
+    pub(crate) fn want_newer_map(&mut self) {
+        self.wish_newer();
+    }
+
+    /// Is there room for a request that costs so much?
+    #[inline]
+    fn check_room(&self, cost: u64) -> Result<(), Error> {
+        if self.in_flight >= self.config.max_ops {
+            return Err(Error::Busy { what: "requests in flight", bound: self.config.max_ops as u64 });
+        }
+        if self.bytes + cost > self.config.max_bytes && self.in_flight > 0 {
+            return Err(Error::Busy { what: "bytes in flight", bound: self.config.max_bytes });
+        }
+        Ok(())
+    }
+
+    /// Is there room for a request that costs so much?
+    #[inline]
+    pub(crate) fn has_room(&self, cost: u64) -> bool {
+        !self.closed && self.check_room(cost).is_ok()
+    }
+
+    /// Takes a request.
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        request: Request,
+        ticket: T,
+    ) -> Result<OpId, Box<Rejected<T>>> {
+        let cost = request.cost();
+        let taken = if self.closed { Err(Error::Closed) } else { check(&request) };
+        if let Err(error) = taken.and_then(|()| self.check_room(cost)) {
+            return Err(Box::new(Rejected { request, ticket, error }));
+        }
+        self.in_flight += 1;
+        self.bytes += cost;
+        let flags = request.all_flags();
+        let op = self.op(now, request, flags, Owner::Caller(ticket), cost);
+        let tid = self.table.insert(op);
+        self.launch(now, hub, tid);
+        Ok(OpId(tid))
+    }
+
+    /// The request as it is kept.
+    #[inline]
+    fn op(&mut self, now: Time, request: Request, flags: u32, owner: Owner<T>, cost: u64) -> Op<T> {
+        let Request {
+            pool, object, key, namespace, ops, snap, snap_context, mtime, read_into, timeout, ..
+        } = request;
+        let timeout = match owner {
+            Owner::Caller(_) => timeout.or(self.config.request_timeout),
+            _ => None,
+        };
+        let deadline = timeout.map(|timeout| now + timeout);
+        self.wake_by(deadline);
+        Op {
+            owner,
+            message: OsdOp {
+                pg: SpgId::default(),
+                hash: request.group.unwrap_or_default(),
+                epoch: 0,
+                flags,
+                reqid: ReqId::default(),
+                client_incarnation: 0,
+                mtime: mtime.unwrap_or_else(|| Utime::from(now)),
+                locator: ObjectLocator { pool, key, namespace, hash: -1 },
+                object,
+                ops,
+                snap,
+                snap_context,
+                attempt: 0,
+                features: features::ALL,
+            },
+            pool,
+            hashed: request.group.is_some(),
+            osd: NOBODY,
+            replica: false,
+            pg_num: 0,
+            paused: false,
+            sent_on: None,
+            sent_at: now,
+            sent_epoch: 0,
+            attempts: 0,
+            deadline,
+            timeout: timeout.unwrap_or_default(),
+            cost,
+            no_pool: false,
+            pool_missing_since: 0,
+            buffer: read_into,
+            landing: false,
+            failed: None,
+        }
+    }
+
+    /// Takes a request back. Its completion says [`Error::Cancelled`], once its buffer is free.
+    pub(crate) fn cancel(&mut self, hub: &mut Hub<T>, id: OpId) {
+        self.fail(hub, id.0, Error::Cancelled);
+    }
+
+    /// Gives a request up, at once or, while a payload lands in its buffer, as soon as that has ended.
+    fn fail(&mut self, hub: &mut Hub<T>, tid: u64, error: Error) {
+        let Some(op) = self.table.get_mut(tid) else { return };
+        if op.landing {
+            op.sent_on = None;
+            op.failed.get_or_insert(error);
+        } else {
+            self.finish(hub, tid, Err(error));
+        }
+    }
+
+    /// Ends a request.
+    #[inline]
+    fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
+        let Some(op) = self.table.remove(tid) else { return };
+        match op.owner {
+            Owner::Caller(ticket) => {
+                self.in_flight -= 1;
+                self.bytes -= op.cost;
+                hub.complete(ticket, outcome, op.buffer);
+            }
+            owner => self.linger_finished(hub, owner, outcome),
+        }
+    }
+
+    #[inline]
+    fn wake_by(&mut self, time: Option<Time>) {
+        if let Some(time) = time {
+            self.wakeup = Some(self.wakeup.map_or(time, |wakeup| wakeup.min(time)));
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.wakeup
+    }
+
+    pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>) {
+        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
+            return;
+        }
+        self.expire(now, hub);
+        self.retry(now, hub);
+        if self.tick.is_some_and(|tick| tick <= now) {
+            self.tick = None;
+            self.look_after(now, hub);
+        }
+        let sessions = self.sessions.iter().flatten();
+        let retries =
+            sessions.filter(|session| session.conn.is_none()).filter_map(|session| session.retry_at);
+        let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
+        self.wakeup = deadlines.chain(retries).chain(self.tick).min();
+    }
+
+    /// Gives up the requests whose time is over.
+    fn expire(&mut self, now: Time, hub: &mut Hub<T>) {
+        let late = |op: &Op<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
+        for tid in self.table.ordered(late) {
+            let Some(op) = self.table.get(tid) else { continue };
+            let (error, stuck) = (Error::Timeout(op.timeout), op.sent_on.filter(|_| op.landing));
+            self.fail(hub, tid, error.clone());
+            // Half a payload in the caller's buffer and no more of it in all that time: to get the buffer back the
+            // connection has to go.
+            if let Some(conn) = stuck {
+                self.reset(now, hub, conn, error);
+            }
+        }
+    }
+
+    /// Does what is due from time to time: asks for a newer map if OSDs are slow to reply, closes connections that
+    /// nobody needs, pings for watches.
+    fn look_after(&mut self, now: Time, hub: &mut Hub<T>) {
+        let slow = now - self.config.laggy;
+        if self.table.iter().any(|op| op.osd == NOBODY || (op.sent_on.is_some() && op.sent_at < slow)) {
+            self.wish_newer();
+        }
+        self.close_idle(now, hub);
+        self.tend_lingers(now, hub);
+        self.start_tick(now);
+    }
+
+    /// Sees to it that [`look_after`](Self::look_after) is called while there is something to look after.
+    fn start_tick(&mut self, now: Time) {
+        let needed =
+            self.table.len() > 0 || !self.lingers.is_empty() || self.sessions.iter().any(Option::is_some);
+        if self.tick.is_none() && needed {
+            let tick = now + self.config.ping_interval.max(Duration::from_millis(1));
+            self.tick = Some(tick);
+            self.wake_by(Some(tick));
+        }
+    }
+
+    /// Gives up everything. The connections are closed by the caller, before: then no buffer is out but to the driver.
+    pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
+        self.closed = true;
+        self.sessions.clear();
+        for tid in self.table.ordered(|_| true) {
+            self.fail(hub, tid, Error::Closed);
+        }
+        self.close_lingers(hub);
+        (self.wakeup, self.tick) = (None, None);
+    }
+}
+
+/// Can the request be sent at all?
+fn check(request: &Request) -> Result<(), Error> {
+    if request.ops.is_empty() {
+        return Err(Error::Invalid("it has no operations"));
+    }
+    if request.ops.len() > MAX_OPS {
+        return Err(Error::Invalid("it has too many operations"));
+    }
+    if request.object.len() > MAX_NAME_LEN {
+        return Err(Error::Invalid("the object's name is too long"));
+    }
+    if request.object.is_empty() != request.group.is_some() {
+        return Err(Error::Invalid("it must be either to an object or to a placement group"));
+    }
+    if let Some(buffer) = &request.read_into {
+        match request.ops.as_slice() {
+            [(Operation::Read { length, .. }, _)] if *length <= buffer.len() as u64 => {}
+            [(Operation::Read { .. }, _)] => {
+                return Err(Error::Invalid("the buffer is smaller than what is to be read"));
+            }
+            _ => return Err(Error::Invalid("only a single read can go to a buffer")),
+        }
+    }
+    Ok(())
+}
+
+/// What a result of an operation on a watch means: a watch of an object that was deleted is lost like any other.
+fn watch_error(errno: i32) -> Error {
+    Error::WatchLost { errno: if errno == errno::ENOENT { errno::ENOTCONN } else { errno } }
+}

@@ -1,0 +1,178 @@
+//! Requests in flight, found by their transaction ids without a search.
+
+use crate::client::{Error, WatchId};
+use crate::messages::OsdOp;
+use crate::types::Epoch;
+use onego_buf::SegmentMut;
+use onego_wire::{ConnId, Time};
+
+/// Low bits of a transaction id: the request's place in the table. The high bits count up, so that ids are never
+/// used twice and the order of ids is the order of submission.
+const SLOT_BITS: u32 = 16;
+
+/// Nobody serves the request: there is no map, no pool, or no OSD that is up.
+pub(super) const NOBODY: i32 = -1;
+
+/// Who wants to know what comes of a request.
+#[derive(Debug)]
+pub(super) enum Owner<T> {
+    Caller(T),
+    /// A watch is registered or renewed.
+    Register(WatchId),
+    /// A watch is kept alive.
+    Ping(WatchId),
+    /// A watch is given up.
+    Unwatch(T),
+    /// A notification is sent; its end is told by another message.
+    Notify(WatchId),
+    /// A notification is acknowledged: nobody.
+    Nobody,
+}
+
+/// A request in flight.
+#[derive(Debug)]
+pub(super) struct Op<T> {
+    pub(super) owner: Owner<T>,
+    /// What is sent. Its placement group, epoch, flags and attempt are filled in when it is.
+    pub(super) message: OsdOp,
+    /// The pool that was asked for; a tier or a redirection may make it another in `message`.
+    pub(super) pool: i64,
+    /// Is the hash in `message` known?
+    pub(super) hashed: bool,
+    /// The OSD that serves the request, or [`NOBODY`].
+    pub(super) osd: i32,
+    /// Is the OSD a replica?
+    pub(super) replica: bool,
+    /// Number of groups in the pool when the group was determined.
+    pub(super) pg_num: u32,
+    /// The map forbids it for now.
+    pub(super) paused: bool,
+    /// The connection on which the last attempt was sent, while a reply to it is expected.
+    pub(super) sent_on: Option<ConnId>,
+    /// When that was.
+    pub(super) sent_at: Time,
+    /// Epoch of the map then.
+    pub(super) sent_epoch: Epoch,
+    /// Times it was sent.
+    pub(super) attempts: i32,
+    /// When it fails.
+    pub(super) deadline: Option<Time>,
+    /// How long after its submission that is.
+    pub(super) timeout: std::time::Duration,
+    /// What it counts for against the bound on bytes.
+    pub(super) cost: u64,
+    /// The map has no such pool.
+    pub(super) no_pool: bool,
+    /// If the pool is not in a map of this epoch, there is no such pool. 0: not known.
+    pub(super) pool_missing_since: Epoch,
+    /// The caller's buffer, or what is left of it while a payload lands in the rest.
+    pub(super) buffer: Option<SegmentMut>,
+    /// Is a part of the buffer with the connection?
+    pub(super) landing: bool,
+    /// It has failed, and only waits for its buffer.
+    pub(super) failed: Option<Error>,
+}
+
+impl<T> Op<T> {
+    /// A part of the buffer comes back from a connection.
+    pub(super) fn take_back(&mut self, mut part: SegmentMut) {
+        if let Some(rest) = self.buffer.take() {
+            part.try_join(rest).expect("the part was cut off the front of the buffer");
+        }
+        self.buffer = Some(part);
+        self.landing = false;
+    }
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// 0: the slot is free.
+    tid: u64,
+    op: Option<Op<T>>,
+}
+
+/// The requests in flight.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u16>,
+    submitted: u64,
+}
+
+impl<T> Table<T> {
+    /// The most requests there can be, those of watches included.
+    pub(super) const MAX: usize = 1 << SLOT_BITS;
+
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), submitted: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds a request and names it.
+    ///
+    /// # Panics
+    /// If there are [`Table::MAX`] already.
+    #[inline]
+    pub(super) fn insert(&mut self, op: Op<T>) -> u64 {
+        self.submitted += 1;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { tid: 0, op: None });
+            u16::try_from(self.slots.len() - 1).expect("requests in flight are bounded")
+        });
+        let tid = self.submitted << SLOT_BITS | u64::from(slot);
+        let place = &mut self.slots[usize::from(slot)];
+        place.tid = tid;
+        place.op = Some(op);
+        tid
+    }
+
+    #[inline]
+    fn slot(&self, tid: u64) -> usize {
+        (tid & (Self::MAX as u64 - 1)) as usize
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, tid: u64) -> Option<&mut Op<T>> {
+        let slot = self.slot(tid);
+        self.slots.get_mut(slot).filter(|slot| slot.tid == tid)?.op.as_mut()
+    }
+
+    #[inline]
+    pub(super) fn get(&self, tid: u64) -> Option<&Op<T>> {
+        self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid)?.op.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, tid: u64) -> Option<Op<T>> {
+        let slot = self.slot(tid);
+        let place = self.slots.get_mut(slot).filter(|slot| slot.tid == tid)?;
+        place.tid = 0;
+        self.free.push(slot as u16);
+        place.op.take()
+    }
+
+    /// The requests that `wanted` chooses, in the order of their submission. It looks at all: for rare occasions.
+    pub(super) fn ordered(&self, wanted: impl Fn(&Op<T>) -> bool) -> Vec<u64> {
+        let mut tids: Vec<u64> = self
+            .slots
+            .iter()
+            .filter(|slot| slot.op.as_ref().is_some_and(&wanted))
+            .map(|slot| slot.tid)
+            .collect();
+        tids.sort_unstable();
+        tids
+    }
+
+    /// The id that was given last.
+    pub(super) fn last(&self) -> u64 {
+        self.submitted << SLOT_BITS | (Self::MAX as u64 - 1)
+    }
+
+    /// All requests, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Op<T>> {
+        self.slots.iter().filter_map(|slot| slot.op.as_ref())
+    }
+}

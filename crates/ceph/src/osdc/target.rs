@@ -1,0 +1,280 @@
+//! Which OSD a request goes to, without running CRUSH for each.
+//!
+//! Source: ceph `src/osdc/Objecter.cc`, Objecter::_calc_target; linux `net/ceph/osd_client.c`, calc_target.
+
+use super::table::NOBODY;
+use crate::addr::EntityAddr;
+use crate::client::Random;
+use crate::crush::Workspace;
+use crate::messages::ObjectName;
+use crate::ops::flag;
+use crate::osdmap::{OsdMap, PoolKind, flag as map_flag, pool_flag};
+use crate::types::{Epoch, ObjectLocator, PgId, SpgId};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Groups of a pool that are kept: as many as a pool may have by default (`mon_max_pool_pg_num`). Of what a larger pool
+/// has beyond, CRUSH is asked each time.
+const MAX_KEPT: u32 = 1 << 16;
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The placement group.
+    pub(super) pg: SpgId,
+    /// Groups that its pool has.
+    pub(super) pg_num: u32,
+    /// The OSD, or [`NOBODY`].
+    pub(super) osd: i32,
+    /// Is it a replica instead of the primary?
+    pub(super) replica: bool,
+    /// The map forbids the request for now.
+    pub(super) paused: bool,
+    /// Requests sent by maps before this epoch are dropped by the OSDs.
+    pub(super) resend_before: Epoch,
+}
+
+/// Why a request goes nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Astray {
+    /// There is no map yet.
+    NoMap,
+    /// The map has no such pool.
+    NoPool,
+    /// All requests to the pool are to fail with EIO.
+    BadPool,
+}
+
+/// What is kept of a placement group.
+#[derive(Debug, Clone)]
+struct Group {
+    primary: i32,
+    shard: i8,
+    acting: SmallVec<[i32; 4]>,
+}
+
+/// What is kept of a pool.
+#[derive(Debug)]
+struct PoolTargets {
+    pg_num: u32,
+    mask: u32,
+    read_tier: i64,
+    write_tier: i64,
+    full: bool,
+    bad: bool,
+    replicated: bool,
+    resend_before: Epoch,
+    /// By seed; `None`: CRUSH was not asked yet under this map.
+    groups: Vec<Option<Group>>,
+    /// The last group that is not among those.
+    beyond: Option<Group>,
+}
+
+/// The map, and what was already found in it.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    map: Option<Arc<OsdMap>>,
+    pools: FxHashMap<i64, PoolTargets>,
+    reads_paused: bool,
+    writes_paused: bool,
+    full: bool,
+    workspace: Workspace,
+}
+
+impl Targets {
+    pub(super) fn map(&self) -> Option<&Arc<OsdMap>> {
+        self.map.as_ref()
+    }
+
+    /// Takes the map away, to change it. Nothing is known until [`set`](Self::set).
+    pub(super) fn take(&mut self) -> Option<Arc<OsdMap>> {
+        self.pools.clear();
+        self.map.take()
+    }
+
+    /// Goes by this map from now on.
+    pub(super) fn set(&mut self, map: Arc<OsdMap>) {
+        self.reads_paused = map.has_flag(map_flag::PAUSERD);
+        self.writes_paused = map.has_flag(map_flag::PAUSEWR);
+        self.full = map.has_flag(map_flag::FULL);
+        self.pools = map
+            .pools
+            .iter()
+            .map(|(id, pool)| {
+                let targets = PoolTargets {
+                    pg_num: pool.pg_num,
+                    mask: mask(pool.pg_num),
+                    read_tier: pool.read_tier,
+                    write_tier: pool.write_tier,
+                    full: pool.has_flag(pool_flag::FULL | pool_flag::FULL_QUOTA),
+                    bad: pool.has_flag(pool_flag::EIO),
+                    replicated: pool.kind == PoolKind::Replicated,
+                    resend_before: pool.last_force_op_resend,
+                    groups: Vec::new(),
+                    beyond: None,
+                };
+                (*id, targets)
+            })
+            .collect();
+        self.map = Some(map);
+    }
+
+    /// Does the map forbid anything, so that the end of that must be watched for?
+    pub(super) fn restricts(&self) -> bool {
+        self.reads_paused || self.writes_paused || self.full || self.pools.values().any(|pool| pool.full)
+    }
+
+    /// May pings of watches be sent?
+    pub(super) fn reads_paused(&self) -> bool {
+        self.reads_paused
+    }
+
+    /// The hash of an object of a pool. `None`: there is no such pool.
+    #[inline]
+    pub(super) fn hash(&self, pool: i64, name: &ObjectName, locator: &ObjectLocator) -> Option<u32> {
+        let known = self.map.as_ref()?.pools.get(&pool)?;
+        Some(known.object_pg(pool, name, &locator.key, &locator.namespace, locator.hash).seed)
+    }
+
+    /// Where a request with these flags goes. One that may go to a replica stays with the OSD that it is `at` if it
+    /// can.
+    #[inline]
+    pub(super) fn find(
+        &mut self,
+        pool: i64,
+        hash: u32,
+        flags: u32,
+        at: i32,
+        random: &mut Random,
+    ) -> Result<Target, Astray> {
+        let Some(map) = &self.map else { return Err(Astray::NoMap) };
+        let pool = self.tier(pool, flags)?;
+        let targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+        if targets.bad {
+            return Err(Astray::BadPool);
+        }
+        let replicas = wants_replica(flags) && targets.replicated;
+        let pg = PgId { pool, seed: stable_mod(hash, targets.pg_num, targets.mask) };
+        let group = targets.group(map, &mut self.workspace, pg);
+        let (primary, shard) = (group.primary, group.shard);
+        let osd = if replicas && primary >= 0 && !group.acting.is_empty() {
+            let kept = group.acting.iter().find(|osd| **osd == at);
+            kept.copied().unwrap_or_else(|| group.acting[random.below(group.acting.len())])
+        } else {
+            primary
+        };
+        let writes_stop = self.writes_paused || (respects_full(flags) && (self.full || targets.full));
+        let paused = flags & flag::READ != 0 && self.reads_paused || flags & flag::WRITE != 0 && writes_stop;
+        Ok(Target {
+            pg: SpgId { pg, shard },
+            pg_num: targets.pg_num,
+            osd,
+            replica: osd != primary,
+            paused,
+            resend_before: targets.resend_before,
+        })
+    }
+
+    /// The pool that a pool's requests go to while a cache lies over it.
+    fn tier(&self, pool: i64, flags: u32) -> Result<i64, Astray> {
+        if flags & flag::IGNORE_OVERLAY != 0 {
+            return Ok(pool);
+        }
+        let base = self.pools.get(&pool).ok_or(Astray::NoPool)?;
+        Ok(if flags & flag::WRITE != 0 && base.write_tier >= 0 {
+            base.write_tier
+        } else if flags & flag::READ != 0 && base.read_tier >= 0 {
+            base.read_tier
+        } else {
+            pool
+        })
+    }
+}
+
+impl PoolTargets {
+    /// The OSDs of a group, found at most once a map.
+    #[inline]
+    fn group(&mut self, map: &OsdMap, workspace: &mut Workspace, pg: PgId) -> &Group {
+        if self.groups.is_empty() {
+            self.groups.resize(self.pg_num.min(MAX_KEPT) as usize, None);
+        }
+        match self.groups.get_mut(pg.seed as usize) {
+            Some(group) => group.get_or_insert_with(|| Group::place(map, workspace, pg)),
+            None => self.beyond.insert(Group::place(map, workspace, pg)),
+        }
+    }
+}
+
+impl Group {
+    fn place(map: &OsdMap, workspace: &mut Workspace, pg: PgId) -> Self {
+        let placement = map.place_with(workspace, pg);
+        let reachable = |osd: i32| osd_addr(map, osd).is_some();
+        let primary = placement.acting_primary;
+        Self {
+            primary: if reachable(primary) { primary } else { NOBODY },
+            shard: placement.primary_shard,
+            acting: placement.acting.into_iter().filter(|osd| reachable(*osd)).collect(),
+        }
+    }
+}
+
+/// Where an OSD can be reached, if it is up.
+pub(super) fn osd_addr(map: &OsdMap, osd: i32) -> Option<EntityAddr> {
+    map.client_addr(osd)?.msgr2().filter(|addr| addr.sock.is_some()).copied()
+}
+
+/// May the request be served by a replica?
+fn wants_replica(flags: u32) -> bool {
+    flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0
+}
+
+/// Does the request wait while there is no room?
+fn respects_full(flags: u32) -> bool {
+    flags & (flag::WRITE | flag::RW_ORDERED) != 0 && flags & (flag::FULL_TRY | flag::FULL_FORCE) == 0
+}
+
+/// `x` modulo `n` in such a way that few results change when `n` grows (rados.h, ceph_stable_mod).
+/// `mask` is that of [`mask`].
+#[inline]
+fn stable_mod(x: u32, n: u32, mask: u32) -> u32 {
+    if x & mask < n { x & mask } else { x & (mask >> 1) }
+}
+
+/// The least 2^n - 1 that is not below `n - 1`.
+fn mask(n: u32) -> u32 {
+    n.checked_next_power_of_two().map_or(u32::MAX, |power| power - 1)
+}
+
+/// Does the group `seed` give objects to others when their number grows from `old` to `new` (osd_types.cc,
+/// pg_t::is_split)?
+pub(super) fn is_split(seed: u32, old: u32, new: u32) -> bool {
+    let mask = mask(old);
+    // A pool that grows by more than pools may have has split them all, for all that matters here.
+    new.saturating_sub(old) > MAX_KEPT || (old..new).any(|child| stable_mod(child, old, mask) == seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_split_when_one_of_the_new_ones_comes_out_of_it() {
+        // From 4 to 6 groups: 4 comes out of 0, 5 out of 1.
+        assert_eq!([0, 1, 2, 3].map(|seed| is_split(seed, 4, 6)), [true, true, false, false]);
+        assert!(!is_split(0, 4, 4));
+        assert!(!is_split(0, 6, 4));
+        // From 6 to 8: 6 out of 2, 7 out of 3.
+        assert_eq!(
+            [0, 1, 2, 3, 4, 5].map(|seed| is_split(seed, 6, 8)),
+            [false, false, true, true, false, false]
+        );
+    }
+
+    #[test]
+    fn writes_that_make_room_do_not_respect_full() {
+        assert!(respects_full(flag::WRITE));
+        assert!(!respects_full(flag::WRITE | flag::FULL_TRY));
+        assert!(!respects_full(flag::READ));
+    }
+}
