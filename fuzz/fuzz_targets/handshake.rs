@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_fuzz::{Frame, client, feed, server};
+use onego_fuzz::{Frame, client, server, talk};
 use onego_wire::Writer;
 
 fuzz_target!(|input: (u8, Vec<Frame<'_>>)| {
@@ -17,6 +17,6 @@ fuzz_target!(|input: (u8, Vec<Frame<'_>>)| {
         frame.write(&mut w);
     }
     let cut = usize::from(cut) + 1;
-    feed(&mut server(), w.as_slice(), cut);
-    feed(&mut client(), w.as_slice(), cut);
+    talk(&mut server(), w.as_slice(), cut);
+    talk(&mut client(), w.as_slice(), cut);
 });

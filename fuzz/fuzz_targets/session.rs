@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_fuzz::{Frame, feed, session};
+use onego_fuzz::{Frame, session, talk};
 use onego_wire::Writer;
 
 fuzz_target!(|input: (u8, Vec<Frame<'_>>)| {
@@ -13,6 +13,6 @@ fuzz_target!(|input: (u8, Vec<Frame<'_>>)| {
     }
     let (mut client, mut server) = session();
     let cut = usize::from(cut) + 1;
-    feed(&mut server, w.as_slice(), cut);
-    feed(&mut client, w.as_slice(), cut);
+    talk(&mut server, w.as_slice(), cut);
+    talk(&mut client, w.as_slice(), cut);
 });

@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_fuzz::{client, feed, server};
+use onego_fuzz::{client, server, talk};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (cut, bytes) = input;
     let cut = usize::from(cut) + 1;
-    feed(&mut server(), bytes, cut);
-    feed(&mut client(), bytes, cut);
+    talk(&mut server(), bytes, cut);
+    talk(&mut client(), bytes, cut);
 });

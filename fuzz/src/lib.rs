@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, crc32c};
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::encoding::{Decode, Encode};
-use onego_ceph::msgr::{Config, Connection, Event, NoPlacer, Target, Visitor};
+use onego_ceph::msgr::{Config, Connection, NoPlacer, Target, Visitor};
 use onego_ceph::types::EntityName;
 use onego_wire::{Time, Writer};
 use std::net::SocketAddr;
@@ -55,11 +55,10 @@ fn carry(from: &mut Connection, to: &mut Connection) -> usize {
     out.len()
 }
 
-/// Gives bytes to a connection, at most `cut` at a time, as its driver would, and takes its events and answers.
-pub fn feed(connection: &mut Connection, bytes: &[u8], cut: usize) -> Vec<Event> {
+/// Gives bytes to a connection, at most `cut` at a time, as its driver would, and takes its events.
+fn feed(connection: &mut Connection, bytes: &[u8], cut: usize) {
     let now = Time::default();
     let mut left = bytes;
-    let mut events = Vec::new();
     while !left.is_empty() {
         let landing = connection.landing();
         let mut took = 0;
@@ -73,15 +72,18 @@ pub fn feed(connection: &mut Connection, bytes: &[u8], cut: usize) -> Vec<Event>
         if n > 0 {
             connection.received(now, Segment::copy_from(&left[took..took + n]), &mut NoPlacer);
         }
-        events.extend(std::iter::from_fn(|| connection.poll()));
-        let mut answers = List::new();
-        connection.transmit(&mut answers, usize::MAX);
+        while connection.poll().is_some() {}
         if took + n == 0 {
             break;
         }
         left = &left[took + n..];
     }
-    events
+}
+
+/// As [`feed`], and lets the connection answer.
+pub fn talk(connection: &mut Connection, bytes: &[u8], cut: usize) {
+    feed(connection, bytes, cut);
+    connection.transmit(&mut List::new(), usize::MAX);
 }
 
 /// A frame as a fuzzer describes it.
