@@ -4,10 +4,10 @@ use super::request::{Completion, Event};
 use super::{Error, Outcome};
 use crate::addr::EntityAddr;
 use crate::messages::Payload;
-use crate::msgr::{Config, Connection, Message, Target};
+use crate::msgr::{Config, Connection, Target};
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
-use onego_wire::{Action, ConnId, ConnTable, Landing, Time, Writer};
+use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -48,7 +48,6 @@ pub(crate) struct Hub<T> {
     /// The id that the first monitor gave. It names this client to all others for good: OSDs tell requests that are
     /// sent again by it.
     global_id: u64,
-    scratch: Writer,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
 }
@@ -61,7 +60,6 @@ impl<T> Hub<T> {
             wakeup: None,
             config: Arc::new(config),
             global_id: 0,
-            scratch: Writer::new(),
             completions: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -104,23 +102,13 @@ impl<T> Hub<T> {
         self.links.get_mut(conn).filter(|link| !link.over)
     }
 
-    /// Queues a message; nothing happens if the connection is over.
+    /// Queues the message with this content; nothing happens if the connection is over.
     #[inline]
-    pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
+    pub(crate) fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
         if let Some(link) = self.links.get_mut(conn) {
-            link.connection.send(message);
+            link.connection.send_payload(tid, payload);
             self.announce(conn);
         }
-    }
-
-    /// Queues a message with this content.
-    pub(crate) fn send_payload<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
-        let mut data = List::new();
-        self.scratch.clear();
-        payload.encode(&mut self.scratch, &mut data);
-        let front = self.scratch.as_slice().to_vec();
-        let message = Message::new(P::KIND, P::VERSION, P::COMPAT, front).with_tid(tid).with_data(data);
-        self.send(conn, message);
     }
 
     /// Tells the driver, once, if the connection has something to send.

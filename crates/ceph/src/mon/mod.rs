@@ -6,7 +6,7 @@
 mod requests;
 mod subscriptions;
 
-pub(crate) use requests::{Ask, Asker, payload};
+pub(crate) use requests::{Ask, Asker};
 
 use crate::addr::{AddrVec, EntityAddr};
 use crate::client::{Config, Error, Event, Hub, MonConfig, Random, Role};
@@ -146,7 +146,7 @@ impl<T> Monitors<T> {
         if let Some(addr) = self.known.get(monitor) {
             hub.tell(Event::Monitor(*addr));
         }
-        hub.send_payload(conn, 0, &self.subscriptions.all(&self.hostname));
+        hub.send(conn, 0, &self.subscriptions.all(&self.hostname));
         if let Some(map) = &self.map {
             self.requests.send_all(hub, conn, map.fsid);
         }
@@ -188,10 +188,10 @@ impl<T> Monitors<T> {
         Ok(taken)
     }
 
-    fn take(&mut self, hub: &mut Hub<T>, from: ConnId, message: Message) -> Decoded<Option<FromMonitor>> {
+    fn take(&mut self, hub: &mut Hub<T>, from: ConnId, mut message: Message) -> Decoded<Option<FromMonitor>> {
         match message.header.kind {
-            kind::OSD_MAP => return payload(message).map(FromMonitor::Maps).map(Some),
-            kind::MON_MAP => self.take_map(hub, from, &payload::<MonMapMessage>(message)?.map)?,
+            kind::OSD_MAP => return message.decode().map(FromMonitor::Maps).map(Some),
+            kind::MON_MAP => self.take_map(hub, from, &message.decode::<MonMapMessage>()?.map)?,
             kind::MON_COMMAND_ACK
             | kind::STATFS_REPLY
             | kind::POOL_OP_REPLY
@@ -234,7 +234,7 @@ impl<T> Monitors<T> {
     pub(crate) fn want_osdmap(&mut self, hub: &mut Hub<T>, start: Epoch, once: bool) {
         let news = self.subscriptions.want_osdmap(start, once, &self.hostname);
         if let (Some(subscribe), State::Open { conn, .. }) = (news, &self.state) {
-            hub.send_payload(*conn, 0, &subscribe);
+            hub.send(*conn, 0, &subscribe);
         }
     }
 

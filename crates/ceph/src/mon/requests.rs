@@ -2,12 +2,11 @@
 
 use crate::client::{Error, Hub, MonConfig, Outcome};
 use crate::messages::{
-    CommandReply, GetVersion, GetVersionReply, MonCommand, Payload, PoolOp, PoolOpReply, Statfs, StatfsReply,
-    kind,
+    CommandReply, GetVersion, GetVersionReply, MonCommand, PoolOp, PoolOpReply, Statfs, StatfsReply, kind,
 };
 use crate::msgr::Message;
 use crate::types::{Epoch, Uuid};
-use onego_wire::{ConnId, Decoded, Time};
+use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
 
 /// What is asked of the monitors. The cluster's id is filled in when it is sent.
@@ -69,18 +68,18 @@ impl<T> Requests<T> {
         match &mut request.ask {
             Ask::Command(command) => {
                 command.fsid = fsid;
-                hub.send_payload(conn, tid, command);
+                hub.send(conn, tid, command);
             }
             Ask::Statfs(statfs) => {
                 statfs.fsid = fsid;
-                hub.send_payload(conn, tid, statfs);
+                hub.send(conn, tid, statfs);
             }
             Ask::Pool(pool) => {
                 pool.fsid = fsid;
-                hub.send_payload(conn, tid, pool);
+                hub.send(conn, tid, pool);
             }
             Ask::Version(what) => {
-                hub.send_payload(conn, tid, &GetVersion { handle: tid, what: what.clone() });
+                hub.send(conn, tid, &GetVersion { handle: tid, what: what.clone() });
             }
         }
     }
@@ -144,24 +143,19 @@ impl<T> Requests<T> {
 type Answer = (u64, Result<Outcome, Error>);
 
 /// The transaction that an answer is to, and what it says.
-fn decode(message: Message) -> Result<Answer, (u64, Error)> {
+fn decode(mut message: Message) -> Result<Answer, (u64, Error)> {
     let tid = message.header.tid;
     let failed = |error| (tid, Error::BadReply(error));
     Ok(match message.header.kind {
         kind::MON_COMMAND_ACK => {
-            (tid, Ok(Outcome::Command(payload::<CommandReply>(message).map_err(failed)?)))
+            (tid, Ok(Outcome::Command(message.decode::<CommandReply>().map_err(failed)?)))
         }
-        kind::STATFS_REPLY => (tid, Ok(Outcome::Statfs(payload::<StatfsReply>(message).map_err(failed)?))),
-        kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(payload::<PoolOpReply>(message).map_err(failed)?))),
+        kind::STATFS_REPLY => (tid, Ok(Outcome::Statfs(message.decode::<StatfsReply>().map_err(failed)?))),
+        kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(message.decode::<PoolOpReply>().map_err(failed)?))),
         _ => {
             // This one is named by a field of its own: monitors leave the header's alone.
-            let reply = payload::<GetVersionReply>(message).map_err(failed)?;
+            let reply = message.decode::<GetVersionReply>().map_err(failed)?;
             (reply.handle, Ok(Outcome::Version(reply.newest)))
         }
     })
-}
-
-/// Decodes a message as `P`.
-pub(crate) fn payload<P: Payload>(message: Message) -> Decoded<P> {
-    P::decode(message.header.version, &message.front, message.data)
 }

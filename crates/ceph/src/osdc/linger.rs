@@ -8,7 +8,6 @@ use super::table::{NOBODY, Owner};
 use super::{Objects, watch_error};
 use crate::client::{Error, Event, Hub, OsdConfig, Outcome, Reply, Request, WatchId};
 use crate::messages::{ObjectName, WatchEvent, WatchNotify};
-use crate::mon::payload;
 use crate::msgr::Message;
 use crate::ops::{Op as Operation, WatchOp, flag};
 use crate::osdmap::{OsdMap, Placement};
@@ -384,7 +383,7 @@ impl<T> Objects<T> {
     /// Something happened to a watch or notification.
     pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, mut message: Message) -> Result<(), Error> {
         let data = std::mem::take(&mut message.data);
-        let notice: WatchNotify = payload(message)?;
+        let notice: WatchNotify = message.decode()?;
         let id = WatchId(notice.cookie);
         let Some(linger) = self.lingers.by_id.get(&id) else { return Ok(()) };
         match (notice.event, &linger.what) {

@@ -7,7 +7,6 @@
 //!
 //! Source: ceph `src/osdc/Objecter.cc`, `doc/dev/rados-client-protocol.rst`; linux `net/ceph/osd_client.c`.
 
-mod fronts;
 mod linger;
 mod list;
 mod maps;
@@ -28,9 +27,8 @@ use crate::msgr::features;
 use crate::ops::{MAX_OPS, Op as Operation};
 use crate::osdmap::OsdMap;
 use crate::types::{Epoch, ObjectLocator, ReqId, SpgId, Utime};
-use fronts::Fronts;
 use linger::Lingers;
-use onego_wire::{Time, Writer};
+use onego_wire::Time;
 use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +66,6 @@ pub(crate) struct Objects<T> {
     /// The newest epoch was asked for, for the requests up to this one.
     asked_newest: Option<u64>,
     random: Random,
-    fronts: Fronts,
-    scratch: Writer,
     /// Nothing is due before: a lower bound.
     wakeup: Option<Time>,
     /// When to look after connections and watches again.
@@ -93,8 +89,6 @@ impl<T> Objects<T> {
             wishes: Wishes { map: Some(0), ..Wishes::default() },
             asked_newest: None,
             random: Random::new(config.seed),
-            fronts: Fronts::new(config.pool.clone()),
-            scratch: Writer::new(),
             wakeup: None,
             tick: None,
             closed: false,

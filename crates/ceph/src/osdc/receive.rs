@@ -5,7 +5,6 @@ use super::reply::{self, OsdReply};
 use super::session::{contains, object_of};
 use crate::client::{Error, Hub, Outcome, Reply, errno};
 use crate::messages::{Backoff, BackoffOp, MapUpdate, Redirect, kind};
-use crate::mon::payload;
 use crate::msgr::{Header, Message, Placer};
 use crate::ops::flag;
 use onego_buf::SegmentMut;
@@ -49,15 +48,15 @@ impl<T> Objects<T> {
         hub: &mut Hub<T>,
         osd: i32,
         conn: ConnId,
-        message: Message,
+        mut message: Message,
     ) -> Result<(), Error> {
         if self.session_on(osd, conn).is_none() {
             return Ok(());
         }
         match message.header.kind {
             kind::OSD_OP_REPLY => self.reply(now, hub, conn, message),
-            kind::OSD_MAP => self.take_maps(now, hub, &payload::<MapUpdate>(message)?),
-            kind::OSD_BACKOFF => self.backoff(now, hub, osd, conn, payload(message)?)?,
+            kind::OSD_MAP => self.take_maps(now, hub, &message.decode::<MapUpdate>()?),
+            kind::OSD_BACKOFF => self.backoff(now, hub, osd, conn, message.decode()?)?,
             kind::WATCH_NOTIFY => self.watch_notify(hub, message)?,
             other => tracing::trace!(kind = other, osd, "an OSD's message is ignored"),
         }
@@ -87,7 +86,7 @@ impl<T> Objects<T> {
             // An attempt that was given up: the next one may have waited for the buffer.
             return self.send(now, hub, tid);
         }
-        let reply = match reply::decode(message.header.version, &message.front, message.data, placed) {
+        let reply = match reply::decode(&message.header, &message.front, message.data, placed) {
             Ok(reply) => reply,
             Err(error) => return self.fail(hub, tid, Error::BadReply(error)),
         };
@@ -160,7 +159,7 @@ impl<T> Objects<T> {
         match backoff.op {
             BackoffOp::Block => {
                 // With the epoch of the question, so that the OSD can tell if the group was split since.
-                hub.send_payload(conn, 0, &Backoff { op: BackoffOp::AckBlock, ..backoff.clone() });
+                hub.send(conn, 0, &Backoff { op: BackoffOp::AckBlock, ..backoff.clone() });
                 session.backoffs.block(backoff)
             }
             BackoffOp::Unblock => {

@@ -4,12 +4,16 @@
 //! needs, and with a payload that may already be in the caller's buffer.
 
 use crate::encoding::{Decode, envelope};
-use crate::messages::{ObjectName, OpResult, Redirect};
+use crate::messages::{ObjectName, OpResult, OsdOpReply, Payload, Redirect};
+use crate::msgr::Header;
 use crate::ops::{DESCRIPTOR_LEN, MAX_OPS};
 use crate::types::{EVersion, Epoch, ObjectLocator, PgId};
 use onego_buf::List;
 use onego_wire::{DecodeError, Decoded, Reader};
 use smallvec::SmallVec;
+
+/// The oldest layout that is read: nobody who speaks msgr2 writes an older one.
+const OLDEST: u16 = 7;
 
 /// What is read of a reply.
 #[derive(Debug)]
@@ -25,10 +29,20 @@ pub(super) struct OsdReply {
 }
 
 /// Reads a reply. `placed`: so many bytes of outputs are not in `data`, but with the caller.
-pub(super) fn decode(version: u16, front: &[u8], mut data: List, placed: Option<usize>) -> Decoded<OsdReply> {
+pub(super) fn decode(
+    header: &Header,
+    front: &[u8],
+    mut data: List,
+    placed: Option<usize>,
+) -> Decoded<OsdReply> {
     const WHAT: &str = "osd_op_reply";
-    if version < 7 {
-        return Err(DecodeError::TooOld { what: WHAT, version: version as u8, oldest: 7 });
+    let Header { version, compat_version: compat, .. } = *header;
+    if version < OLDEST {
+        return Err(DecodeError::TooOld { what: WHAT, version: version as u8, oldest: OLDEST as u8 });
+    }
+    if compat > OsdOpReply::VERSION {
+        let compat = u8::try_from(compat).unwrap_or(u8::MAX);
+        return Err(DecodeError::TooNew { what: WHAT, compat, known: OsdOpReply::VERSION as u8 });
     }
     let r = &mut Reader::new(front);
     r.blob("object name")?;
@@ -78,7 +92,6 @@ pub(super) fn decode(version: u16, front: &[u8], mut data: List, placed: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::{OsdOpReply, Payload};
     use onego_wire::Writer;
     use smallvec::smallvec;
 
@@ -104,16 +117,17 @@ mod tests {
         };
         let (mut front, mut data) = (Writer::new(), List::new());
         sent.encode(&mut front, &mut data);
-        let read = decode(OsdOpReply::VERSION, front.as_slice(), data.clone(), None).unwrap();
+        let header = Header { version: OsdOpReply::VERSION, ..Header::default() };
+        let read = decode(&header, front.as_slice(), data.clone(), None).unwrap();
         assert_eq!((read.result, read.epoch, read.attempt, read.user_version), (-2, 9, 4, 7));
         assert_eq!((read.ops, read.version), (sent.ops, sent.replay_version));
         assert_eq!(read.redirect, sent.redirect);
 
-        let placed = decode(OsdOpReply::VERSION, front.as_slice(), List::new(), Some(3)).unwrap();
+        let placed = decode(&header, front.as_slice(), List::new(), Some(3)).unwrap();
         assert!(placed.ops.iter().all(|op| op.output.is_empty()));
-        assert!(decode(OsdOpReply::VERSION, front.as_slice(), List::new(), Some(2)).is_err());
+        assert!(decode(&header, front.as_slice(), List::new(), Some(2)).is_err());
         for end in 0..100 {
-            assert!(decode(OsdOpReply::VERSION, &front.as_slice()[..end], data.clone(), None).is_err());
+            assert!(decode(&header, &front.as_slice()[..end], data.clone(), None).is_err());
         }
     }
 }

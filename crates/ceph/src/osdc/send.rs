@@ -5,11 +5,10 @@ use super::session::Session;
 use super::table::NOBODY;
 use super::target::{Astray, Target, is_split, osd_addr};
 use crate::client::{Ended, Error, Event, Hub, Role, errno};
-use crate::messages::{OsdOp, Payload};
-use crate::msgr::{Connection, Event as LinkEvent, Message};
-use crate::ops::{Op as Operation, flag};
+use crate::msgr::{Connection, Event as LinkEvent};
+use crate::ops::flag;
 use crate::types::EntityName;
-use onego_buf::{List, SegmentMut};
+use onego_buf::SegmentMut;
 use onego_wire::{ConnId, Time};
 
 impl<T> Objects<T> {
@@ -141,18 +140,7 @@ impl<T> Objects<T> {
         op.sent_on = Some(conn);
         op.sent_at = now;
         op.sent_epoch = self.epoch;
-
-        let mut data = List::new();
-        self.scratch.clear();
-        op.message.encode(&mut self.scratch, &mut data);
-        let front = self.fronts.put(self.scratch.as_slice());
-        let mut message = Message::new(OsdOp::KIND, OsdOp::VERSION, OsdOp::COMPAT, front).with_tid(tid);
-        if let Some((Operation::Write { offset, .. }, _)) = op.message.ops.first() {
-            // So that a receiver can lay the payload where it need not be moved to be written.
-            message.header.data_offset = *offset as u16;
-        }
-        message.data = data;
-        hub.send(conn, message);
+        hub.send(conn, tid, &op.message);
     }
 
     /// Sends all requests to an OSD that are not sent, in order.
