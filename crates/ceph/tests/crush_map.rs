@@ -139,7 +139,7 @@ fn a_rule_that_would_try_for_ever_ends() {
     map.tunables.choose_local_fallback_tries = u32::MAX;
     // Three replicas of two devices that are in.
     let weights = [WEIGHT_ONE, WEIGHT_ONE, 0];
-    assert_eq!(map.do_rule(0, 1, 3, &weights, None), []);
+    assert_eq!(map.do_rule(0, 1, 3, &weights, None), [0i32; 0]);
     for op in [StepOp::CHOOSELEAF_INDEP, StepOp::CHOOSE_MSR] {
         let rule = map.rules[0].as_mut().unwrap();
         rule.kind = if op == StepOp::CHOOSE_MSR { Rule::MSR_INDEP } else { Rule::ERASURE };
@@ -153,15 +153,15 @@ fn a_rule_that_would_try_for_ever_ends() {
 fn what_is_not_there_maps_to_nothing() {
     let map = CrushMap::flat(&[0, 1, 2], Layout::HostPerDevice);
     let weights = [WEIGHT_ONE; 3];
-    assert_eq!(map.do_rule(1, 7, 3, &weights, None), [], "no such rule");
-    assert_eq!(map.do_rule(0, 7, 0, &weights, None), [], "nothing wanted");
-    assert_eq!(map.do_rule(0, 7, usize::MAX, &weights, None), [], "more than any pool has");
-    assert_eq!(map.do_rule(0, 7, 3, &[], None), [], "devices without weights are out");
+    assert_eq!(map.do_rule(1, 7, 3, &weights, None), [0i32; 0], "no such rule");
+    assert_eq!(map.do_rule(0, 7, 0, &weights, None), [0i32; 0], "nothing wanted");
+    assert_eq!(map.do_rule(0, 7, usize::MAX, &weights, None), [0i32; 0], "more than any pool has");
+    assert_eq!(map.do_rule(0, 7, 3, &[], None), [0i32; 0], "devices without weights are out");
     let mut empty = map.clone();
     empty.buckets[0] = Some(Bucket::straw2(-1, 11, []));
-    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "an empty root");
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [0i32; 0], "an empty root");
     empty.buckets[0] = None;
-    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "no root");
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [0i32; 0], "no root");
     empty.buckets.clear();
-    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [], "no buckets");
+    assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [0i32; 0], "no buckets");
 }
