@@ -1,1 +1,37 @@
-//! Under construction.
+//! A client for Ceph in userspace: objects in pools ([`rados`]) and block devices ([`rbd`]).
+//!
+//! The API is async and needs no runtime in particular: a thread of the library's own moves the bytes, and the
+//! futures work on any executor. Who would rather spend no second thread drives the client himself: see [`Reactor`].
+//!
+//! Data goes in as [`List`]s of owned, reference-counted memory (a `Vec<u8>` is one), and comes out as lists of what
+//! was received or in the caller's own buffer. Nothing on the way copies it to pass it on.
+//!
+//! ```no_run
+//! use onego::{Config, rados::Cluster, rbd};
+//!
+//! # async fn example() -> Result<(), onego::Error> {
+//! let cluster = Cluster::connect(&Config::from_file("/etc/ceph/ceph.conf")?).await?;
+//! let pool = cluster.pool("rbd").await?;
+//! rbd::create(&pool, "disk", &rbd::CreateOptions::new(1 << 30)).await?;
+//!
+//! let disk = rbd::Image::open(&pool, "disk").await?;
+//! disk.write(0, b"hello".to_vec()).await?;
+//! assert_eq!(disk.read(0, 5).await?.to_vec(), b"hello");
+//! # Ok(()) }
+//! ```
+#![forbid(unsafe_code)]
+
+mod config;
+mod core;
+mod error;
+mod mailbox;
+pub mod rados;
+pub mod rbd;
+mod reactor;
+
+pub use crate::core::Outcome;
+pub use config::Config;
+pub use error::{Errno, Error};
+pub use onego_buf::{List, Segment, SegmentMut};
+pub use onego_engine::{EngineKind, Stats, Wait};
+pub use reactor::{Completed, ImageRequest, Reactor};

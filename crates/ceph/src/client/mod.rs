@@ -11,7 +11,7 @@ mod hub;
 mod random;
 mod request;
 
-pub use crate::osdc::{ALL_NAMESPACES, Entry, Listing, Notified, WatchTarget};
+pub use crate::osdc::{ALL_NAMESPACES, Notified, WatchTarget};
 pub use config::{Config, MonConfig, OsdConfig};
 pub use error::{Blame, Error, errno};
 pub(crate) use hub::{Ended, Hub, Role};

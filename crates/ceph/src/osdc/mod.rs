@@ -18,7 +18,7 @@ mod table;
 mod target;
 
 pub use linger::{Notified, WatchTarget};
-pub use list::{ALL_NAMESPACES, Entry, Listing};
+pub use list::ALL_NAMESPACES;
 pub(crate) use receive::Places;
 
 use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Rejected, Request, errno};

@@ -1,3 +1,4 @@
+use crate::cls::rbd::feature;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,17 +23,17 @@ const NAMES: [(Features, &str); 11] = [
 #[allow(missing_docs)]
 impl Features {
     pub const NONE: Self = Self(0);
-    pub const LAYERING: Self = Self(1 << 0);
-    pub const STRIPING: Self = Self(1 << 1);
-    pub const EXCLUSIVE_LOCK: Self = Self(1 << 2);
-    pub const OBJECT_MAP: Self = Self(1 << 3);
-    pub const FAST_DIFF: Self = Self(1 << 4);
-    pub const DEEP_FLATTEN: Self = Self(1 << 5);
-    pub const JOURNALING: Self = Self(1 << 6);
-    pub const DATA_POOL: Self = Self(1 << 7);
-    pub const OPERATIONS: Self = Self(1 << 8);
-    pub const MIGRATING: Self = Self(1 << 9);
-    pub const NON_PRIMARY: Self = Self(1 << 10);
+    pub const LAYERING: Self = Self(feature::LAYERING);
+    pub const STRIPING: Self = Self(feature::STRIPING_V2);
+    pub const EXCLUSIVE_LOCK: Self = Self(feature::EXCLUSIVE_LOCK);
+    pub const OBJECT_MAP: Self = Self(feature::OBJECT_MAP);
+    pub const FAST_DIFF: Self = Self(feature::FAST_DIFF);
+    pub const DEEP_FLATTEN: Self = Self(feature::DEEP_FLATTEN);
+    pub const JOURNALING: Self = Self(feature::JOURNALING);
+    pub const DATA_POOL: Self = Self(feature::DATA_POOL);
+    pub const OPERATIONS: Self = Self(feature::OPERATIONS);
+    pub const MIGRATING: Self = Self(feature::MIGRATING);
+    pub const NON_PRIMARY: Self = Self(feature::NON_PRIMARY);
 }
 
 impl Features {

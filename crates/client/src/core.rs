@@ -1,0 +1,440 @@
+//! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
+
+use crate::Error;
+use crate::mailbox::Mailbox;
+use crate::rados::WatchEvent;
+use crate::rbd::io::{ImageIo, IoOp, Shape};
+use futures_channel::{mpsc, oneshot};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_ceph::client::{self, Client, Completion, Rejected, Request};
+use onego_ceph::client::{Event, WatchId, WatchTarget};
+use onego_ceph::osdmap::OsdMap;
+use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use slab::Slab;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// Most completions of tagged requests that wait to be taken. Who submits tagged requests takes their completions;
+/// who never does is told by [`Core::has_room`] long before memory is a question.
+const MAX_COMPLETED: usize = 1 << 16;
+
+/// What a request to an image gave.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// The caller's buffer, filled.
+    Buffer(SegmentMut),
+    /// What was read.
+    List(List),
+}
+
+/// Whom to tell that a request is done with.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// A future.
+    Future(oneshot::Sender<Result<Outcome, Error>>),
+    /// Whoever takes completions from the reactor.
+    Tag(u64),
+}
+
+/// What came of a plain request, with the buffer that it was given.
+pub(crate) type RequestOutcome = (Result<client::Outcome, client::Error>, Option<SegmentMut>);
+
+/// Gives a map that is new enough, or says why there is none.
+type MapDone = oneshot::Sender<Result<Arc<OsdMap>, Error>>;
+
+/// Gives the name of a watch, or says why there is none.
+type WatchDone = oneshot::Sender<Result<WatchId, Error>>;
+
+/// Something for the reactor to do.
+pub(crate) enum Command {
+    /// Operations on an object.
+    Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
+    /// A question to the monitors.
+    Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
+    /// A request to an image.
+    Image { shape: Arc<Shape>, op: IoOp, done: Done },
+    /// Gives the map once it is at least that new.
+    Map { epoch: u32, timeout: Duration, done: MapDone },
+    /// Tells `events` what happens to an object.
+    Watch { target: WatchTarget, events: mpsc::Sender<WatchEvent>, done: WatchDone },
+    /// Watches an image's header, and keeps its size true.
+    WatchImage { target: WatchTarget, shape: Weak<Shape>, done: WatchDone },
+    /// Ends a watch.
+    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
+    /// Notifies the watchers of an object.
+    Notify { target: WatchTarget, payload: List, timeout: u32, done: oneshot::Sender<RequestOutcome> },
+}
+
+/// A question to the monitors.
+pub(crate) enum Question {
+    /// A command in JSON, and its input.
+    Command(String, List),
+    /// How full the cluster is.
+    Statfs(Option<i64>),
+    /// The newest epoch of the OSD map.
+    NewestMap,
+}
+
+/// What the protocol's client gives back with a completion.
+enum Ticket {
+    Future(oneshot::Sender<RequestOutcome>),
+    /// A request that an image's request consists of.
+    Piece {
+        io: usize,
+        index: u32,
+    },
+    Watch(WatchDone, Watcher),
+    /// The size of an image was asked for.
+    Size(Weak<Shape>),
+    /// Nobody waits.
+    Nobody,
+}
+
+/// Who is told of notifications.
+enum Watcher {
+    Stream(mpsc::Sender<WatchEvent>),
+    Image { shape: Weak<Shape>, header: WatchTarget },
+}
+
+/// Somebody who waits for a map.
+struct MapWaiter {
+    epoch: u32,
+    deadline: Time,
+    timeout: Duration,
+    done: MapDone,
+}
+
+/// The machine that a reactor drives.
+pub(crate) struct Core {
+    client: Client<Ticket>,
+    mailbox: Arc<Mailbox>,
+    ios: Slab<ImageIo>,
+    /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
+    parked: VecDeque<(Request, Ticket)>,
+    map_waiters: Vec<MapWaiter>,
+    watchers: HashMap<WatchId, Watcher>,
+    completed: VecDeque<(u64, Result<Outcome, Error>)>,
+}
+
+impl Core {
+    pub(crate) fn new(config: &client::Config, mailbox: Arc<Mailbox>, now: Time) -> Self {
+        Self {
+            client: Client::new(now, config),
+            mailbox,
+            ios: Slab::new(),
+            parked: VecDeque::new(),
+            map_waiters: Vec::new(),
+            watchers: HashMap::new(),
+            completed: VecDeque::new(),
+        }
+    }
+
+    /// May another tagged request be started without making anything grow?
+    pub(crate) fn has_room(&self) -> bool {
+        self.parked.is_empty() && self.completed.len() < MAX_COMPLETED
+    }
+
+    /// The next tagged request that is done with.
+    pub(crate) fn next_completed(&mut self) -> Option<(u64, Result<Outcome, Error>)> {
+        self.completed.pop_front()
+    }
+
+    /// Are all handles gone, and is nothing in flight?
+    pub(crate) fn is_over(&self) -> bool {
+        self.mailbox.is_closed() && self.ios.is_empty()
+    }
+
+    /// Refuses all further commands.
+    pub(crate) fn close(&self) {
+        self.mailbox.close();
+    }
+
+    /// Starts a request to an image.
+    pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp, done: Done) {
+        if let IoOp::Flush = op {
+            if let Some(done) = shape.writes.flush(done) {
+                self.tell(done, Ok(Outcome::Done));
+            }
+            return;
+        }
+        let entry = self.ios.vacant_entry();
+        let io = entry.key();
+        let (client, parked) = (&mut self.client, &mut self.parked);
+        let mut failed = Vec::new();
+        let started = ImageIo::start(shape, op, done, |request, index| {
+            failed.extend(submit_or_park(client, parked, now, request, Ticket::Piece { io, index }));
+        });
+        let nothing_to_do = started.is_done();
+        entry.insert(started);
+        if nothing_to_do {
+            self.finish(io);
+        }
+        failed.into_iter().for_each(|completion| self.complete(completion));
+    }
+
+    fn execute(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Request { request, done } => self.submit(now, *request, Ticket::Future(done)),
+            Command::Image { shape, op, done } => self.start(now, shape, op, done),
+            Command::Monitor { question, done } => self.ask(now, question, Ticket::Future(done)),
+            Command::Map { epoch, timeout, done } => {
+                self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
+                self.serve_map_waiters(now);
+            }
+            Command::Watch { target, events, done } => {
+                self.client.watch(now, target, Ticket::Watch(done, Watcher::Stream(events)));
+            }
+            Command::WatchImage { target, shape, done } => {
+                let watcher = Watcher::Image { shape, header: target.clone() };
+                self.client.watch(now, target, Ticket::Watch(done, watcher));
+            }
+            Command::Unwatch { watch, done } => {
+                self.watchers.remove(&watch);
+                self.client.unwatch(now, watch, done.map_or(Ticket::Nobody, Ticket::Future));
+            }
+            Command::Notify { target, payload, timeout, done } => {
+                self.client.notify(now, target, payload, Some(timeout), Ticket::Future(done));
+            }
+        }
+    }
+
+    fn submit(&mut self, now: Time, request: Request, ticket: Ticket) {
+        if let Some(failed) = submit_or_park(&mut self.client, &mut self.parked, now, request, ticket) {
+            self.complete(failed);
+        }
+    }
+
+    fn ask(&mut self, now: Time, question: Question, ticket: Ticket) {
+        match question {
+            Question::Command(command, input) => self.client.command(now, &command, input, ticket),
+            Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
+            Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
+        }
+    }
+
+    /// Takes what has completed, tells who waits for it, and starts what there is room for now.
+    fn settle(&mut self, now: Time) {
+        while let Some(completion) = self.client.poll_completion() {
+            self.complete(completion);
+        }
+        while let Some(event) = self.client.poll_event() {
+            self.heard(now, event);
+        }
+        while let Some((request, ticket)) = self.parked.pop_front() {
+            if let Some(back) = self.try_submit(now, request, ticket) {
+                self.parked.push_front(back);
+                return;
+            }
+        }
+        while self.parked.is_empty()
+            && let Some(command) = self.mailbox.take()
+        {
+            self.execute(now, command);
+        }
+    }
+
+    /// Submits a request that was parked; gives it back if there is still no room.
+    fn try_submit(&mut self, now: Time, request: Request, ticket: Ticket) -> Option<(Request, Ticket)> {
+        let rejected = self.client.submit(now, request, ticket).err()?;
+        if let client::Error::Busy { .. } = rejected.error {
+            return Some((rejected.request, rejected.ticket));
+        }
+        self.complete(refused(rejected));
+        None
+    }
+
+    fn complete(&mut self, completion: Completion<Ticket>) {
+        let Completion { ticket, outcome, buffer } = completion;
+        match ticket {
+            Ticket::Piece { io, index } => {
+                let Some(state) = self.ios.get_mut(io) else { return };
+                state.completed(index, outcome, buffer);
+                if state.is_done() {
+                    self.finish(io);
+                }
+            }
+            // Whoever asked may have stopped waiting.
+            Ticket::Future(done) => drop(done.send((outcome, buffer))),
+            Ticket::Watch(done, watcher) => {
+                let result = match outcome {
+                    Ok(client::Outcome::Watching(watch)) => {
+                        self.watchers.insert(watch, watcher);
+                        Ok(watch)
+                    }
+                    Ok(_) => Err(Error::Closed),
+                    Err(error) => Err(error.into()),
+                };
+                drop(done.send(result));
+            }
+            Ticket::Size(shape) => learn_size(&shape, outcome),
+            Ticket::Nobody => {}
+        }
+    }
+
+    /// Ends a request to an image, and the flushes that waited for it.
+    fn finish(&mut self, io: usize) {
+        let (done, result, flushes) = self.ios.remove(io).finish();
+        self.tell(done, result);
+        flushes.into_iter().for_each(|flush| self.tell(flush, Ok(Outcome::Done)));
+    }
+
+    fn tell(&mut self, done: Done, result: Result<Outcome, Error>) {
+        match done {
+            Done::Future(done) => drop(done.send(result)),
+            Done::Tag(tag) => self.completed.push_back((tag, result)),
+        }
+    }
+
+    fn heard(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Map(_) => self.serve_map_waiters(now),
+            Event::Notify { watch, notify_id, notifier, payload } => {
+                self.client.acknowledge(now, watch, notify_id, List::new());
+                self.notified(now, watch, WatchEvent::Notify { notifier, payload });
+            }
+            Event::WatchLost { watch, error } => {
+                tracing::warn!(%error, "a watch is lost");
+                self.notified(now, watch, WatchEvent::Lost);
+            }
+            Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
+            Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
+            Event::Fault { peer, error, .. } => tracing::debug!(%peer, %error, "connection failed"),
+        }
+    }
+
+    fn notified(&mut self, now: Time, watch: WatchId, event: WatchEvent) {
+        match self.watchers.get_mut(&watch) {
+            Some(Watcher::Stream(events)) => {
+                let sent = events.try_send(event);
+                // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole.
+                if sent.is_err() {
+                    self.watchers.remove(&watch);
+                }
+            }
+            Some(Watcher::Image { shape, header }) => {
+                let (request, ticket) = (ask_size(header), Ticket::Size(shape.clone()));
+                self.submit(now, request, ticket);
+            }
+            None => {}
+        }
+    }
+
+    fn serve_map_waiters(&mut self, now: Time) {
+        let map = self.client.osdmap().cloned();
+        let epoch = map.as_ref().map_or(0, |map| map.epoch);
+        for waiter in self.map_waiters.extract_if(.., |w| epoch >= w.epoch || w.deadline <= now) {
+            let result = match &map {
+                Some(map) if epoch >= waiter.epoch => Ok(Arc::clone(map)),
+                _ => Err(Error::NoAnswer { waited: waiter.timeout }),
+            };
+            drop(waiter.done.send(result));
+        }
+    }
+}
+
+/// Submits a request, or parks it until there is room. Returns it as completed if it can never be submitted.
+fn submit_or_park(
+    client: &mut Client<Ticket>,
+    parked: &mut VecDeque<(Request, Ticket)>,
+    now: Time,
+    request: Request,
+    ticket: Ticket,
+) -> Option<Completion<Ticket>> {
+    if !parked.is_empty() {
+        parked.push_back((request, ticket));
+        return None;
+    }
+    let rejected = client.submit(now, request, ticket).err()?;
+    if let client::Error::Busy { .. } = rejected.error {
+        parked.push_back((rejected.request, rejected.ticket));
+        return None;
+    }
+    Some(refused(rejected))
+}
+
+fn refused(rejected: Box<Rejected<Ticket>>) -> Completion<Ticket> {
+    Completion { ticket: rejected.ticket, outcome: Err(rejected.error), buffer: rejected.request.read_into }
+}
+
+fn ask_size(header: &WatchTarget) -> Request {
+    let op = crate::rbd::size_query();
+    Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace)
+}
+
+/// Takes over an image's size from its header.
+fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Error>) {
+    let Some(shape) = shape.upgrade() else { return };
+    let size = match &outcome {
+        Ok(client::Outcome::Reply(reply)) => {
+            reply.ops.first().and_then(|op| crate::rbd::parse_size(&op.output))
+        }
+        _ => None,
+    };
+    match size {
+        Some(size) => shape.size.store(size, Ordering::Relaxed),
+        None => tracing::warn!("an image's header has changed, and its size cannot be read"),
+    }
+}
+
+impl Machine for Core {
+    fn next_action(&mut self, now: Time) -> Option<Action> {
+        self.settle(now);
+        self.client.next_action(now)
+    }
+
+    fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
+        self.client.listening(now, listener, result);
+    }
+
+    fn accepted(
+        &mut self,
+        now: Time,
+        listener: ListenerId,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Option<ConnId> {
+        self.client.accepted(now, listener, peer, local)
+    }
+
+    fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
+        self.client.connected(now, conn, local);
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        self.client.disconnected(now, conn, cause);
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        self.client.landing(conn)
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        self.client.landed(now, conn, place, filled);
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        self.client.received(now, conn, bytes);
+    }
+
+    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
+        self.client.transmit(now, conn, out, limit);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let waiting = self.map_waiters.iter().map(|waiter| waiter.deadline).min();
+        [waiting, self.client.deadline()].into_iter().flatten().min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        self.client.timeout(now);
+        self.serve_map_waiters(now);
+    }
+
+    // What other threads left in the mailbox is taken when the next action is asked for.
+}

@@ -1,0 +1,109 @@
+//! How other threads hand work to the reactor.
+
+use crate::Error;
+use crate::core::Command;
+use onego_engine::Waker;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{self, Poll};
+
+/// Most commands that wait for the reactor; who wants to add one more waits itself. Deep enough that a reactor which
+/// wakes up finds a full batch of work, small enough that what waits here is little beside what is in flight.
+const CAPACITY: usize = 1024;
+
+/// Commands on their way to the reactor, in order.
+pub(crate) struct Mailbox {
+    state: Mutex<State>,
+    reactor: OnceLock<Waker>,
+}
+
+#[derive(Default)]
+struct State {
+    commands: VecDeque<Command>,
+    senders: VecDeque<task::Waker>,
+    closed: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::default(), reactor: OnceLock::new() }
+    }
+
+    /// Says whom to wake when a command arrives.
+    pub(crate) fn set_reactor(&self, waker: Waker) {
+        // There is one reactor for the mailbox's whole life; a second call changes nothing.
+        let _ = self.reactor.set(waker);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code panics between the two halves of a change, so a poisoned state is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a command, waiting while the mailbox is full.
+    pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
+        let mut command = Some(command);
+        poll_fn(|cx| {
+            let mut state = self.lock();
+            if state.closed {
+                return Poll::Ready(Err(Error::Closed));
+            }
+            if state.commands.len() >= CAPACITY {
+                state.senders.push_back(cx.waker().clone());
+                return Poll::Pending;
+            }
+            state.commands.extend(command.take());
+            Poll::Ready(Ok(()))
+        })
+        .await?;
+        self.wake_reactor();
+        Ok(())
+    }
+
+    /// Adds a command that nobody waits for. It goes in even if the mailbox is full: there is at most one for each
+    /// thing that was opened, and what was opened has passed by [`send`](Self::send).
+    pub(crate) fn post(&self, command: Command) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        state.commands.push_back(command);
+        drop(state);
+        self.wake_reactor();
+    }
+
+    fn wake_reactor(&self) {
+        if let Some(reactor) = self.reactor.get() {
+            reactor.wake();
+        }
+    }
+
+    /// Takes the oldest command.
+    pub(crate) fn take(&self) -> Option<Command> {
+        let mut state = self.lock();
+        let command = state.commands.pop_front()?;
+        let sender = state.senders.pop_front();
+        drop(state);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+        Some(command)
+    }
+
+    /// Refuses all further commands and drops those that wait: their senders see [`Error::Closed`].
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let (commands, senders) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.senders));
+        drop(state);
+        drop(commands);
+        senders.into_iter().for_each(task::Waker::wake);
+        self.wake_reactor();
+    }
+
+    /// Has [`close`](Self::close) been called?
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+}

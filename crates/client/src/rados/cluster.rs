@@ -1,0 +1,217 @@
+use super::Pool;
+use crate::core::{Command, Question, RequestOutcome};
+use crate::error::Errno;
+use crate::mailbox::Mailbox;
+use crate::reactor::Reactor;
+use crate::{Config, Error};
+use futures_channel::oneshot;
+use onego_buf::List;
+use onego_ceph::client::Outcome;
+use onego_ceph::messages::{CommandReply, StatfsReply};
+use onego_ceph::osdmap::OsdMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection to a Ceph cluster. Cheap to clone; the connection ends when the last clone, pool and image is gone.
+#[derive(Clone)]
+pub struct Cluster {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    mailbox: Arc<Mailbox>,
+    connect_timeout: Duration,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
+/// What a command gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// What is meant for people.
+    pub status: String,
+    /// What is meant for programs.
+    pub output: Vec<u8>,
+}
+
+/// How full the cluster is, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Room in all.
+    pub total: u64,
+    /// Room used.
+    pub used: u64,
+    /// Room left.
+    pub available: u64,
+    /// Objects.
+    pub objects: u64,
+}
+
+/// A pool, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolInfo {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// Copies of each object.
+    pub size: u32,
+    /// Placement groups.
+    pub groups: u32,
+}
+
+impl Cluster {
+    /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
+    pub async fn connect(config: &Config) -> Result<Self, Error> {
+        let (started, start) = oneshot::channel();
+        let config = config.clone();
+        // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
+        std::thread::Builder::new()
+            .name("onego-reactor".into())
+            .spawn(move || match Reactor::new(&config) {
+                Ok((reactor, cluster)) => {
+                    // Whoever asked may be gone: then the cluster's handle drops, and the reactor ends at once.
+                    drop(started.send(Ok(cluster)));
+                    reactor.run();
+                }
+                Err(error) => drop(started.send(Err(error))),
+            })
+            .map_err(|source| Error::Io { what: "starting the reactor's thread", source })?;
+        let cluster = start.await.map_err(|_| Error::Closed)??;
+        cluster.ready().await?;
+        Ok(cluster)
+    }
+
+    pub(crate) fn new(mailbox: Arc<Mailbox>, connect_timeout: Duration) -> Self {
+        Self { shared: Arc::new(Shared { mailbox, connect_timeout }) }
+    }
+
+    /// Waits until the cluster has answered; fails after the configuration's `connect_timeout`.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.map(1).await.map(drop)
+    }
+
+    pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
+        self.shared.mailbox.send(command).await
+    }
+
+    /// Sends a command that nobody waits for.
+    pub(crate) fn post(&self, command: Command) {
+        self.shared.mailbox.post(command);
+    }
+
+    /// The map of the cluster, once it has reached `epoch`.
+    pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Map { epoch, timeout: self.shared.connect_timeout, done }).await?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    /// The newest map that the monitors have.
+    async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
+        match self.ask(Question::NewestMap).await? {
+            Outcome::Version(version) => self.map(u32::try_from(version).unwrap_or(u32::MAX)).await,
+            _ => Err(Error::Closed),
+        }
+    }
+
+    async fn ask(&self, question: Question) -> Result<Outcome, Error> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Monitor { question, done }).await?;
+        let (outcome, _): RequestOutcome = answer.await.map_err(|_| Error::Closed)?;
+        Ok(outcome?)
+    }
+
+    /// Gives the cluster a command: JSON with a `prefix`, as the `ceph` program makes it.
+    ///
+    /// ```no_run
+    /// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::Error> {
+    /// let health = cluster.command(r#"{"prefix": "health", "format": "json"}"#, Default::default()).await?;
+    /// println!("{}", String::from_utf8_lossy(&health.output));
+    /// # Ok(()) }
+    /// ```
+    pub async fn command(&self, json: &str, input: List) -> Result<CommandOutput, Error> {
+        match self.ask(Question::Command(json.to_owned(), input)).await? {
+            Outcome::Command(CommandReply { result, status, output, .. }) if result >= 0 => {
+                Ok(CommandOutput { status, output: output.to_vec() })
+            }
+            Outcome::Command(CommandReply { result, status, .. }) => {
+                Err(Error::Command { what: json.to_owned(), status, errno: Errno(-result) })
+            }
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// How full the cluster is.
+    pub async fn usage(&self) -> Result<Usage, Error> {
+        match self.ask(Question::Statfs(None)).await? {
+            Outcome::Statfs(StatfsReply { kb, kb_used, kb_avail, objects, .. }) => {
+                Ok(Usage { total: kb << 10, used: kb_used << 10, available: kb_avail << 10, objects })
+            }
+            _ => Err(Error::Closed),
+        }
+    }
+
+    /// Identity of the cluster.
+    pub async fn fsid(&self) -> Result<String, Error> {
+        Ok(self.map(1).await?.fsid.to_string())
+    }
+
+    /// All pools.
+    pub async fn pools(&self) -> Result<Vec<PoolInfo>, Error> {
+        let map = self.newest_map().await?;
+        Ok(map
+            .pools
+            .iter()
+            .map(|(id, pool)| PoolInfo {
+                id: *id,
+                name: map.pool_names.get(id).cloned().unwrap_or_default(),
+                size: pool.size.into(),
+                groups: pool.pg_num,
+            })
+            .collect())
+    }
+
+    /// The pool called `name`.
+    pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
+        let known = self.map(1).await?.pool_id(name);
+        let id = match known {
+            Some(id) => Some(id),
+            None => self.newest_map().await?.pool_id(name),
+        };
+        match id {
+            Some(id) => Ok(Pool::new(self.clone(), id, name)),
+            None => Err(Error::NotFound { what: format!("pool {name}") }),
+        }
+    }
+
+    /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
+    /// client knows it.
+    pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {
+        if self.newest_map().await?.pool_id(name).is_some() {
+            return Err(Error::Exists { what: format!("pool {name}") });
+        }
+        let mut command = serde_json::json!({ "prefix": "osd pool create", "pool": name });
+        if groups > 0 {
+            command["pg_num"] = groups.into();
+        }
+        self.command(&command.to_string(), List::new()).await?;
+        self.pool(name).await
+    }
+
+    /// Deletes a pool with all that is in it.
+    pub async fn delete_pool(&self, name: &str) -> Result<(), Error> {
+        if self.newest_map().await?.pool_id(name).is_none() {
+            return Err(Error::NotFound { what: format!("pool {name}") });
+        }
+        let command = serde_json::json!({
+            "prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true
+        });
+        self.command(&command.to_string(), List::new()).await?;
+        self.newest_map().await.map(drop)
+    }
+}

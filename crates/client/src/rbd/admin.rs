@@ -1,0 +1,212 @@
+//! The life of an image: created, listed, resized, removed.
+
+use super::header::{SWITCHABLE, describe, image_id, load};
+use super::image::request;
+use super::{ImageInfo, IoOp, MAX_IO};
+use crate::Error;
+use crate::rados::{Op, Pool};
+use onego_ceph::cls::Method;
+use onego_ceph::cls::rbd::{
+    Create, DirAddImage, DirList, DirRemoveImage, SetId, SetSize, SetStripeUnitCount,
+};
+use onego_ceph::rbd::{
+    DIRECTORY, Features, HEADER_UPDATE, Layout, header_object, id_object, valid_image_name,
+};
+use std::sync::Arc;
+
+/// Images asked for at a time when they are listed.
+const LIST_PAGE: u64 = 1024;
+
+/// How long others that have the image open may take to notice that it has changed, seconds.
+const NOTIFY_TIMEOUT: u32 = 10;
+
+/// What a new image is to be.
+#[derive(Debug, Clone)]
+pub struct CreateOptions {
+    /// Bytes.
+    pub size: u64,
+    /// How its bytes lie in objects.
+    pub layout: Layout,
+    /// Its features; those that follow from the rest are added.
+    pub features: Features,
+    /// Where its data goes, if not into the image's own pool.
+    pub data_pool: Option<Pool>,
+}
+
+impl CreateOptions {
+    /// An image of `size` bytes with objects of 4 MiB and layering alone.
+    pub fn new(size: u64) -> Self {
+        let layout = Layout::plain(22).expect("4 MiB is an object size");
+        Self { size, layout, features: Features::LAYERING, data_pool: None }
+    }
+
+    fn all_features(&self) -> Features {
+        let striping = if self.layout.is_striped() { Features::STRIPING } else { Features::NONE };
+        let data_pool = if self.data_pool.is_some() { Features::DATA_POOL } else { Features::NONE };
+        self.features.with(striping).with(data_pool)
+    }
+}
+
+/// Creates an image.
+pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(), Error> {
+    if !valid_image_name(name) {
+        return Err(Error::Invalid(format!(
+            "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
+        )));
+    }
+    let features = options.all_features().without(Features::WRITABLE);
+    if !features.is_empty() {
+        let advice = "; leave them out";
+        return Err(Error::Features { image: name.to_owned(), action: "created", features, advice });
+    }
+    let id = new_id()?;
+    let what = || describe(pool, name);
+    // Whoever sees the name must find a whole image, or be able to tell that it is not: the name is taken first,
+    // then the directory lists it, then the header makes it an image, as librbd does it.
+    let named = [Op::Create { exclusive: true }, SetId { id: id.clone() }.call()];
+    pool.operate_mut(&id_object(name).to_string(), named).await.map_err(|error| match error {
+        Error::Exists { .. } => Error::Exists { what: what() },
+        error => error,
+    })?;
+    let built = build(pool, name, &id, options).await;
+    if built.is_err() {
+        // What is left behind would keep the name taken for ever. The first error is the one to tell.
+        let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
+        let _ = pool.operate_mut(DIRECTORY, [entry.call()]).await;
+        let _ = pool.remove(&id_object(name).to_string()).await;
+    }
+    built
+}
+
+async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Result<(), Error> {
+    let entry = DirAddImage { name: name.to_owned(), id: id.to_owned() };
+    pool.operate_mut(DIRECTORY, [entry.call()]).await?;
+    let object_prefix = match &options.data_pool {
+        Some(_) => format!("rbd_data.{}.{id}", pool.id()),
+        None => format!("rbd_data.{id}"),
+    };
+    let layout = options.layout;
+    let create = Create {
+        size: options.size,
+        order: layout.order(),
+        features: options.all_features().0,
+        object_prefix,
+        data_pool: options.data_pool.as_ref().map_or(-1, Pool::id),
+    };
+    let mut ops = vec![Op::Create { exclusive: true }, create.call()];
+    if layout.is_striped() {
+        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
+        ops.push(striping.call());
+    }
+    pool.operate_mut(&header_object(id).to_string(), ops).await.map(drop)
+}
+
+/// An id that no other image has: 56 random bits, in the form of those that librbd gives.
+fn new_id() -> Result<String, Error> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random[..7])
+        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+    Ok(format!("{:x}", u64::from_le_bytes(random) | 1 << 55))
+}
+
+/// Names of all images in the pool, in order.
+pub async fn list(pool: &Pool) -> Result<Vec<String>, Error> {
+    let mut names: Vec<String> = Vec::new();
+    loop {
+        let after = names.last().map_or("", String::as_str);
+        let page = match pool.call(DIRECTORY, &DirList { after: after.to_owned(), max: LIST_PAGE }).await {
+            Err(Error::NotFound { .. }) => return Ok(names), // no image was ever created here
+            other => other?,
+        };
+        let last = page.len() as u64 != LIST_PAGE;
+        names.extend(page.into_keys());
+        if last {
+            return Ok(names);
+        }
+    }
+}
+
+/// Removes an image with all its data. `progress` is told (done, all) in bytes.
+pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let info = match load(pool, name).await {
+        // The header went in an earlier removal that did not end: remove what is left.
+        Err(Error::NotFound { what }) => {
+            let id = image_id(pool, name).await.map_err(|_| Error::NotFound { what })?;
+            return forget(pool, name, &id).await;
+        }
+        other => other?,
+    };
+    let busy = |reason: String| Err(Error::Busy { what: describe(pool, name), reason });
+    if !info.snapshots.is_empty() {
+        return busy(format!("it has {} snapshots; \"rbd snap purge\" removes them", info.snapshots.len()));
+    }
+    // Locks and maps of objects go with their objects; what else the image keeps elsewhere would stay behind.
+    let removable = Features::WRITABLE.with(SWITCHABLE);
+    let features = info.features.without(removable);
+    if !features.is_empty() || info.has_parent {
+        return Err(Error::Features { image: name.to_owned(), action: "removed", features, advice: "" });
+    }
+    let watchers = pool.watchers(&header_object(&info.id).to_string()).await?;
+    if let Some(watcher) = watchers.first() {
+        return busy(format!("{watcher} has it open"));
+    }
+    clear(pool, &info, 0, &mut progress).await?;
+    if info.features.contains(Features::OBJECT_MAP) {
+        ignore_missing(pool.remove(&format!("rbd_object_map.{}", info.id)).await)?;
+    }
+    ignore_missing(pool.remove(&header_object(&info.id).to_string()).await)?;
+    forget(pool, name, &info.id).await
+}
+
+/// Takes a name back.
+async fn forget(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
+    let entry = DirRemoveImage { name: name.to_owned(), id: id.to_owned() };
+    ignore_missing(pool.operate_mut(DIRECTORY, [entry.call()]).await.map(drop))?;
+    ignore_missing(pool.remove(&id_object(name).to_string()).await)
+}
+
+fn ignore_missing(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(Error::NotFound { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// Gives up all data from byte `start` on.
+async fn clear(
+    pool: &Pool,
+    info: &ImageInfo,
+    start: u64,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    // To the end of the last objects, so that they are removed too although the image ends within them.
+    let set = info.layout.object_size() * info.layout.stripe_count();
+    let end = info.size.div_ceil(set).saturating_mul(set);
+    let shape = Arc::new(info.shape(pool, end));
+    let mut at = start;
+    while at < end {
+        let next = (at / MAX_IO + 1).saturating_mul(MAX_IO).min(end);
+        request(pool, &shape, IoOp::Zero { offset: at, length: next - at }).await?;
+        at = next;
+        progress(at - start, end - start);
+    }
+    Ok(())
+}
+
+/// Changes the size of an image. What is cut off is lost. `progress` is told (done, all) in bytes.
+pub async fn resize(
+    pool: &Pool,
+    name: &str,
+    size: u64,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let info = load(pool, name).await?;
+    info.check_readable()?;
+    info.check_writable()?;
+    if size < info.size {
+        clear(pool, &info, size, &mut progress).await?;
+    }
+    let header = header_object(&info.id).to_string();
+    pool.operate_mut(&header, [SetSize { size }.call()]).await?;
+    pool.notify(&header, HEADER_UPDATE.to_vec(), NOTIFY_TIMEOUT).await.map(drop)
+}

@@ -1,0 +1,167 @@
+//! What is known of an image: its id by its name, and what its header says.
+
+use super::flush::Writes;
+use super::io::Shape;
+use crate::Error;
+use crate::rados::{Op, Pool};
+use onego_buf::List;
+use onego_ceph::cls::Method;
+use onego_ceph::cls::rbd::{
+    GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize, GetSnapContext,
+    GetStripeUnitCount, Size, StripeUnitCount, feature,
+};
+use onego_ceph::rbd::{DataNames, Features, Layout, header_object, id_object};
+use onego_ceph::types::{NOSNAP, SnapContext};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime};
+
+/// Features that are kept in objects of their own, which "rbd feature disable" takes away.
+pub(crate) const SWITCHABLE: Features =
+    Features(feature::EXCLUSIVE_LOCK | feature::OBJECT_MAP | feature::FAST_DIFF);
+
+/// What is known of an image.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ImageInfo {
+    /// Its name.
+    pub name: String,
+    /// Its id, which stays when the name changes.
+    pub id: String,
+    /// Bytes.
+    pub size: u64,
+    /// How its bytes lie in objects.
+    pub layout: Layout,
+    /// Its features.
+    pub features: Features,
+    /// What names of its data objects start with.
+    pub object_prefix: String,
+    /// Number of the pool of its data objects, if that is another one.
+    pub data_pool: Option<i64>,
+    /// Snapshots, newest first.
+    pub snapshots: Vec<u64>,
+    /// When it was created, if the cluster remembers.
+    pub created: Option<SystemTime>,
+    pub(crate) snap_context: SnapContext,
+    /// It is a clone: what it does not hold is in another image.
+    pub(crate) has_parent: bool,
+}
+
+/// How people are told of an image.
+pub(crate) fn describe(pool: &Pool, name: &str) -> String {
+    match pool.namespace() {
+        "" => format!("image {}/{name}", pool.name()),
+        namespace => format!("image {}/{namespace}/{name}", pool.name()),
+    }
+}
+
+/// The id of the image called `name`.
+pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
+    match pool.call(&id_object(name).to_string(), &GetId {}).await {
+        Err(Error::NotFound { .. }) => Err(Error::NotFound { what: describe(pool, name) }),
+        other => other,
+    }
+}
+
+/// Reads an image's header.
+pub(crate) async fn load(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
+    let id = image_id(pool, name).await?;
+    let header = header_object(&id).to_string();
+    let base = [
+        size_query(),
+        GetFeatures { snap: NOSNAP, read_only: true }.call(),
+        GetObjectPrefix {}.call(),
+        GetSnapContext {}.call(),
+    ];
+    let reply = pool.operate(&header, base).await?;
+    let [size, features, prefix, snaps] = &reply.ops[..] else {
+        return Err(Error::Answer { what: describe(pool, name), reason: "results are missing".into() });
+    };
+    let Size { order, size } = pool.parse::<GetSize>(&header, &size.1)?;
+    let features = Features(pool.parse::<GetFeatures>(&header, &features.1)?.features);
+    let snap_context = pool.parse::<GetSnapContext>(&header, &snaps.1)?;
+    let mut layout = Layout::plain(order)?;
+    if features.contains(Features::STRIPING) {
+        let StripeUnitCount { unit, count } = pool.call(&header, &GetStripeUnitCount {}).await?;
+        layout = Layout::striped(order, unit, count)?;
+    }
+    let mut data_pool = None;
+    if features.contains(Features::DATA_POOL) {
+        data_pool = Some(pool.call(&header, &GetDataPool {}).await?).filter(|pool| *pool >= 0);
+    }
+    let has_parent = features.contains(Features::LAYERING)
+        && pool.call(&header, &GetParent { snap: NOSNAP }).await?.pool >= 0;
+    // Images of old clusters do not know when they were made.
+    let created = pool.call(&header, &GetCreateTimestamp {}).await.ok();
+    Ok(ImageInfo {
+        name: name.to_owned(),
+        id,
+        size,
+        layout,
+        features,
+        object_prefix: pool.parse::<GetObjectPrefix>(&header, &prefix.1)?,
+        data_pool,
+        snapshots: snap_context.snaps.clone(),
+        created: created.map(|t| SystemTime::UNIX_EPOCH + Duration::new(t.sec.into(), t.nsec)),
+        snap_context,
+        has_parent,
+    })
+}
+
+/// Asks an image's header for its size.
+pub(crate) fn size_query() -> Op {
+    GetSize { snap: NOSNAP }.call()
+}
+
+/// The size in a header's answer.
+pub(crate) fn parse_size(output: &List) -> Option<u64> {
+    GetSize::reply(output).ok().map(|reply| reply.size)
+}
+
+impl ImageInfo {
+    /// Objects that the image may consist of.
+    pub fn objects(&self) -> u64 {
+        self.layout.objects(self.size)
+    }
+
+    /// What requests to the image have to know of it, if it has `size` bytes.
+    pub(crate) fn shape(&self, pool: &Pool, size: u64) -> Shape {
+        Shape {
+            pool: self.data_pool.unwrap_or_else(|| pool.id()),
+            namespace: pool.namespace().to_owned(),
+            names: DataNames::new(&self.object_prefix),
+            layout: self.layout,
+            snap_context: self.snap_context.clone(),
+            size: AtomicU64::new(size),
+            writes: Writes::default(),
+        }
+    }
+
+    /// Fails if a write would leave something behind that is no longer true.
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+        let features = self.features.without(Features::WRITABLE);
+        if features.is_empty() {
+            return Ok(());
+        }
+        let advice = if SWITCHABLE.contains(features) {
+            "; switch them off with \"rbd feature disable\", or create the image without them"
+        } else {
+            ""
+        };
+        Err(Error::Features { image: self.name.clone(), action: "written", features, advice })
+    }
+
+    /// Fails if the image's bytes are not, or not only, where its layout says.
+    pub(crate) fn check_readable(&self) -> Result<(), Error> {
+        if self.has_parent {
+            return Err(Error::Invalid(format!(
+                "image {} is a clone, and reading from its parent is not supported yet; \"rbd flatten\" makes it whole",
+                self.name
+            )));
+        }
+        let features = Features(self.features.0 & Features::UNREADABLE.0);
+        if features.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Features { image: self.name.clone(), action: "read", features, advice: "" })
+    }
+}

@@ -1,0 +1,15 @@
+//! RBD images.
+
+mod admin;
+mod flush;
+mod header;
+mod image;
+pub(crate) mod io;
+
+pub use admin::{CreateOptions, create, list, remove, resize};
+pub use header::ImageInfo;
+pub(crate) use header::{parse_size, size_query};
+pub use image::Image;
+pub(crate) use io::IoOp;
+pub use io::MAX_IO;
+pub use onego_ceph::rbd::{Features, Layout, LayoutError};

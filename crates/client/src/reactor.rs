@@ -1,0 +1,175 @@
+//! What drives the client: a thread of its own, or the caller's.
+
+use crate::core::{Core, Done, Outcome};
+use crate::mailbox::Mailbox;
+use crate::rados::Cluster;
+use crate::rbd::{Image, IoOp};
+use crate::{Config, Error};
+use onego_buf::{List, Pool, SegmentMut};
+use onego_ceph::client;
+use onego_engine::{AnyEngine, Engine, Pump, Stats, Wait};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
+const POOL_LIMIT: usize = 32 << 20;
+
+/// A client that is driven by the thread that owns it: no other thread, no wake-ups, no locks on the way of a request.
+///
+/// Two ways to use it, which mix: [`block_on`](Self::block_on) runs any future of this crate's API and drives the
+/// client meanwhile; or requests to images are submitted with a tag ([`submit`](Self::submit)), and
+/// [`turn`](Self::turn) and [`completion`](Self::completion) say which tags are done.
+pub struct Reactor {
+    pump: Pump<AnyEngine, Core>,
+}
+
+/// A tagged request that is done with.
+#[derive(Debug)]
+pub struct Completed {
+    /// The caller's name for the request.
+    pub tag: u64,
+    /// What came of it.
+    pub result: Result<Outcome, Error>,
+}
+
+/// A tagged request to an image; offsets and lengths in bytes.
+#[derive(Debug)]
+pub enum ImageRequest {
+    /// Fills the buffer from `offset` on. It comes back as [`Outcome::Buffer`].
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Where the bytes go.
+        buffer: SegmentMut,
+    },
+    /// Writes the bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: List,
+    },
+    /// Makes the bytes zeros.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Completes when the writes submitted before are durable.
+    Flush,
+}
+
+impl Reactor {
+    /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven.
+    pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
+        let failed = |what| move |source| Error::Io { what, source };
+        let engine = onego_engine::open(config.engine).map_err(failed("opening the event engine"))?;
+        let mailbox = Arc::new(Mailbox::new());
+        let core = Core::new(&client_config(config)?, Arc::clone(&mailbox), engine.now());
+        let pump = Pump::new(engine, core);
+        mailbox.set_reactor(pump.waker());
+        Ok((Self { pump }, Cluster::new(mailbox, config.connect_timeout)))
+    }
+
+    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
+    pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
+        self.pump.turn(wait).map_err(|source| Error::Io { what: "waiting for events", source })
+    }
+
+    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.pump.set_spin(spin);
+    }
+
+    /// What the engine has done so far: system calls and bytes.
+    pub fn stats(&self) -> Stats {
+        self.pump.stats()
+    }
+
+    /// Runs a future to its end, driving the client meanwhile.
+    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
+        let mut future = pin!(future);
+        let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), reactor: self.pump.waker() });
+        let waker = Waker::from(Arc::clone(&alarm));
+        loop {
+            if alarm.rung.swap(false, Ordering::Acquire)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return Ok(output);
+            }
+            let wait = if alarm.rung.load(Ordering::Acquire) { Wait::Poll } else { Wait::Forever };
+            self.turn(wait)?;
+        }
+    }
+
+    /// May another request be submitted?
+    pub fn has_room(&self) -> bool {
+        self.pump.machine().has_room()
+    }
+
+    /// Submits a request to an image; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
+    pub fn submit(&mut self, image: &Image, request: ImageRequest, tag: u64) -> Result<(), Error> {
+        let op = match request {
+            ImageRequest::Read { offset, buffer } => IoOp::ReadInto { offset, buffer },
+            ImageRequest::Write { offset, data } => IoOp::Write { offset, data },
+            ImageRequest::WriteZeroes { offset, length } => IoOp::Zero { offset, length },
+            ImageRequest::Flush => IoOp::Flush,
+        };
+        let shape = image.admit(&op)?;
+        let now = self.pump.now();
+        self.pump.machine_mut().start(now, shape, op, Done::Tag(tag));
+        Ok(())
+    }
+
+    /// The next tagged request that is done with.
+    pub fn completion(&mut self) -> Option<Completed> {
+        self.pump.machine_mut().next_completed().map(|(tag, result)| Completed { tag, result })
+    }
+
+    /// Drives the client until its handles are gone.
+    pub(crate) fn run(mut self) {
+        while !self.pump.machine().is_over() {
+            if let Err(error) = self.turn(Wait::Forever) {
+                tracing::error!(%error, "the reactor stops");
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        self.pump.machine().close();
+    }
+}
+
+/// Wakes the future that [`Reactor::block_on`] runs.
+struct Alarm {
+    rung: AtomicBool,
+    reactor: onego_engine::Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.reactor.wake();
+    }
+}
+
+fn client_config(config: &Config) -> Result<client::Config, Error> {
+    let mut random = [0; 12];
+    getrandom::fill(&mut random)
+        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+    let [n0, n1, n2, n3, seed @ ..] = random;
+    Ok(client::Config {
+        nonce: u32::from_le_bytes([n0, n1, n2, n3]),
+        seed: u64::from_le_bytes(seed),
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
+        ..client::Config::new(config.monitors.clone(), "admin", Pool::new(POOL_LIMIT))
+    })
+}
