@@ -299,21 +299,21 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
     }
 
-    /// The machine closes a connection: what it has still to send is taken from it now, since it forgets the
-    /// connection with this.
+    /// The machine closes a connection: what it has still to send is taken from it here and now, so that it may forget
+    /// the connection with that, even where there is nobody to send it to any more.
     fn close(&mut self, now: Time, id: ConnId) {
         let Some(socket) = self.names.remove(id) else { return };
         let Some(conn) = self.conns.get_mut(socket) else { return };
-        if conn.phase == Phase::Connecting {
-            self.conns.remove(socket);
-            return self.engine.close(socket);
-        }
-        while conn.failed.is_none() {
+        loop {
             let before = conn.out.len();
             self.machine.transmit(now, id, &mut conn.out, usize::MAX);
             if conn.out.len() == before {
                 break;
             }
+        }
+        if conn.phase == Phase::Connecting {
+            self.conns.remove(socket);
+            return self.engine.close(socket);
         }
         if let Some(place) = conn.held.take().and_then(|held| held.place) {
             self.told = true;

@@ -93,7 +93,7 @@ pub struct Uring {
 impl Uring {
     /// Opens an engine, the best that the kernel can do.
     pub fn open() -> io::Result<Self> {
-        let mut result = Self::with_mode(Mode::Deferred);
+        let mut result = Self::with_mode(Mode::Deferred, SUBMISSIONS, COMPLETIONS);
         for (mode, missing) in [
             (Mode::Cooperative, "IORING_SETUP_DEFER_TASKRUN (Linux 6.1)"),
             (Mode::Interrupting, "IORING_SETUP_COOP_TASKRUN (Linux 5.19)"),
@@ -101,7 +101,7 @@ impl Uring {
             match result {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     tracing::warn!("the kernel's io_uring has no {missing}: completions cost more");
-                    result = Self::with_mode(mode);
+                    result = Self::with_mode(mode, SUBMISSIONS, COMPLETIONS);
                 }
                 _ => break,
             }
@@ -109,10 +109,10 @@ impl Uring {
         result
     }
 
-    fn with_mode(mode: Mode) -> io::Result<Self> {
+    fn with_mode(mode: Mode, submissions: u32, completions: u32) -> io::Result<Self> {
         let mut builder = IoUring::builder();
         // Disabled until the first poll, which makes the thread that calls it the single issuer.
-        builder.dontfork().setup_cqsize(COMPLETIONS).setup_r_disabled();
+        builder.dontfork().setup_cqsize(completions).setup_r_disabled();
         match mode {
             Mode::Deferred => {
                 builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
@@ -122,7 +122,7 @@ impl Uring {
             }
             Mode::Interrupting => {}
         }
-        let ring = builder.build(SUBMISSIONS)?;
+        let ring = builder.build(submissions)?;
         // Resource tags came with multishot poll requests, which cannot be asked about.
         if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_resource_tagging() {
             let missing = "the kernel's io_uring has no multishot poll requests (Linux 5.13)";
@@ -476,6 +476,55 @@ impl Drop for Uring {
                 return;
             }
             events.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pump;
+    use onego_testkit::{FrameEvent, Frames};
+
+    /// Many connections between two engines, each with a frame there and back.
+    fn echo(mut open: impl FnMut() -> Uring) {
+        const CONNS: usize = 60;
+        let mut machine = Frames::echo();
+        machine.listen(0, "127.0.0.1:0".parse().unwrap());
+        let mut server = Pump::new(open(), machine);
+        server.turn(Wait::Poll).unwrap();
+        let Some(FrameEvent::Listening(_, Ok(addr))) = server.machine_mut().events.pop_front() else {
+            panic!()
+        };
+        let mut client = Pump::new(open(), Frames::default());
+        for i in 0..CONNS {
+            let conn = client.machine_mut().connect(addr);
+            client.machine_mut().send(conn, vec![i as u8; 1000 * i]);
+        }
+        let mut frames = 0;
+        let end = clock::now() + Duration::from_secs(20);
+        while frames < CONNS {
+            assert!(clock::now() < end, "it takes too long");
+            server.turn(Wait::Poll).unwrap();
+            client.turn(Wait::Poll).unwrap();
+            while let Some(event) = client.machine_mut().events.pop_front() {
+                frames += usize::from(matches!(event, FrameEvent::Frame(..)));
+                assert!(!matches!(event, FrameEvent::Disconnected(..)), "{event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_mode_works() {
+        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
+            echo(|| Uring::with_mode(mode, SUBMISSIONS, COMPLETIONS).unwrap());
+        }
+    }
+
+    #[test]
+    fn rings_that_overflow_lose_nothing() {
+        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
+            echo(|| Uring::with_mode(mode, 2, 4).unwrap());
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Every engine on real sockets, driven by the pump.
-use onego_buf::{List, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
 use onego_wire::{ConnId, Disconnect};
@@ -161,6 +161,53 @@ fn what_was_sent_before_close_arrives(kind: EngineKind) {
     });
     assert_eq!((frames, client.machine().connections()), (30, 0));
     assert!(client.machine().events.is_empty(), "nothing is delivered after close");
+}
+
+fn a_peer_that_takes_nothing_is_given_up_after_close(kind: EngineKind) {
+    let (mut server, addr) = listener(kind, Frames::default());
+    server.machine_mut().deaf = true;
+    let mut client = pump(kind, Frames::default());
+    let conn = client.machine_mut().connect(addr);
+    let pool = Pool::new(64 << 20);
+    client.machine_mut().send(conn, pool.get(32 << 20));
+    client.machine_mut().send(conn, pool.get(4 << 20));
+    run(&mut [&mut server, &mut client], |pumps| pumps[1].machine_mut().events.pop_front().is_some());
+    client.machine_mut().close(conn);
+    run(&mut [&mut server, &mut client], |pumps| pumps[1].connections() == 0);
+    // The engine may wait for the kernel to let go of the memory.
+    run(&mut [&mut server, &mut client], |_| pool.stats().idle_bytes == 4 << 20);
+}
+
+fn a_pump_that_is_dropped_gives_its_memory_back(kind: EngineKind) {
+    let (_server, addr) = listener(kind, Frames::default());
+    let mut client = pump(kind, Frames::default());
+    let conn = client.machine_mut().connect(addr);
+    let pool = Pool::new(64 << 20);
+    for _ in 0..8 {
+        client.machine_mut().send(conn, pool.get(4 << 20));
+    }
+    run(&mut [&mut client], |pumps| pumps[0].stats().sends > 0);
+    drop(client);
+    assert_eq!(pool.stats().idle_bytes, 8 * (4 << 20));
+}
+
+fn a_pump_may_be_dropped_on_another_thread(kind: EngineKind) {
+    let (_server, addr) = listener(kind, Frames::default());
+    let mut client = pump(kind, Frames::default());
+    let conn = client.machine_mut().connect(addr);
+    client.machine_mut().send(conn, bytes(32 << 20, 1));
+    run(&mut [&mut client], |pumps| pumps[0].stats().sends > 0);
+    std::thread::spawn(move || drop(client)).join().unwrap();
+}
+
+fn a_pump_built_on_one_thread_runs_on_another(kind: EngineKind) {
+    let mut machine = Frames::echo();
+    machine.listen(0, any_port());
+    let mut pump = pump(kind, machine);
+    let waker = pump.waker();
+    let thread = std::thread::spawn(move || run(&mut [&mut pump], |pumps| pumps[0].machine().wakes > 0));
+    waker.wake();
+    thread.join().unwrap();
 }
 
 fn a_refused_connection_is_reported(kind: EngineKind) {
@@ -403,6 +450,10 @@ on_each_engine![
     many_connections_work_side_by_side,
     messages_of_one_turn_share_one_send,
     what_was_sent_before_close_arrives,
+    a_peer_that_takes_nothing_is_given_up_after_close,
+    a_pump_that_is_dropped_gives_its_memory_back,
+    a_pump_may_be_dropped_on_another_thread,
+    a_pump_built_on_one_thread_runs_on_another,
     a_refused_connection_is_reported,
     a_reset_is_reported_and_the_place_comes_back,
     what_came_with_the_end_is_delivered_before_it,

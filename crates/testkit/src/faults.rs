@@ -15,6 +15,8 @@ pub struct Faults {
     pub short_send: f64,
     /// Chance that a receive gives only a part of what is there.
     pub short_receive: f64,
+    /// Chance that an operation ends later, as with a completion engine, instead of on the spot.
+    pub complete_later: f64,
     /// Bytes of one direction that may be sent and not yet received by the other side: the kernel's buffers.
     pub window: usize,
     /// How late a receiver hears of what has arrived: a slow reader.
@@ -53,6 +55,7 @@ impl Faults {
             split: 0.0,
             short_send: 0.0,
             short_receive: 0.0,
+            complete_later: 0.0,
             window: 1 << 20,
             receive_delay: micros(0, 0),
             accept_delay: micros(0, 0),
@@ -73,6 +76,7 @@ impl Faults {
             split: 0.5,
             short_send: 0.2,
             short_receive: 0.3,
+            complete_later: 0.3,
             window: 100_000,
             receive_delay: micros(0, 2_000),
             accept_delay: micros(0, 10_000),
@@ -102,7 +106,8 @@ impl Faults {
             split: chance_up_to(rng, harsh.split),
             short_send: chance_up_to(rng, harsh.short_send),
             short_receive: chance_up_to(rng, harsh.short_receive),
-            window: 1 << rng.random_range(10..=20),
+            complete_later: [0.0, 0.5, 1.0][rng.random_range(0..3)],
+            window: 1 << rng.random_range(14..=20),
             receive_delay: Duration::ZERO..=up_to(rng, *harsh.receive_delay.end()),
             accept_delay: Duration::ZERO..=up_to(rng, *harsh.accept_delay.end()),
             refuse: chance_up_to(rng, harsh.refuse),

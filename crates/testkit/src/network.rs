@@ -2,7 +2,7 @@
 mod packet;
 mod stream;
 
-use crate::faults::{Faults, pick};
+use crate::faults::{Faults, happens, pick};
 use crate::trace::Trace;
 use onego_engine::{Event, Sleeper, SocketId, SocketTable, Waker};
 use onego_wire::Time;
@@ -62,6 +62,8 @@ struct Host {
     sockets: SocketTable<Socket>,
     listeners: BTreeMap<SocketAddr, SocketId>,
     ready: VecDeque<Event>,
+    /// The engine has operations to complete.
+    busy: bool,
     sleeper: Sleeper,
     next_port: u16,
 }
@@ -217,6 +219,7 @@ impl Network {
             sockets: SocketTable::default(),
             listeners: BTreeMap::new(),
             ready: VecDeque::new(),
+            busy: false,
             sleeper: Sleeper::sleepless(),
             next_port: FIRST_PORT,
         });
@@ -232,6 +235,7 @@ impl Network {
         host.running = false;
         host.listeners.clear();
         host.ready.clear();
+        host.busy = false;
         let sockets: Vec<SocketId> = host.sockets.iter().map(|(id, _)| id).collect();
         for socket in sockets {
             self.abort(End { host: addr, socket });
@@ -243,7 +247,16 @@ impl Network {
     }
 
     pub(crate) fn has_events(&self, addr: IpAddr) -> bool {
-        self.hosts.get(&addr).is_some_and(|host| !host.ready.is_empty() || host.sleeper.is_woken())
+        self.hosts
+            .get(&addr)
+            .is_some_and(|host| !host.ready.is_empty() || host.busy || host.sleeper.is_woken())
+    }
+
+    /// Does an operation of that host end later? If so, it polls for it.
+    pub(crate) fn completes_later(&mut self, addr: IpAddr) -> bool {
+        let later = happens(&mut self.rng, self.faults.complete_later);
+        self.host(addr).busy |= later;
+        later
     }
 
     pub(crate) fn take_events(&mut self, addr: IpAddr, to: &mut Vec<Event>) {
@@ -251,6 +264,7 @@ impl Network {
         if host.sleeper.wake_up() {
             to.push(Event::Woken);
         }
+        host.busy = false;
         to.extend(host.ready.drain(..));
         self.trace.note([to.len() as u64]);
     }

@@ -3,6 +3,8 @@ use onego_buf::List;
 use onego_engine::{Engine, Event, Pump, RecvBufs, Wait};
 use onego_testkit::{Faults, FrameEvent, Frames, Node, Sim, SimEngine};
 use onego_wire::{ConnId, Disconnect};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -113,11 +115,62 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn everything_arrives_in_the_end_whatever_goes_wrong() {
     let mut reconnects = 0;
-    for seed in 0..40 {
+    for seed in 0..100 {
         reconnects += callers(seed, Faults::harsh(), 10).2;
         callers(seed, Faults::random(seed), 10);
     }
-    assert!(reconnects > 3 * 40, "harsh enough to break connections");
+    assert!(reconnects > 3 * 100, "harsh enough to break connections");
+}
+
+/// Both sides open, send and close as they please. [`Frames`] itself checks that it hears of no connection that it
+/// has closed, and that bytes come in order.
+#[test]
+fn connections_may_be_closed_at_any_moment_by_either_side() {
+    for seed in 0..60 {
+        let mut sim = Sim::new(seed, Faults::random(seed));
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut server = server(&sim, Frames::echo());
+        let mut client = client(&sim, 2);
+        let mut conns: Vec<ConnId> = Vec::new();
+        for i in 0..200 {
+            match rng.random_range(0..4) {
+                0 => {
+                    let conn = client.machine_mut().connect(server_addr());
+                    conns.push(conn);
+                }
+                1 if !conns.is_empty() => {
+                    let conn = conns.swap_remove(rng.random_range(0..conns.len()));
+                    client.machine_mut().close(conn);
+                }
+                2 => {
+                    let accepted = server.machine_mut().events.drain(..).find_map(|event| match event {
+                        FrameEvent::Accepted(conn, _) => Some(conn),
+                        _ => None,
+                    });
+                    if let Some(conn) = accepted {
+                        server.machine_mut().close(conn);
+                    }
+                }
+                _ => {
+                    for conn in &conns {
+                        client.machine_mut().send(*conn, bytes(rng.random_range(0..100_000), i));
+                    }
+                }
+            }
+            let pause = Duration::from_micros(rng.random_range(0..10_000));
+            sim.run_for(&mut [&mut server, &mut client], pause);
+        }
+        for conn in conns {
+            client.machine_mut().close(conn);
+        }
+        sim.set_faults(Faults::none());
+        sim.heal_all();
+        sim.settle(&mut [&mut server, &mut client]);
+        for pump in [&server, &client] {
+            assert_eq!((pump.connections(), pump.machine().connections()), (0, 0), "seed {seed}");
+            assert_eq!(pump.machine().places_out, 0, "seed {seed}");
+        }
+    }
 }
 
 #[test]
