@@ -6,6 +6,7 @@ use onego_buf::{List, Segment, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -164,17 +165,27 @@ fn bare(time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
+/// Runs a case and says how many messages a second it made, and at which price for both sides together.
+fn measure(name: &str, case: impl FnOnce() -> f64, time: Duration) -> (f64, f64) {
+    let cpu = || {
+        let now = clock_gettime(ClockId::ProcessCPUTime);
+        now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+    };
+    let before = cpu();
+    let rate = case();
+    let price = (cpu() - before) * 1e6 / (rate * time.as_secs_f64());
+    println!("{name}: {rate:.0}/s, {price:.2} us of CPU each");
+    (rate, price)
+}
+
 fn main() {
     let seconds = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(2.0);
     let time = Duration::from_secs_f64(seconds);
-    let mut floors = Vec::new();
     for _ in 0..3 {
-        let floor = bare(time);
-        println!("bare: {floor:.0}/s");
-        floors.push(floor);
+        let floor = measure("bare", || bare(time), time);
         for kind in EngineKind::ALL {
-            let rate = pumped(kind, time);
-            println!("{kind}: {rate:.0}/s, {:.2} of the floor", rate / floor);
+            let (rate, price) = measure(&kind.to_string(), || pumped(kind, time), time);
+            println!("  {:.2} of the floor's rate, {:.2} of its CPU", rate / floor.0, price / floor.1);
         }
     }
 }
