@@ -79,7 +79,7 @@ pub fn crush_hash32_2(mut a: u32, mut b: u32) -> u32 {
 }
 
 /// CRUSH's hash of three words.
-#[inline]
+#[inline(always)] // Most of CRUSH's time goes here, and in a loop the compiler does several at once.
 pub fn crush_hash32_3(mut a: u32, mut b: u32, mut c: u32) -> u32 {
     let mut hash = CRUSH_SEED ^ a ^ b ^ c;
     let (mut x, mut y) = (X, Y);

@@ -4,7 +4,9 @@ mod crush_support;
 
 use crush_support::random::{self, Random};
 use crush_support::{Folder, Inputs, compare_mappings, compile, crushtool, load, text};
-use onego_ceph::crush::{Bucket, CrushMap, Layout, Rule, Step, StepOp, WEIGHT_ONE};
+use onego_ceph::crush::{
+    Bucket, ChooseArg, ChooseArgs, CrushMap, DEFAULT_CHOOSE_ARGS, Layout, Rule, Step, StepOp, WEIGHT_ONE,
+};
 use onego_ceph::encoding::{Decode, Encode};
 
 #[test]
@@ -164,4 +166,59 @@ fn what_is_not_there_maps_to_nothing() {
     assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [0i32; 0], "no root");
     empty.buckets.clear();
     assert_eq!(empty.do_rule(0, 7, 3, &weights, None), [0i32; 0], "no buckets");
+}
+
+#[test]
+fn rules_and_items_are_found_by_what_they_are_called() {
+    let map = CrushMap::flat(&[0, 1], Layout::HostPerDevice);
+    assert_eq!(map.rule_id("replicated_rule"), Some(0));
+    assert_eq!(map.item_id("default"), Some(-1));
+    assert_eq!(map.item_id("osd.1"), Some(1));
+    assert_eq!(map.type_id("root"), Some(11));
+    assert_eq!(map.item_id("osd.2"), None);
+    assert_eq!(map.find_rule(0, Rule::REPLICATED, 3), Some(0));
+    assert_eq!(map.find_rule(0, Rule::REPLICATED, 101), None, "too many replicas");
+    assert_eq!(map.find_rule(0, Rule::ERASURE, 3), None);
+    assert_eq!(map.find_rule(1, Rule::REPLICATED, 3), None);
+}
+
+#[test]
+fn a_pool_without_replacements_of_its_own_has_the_default_ones() {
+    let mut map = CrushMap::flat(&[0, 1], Layout::HostPerDevice);
+    let weights = [WEIGHT_ONE; 2];
+    let first = |map: &CrushMap, pool| (0..100).map(|x| map.do_rule(0, x, 1, &weights, pool)[0]).max();
+    assert_eq!(first(&map, Some(3)), Some(1));
+    let only = |weights: [u32; 2]| {
+        ChooseArgs::from([(0, ChooseArg { weight_set: vec![weights.to_vec()], ids: vec![] })])
+    };
+    map.choose_args.insert(DEFAULT_CHOOSE_ARGS, only([WEIGHT_ONE, 0]));
+    assert_eq!(first(&map, Some(3)), Some(0), "the default ones have all on device 0");
+    assert_eq!(first(&map, None), Some(1), "none are asked for");
+    map.choose_args.insert(3, only([WEIGHT_ONE, WEIGHT_ONE]));
+    assert_eq!(first(&map, Some(3)), Some(1), "its own");
+    assert_eq!(first(&map, Some(4)), Some(0));
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes()), Ok(map));
+}
+
+#[test]
+fn replacements_are_made_to_fit_the_buckets() {
+    let mut map = CrushMap::flat(&[0, 1, 2], Layout::OneHost);
+    let arg = |weights: &[u32]| ChooseArg { weight_set: vec![weights.to_vec()], ids: vec![] };
+    map.choose_args.insert(0, ChooseArgs::from([(0, arg(&[5, 6])), (1, arg(&[7]))]));
+    let fitted = CrushMap::from_bytes(&map.to_bytes()).unwrap();
+    assert_eq!(fitted.choose_args[&0], ChooseArgs::from([(0, arg(&[5])), (1, arg(&[7, 0, 0]))]));
+    map.choose_args.insert(0, ChooseArgs::from([(9, arg(&[5]))]));
+    assert!(CrushMap::from_bytes(&map.to_bytes()).is_err(), "no such bucket");
+}
+
+#[test]
+fn devices_that_are_gone_count_until_the_map_is_finalized() {
+    let mut map = CrushMap::flat(&[0, 1], Layout::OneHost);
+    map.max_devices = 7;
+    let mut decoded = CrushMap::from_bytes(&map.to_bytes()).unwrap();
+    assert_eq!(decoded.max_devices, 7);
+    decoded.finalize();
+    assert_eq!(decoded.max_devices, 2);
+    map.max_devices = 1;
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes()).unwrap().max_devices, 2, "device 1 is there");
 }

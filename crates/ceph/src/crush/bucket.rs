@@ -166,24 +166,53 @@ impl Bucket {
         let mask = self.hash_mask() & 0xffff;
         let mut best = *self.items.first()?;
         let mut longest = i64::MIN;
-        for ((&item, &id), &weight) in self.items.iter().zip(ids).zip(weights) {
-            if weight == 0 {
-                continue;
-            }
-            // 2^44 * log2 of a number in (0, 1].
-            let ln = crush_ln(crush_hash32_3(x, id as u32, r) & mask) as i64 - (1 << 48);
-            // Peers take the weight for a signed number.
-            let weight = i64::from(weight as i32);
-            // ln / weight <= longest, without the division. It rounds up for these signs, and `longest` is whole.
-            if weight > 0 && i128::from(ln) <= i128::from(longest) * i128::from(weight) {
-                continue;
-            }
-            let draw = ln / weight;
-            if draw > longest {
-                best = item;
-                longest = draw;
+        let items = self.items.chunks(LANES).zip(ids.chunks(LANES)).zip(weights.chunks(LANES));
+        for ((items, ids), weights) in items {
+            let draws = hash_lanes(x, ids, r);
+            for ((&item, draw), &weight) in items.iter().zip(draws).zip(weights) {
+                if let Some(straw) = straw2(draw & mask, weight, longest) {
+                    best = item;
+                    longest = straw;
+                }
             }
         }
         Some(best)
     }
+}
+
+/// How many hashes are calculated side by side: they are most of the work, and each by itself is one long chain.
+const LANES: usize = 8;
+
+/// The hashes of the input, each of up to [`LANES`] ids, and the attempt.
+#[inline]
+fn hash_lanes(x: u32, ids: &[i32], r: u32) -> [u32; LANES] {
+    let mut lanes = [0; LANES];
+    // The same twice: only where the number is fixed are they done side by side.
+    if let Ok(ids) = <&[i32; LANES]>::try_from(ids) {
+        for (lane, &id) in lanes.iter_mut().zip(ids) {
+            *lane = crush_hash32_3(x, id as u32, r);
+        }
+    } else {
+        for (lane, &id) in lanes.iter_mut().zip(ids) {
+            *lane = crush_hash32_3(x, id as u32, r);
+        }
+    }
+    lanes
+}
+
+/// The straw that was drawn for an item of that weight, if it is longer than the longest so far.
+#[inline]
+fn straw2(draw: u32, weight: u32, longest: i64) -> Option<i64> {
+    if weight == 0 {
+        return None;
+    }
+    // 2^44 * log2 of a number in (0, 1].
+    let ln = crush_ln(draw) as i64 - (1 << 48);
+    // Peers take the weight for a signed number.
+    let weight = i64::from(weight as i32);
+    // ln / weight <= longest, without the division. It rounds up for these signs, and `longest` is whole.
+    if weight > 0 && i128::from(ln) <= i128::from(longest) * i128::from(weight) {
+        return None;
+    }
+    Some(ln / weight).filter(|&straw| straw > longest)
 }

@@ -44,6 +44,19 @@ struct Chosen<'o> {
     len: usize,
 }
 
+/// What came of an attempt at an item.
+enum Attempt {
+    /// It is of the right type, in, and new.
+    Chosen(i32),
+    /// It is not, but another attempt may be better.
+    Failed {
+        /// It was chosen before.
+        collides: bool,
+    },
+    /// There is no item of that type here.
+    Hopeless,
+}
+
 impl<'a> Mapper<'a> {
     /// Chooses up to `wanted` different items below `root`, one after another; returns how many it found.
     pub(super) fn choose_firstn(
@@ -76,57 +89,65 @@ impl<'a> Mapper<'a> {
         chosen: &mut Chosen<'_>,
     ) -> Result<Option<i32>, Exhausted> {
         let Settings { local_tries, local_fallback_tries, .. } = call.settings;
-        let mut failures = 0;
-        'descent: loop {
-            let mut bucket = root;
-            let mut local_failures = 0;
-            loop {
-                let r = replica.wrapping_add(call.base).wrapping_add(failures);
-                let size = bucket.items.len() as u32;
-                let collides = if size == 0 {
-                    self.spend(1)?;
-                    false
-                } else {
-                    let permuted = local_fallback_tries > 0
-                        && local_failures >= size >> 1
-                        && local_failures > local_fallback_tries;
-                    let choice = if permuted {
-                        self.spend(1)?;
-                        self.choose_permuted(bucket, r)?
-                    } else {
-                        self.choose(bucket, r, chosen.len)?
-                    };
-                    let Some(item) = choice else { return Ok(None) };
-                    let child = match self.find(item, call.kind) {
-                        Found::Wanted(child) => child,
-                        Found::Deeper(child) => {
-                            bucket = child;
-                            continue;
-                        }
-                        Found::Bad => return Ok(None),
-                    };
-                    let collides = chosen.items[..chosen.len].contains(&item);
-                    if !collides
-                        && self.choose_leaf(item, child, call, r, chosen)?
-                        && !(call.kind == 0 && self.is_out(item))
-                    {
-                        return Ok(Some(item));
-                    }
-                    collides
-                };
-                failures += 1;
-                local_failures += 1;
-                let again_here = (collides && local_failures <= local_tries)
-                    || (local_fallback_tries > 0
-                        && local_failures <= size.saturating_add(local_fallback_tries));
-                if again_here {
+        let mut bucket = root;
+        let (mut failures, mut local_failures) = (0, 0);
+        loop {
+            let r = replica.wrapping_add(call.base).wrapping_add(failures);
+            let collides = match self.attempt(&mut bucket, call, r, local_failures, chosen)? {
+                Attempt::Chosen(item) => return Ok(Some(item)),
+                Attempt::Hopeless => return Ok(None),
+                Attempt::Failed { collides } => collides,
+            };
+            failures += 1;
+            local_failures += 1;
+            let everywhere = (bucket.items.len() as u32).saturating_add(local_fallback_tries);
+            let again_here = (collides && local_failures <= local_tries)
+                || (local_fallback_tries > 0 && local_failures <= everywhere);
+            if !again_here {
+                if failures >= call.tries {
+                    return Ok(None);
+                }
+                bucket = root;
+                local_failures = 0;
+            }
+        }
+    }
+
+    /// Goes down from `bucket`, which then is the one that made the last choice.
+    fn attempt(
+        &mut self,
+        bucket: &mut &'a Bucket,
+        call: &Firstn,
+        r: u32,
+        local_failures: u32,
+        chosen: &mut Chosen<'_>,
+    ) -> Result<Attempt, Exhausted> {
+        let fallback_tries = call.settings.local_fallback_tries;
+        loop {
+            let size = bucket.items.len() as u32;
+            if size == 0 {
+                self.spend(1)?;
+                return Ok(Attempt::Failed { collides: false });
+            }
+            let permuted =
+                fallback_tries > 0 && local_failures >= size >> 1 && local_failures > fallback_tries;
+            let choice =
+                if permuted { self.choose_permuted(bucket, r)? } else { self.choose(bucket, r, chosen.len)? };
+            let Some(item) = choice else { return Ok(Attempt::Hopeless) };
+            let child = match self.find(item, call.kind) {
+                Found::Wanted(child) => child,
+                Found::Deeper(child) => {
+                    *bucket = child;
                     continue;
                 }
-                if failures < call.tries {
-                    continue 'descent;
-                }
-                return Ok(None);
+                Found::Bad => return Ok(Attempt::Hopeless),
+            };
+            if chosen.items[..chosen.len].contains(&item) {
+                return Ok(Attempt::Failed { collides: true });
             }
+            let fits =
+                self.choose_leaf(item, child, call, r, chosen)? && !(call.kind == 0 && self.is_out(item));
+            return Ok(if fits { Attempt::Chosen(item) } else { Attempt::Failed { collides: false } });
         }
     }
 

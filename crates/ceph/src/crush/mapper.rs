@@ -8,11 +8,11 @@ use super::{Bucket, ChooseArgs, CrushMap, ITEM_NONE, WEIGHT_ONE, Weights, msr, s
 use crate::hash::crush_hash32_2;
 
 /// The most devices that a rule can be asked for. Pools have at most 255 replicas or shards.
-pub const MAX_RESULT: usize = 1024;
+pub const MAX_RESULT: usize = 256;
 
 /// The hashes that mapping one number may take. Real maps take some thousands, also with most devices out; a map
 /// that takes more is made to waste our time, and its number stays unmapped.
-const WORK_LIMIT: usize = 1 << 25;
+const WORK_LIMIT: usize = 1 << 24;
 
 /// A place that is not chosen yet, in a positional rule.
 pub(super) const ITEM_UNDEF: i32 = ITEM_NONE - 1;
@@ -106,6 +106,7 @@ pub(super) enum Found<'a> {
 }
 
 impl<'a> Mapper<'a> {
+    /// Takes note of work that is about to be done.
     pub(super) fn spend(&mut self, work: usize) -> Result<(), Exhausted> {
         self.work_left = self.work_left.checked_sub(work).ok_or(Exhausted)?;
         Ok(())
@@ -146,6 +147,7 @@ impl<'a> Mapper<'a> {
         }
     }
 
+    /// What a bucket's choice is to a step that wants items of type `kind`.
     pub(super) fn find(&self, item: i32, kind: i32) -> Found<'a> {
         if item >= self.map.max_devices {
             return Found::Bad;

@@ -260,3 +260,112 @@ fn shares(step: &Step, places: usize) -> Option<usize> {
         shares => usize::try_from(shares).ok(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{
+        Bucket, ChooseArg, ChooseArgs, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE,
+    };
+
+    /// Two hosts of two devices, and a rule of two devices on each of two hosts.
+    fn map(kind: u8, choose_args: bool) -> CrushMap {
+        const W: u32 = WEIGHT_ONE;
+        let mut map = CrushMap::flat(&[0, 1, 2, 3], Layout::OneHost);
+        map.buckets = vec![
+            Some(Bucket::straw2(-1, 2, [(-2, 2 * W), (-3, 2 * W)])),
+            Some(Bucket::straw2(-2, 1, [(0, W), (1, W)])),
+            Some(Bucket::straw2(-3, 1, [(2, W), (3, W)])),
+        ];
+        let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+        let steps = vec![
+            step(StepOp::TAKE, -1, 0),
+            step(StepOp::CHOOSE_MSR, 2, 1),
+            step(StepOp::CHOOSE_MSR, 2, 0),
+            step(StepOp::EMIT, 0, 0),
+        ];
+        map.rules = vec![Some(Rule { ruleset: 0, kind, min_size: 1, max_size: 100, steps })];
+        if choose_args {
+            let arg = |weight_set: [[u32; 2]; 2], ids: [i32; 2]| ChooseArg {
+                weight_set: weight_set.iter().map(|weights| weights.to_vec()).collect(),
+                ids: ids.to_vec(),
+            };
+            let args = ChooseArgs::from([
+                (0, arg([[2 * W, W], [W, 2 * W]], [-20, 30])),
+                (1, arg([[W, 0], [0, W]], [-450, 30])),
+                (2, arg([[W, 0], [0, W]], [-20, -25])),
+            ]);
+            map.choose_args.insert(7, args);
+        }
+        map
+    }
+
+    /// Maps numbers from `first` on, with device 1 out.
+    fn check(map: &CrushMap, first: u32, expected: &[&[i32]]) {
+        for (x, expected) in (first..).zip(expected) {
+            let weights = [WEIGHT_ONE, 0, WEIGHT_ONE, WEIGHT_ONE];
+            assert_eq!(map.do_rule(0, x, 3, &weights, Some(7)), *expected, "x {x}");
+        }
+    }
+
+    // Expected: Ceph 20.2's src/crush/mapper.c.
+
+    #[test]
+    fn replicas_are_placed_as_ceph_places_them() {
+        let (a, b): (&[i32], &[i32]) = (&[3, 2, 0], &[2, 3, 0]);
+        let (c, d): (&[i32], &[i32]) = (&[0, 3], &[0, 2]);
+        let (e, f): (&[i32], &[i32]) = (&[3, 0], &[2, 0]);
+        let expected =
+            [a, c, e, a, f, a, f, d, d, d, d, a, c, c, b, a, c, f, a, b, b, c, a, c, a, e, b, c, a, b];
+        check(&map(Rule::MSR_FIRSTN, false), 0, &expected);
+    }
+
+    #[test]
+    fn replicas_are_placed_with_replaced_weights_and_ids() {
+        let (a, b): (&[i32], &[i32]) = (&[0, 2], &[2, 3, 0]);
+        let expected =
+            [a, b, a, b, a, b, a, a, a, b, a, a, a, a, a, a, a, a, a, a, a, a, b, a, b, a, a, a, a, a];
+        check(&map(Rule::MSR_FIRSTN, true), 0, &expected);
+    }
+
+    #[test]
+    fn shards_are_placed_with_replaced_weights_and_ids() {
+        let (a, b): (&[i32], &[i32]) = (&[0, ITEM_NONE, 2], &[2, 3, 0]);
+        let expected = [b, a, b, b, a, b, a, a, a, a, a, b, a, a, a, a, a, b, a, a, a, a, a, a];
+        check(&map(Rule::MSR_INDEP, true), 76, &expected);
+    }
+
+    #[test]
+    fn rules_of_another_form_map_to_nothing() {
+        let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+        let take = step(StepOp::TAKE, -1, 0);
+        let emit = step(StepOp::EMIT, 0, 0);
+        let choose = step(StepOp::CHOOSE_MSR, 2, 0);
+        let rules = [
+            vec![take, step(StepOp::CHOOSE_FIRSTN, 2, 0), emit],
+            vec![emit],
+            vec![take, choose],
+            vec![take, choose, emit, emit],
+            vec![take, emit],
+            vec![step(StepOp::TAKE, 0, 0), choose, emit],
+            vec![step(StepOp::TAKE, -9, 0), choose, emit],
+            vec![take, step(StepOp::CHOOSE_MSR, -1, 0), emit],
+            vec![take, choose, emit, step(StepOp::SET_MSR_DESCENTS, 5, 0)],
+            [vec![take], vec![step(StepOp::CHOOSE_MSR, i32::MAX, 1); 60], vec![emit]].concat(),
+            [vec![take], vec![step(StepOp::CHOOSE_MSR, 1, 1); 65], vec![emit]].concat(),
+        ];
+        for steps in rules {
+            let mut map = map(Rule::MSR_INDEP, false);
+            map.rules[0].as_mut().unwrap().steps = steps.clone();
+            let found = map.do_rule(0, 1, 3, &[WEIGHT_ONE; 4], None);
+            assert!(found.is_empty(), "{steps:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_may_lower_its_own_tries() {
+        let mut map = map(Rule::MSR_INDEP, false);
+        let rule = map.rules[0].as_mut().unwrap();
+        rule.steps.insert(0, Step { op: StepOp::SET_MSR_DESCENTS, arg1: 0, arg2: 0 });
+        assert_eq!(map.do_rule(0, 1, 3, &[WEIGHT_ONE; 4], None), [ITEM_NONE; 3]);
+    }
+}

@@ -40,7 +40,7 @@ impl Permutations {
         }
         let permutation = self.by_bucket.entry(bucket.id).or_default();
         let mut work = 1;
-        if permutation.round != self.round {
+        if permutation.round != self.round || permutation.places.len() != size {
             permutation.round = self.round;
             permutation.places.clear();
             permutation.places.extend(0..size as u32);

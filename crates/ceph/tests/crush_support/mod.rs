@@ -4,7 +4,7 @@
 pub(crate) mod random;
 pub(crate) mod text;
 
-use onego_ceph::crush::CrushMap;
+use onego_ceph::crush::{CrushMap, Workspace};
 use onego_ceph::encoding::{Decode, Encode};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,10 +86,11 @@ pub(crate) fn compare_mappings(file: &Path, map: &CrushMap, inputs: &Inputs) -> 
     }
     let weights = device_weights(map, &inputs.reweights);
     let expected = crushtool(arguments.iter().map(String::as_str));
+    let (mut workspace, mut found) = (Workspace::default(), Vec::new());
     let mut compared = 0;
     for line in expected.lines() {
         let Some((rule, x, devices)) = parse_mapping(line) else { continue };
-        let found = map.do_rule(rule, x, inputs.result_max, &weights, Some(0));
+        map.do_rule_with(&mut workspace, rule, x, inputs.result_max, &weights, Some(0), &mut found);
         assert_eq!(found, devices, "rule {rule} x {x} of crushtool {}", arguments.join(" "));
         compared += 1;
     }
