@@ -1,4 +1,1 @@
-//! An embedded Ceph cluster.
-#![forbid(unsafe_code)]
-
-pub mod osd;
+//! Under construction.

@@ -90,10 +90,12 @@ impl CrushMap {
         u32::try_from(id).ok()
     }
 
-    /// Lowers `max_devices` to one more than the highest device. Ceph does so whenever it has decoded a map, which
-    /// shows where it encodes the map again: in a full OSD map after an incremental one that removed devices.
+    /// Lowers `max_devices` to one more than the highest device that is in a bucket or has a name. Ceph does so
+    /// whenever it has decoded a map (CrushWrapper::finalize), which shows where it encodes the map again: in a full
+    /// OSD map after an incremental one that removed devices.
     pub fn finalize(&mut self) {
-        self.max_devices = device_bound(&self.buckets);
+        let named = self.item_names.last_key_value().map_or(0, |(&last, _)| last.saturating_add(1));
+        self.max_devices = device_bound(&self.buckets).max(named);
     }
 
     /// The first rule for pools of that type and size in the ruleset, as Ceph 16 and the kernel look it up. Later

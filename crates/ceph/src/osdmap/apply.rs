@@ -319,7 +319,10 @@ impl OsdMap {
         if inc.crush.is_empty() {
             return Ok(());
         }
-        self.crush = Arc::new(CrushMap::from_bytes(&inc.crush)?);
+        let mut crush = CrushMap::from_bytes(&inc.crush)?;
+        // The monitors' next whole map has it so, not as they sent it.
+        crush.finalize();
+        self.crush = Arc::new(crush);
         if self.require_osd_release >= release::LUMINOUS {
             self.crush_version = self.crush_version.wrapping_add(1);
         }

@@ -1,8 +1,8 @@
 //! The map of a cluster's OSDs: who is up where, which pools there are, and where their objects are.
 //!
 //! Source: ceph `src/osd/OSDMap.{h,cc}`. Read in every encoding from Pacific (16.2) to Tentacle (20); written in the
-//! encoding in which it was read, or in Tentacle's if it is new. All of a map is kept, also what only OSDs and
-//! monitors look at, so that it is written as it was read, byte for byte.
+//! encoding in which it was read, or in Squid's (19) if it is new, which all of them read. All of a map is kept, also
+//! what only OSDs and monitors look at, so that it is written as it was read, byte for byte.
 
 mod apply;
 mod codec;
@@ -178,7 +178,7 @@ pub struct OsdMap {
 
     /// When the map was read, did it encode again to the bytes it was read from? Only then can the checksum be
     /// expected of it that the monitors give with an incremental map.
-    reproducible: bool,
+    pub reproducible: bool,
 }
 
 impl Default for OsdMap {

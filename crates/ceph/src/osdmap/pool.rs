@@ -135,7 +135,8 @@ pub struct PeeringCrush {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the fields that only OSDs and monitors look at have Ceph's names")]
 pub struct Pool {
-    /// Version of the encoding in which it was read and is written again: 29 (Nautilus to Squid) to 32 (Tentacle).
+    /// Version of the encoding in which it was read and is written again: 29 (Nautilus to Squid, 30 if the pool is
+    /// stretched) to 32 (Tentacle).
     pub version: u8,
     pub kind: PoolKind,
     /// Copies or shards.
@@ -208,7 +209,7 @@ pub struct Pool {
 }
 
 impl Default for Pool {
-    /// A replicated pool of one placement group and three copies, as the monitors of Tentacle would make it.
+    /// A replicated pool of one placement group and three copies, as the monitors of Squid would make it.
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -278,10 +279,11 @@ fn stable_mod(x: u32, n: u32) -> u32 {
 }
 
 impl Pool {
-    /// The version in which new pools are written: Tentacle's.
-    pub const VERSION: u8 = 32;
-    /// The version in which all releases from Nautilus to Squid write pools, unless they are stretched.
-    pub const VERSION_NAUTILUS: u8 = 29;
+    /// The version in which new pools are written: that of all releases from Nautilus to Squid. They cannot read what
+    /// Tentacle writes among its own ([`Pool::NEWEST`]), as they take it for version 30, with other fields.
+    pub const VERSION: u8 = 29;
+    /// The newest version that is known: Tentacle's.
+    pub const NEWEST: u8 = 32;
 
     /// Whether OSDs that are missing are left out of the order of copies, as those have no numbers; shards do.
     pub fn can_shift_osds(&self) -> bool {

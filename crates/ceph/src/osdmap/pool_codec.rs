@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Decode for Pool {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        envelope(r, Self::VERSION, "pool", Self::decode_body)
+        envelope(r, Self::NEWEST, "pool", Self::decode_body)
     }
 }
 
 impl Pool {
     fn decode_body(version: u8, r: &mut Reader<'_>) -> Decoded<Self> {
         const WHAT: &str = "pool";
-        if version < Self::VERSION_NAUTILUS {
-            return Err(DecodeError::TooOld { what: WHAT, version, oldest: Self::VERSION_NAUTILUS });
+        if version < Self::VERSION {
+            return Err(DecodeError::TooOld { what: WHAT, version, oldest: Self::VERSION });
         }
-        let mut pool = Self { version: version.min(Self::VERSION), ..Self::default() };
+        let mut pool = Self { version: version.min(Self::NEWEST), ..Self::default() };
         pool.kind = match r.u8(WHAT)? {
             1 => PoolKind::Replicated,
             3 => PoolKind::Erasure,
