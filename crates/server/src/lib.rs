@@ -1,1 +1,4 @@
-//! Under construction.
+//! An embedded Ceph cluster.
+#![forbid(unsafe_code)]
+
+pub mod osd;

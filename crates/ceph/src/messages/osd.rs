@@ -162,18 +162,23 @@ impl Payload for WatchNotify {
     const VERSION: u16 = 3;
     const COMPAT: u16 = 1;
 
-    fn encode(&self, w: &mut Writer, _: &mut List) {
+    fn encode(&self, w: &mut Writer, data: &mut List) {
+        // Replies go as the message's data, notifications in its front (Watch.cc, Notify::maybe_complete_notify).
+        let replies = self.event == WatchEvent::NotifyComplete;
         w.u8(1); // version of the message, older than those of headers
         w.u8(self.event as u8);
         w.u64(self.cookie);
         w.u64(self.version);
         w.u64(self.notify_id);
-        w.blob(&self.payload);
+        w.blob(if replies { &[] } else { &self.payload });
+        if replies {
+            data.append(self.payload.clone().into());
+        }
         w.i32(self.result);
         w.u64(self.notifier);
     }
 
-    fn decode(version: u16, front: &[u8], _: List) -> Decoded<Self> {
+    fn decode(version: u16, front: &[u8], data: List) -> Decoded<Self> {
         let r = &mut Reader::new(front);
         let inner = r.u8("watch-notify version")?;
         let event = match r.u8("watch event")? {
@@ -189,7 +194,7 @@ impl Payload for WatchNotify {
             cookie,
             version: object_version,
             notify_id,
-            payload,
+            payload: if event == WatchEvent::NotifyComplete { data.to_vec() } else { payload },
             result: if version >= 2 { r.i32("notify result")? } else { 0 },
             notifier: if version >= 3 { r.u64("notifier")? } else { 0 },
         })

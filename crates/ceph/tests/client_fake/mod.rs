@@ -1,0 +1,509 @@
+//! A cluster in memory, on virtual time, that does what a test tells it to: monitors that know maps and answer
+//! commands, and OSDs that serve requests, hold them back, or fall silent. It speaks the real protocol to a real
+//! [`Client`] and moves its bytes.
+#![allow(dead_code, unreachable_pub, reason = "each test takes it in and uses a part of it")]
+
+mod nodes;
+
+pub use nodes::{Mon, Osd};
+
+use onego_buf::{List, Pool, Segment};
+use onego_ceph::addr::{AddrVec, EntityAddr};
+use onego_ceph::client::{Client, Completion, Config, Error, Event, Reply, Request};
+use onego_ceph::crush::{CrushMap, Layout};
+use onego_ceph::encoding::Encode;
+use onego_ceph::messages::{MapUpdate, ObjectName};
+use onego_ceph::monmap::{MonInfo, MonMap};
+use onego_ceph::msgr::{self, Connection, NoPlacer, Visitor};
+use onego_ceph::ops::Op;
+use onego_ceph::osdmap::{Incremental, OsdMap, Pool as OsdPool, WEIGHT_IN, state};
+use onego_ceph::types::{EntityName, Epoch, PgId, Uuid};
+use onego_wire::{Action, ConnId, Disconnect, Landing, Machine, Time};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const POOL: i64 = 1;
+pub const FSID: Uuid = Uuid([7; 16]);
+
+/// One of the cluster's processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    Mon(usize),
+    Osd(usize),
+}
+
+/// What happens to those who connect to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    Up,
+    /// Connections are refused.
+    Dead,
+    /// Nothing is ever answered.
+    Silent,
+}
+
+struct Wire {
+    conn: ConnId,
+    node: Node,
+    server: Connection,
+    to_client: VecDeque<u8>,
+    /// Where the client wants the next bytes: it has been asked, as engines ask before there are any.
+    landing: Option<Landing>,
+    /// After so many more bytes to the client the connection breaks.
+    breaks_after: Option<usize>,
+    /// After so many more bytes to the client nothing comes any more.
+    stalls_after: Option<usize>,
+}
+
+pub struct Fake {
+    pub now: Time,
+    pub client: Client<u32>,
+    pub map: OsdMap,
+    pub changes: BTreeMap<Epoch, Vec<u8>>,
+    pub whole: BTreeMap<Epoch, Vec<u8>>,
+    pub mons: Vec<Mon>,
+    pub osds: Vec<Osd>,
+    /// What is in the pools, and what was written in which order.
+    pub store: nodes::Store,
+    pub done: Vec<Completion<u32>>,
+    pub events: Vec<Event>,
+    /// Since when each group has had the primary that it has.
+    pub same_primary_since: BTreeMap<PgId, Epoch>,
+    /// Connections that were opened to each node.
+    pub opened: BTreeMap<Node, usize>,
+    /// The global id that each connection was opened with.
+    pub peers: HashMap<ConnId, u64>,
+    wires: Vec<Wire>,
+    /// The next connection to this OSD breaks after so many bytes to the client.
+    break_next: BTreeMap<Node, usize>,
+    monmap: MonMap,
+    next_ticket: u32,
+}
+
+pub fn mon_addr(mon: usize) -> EntityAddr {
+    EntityAddr::msgr2(SocketAddr::new([10, 0, 0, mon as u8 + 1].into(), 3300), 0)
+}
+
+pub fn osd_addr(osd: usize, nonce: u32) -> EntityAddr {
+    EntityAddr::msgr2(SocketAddr::new([10, 0, 1, osd as u8 + 1].into(), 6800), nonce)
+}
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub fn write(object: &ObjectName, bytes: &[u8]) -> Request {
+    Request::one(POOL, object.clone(), Op::Write { offset: 0, data: bytes.to_vec().into() })
+}
+
+pub fn append(object: &ObjectName, bytes: &[u8]) -> Request {
+    Request::one(POOL, object.clone(), Op::Append { data: bytes.to_vec().into() })
+}
+
+pub fn read(object: &ObjectName, length: u64) -> Request {
+    Request::one(POOL, object.clone(), Op::Read { offset: 0, length })
+}
+
+/// A pool of one copy an object, so that each OSD is primary of some groups.
+pub fn pool(pg_num: u32) -> OsdPool {
+    OsdPool { size: 1, min_size: 1, pg_num, pgp_num: pg_num, ..OsdPool::default() }
+}
+
+fn first_map(osds: usize) -> OsdMap {
+    let ids: Vec<i32> = (0..osds as i32).collect();
+    let mut map = OsdMap::default();
+    (map.fsid, map.epoch) = (FSID, 1);
+    map.set_max_osd(osds);
+    map.crush = Arc::new(CrushMap::flat(&ids, Layout::HostPerDevice));
+    for osd in 0..osds {
+        map.osd_state[osd] = state::EXISTS | state::UP;
+        map.osd_weight[osd] = WEIGHT_IN;
+        map.client_addrs[osd] = AddrVec(vec![osd_addr(osd, 1)]);
+    }
+    map.pools.insert(POOL, pool(8));
+    map.pool_names.insert(POOL, "rbd".into());
+    map.pool_max = POOL;
+    map
+}
+
+impl Fake {
+    pub fn new(mons: usize, osds: usize) -> Self {
+        Self::with(mons, osds, |_| {})
+    }
+
+    /// A cluster, and a client of it whose settings are changed by `adjust`.
+    pub fn with(mons: usize, osds: usize, adjust: impl FnOnce(&mut Config)) -> Self {
+        let addrs = (0..mons).map(|mon| AddrVec(vec![mon_addr(mon)])).collect();
+        let mut config = Config::new(addrs, "admin", Pool::new(1 << 24));
+        adjust(&mut config);
+        let now = Time::from_nanos(1_700_000_000_000_000_000);
+        let map = first_map(osds);
+        let mut monmap = MonMap { fsid: FSID, epoch: 1, ..MonMap::default() };
+        for mon in 0..mons {
+            let public_addrs = AddrVec(vec![mon_addr(mon)]);
+            monmap.add(MonInfo { name: format!("m{mon}"), public_addrs, ..MonInfo::default() });
+        }
+        Self {
+            now,
+            client: Client::new(now, &config),
+            whole: BTreeMap::from([(1, map.to_bytes())]),
+            map,
+            changes: BTreeMap::new(),
+            mons: (0..mons).map(|_| Mon::new()).collect(),
+            osds: (0..osds).map(|_| Osd::new()).collect(),
+            store: nodes::Store::default(),
+            done: Vec::new(),
+            events: Vec::new(),
+            same_primary_since: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            peers: HashMap::new(),
+            wires: Vec::new(),
+            break_next: BTreeMap::new(),
+            monmap,
+            next_ticket: 0,
+        }
+    }
+
+    /// A cluster whose client has its first map.
+    pub fn ready(mons: usize, osds: usize) -> Self {
+        let mut fake = Self::new(mons, osds);
+        fake.settle();
+        assert!(fake.client.osdmap().is_some(), "the client has no map");
+        fake
+    }
+
+    fn health(&mut self, node: Node) -> &mut Health {
+        match node {
+            Node::Mon(mon) => &mut self.mons[mon].health,
+            Node::Osd(osd) => &mut self.osds[osd].health,
+        }
+    }
+
+    /// From now on those who connect to a node find it like this. Connections that are open break unless it is up.
+    pub fn set_health(&mut self, node: Node, health: Health) {
+        *self.health(node) = health;
+        if health != Health::Up {
+            self.break_connections(node);
+        }
+    }
+
+    /// Breaks the connections to a node.
+    pub fn break_connections(&mut self, node: Node) {
+        let broken: Vec<ConnId> =
+            self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect();
+        for conn in broken {
+            self.break_connection(conn);
+        }
+    }
+
+    /// Breaks the connections to a node when it has sent so many bytes more, the next one if there is none.
+    pub fn break_after(&mut self, node: Node, bytes: usize) {
+        match self.wires.iter_mut().find(|wire| wire.node == node) {
+            Some(wire) => wire.breaks_after = Some(bytes),
+            None => drop(self.break_next.insert(node, bytes)),
+        }
+    }
+
+    /// Holds back what a node sends after so many bytes more on its connection.
+    pub fn stall_after(&mut self, node: Node, bytes: usize) {
+        self.wires
+            .iter_mut()
+            .filter(|wire| wire.node == node)
+            .for_each(|wire| wire.stalls_after = Some(bytes));
+    }
+
+    /// Holds nothing back any more.
+    pub fn unstall(&mut self) {
+        self.wires.iter_mut().for_each(|wire| wire.stalls_after = None);
+    }
+
+    fn break_connection(&mut self, conn: ConnId) {
+        if self.drop_wire(conn) {
+            self.client.disconnected(self.now, conn, Disconnect::Closed);
+        }
+    }
+
+    /// Takes a connection out, and gives the client back the buffer that is out for it.
+    fn drop_wire(&mut self, conn: ConnId) -> bool {
+        let Some(at) = self.wires.iter().position(|wire| wire.conn == conn) else { return false };
+        let wire = self.wires.swap_remove(at);
+        if let Some(place) = wire.landing.and_then(|landing| landing.place) {
+            self.client.landed(self.now, conn, place, 0);
+        }
+        true
+    }
+
+    /// Lets everything happen that happens at once.
+    pub fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let acted = self.act();
+            let moved = self.deliver();
+            if !acted && !moved {
+                self.collect();
+                return;
+            }
+        }
+        panic!("the client and the cluster do not come to rest");
+    }
+
+    fn collect(&mut self) {
+        while let Some(completion) = self.client.poll_completion() {
+            self.done.push(completion);
+        }
+        while let Some(event) = self.client.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    fn act(&mut self) -> bool {
+        let mut acted = false;
+        while let Some(action) = self.client.next_action(self.now) {
+            acted = true;
+            match action {
+                Action::Connect { conn, addr } => self.connect(conn, addr),
+                Action::Transmit { conn } => self.transmit(conn),
+                Action::Close { conn } => drop(self.drop_wire(conn)),
+                Action::Listen { .. } | Action::Resume { .. } => panic!("unexpected {action:?}"),
+            }
+        }
+        acted
+    }
+
+    fn connect(&mut self, conn: ConnId, addr: SocketAddr) {
+        let mons = (0..self.mons.len()).map(Node::Mon);
+        let osds = (0..self.osds.len()).map(Node::Osd);
+        let node = mons
+            .chain(osds)
+            .find(|node| match node {
+                Node::Mon(mon) => mon_addr(*mon).sock == Some(addr),
+                Node::Osd(osd) => osd_addr(*osd, 0).sock == Some(addr),
+            })
+            .expect("the client connects to nodes of the cluster alone");
+        *self.opened.entry(node).or_default() += 1;
+        match *self.health(node) {
+            Health::Silent => return,
+            Health::Dead => {
+                let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+                return self.client.disconnected(self.now, conn, Disconnect::Failed(refused));
+            }
+            Health::Up => {}
+        }
+        let (name, own) = match node {
+            Node::Mon(mon) => (EntityName::mon(mon as i64), mon_addr(mon)),
+            Node::Osd(osd) => (EntityName::osd(osd as i32), self.map.client_addrs[osd].0[0]),
+        };
+        let config = msgr::Config::server(name, AddrVec(vec![own]), Pool::new(1 << 20));
+        let local = "10.0.2.1:1234".parse().unwrap();
+        let connections: usize = self.opened.values().sum();
+        let visitor = Visitor { addr: local, fresh_global_id: 4242 + connections as u64 };
+        let server = Connection::accept(self.now, Arc::new(config), visitor, addr);
+        let breaks_after = self.break_next.remove(&node);
+        self.wires.push(Wire {
+            conn,
+            node,
+            server,
+            to_client: VecDeque::new(),
+            landing: None,
+            breaks_after,
+            stalls_after: None,
+        });
+        self.client.connected(self.now, conn, local);
+    }
+
+    fn transmit(&mut self, conn: ConnId) {
+        loop {
+            let mut out = List::new();
+            self.client.transmit(self.now, conn, &mut out, 1 << 16);
+            let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn && !out.is_empty()) else {
+                return;
+            };
+            wire.server.received(self.now, out.to_segment(), &mut NoPlacer);
+            self.serve(conn);
+        }
+    }
+
+    /// Handles the messages that a node has received.
+    fn serve(&mut self, conn: ConnId) {
+        while let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) {
+            match wire.server.poll() {
+                Some(msgr::Event::Message(message)) => {
+                    let node = wire.node;
+                    self.message(node, conn, message);
+                }
+                Some(msgr::Event::Ready(peer)) => drop(self.peers.insert(conn, peer.global_id)),
+                Some(other) => panic!("unexpected {other:?}"),
+                None => return,
+            }
+        }
+    }
+
+    /// The server's end of a connection, if it is still open.
+    pub fn server(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        self.wires.iter_mut().find(|wire| wire.conn == conn).map(|wire| &mut wire.server)
+    }
+
+    /// The connections to a node.
+    pub fn connections(&self, node: Node) -> Vec<ConnId> {
+        self.wires.iter().filter(|wire| wire.node == node).map(|wire| wire.conn).collect()
+    }
+
+    /// Moves bytes to the client.
+    fn deliver(&mut self) -> bool {
+        let mut moved = false;
+        for conn in self.wires.iter().map(|wire| wire.conn).collect::<Vec<_>>() {
+            let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) else { continue };
+            let mut out = List::new();
+            while wire.server.has_output() {
+                wire.server.transmit(&mut out, 1 << 20);
+            }
+            wire.to_client.extend(out.to_vec());
+            if let Some(left) = &mut wire.breaks_after {
+                wire.to_client.truncate(*left);
+                *left -= wire.to_client.len();
+            }
+            while self.land(conn) {
+                moved = true;
+            }
+            let done = |wire: &&Wire| wire.conn == conn && wire.breaks_after == Some(0);
+            if self.wires.iter().any(|wire| done(&wire)) {
+                moved = true;
+                self.break_connection(conn);
+            }
+        }
+        moved
+    }
+
+    /// Gives the client the next bytes where it wants them.
+    fn land(&mut self, conn: ConnId) -> bool {
+        let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) else { return false };
+        let landing = wire.landing.get_or_insert_with(|| self.client.landing(conn));
+        let most = wire.stalls_after.unwrap_or(usize::MAX).min(wire.to_client.len());
+        if most == 0 {
+            return false;
+        }
+        let (place, ahead) = (landing.place.take(), landing.ahead);
+        wire.landing = None;
+        let mut bytes: Vec<u8> = wire.to_client.drain(..most).collect();
+        wire.stalls_after = wire.stalls_after.map(|left| left - most);
+        if let Some(mut place) = place {
+            let n = place.len().min(bytes.len());
+            place[..n].copy_from_slice(&bytes[..n]);
+            bytes.drain(..n);
+            self.client.landed(self.now, conn, place, n);
+        }
+        let rest = bytes.split_off(ahead.min(bytes.len()));
+        if !bytes.is_empty() {
+            self.client.received(self.now, conn, Segment::from(bytes));
+        }
+        if let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) {
+            wire.stalls_after = wire.stalls_after.map(|left| left + rest.len());
+            rest.into_iter().rev().for_each(|byte| wire.to_client.push_front(byte));
+        }
+        true
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, wait: Duration) {
+        let until = self.now + wait;
+        self.settle();
+        while let Some(deadline) = self.client.deadline().filter(|deadline| *deadline <= until) {
+            self.now = self.now.max(deadline);
+            self.client.timeout(self.now);
+            self.settle();
+        }
+        self.now = until;
+        self.settle();
+    }
+
+    /// The next epoch of the map, as `change` makes it, given to those who have asked for it.
+    pub fn publish<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
+        self.publish_quietly(change);
+        self.tell_subscribers();
+    }
+
+    /// The next epoch of the map, which nobody is told of yet.
+    pub fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
+        let mut next = Incremental { fsid: FSID, epoch: self.map.epoch + 1, ..Incremental::default() };
+        next.new_ratios = onego_ceph::osdmap::Ratios { nearfull: -1.0, full: -1.0, backfillfull: -1.0 };
+        change(&mut next);
+        let bytes = next.to_bytes();
+        let before = self.map.clone();
+        self.map.apply(&next).unwrap();
+        for seed in 0..self.map.pools.get(&POOL).map_or(0, |pool| pool.pg_num) {
+            let pg = PgId { pool: POOL, seed };
+            if before.place(pg).acting_primary != self.map.place(pg).acting_primary {
+                self.same_primary_since.insert(pg, next.epoch);
+            }
+        }
+        self.changes.insert(next.epoch, bytes);
+        self.whole.insert(next.epoch, self.map.to_bytes());
+    }
+
+    /// Maps from `start` on, as a monitor gives them.
+    pub fn update_from(&self, start: Epoch) -> MapUpdate {
+        let newest = self.map.epoch;
+        let mut update = MapUpdate { fsid: FSID, oldest: 1, newest, ..MapUpdate::default() };
+        if start > 1 && (start..=newest).all(|epoch| self.changes.contains_key(&epoch)) {
+            update.incrementals = self.changes.range(start..).map(|(e, bytes)| (*e, bytes.clone())).collect();
+        } else {
+            update.full.insert(newest, self.whole[&newest].clone());
+        }
+        update
+    }
+
+    /// Submits a request and returns its ticket.
+    pub fn submit(&mut self, request: Request) -> u32 {
+        self.next_ticket += 1;
+        let ticket = self.next_ticket;
+        self.client.submit(self.now, request, ticket).map_err(|rejected| rejected.error).unwrap();
+        ticket
+    }
+
+    pub fn ticket(&mut self) -> u32 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Takes the completion with that ticket.
+    pub fn take_done(&mut self, ticket: u32) -> Option<Completion<u32>> {
+        self.collect();
+        let at = self.done.iter().position(|completion| completion.ticket == ticket)?;
+        Some(self.done.remove(at))
+    }
+
+    /// Takes the completion of a request that must have succeeded.
+    pub fn expect_ok(&mut self, ticket: u32) -> Reply {
+        self.take_done(ticket).expect("the request has not ended").into_reply().unwrap()
+    }
+
+    /// Takes the completion of a request that must have failed.
+    pub fn expect_error(&mut self, ticket: u32) -> Error {
+        self.take_done(ticket).expect("the request has not ended").into_reply().unwrap_err()
+    }
+
+    /// The placement group of an object.
+    pub fn group(&self, object: &ObjectName) -> PgId {
+        let pool = &self.map.pools[&POOL];
+        pool.pg(pool.object_pg(POOL, object, "", "", -1))
+    }
+
+    /// Has the client ask for the next map.
+    pub fn want_map(&mut self) {
+        self.client.want_newer_map(self.now);
+        self.settle();
+    }
+
+    /// An object whose primary is that OSD.
+    pub fn object_on(&self, osd: i32) -> ObjectName {
+        self.objects_on(osd).next().unwrap()
+    }
+
+    /// Objects whose primary is that OSD.
+    pub fn objects_on(&self, osd: i32) -> impl Iterator<Item = ObjectName> + '_ {
+        (0..1000).map(|n| ObjectName::from(format!("object{n}").as_str())).filter(move |name| {
+            let raw = self.map.pools[&POOL].object_pg(POOL, name, "", "", -1);
+            self.map.place(raw).acting_primary == osd
+        })
+    }
+}

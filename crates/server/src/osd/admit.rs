@@ -1,0 +1,180 @@
+//! Which requests are carried out, and what is known about them beforehand.
+//!
+//! Sources: ceph `doc/dev/rados-client-protocol.rst`, `src/osd/PrimaryLogPG.cc` (do_op), `src/osd/osd_op_util.cc`.
+
+use super::class;
+use super::errno::Errno;
+use super::execute::check_extent;
+use super::object::State;
+use super::watch::Origin;
+use onego_ceph::addr::{AddrKind, EntityAddr};
+use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
+use onego_ceph::ops::{Op, WatchOp, flag};
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It lists objects of a placement group.
+    Listing,
+    /// It changes nothing, and fails where there is no object.
+    Read,
+    /// It may change the object.
+    Write,
+}
+
+/// Whether a request is carried out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Admit(Access),
+    Refuse(Errno),
+    /// The client does not know better yet. It will send the request again.
+    Drop,
+}
+
+/// Is this client shut out?
+pub(super) fn is_blocklisted(map: &OsdMap, addr: &EntityAddr) -> bool {
+    // Who is shut out is named by address and nonce, or with a nonce of 0 by address alone; the protocol does not
+    // matter (OSDMap.cc, is_blocklisted).
+    let any = |nonce| map.blocklist.contains_key(&EntityAddr { kind: AddrKind::Any, nonce, ..*addr });
+    map.blocklist.contains_key(addr) || any(addr.nonce) || any(0)
+}
+
+/// Decides on a request. `ops` are its operations.
+pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &OsdMap) -> Verdict {
+    if !map.blocklist.is_empty() && is_blocklisted(map, &origin.addr) {
+        return Verdict::Refuse(Errno::SHUTDOWN);
+    }
+    let pg = request.pg.pg;
+    let Some(pool) = map.pools.get(&pg.pool) else { return Verdict::Refuse(Errno::NOENT) };
+    if request.flags & flag::PG_OP != 0 {
+        return Verdict::Admit(Access::Listing);
+    }
+    if pool.pg(PgId { seed: request.hash, ..pg }) != pg {
+        // The number of placement groups has changed, or the client cannot count.
+        return if request.epoch < map.epoch { Verdict::Drop } else { Verdict::Refuse(Errno::NXIO) };
+    }
+    if request.object.is_empty() || request.object.len() > MAX_NAME_LEN {
+        return Verdict::Refuse(if request.object.is_empty() { Errno::INVAL } else { Errno::NAMETOOLONG });
+    }
+    let access = match access(ops) {
+        Ok(access) => access,
+        Err(error) => return Verdict::Refuse(error),
+    };
+    match (access, request.snap) {
+        (_, NOSNAP) | (Access::Read, SNAPDIR) => {}
+        (Access::Read, _) => return Verdict::Refuse(Errno::NOENT),
+        _ => return Verdict::Refuse(Errno::INVAL),
+    }
+    if access == Access::Write && !request.snap_context.snaps.is_empty() {
+        // There are snapshots, and this write would have to keep what they show.
+        return Verdict::Refuse(Errno::OPNOTSUPP);
+    }
+    Verdict::Admit(access)
+}
+
+/// Does any of the operations change the object?
+fn access(ops: &[(Op, u32)]) -> Result<Access, Errno> {
+    if ops.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    let mut access = Access::Read;
+    for (op, _) in ops {
+        let writes = match op {
+            Op::Call { class, method, .. } => class::find(class, method).ok_or(Errno::OPNOTSUPP)?.writes,
+            Op::Watch { op: WatchOp::Ping, .. } => false,
+            op => op.writes(),
+        };
+        if writes {
+            access = Access::Write;
+        }
+    }
+    Ok(access)
+}
+
+/// Bytes that an operation brings.
+pub(super) fn payload_len(op: &Op) -> usize {
+    match op {
+        Op::Write { data, .. }
+        | Op::WriteFull { data }
+        | Op::Append { data }
+        | Op::WriteSame { data, .. } => data.len(),
+        _ => 0,
+    }
+}
+
+/// Can an operation fail for what it finds, after others have changed something? Then what was must be kept. Those that
+/// make up nearly all writes cannot, so that nothing need be kept for them.
+pub(super) fn may_fail_half_way(ops: &[(Op, u32)]) -> bool {
+    let mut changed = false;
+    for (op, _) in ops {
+        let (fails, changes) = match op {
+            Op::SetAllocHint { .. } | Op::Create { exclusive: false } => (false, true),
+            Op::Write { offset, data } => (check_extent(*offset, data.len() as u64).is_err(), true),
+            Op::WriteFull { data } => (check_extent(0, data.len() as u64).is_err(), true),
+            Op::Zero { offset, length } => (check_extent(*offset, *length).is_err(), true),
+            Op::Truncate { size } => (check_extent(*size, 0).is_err(), true),
+            // A method may change something and then fail.
+            Op::Call { class, method, .. } => {
+                let writes = class::find(class, method).is_some_and(|method| method.writes);
+                changed |= writes;
+                (true, writes)
+            }
+            op => (true, op.writes()),
+        };
+        if changed && fails {
+            return true;
+        }
+        changed |= changes;
+    }
+    false
+}
+
+/// Memory that small changes take at most: a method's own keys, an object that comes to be.
+const SMALL_GROWTH: u64 = 4096;
+
+/// Memory that an operation takes at most, whatever it finds.
+pub(super) fn most_growth(op: &Op) -> u64 {
+    match op {
+        Op::WriteSame { length, .. } => *length + SMALL_GROWTH,
+        op => payload_len(op) as u64 * 2 + meta_growth(op) + SMALL_GROWTH,
+    }
+}
+
+/// Memory that an operation takes at most on this object.
+pub(super) fn growth(op: &Op, state: Option<&State>, null_writes: bool) -> u64 {
+    let empty = State::default();
+    let state = state.unwrap_or(&empty);
+    let data = |offset, len| if null_writes { 0 } else { state.growth(offset, len) };
+    match op {
+        Op::Write { offset, data: bytes } => data(*offset, bytes.len() as u64),
+        Op::WriteFull { data: bytes } => data(0, bytes.len() as u64),
+        Op::Append { data: bytes } => data(state.size, bytes.len() as u64),
+        Op::WriteSame { offset, length, .. } => data(*offset, *length),
+        op => meta_growth(op),
+    }
+}
+
+/// Memory that an operation takes for attributes, maps and new objects.
+fn meta_growth(op: &Op) -> u64 {
+    let entry = |key: usize, value: usize| key as u64 + value as u64 + 64;
+    match op {
+        Op::SetXattr { name, value } => entry(name.len(), value.len()) + SMALL_GROWTH,
+        Op::OmapSetHeader { header } => header.len() as u64 + SMALL_GROWTH,
+        Op::OmapSetVals { entries } => {
+            entries.iter().map(|(key, value)| entry(key.len(), value.len())).sum::<u64>() + SMALL_GROWTH
+        }
+        Op::Call { class, method, input } => match class::find(class, method) {
+            Some(method) if method.writes => input.len() as u64 + SMALL_GROWTH,
+            _ => 0,
+        },
+        Op::Create { .. } | Op::SetAllocHint { .. } => SMALL_GROWTH,
+        _ => 0,
+    }
+}
+
+/// Are these changes that a full OSD takes too: of little metadata?
+pub(super) fn is_small_change(ops: &[(Op, u32)]) -> bool {
+    ops.iter().all(|(op, _)| payload_len(op) == 0 && meta_growth(op) <= 4 * SMALL_GROWTH)
+}

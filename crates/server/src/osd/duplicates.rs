@@ -1,0 +1,114 @@
+//! What became of recent writes, so that one that is sent again is answered again and not done again.
+//!
+//! A client sends a request again whenever it cannot know that it was done: after its connection broke, after the map
+//! changed. Ceph keeps the outcomes in the log of each placement group (`osd_pg_log_dups_tracked`: 3,000 of them, ceph
+//! `src/osd/PGLog.h`); here they are kept for each client, because that is who sends again.
+
+use onego_ceph::messages::OpResult;
+use onego_ceph::types::{EVersion, EntityName, ReqId};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Outcomes kept for a client. It can send again only what is not answered, and Ceph's clients have at most 1,024
+/// requests under way (`objecter_inflight_ops`).
+const PER_CLIENT: usize = 4096;
+
+/// Clients remembered. One that is forgotten was silent while so many others wrote.
+const CLIENTS: usize = 1024;
+
+/// What became of a write.
+#[derive(Clone)]
+pub(crate) struct Done {
+    pub(crate) result: i32,
+    pub(crate) version: EVersion,
+    pub(crate) user_version: u64,
+    /// What each operation gave, if the client wanted to know.
+    pub(crate) ops: Option<Box<SmallVec<[OpResult; 2]>>>,
+}
+
+#[derive(Default)]
+struct Client {
+    /// The highest number seen: a request with a higher one is new for sure.
+    newest: u64,
+    done: VecDeque<(u64, Done)>,
+    /// Counts up with each write of anybody.
+    used: u64,
+}
+
+/// Outcomes of recent writes.
+#[derive(Default)]
+pub(crate) struct Duplicates {
+    clients: FxHashMap<(EntityName, i32), Client>,
+    clock: u64,
+}
+
+impl Duplicates {
+    /// What became of a request, if it was done before.
+    pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
+        let client = self.clients.get(&(id.name, id.inc))?;
+        if id.tid > client.newest {
+            return None;
+        }
+        client.done.iter().rev().find(|(tid, _)| *tid == id.tid).map(|(_, done)| done)
+    }
+
+    /// Remembers what became of a request.
+    pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
+        self.clock += 1;
+        let key = (id.name, id.inc);
+        if self.clients.len() >= CLIENTS && !self.clients.contains_key(&key) {
+            let oldest = self.clients.iter().min_by_key(|(_, client)| client.used).map(|(key, _)| *key);
+            oldest.and_then(|oldest| self.clients.remove(&oldest));
+        }
+        let client = self.clients.entry(key).or_default();
+        client.used = self.clock;
+        client.newest = client.newest.max(id.tid);
+        if client.done.len() == PER_CLIENT {
+            client.done.pop_front();
+        }
+        client.done.push_back((id.tid, done));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(client: u64, tid: u64) -> ReqId {
+        ReqId { name: EntityName::client(client), tid, inc: 0 }
+    }
+
+    fn done(result: i32) -> Done {
+        Done { result, version: EVersion::default(), user_version: 0, ops: None }
+    }
+
+    #[test]
+    fn a_request_is_recognised_among_later_ones_and_other_clients() {
+        let mut duplicates = Duplicates::default();
+        for tid in [1, 3, 2, 9] {
+            duplicates.record(&id(1, tid), done(-(tid as i32)));
+        }
+        assert_eq!(duplicates.find(&id(1, 2)).map(|done| done.result), Some(-2));
+        assert!(duplicates.find(&id(1, 4)).is_none());
+        assert!(duplicates.find(&id(1, 10)).is_none());
+        assert!(duplicates.find(&id(2, 2)).is_none());
+        assert!(duplicates.find(&ReqId { inc: 1, ..id(1, 2) }).is_none());
+    }
+
+    #[test]
+    fn both_bounds_hold_and_the_oldest_goes_first() {
+        let mut duplicates = Duplicates::default();
+        for tid in 0..=PER_CLIENT as u64 {
+            duplicates.record(&id(1, tid), done(0));
+        }
+        assert!(duplicates.find(&id(1, 0)).is_none());
+        assert!(duplicates.find(&id(1, 1)).is_some());
+        for client in 2..=CLIENTS as u64 + 1 {
+            duplicates.record(&id(client, 1), done(0));
+        }
+        assert_eq!(duplicates.clients.len(), CLIENTS);
+        assert!(duplicates.find(&id(1, 1)).is_none());
+        assert!(duplicates.find(&id(2, 1)).is_some());
+    }
+}

@@ -1,0 +1,86 @@
+//! Lists the objects of a placement group (ceph `src/osd/PrimaryLogPG.cc`, do_pg_op).
+
+use super::errno::{Errno, Outcome};
+use super::{Ending, Ops, Osd, Results, store};
+use onego_buf::List;
+use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::messages::{OpResult, OsdOp};
+use onego_ceph::ops::Op;
+use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_ceph::outputs::{Listed, Listing};
+use onego_ceph::types::{EVersion, HObject, NOSNAP, PgId};
+use onego_wire::Reader;
+
+/// Most objects in one reply (`osd_max_pgls`).
+const MAX_OBJECTS: u64 = 1024;
+
+/// The namespace that stands for all of them (`librados::all_nspaces`).
+const ALL_NAMESPACES: &str = "\u{1}";
+
+/// The result that says that the listing is at its end.
+const AT_END: i32 = 1;
+
+impl Osd {
+    pub(super) fn list(&self, request: &OsdOp, ops: Ops, map: &OsdMap) -> Ending {
+        let pg = request.pg.pg;
+        let Some(pool) = map.pools.get(&pg.pool) else { return Ending::failed(Errno::NOENT, &ops) };
+        let pg = pool.pg(pg);
+        let mut results = Results::new();
+        let mut result = 0;
+        for (op, _) in ops {
+            let code = op.code();
+            let (number, output) = match op {
+                _ if result < 0 => (0, List::new()),
+                Op::PgNls { count, cursor, .. } => {
+                    match self.list_some(pg, pool, &request.locator.namespace, count, &cursor) {
+                        Ok((at_end, listing)) => (if at_end { AT_END } else { 0 }, listing.to_bytes().into()),
+                        Err(error) => (error.result(), List::new()),
+                    }
+                }
+                _ => (Errno::OPNOTSUPP.result(), List::new()),
+            };
+            result = if result < 0 { result } else { number };
+            results.push(OpResult { code, result: number, output });
+        }
+        Ending { result, results, version: EVersion::default(), user_version: 0 }
+    }
+
+    fn list_some(
+        &self,
+        pg: PgId,
+        pool: &Pool,
+        namespace: &str,
+        count: u64,
+        cursor: &List,
+    ) -> Outcome<(bool, Listing)> {
+        let cursor = HObject::decode(&mut Reader::new(&cursor.to_segment())).map_err(|_| Errno::INVAL)?;
+        let (first, last) = store::hash_range(pg, pool.pg_num);
+        let end = match last.checked_add(1) {
+            None => HObject::max(),
+            Some(next) => {
+                HObject { pool: pg.pool, hash: next.reverse_bits(), snap: NOSNAP, ..HObject::min() }
+            }
+        };
+        let within = cursor.pool == pg.pool && (first..=last).contains(&cursor.hash.reverse_bits());
+        if !cursor.is_min() && !cursor.max && !within {
+            return Err(Errno::INVAL);
+        }
+        let mut listing = Listing { cursor: end, objects: Vec::new() };
+        if cursor.max {
+            return Ok((true, listing));
+        }
+        let count = count.min(MAX_OBJECTS) as usize;
+        for (seen, object) in self.store.list(pg, pool, &cursor).enumerate() {
+            let place = object.place();
+            if seen == count {
+                listing.cursor = place;
+                return Ok((false, listing));
+            }
+            if namespace == ALL_NAMESPACES || namespace == place.namespace {
+                let HObject { key, name, namespace, .. } = place;
+                listing.objects.push(Listed { namespace, name, key });
+            }
+        }
+        Ok((true, listing))
+    }
+}

@@ -1,0 +1,263 @@
+//! All objects, found by name and listed in the order of their hashes.
+
+use super::object::State;
+use onego_buf::Segment;
+use onego_ceph::messages::ObjectName;
+use onego_ceph::osdmap::Pool;
+use onego_ceph::types::{HObject, NOSNAP, PgId};
+use rustc_hash::FxHashMap;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Names an object in memory for as long as it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ObjectId(usize);
+
+/// All that tells an object from another.
+#[derive(Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) pool: i64,
+    pub(crate) hash: u32,
+    pub(crate) namespace: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) name: &'a [u8],
+}
+
+/// An object and its name.
+pub(crate) struct Object {
+    pool: i64,
+    hash: u32,
+    namespace: String,
+    key: String,
+    name: ObjectName,
+    pub(crate) state: State,
+}
+
+impl Object {
+    fn is(&self, identity: &Identity<'_>) -> bool {
+        self.name[..] == *identity.name
+            && self.pool == identity.pool
+            && self.namespace == identity.namespace
+            && self.key == identity.key
+    }
+
+    /// The object's place in the order of its pool.
+    pub(crate) fn place(&self) -> HObject {
+        HObject {
+            key: self.key.clone(),
+            name: self.name.to_vec(),
+            snap: NOSNAP,
+            hash: self.hash,
+            max: false,
+            namespace: self.namespace.clone(),
+            pool: self.pool,
+        }
+    }
+}
+
+/// What is in a pool, and what was done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolUsage {
+    /// Number of objects.
+    pub objects: u64,
+    /// Sum of the objects' sizes, holes included.
+    pub bytes: u64,
+    /// Requests that only read.
+    pub reads: u64,
+    /// Bytes that they were given.
+    pub read_bytes: u64,
+    /// Requests that wrote.
+    pub writes: u64,
+    /// Bytes that they brought.
+    pub written_bytes: u64,
+}
+
+/// Objects that have a hash in common.
+type SameHash = SmallVec<[usize; 2]>;
+
+#[derive(Default)]
+pub(crate) struct PoolObjects {
+    by_hash: FxHashMap<u32, SameHash>,
+    /// By hash read from its low end, which is the order of listings (hobject_t's bitwise order).
+    order: BTreeMap<u32, SameHash>,
+    pub(crate) usage: PoolUsage,
+    /// Version of the last change.
+    pub(crate) version: u64,
+}
+
+/// All objects.
+pub(crate) struct Store {
+    pools: FxHashMap<i64, PoolObjects>,
+    objects: Slab<Object>,
+    /// Memory that all objects take.
+    used: u64,
+    /// What holes are read from.
+    zeros: Segment,
+}
+
+/// Zeros to read holes from.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self {
+            pools: FxHashMap::default(),
+            objects: Slab::new(),
+            used: 0,
+            zeros: Segment::from_static(&ZEROS),
+        }
+    }
+
+    /// Memory that all objects take.
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn pool(&self, pool: i64) -> Option<&PoolObjects> {
+        self.pools.get(&pool)
+    }
+
+    pub(crate) fn pool_mut(&mut self, pool: i64) -> &mut PoolObjects {
+        self.pools.entry(pool).or_default()
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (i64, &PoolObjects)> {
+        self.pools.iter().map(|(pool, objects)| (*pool, objects))
+    }
+
+    /// The object of that name.
+    pub(crate) fn find(&self, identity: &Identity<'_>) -> Option<ObjectId> {
+        let same_hash = self.pools.get(&identity.pool)?.by_hash.get(&identity.hash)?;
+        same_hash.iter().copied().find(|id| self.objects[*id].is(identity)).map(ObjectId)
+    }
+
+    pub(crate) fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0]
+    }
+
+    /// The object, to be changed: [`Store::changed`] must be told.
+    pub(crate) fn state_mut(&mut self, id: ObjectId) -> (&mut State, &Segment) {
+        (&mut self.objects[id.0].state, &self.zeros)
+    }
+
+    /// Makes room for an object that does not exist yet.
+    pub(crate) fn prepare(&mut self, identity: &Identity<'_>) -> ObjectId {
+        let id = self.objects.insert(Object {
+            pool: identity.pool,
+            hash: identity.hash,
+            namespace: identity.namespace.to_owned(),
+            key: identity.key.to_owned(),
+            name: ObjectName::new(identity.name),
+            state: State::default(),
+        });
+        let pool = self.pools.entry(identity.pool).or_default();
+        pool.by_hash.entry(identity.hash).or_default().push(id);
+        pool.order.entry(identity.hash.reverse_bits()).or_default().push(id);
+        ObjectId(id)
+    }
+
+    /// The object had `size` bytes and took `footprint` of memory, if it existed, and may be something else now, or
+    /// nothing.
+    pub(crate) fn changed(&mut self, id: ObjectId, existed: bool, size: u64, footprint: u64) {
+        let object = &self.objects[id.0];
+        let state = &object.state;
+        self.used = self.used - footprint + state.footprint();
+        let (pool, hash) = (object.pool, object.hash);
+        let pool = self.pools.entry(pool).or_default();
+        pool.usage.objects = pool.usage.objects + u64::from(state.exists) - u64::from(existed);
+        pool.usage.bytes = pool.usage.bytes + state.size - size;
+        if !state.exists {
+            if pool.by_hash.get_mut(&hash).is_some_and(|same_hash| forget(same_hash, id)) {
+                pool.by_hash.remove(&hash);
+            }
+            let place = hash.reverse_bits();
+            if pool.order.get_mut(&place).is_some_and(|same_hash| forget(same_hash, id)) {
+                pool.order.remove(&place);
+            }
+            self.objects.remove(id.0);
+        }
+    }
+
+    /// Forgets a pool and says which objects are gone.
+    pub(crate) fn remove_pool(&mut self, pool: i64) -> Vec<ObjectId> {
+        let Some(pool) = self.pools.remove(&pool) else { return Vec::new() };
+        let ids: Vec<ObjectId> = pool.order.into_values().flatten().map(ObjectId).collect();
+        for id in &ids {
+            self.used -= self.objects.remove(id.0).state.footprint();
+        }
+        ids
+    }
+
+    /// The objects of a placement group from `start` on, in order.
+    pub(crate) fn list<'a>(
+        &'a self,
+        pg: PgId,
+        pool: &Pool,
+        start: &'a HObject,
+    ) -> impl Iterator<Item = &'a Object> {
+        let (first, last) = hash_range(pg, pool.pg_num);
+        let first = if start.is_min() { first } else { start.hash.reverse_bits().clamp(first, last) };
+        let order = self.pools.get(&pg.pool).map(|pool| &pool.order);
+        order.into_iter().flat_map(move |order| order.range(first..=last)).flat_map(move |(_, same_hash)| {
+            let mut objects: SmallVec<[&Object; 2]> =
+                same_hash.iter().map(|id| &self.objects[*id]).filter(|object| object.state.exists).collect();
+            objects.sort_by_key(|object| object.place());
+            objects.into_iter().filter(move |object| object.place() >= *start)
+        })
+    }
+}
+
+/// Takes an object out and says whether none is left.
+fn forget(same_hash: &mut SameHash, id: ObjectId) -> bool {
+    same_hash.retain(|other| *other != id.0);
+    same_hash.is_empty()
+}
+
+/// The range of reversed hashes that a placement group covers (pg_t::get_hobj_start, get_hobj_end, get_split_bits).
+pub(crate) fn hash_range(pg: PgId, pg_num: u32) -> (u32, u32) {
+    let start = pg.seed.reverse_bits();
+    if pg_num <= 1 {
+        return (0, u32::MAX);
+    }
+    // Groups that were split already have one bit more than those that come still.
+    let bits = u32::BITS - pg_num.leading_zeros();
+    let half = 1u32 << (bits - 1);
+    let bits = if pg.seed % half < pg_num % half { bits } else { bits - 1 };
+    (start, start | u32::MAX.checked_shr(bits).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_ceph::hash::rjenkins;
+
+    #[test]
+    fn placement_groups_part_the_objects_of_a_pool() {
+        for pg_num in [1, 2, 3, 7, 8, 12, 31, 32] {
+            let pool = Pool { pg_num, ..Pool::default() };
+            let mut store = Store::new();
+            for i in 0..500u32 {
+                let name = i.to_string();
+                let hash = rjenkins(name.as_bytes());
+                let identity = Identity { pool: 1, hash, namespace: "", key: "", name: name.as_bytes() };
+                let id = store.prepare(&identity);
+                store.state_mut(id).0.create();
+                store.changed(id, false, 0, 0);
+                assert_eq!(store.find(&identity), Some(id));
+            }
+            let mut count = 0;
+            for seed in 0..pg_num {
+                let pg = PgId { pool: 1, seed };
+                let listed: Vec<_> = store.list(pg, &pool, &HObject::min()).map(Object::place).collect();
+                assert!(listed.is_sorted());
+                assert!(listed.iter().all(|o| pool.pg(PgId { pool: 1, seed: o.hash }) == pg));
+                for (i, object) in listed.iter().enumerate() {
+                    assert_eq!(store.list(pg, &pool, object).count(), listed.len() - i);
+                }
+                count += listed.len();
+            }
+            assert_eq!(count, 500);
+        }
+    }
+}
