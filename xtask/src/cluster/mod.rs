@@ -8,5 +8,5 @@ mod stage;
 
 pub(crate) use embedded::Embedded;
 pub(crate) use install::{Install, Release};
-pub(crate) use real::RealCeph;
+pub(crate) use real::{RealCeph, Store};
 pub(crate) use stage::{Home, Stage};

@@ -3,6 +3,7 @@
 use super::process::Daemon;
 use super::stage::{ADDRESS, Stage};
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 use std::env::consts::ARCH;
 use std::fs;
 use std::time::Duration;
@@ -10,19 +11,29 @@ use std::time::Duration;
 /// How long the cluster may take to come up. It takes about ten seconds on two idle cores.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// A monitor and an OSD that keeps its objects in memory and writes them down when it is stopped in order. Both are
-/// gone when this value goes.
+/// Where the OSD keeps its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Store {
+    /// In memory; they are written down when it is stopped in order.
+    Memory,
+    /// In a file, so that what it acknowledged outlives its sudden death.
+    File,
+}
+
+/// A monitor and an OSD. Both are gone when this value goes.
 pub(crate) struct RealCeph<'a> {
     stage: &'a Stage,
     _monitor: Daemon,
     osd: Option<Daemon>,
+    /// The epoch in which the OSD came up last.
+    up_from: u64,
 }
 
 impl<'a> RealCeph<'a> {
     /// Makes and starts a cluster with a pool `rbd` on the stage.
-    pub(crate) fn start(stage: &'a Stage) -> Result<Self> {
+    pub(crate) fn start(stage: &'a Stage, store: Store) -> Result<Self> {
         let fsid = uuid()?;
-        fs::write(stage.path("ceph.conf"), conf(&fsid))?;
+        fs::write(stage.path("ceph.conf"), conf(&fsid, store))?;
         fs::create_dir(stage.path("mon"))?;
         fs::create_dir(stage.path("osd"))?;
         let mut monitor = Self::start_monitor(stage, &fsid)?;
@@ -32,7 +43,7 @@ impl<'a> RealCeph<'a> {
         let uuid = uuid()?;
         stage.ceph(&format!("ceph osd new {uuid}"))?;
         stage.ceph(&format!("ceph-osd --id 0 --mkfs --osd-uuid {uuid}"))?;
-        let mut ceph = Self { stage, _monitor: monitor, osd: None };
+        let mut ceph = Self { stage, _monitor: monitor, osd: None, up_from: 0 };
         ceph.start_osd()?;
         stage.ceph("ceph osd pool create rbd 32")?;
         stage.ceph("ceph osd pool application enable rbd rbd")?;
@@ -51,10 +62,13 @@ impl<'a> RealCeph<'a> {
     pub(crate) fn start_osd(&mut self) -> Result<()> {
         let command = self.stage.ceph_daemon("ceph-osd --foreground --id 0");
         let mut osd = Daemon::spawn("ceph-osd", command, &self.stage.path("osd.out"))?;
-        let stage = self.stage;
+        // The monitor may take an OSD that was killed for one that is up.
+        let mut up_from = None;
         osd.wait_until("an OSD that is up", PATIENCE, || {
-            stage.ceph("ceph osd stat").is_ok_and(|said| said.contains(" 1 up"))
+            up_from = up_since(self.stage).filter(|epoch| *epoch > self.up_from);
+            up_from.is_some()
         })?;
+        self.up_from = up_from.unwrap_or_default();
         self.osd = Some(osd);
         Ok(())
     }
@@ -64,10 +78,23 @@ impl<'a> RealCeph<'a> {
         self.osd.take().context("the OSD is not running")?.stop()
     }
 
+    /// Kills the OSD at once.
+    pub(crate) fn kill_osd(&mut self) -> Result<()> {
+        drop(self.osd.take().context("the OSD is not running")?);
+        Ok(())
+    }
+
     /// CPU time that the OSD has used so far.
     pub(crate) fn osd_cpu_seconds(&self) -> Result<f64> {
         self.osd.as_ref().context("the OSD is not running")?.cpu_seconds()
     }
+}
+
+/// The epoch since which the OSD is up, if it is.
+fn up_since(stage: &Stage) -> Option<u64> {
+    let dump: Value = serde_json::from_str(&stage.ceph("ceph osd dump --format json").ok()?).ok()?;
+    let osd = &dump["osds"][0];
+    (osd["up"] == 1).then(|| osd["up_from"].as_u64()).flatten()
 }
 
 fn uuid() -> Result<String> {
@@ -76,7 +103,11 @@ fn uuid() -> Result<String> {
 
 /// Relative paths, because every program here runs in the stage's folder; the default for object classes is relative
 /// to the root, and so is named in full.
-fn conf(fsid: &str) -> String {
+fn conf(fsid: &str, store: Store) -> String {
+    let store = match store {
+        Store::Memory => "memstore",
+        Store::File => "bluestore",
+    };
     format!(
         "[global]
 fsid = {fsid}
@@ -102,7 +133,8 @@ mon data = mon
 [osd.0]
 osd data = osd
 osd class dir = /usr/lib/{ARCH}-linux-gnu/rados-classes
-osd objectstore = memstore
+osd objectstore = {store}
+bluestore block size = 4294967296
 memstore device bytes = 4294967296
 # A stop in order writes the objects down only when it is not made fast.
 osd fast shutdown = false

@@ -4,7 +4,7 @@ mod fio;
 mod report;
 mod row;
 
-use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage};
+use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage, Store};
 use crate::interop;
 use crate::packages;
 use crate::sh;
@@ -117,7 +117,7 @@ fn librbd_on_ours(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
 }
 
 fn librbd_on_ceph(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
-    let ceph = RealCeph::start(&stage)?;
+    let ceph = RealCeph::start(&stage, Store::Memory)?;
     let rows = fio::measure(&stage, LIBRBD_CEPH, seconds, || ceph.osd_cpu_seconds())?;
     drop(ceph);
     stage.clear()?;

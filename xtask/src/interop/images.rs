@@ -1,12 +1,12 @@
 //! Images that one side writes and the other reads.
 
 use super::disk;
-use crate::cluster::{RealCeph, Stage};
+use crate::cluster::{RealCeph, Stage, Store};
 use anyhow::{Result, ensure};
 
 /// What we import Ceph exports, what Ceph imports we export, and what we remove is gone.
 pub(crate) fn import_export(stage: &Stage) -> Result<()> {
-    let _ceph = RealCeph::start(stage)?;
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
     disk::make(&stage.path("disk.raw"), 1)?;
 
     stage.onego("--conf ceph.conf rbd import disk.raw rbd/ours")?;

@@ -1,7 +1,7 @@
 //! Verified loads on real clusters.
 
 use crate::cluster::process::Daemon;
-use crate::cluster::{RealCeph, Stage};
+use crate::cluster::{RealCeph, Stage, Store};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use std::fs;
@@ -19,7 +19,7 @@ struct Row {
 
 /// Reads and writes of several sizes, each read checked against what was written.
 pub(crate) fn verified(stage: &Stage) -> Result<()> {
-    let _ceph = RealCeph::start(stage)?;
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
     stage.onego(
         "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 128M --seconds 10 --verify \
          --json rows.json",
@@ -29,15 +29,28 @@ pub(crate) fn verified(stage: &Stage) -> Result<()> {
 
 /// The OSD stops in order in the middle of a load and comes back: every write acknowledged is read back.
 pub(crate) fn osd_restart(stage: &Stage) -> Result<()> {
-    let mut ceph = RealCeph::start(stage)?;
+    osd_comes_back(stage, Store::Memory)
+}
+
+/// The same with an OSD that is killed.
+pub(crate) fn osd_crash(stage: &Stage) -> Result<()> {
+    osd_comes_back(stage, Store::File)
+}
+
+fn osd_comes_back(stage: &Stage, store: Store) -> Result<()> {
+    let mut ceph = RealCeph::start(stage, store)?;
     let mut load = Background::verified_writes(stage, 25)?;
     for pause in [4, 3] {
         sleep(Duration::from_secs(pause));
         load.check_running()?;
-        ceph.stop_osd()?;
+        match store {
+            Store::Memory => ceph.stop_osd()?,
+            Store::File => ceph.kill_osd()?,
+        }
         sleep(Duration::from_secs(2));
         ceph.start_osd()?;
     }
+    load.check_running()?;
     load.finish(stage)
 }
 

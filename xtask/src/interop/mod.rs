@@ -55,6 +55,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
     "verified-load", "ten seconds of verified reads and writes on a real cluster", load::verified;
     "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
+    "osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash;
     "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;
     "tools-rados", "`rados` works on objects of our embedded cluster", tools::rados;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
