@@ -161,9 +161,19 @@ fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
     cluster.ceph(&[&format!("osd new {uuid}")]);
     drop(cluster.start_osd("0", uuid));
     cluster.ceph(&COMMANDS);
+    let places = OBJECTS.map(|(name, space)| cluster.ceph(&[&format!("osd map one {name} {space}")]));
     let maps = cluster.maps();
     let epoch = replay(&maps);
     assert!(epoch > 40, "the commands made {epoch} epochs");
+
+    let map = OsdMap::from_bytes(&maps[&format!("full_{epoch}")]).unwrap();
+    let id = map.pool_id("one").unwrap();
+    let pool = &map.pools[&id];
+    for ((name, space), place) in OBJECTS.iter().zip(places) {
+        let raw = pool.object_pg(id, name.as_bytes(), "", space, -1);
+        let expected = format!("-> pg {raw} ({})", pool.pg(raw));
+        assert!(place.contains(&expected), "{expected} for {name} in {space:?}: {place}");
+    }
 
     // The last of them, with a wrong checksum.
     let mut map = OsdMap::from_bytes(&maps[&format!("full_{}", epoch - 1)]).unwrap();
@@ -171,6 +181,14 @@ fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
     change.full_crc ^= 1;
     assert!(map.apply(&change).unwrap_err().to_string().contains("checksum"));
 }
+
+/// Objects by name and namespace.
+const OBJECTS: [(&str, &str); 4] = [
+    ("rbd_directory", ""),
+    ("rbd_directory", "space"),
+    ("a", "b"),
+    ("rbd_data.1.0000000000000007", "tenant-1"),
+];
 
 /// Every kind of change that a monitor makes of its own or when it is told to.
 const COMMANDS: [&str; 56] = [

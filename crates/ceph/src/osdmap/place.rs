@@ -209,3 +209,80 @@ fn primary_shard(pool: &Pool, acting: &[i32], primary: i32, has_temporary: bool)
     };
     shard.and_then(|shard| i8::try_from(shard).ok()).unwrap_or(SpgId::NO_SHARD)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crush::{CrushMap, Layout};
+    use crate::osdmap::{WEIGHT_IN, state};
+    use std::sync::Arc;
+
+    const PG: PgId = PgId { pool: 1, seed: 0 };
+
+    /// Five OSDs, all up and in, and a pool whose one group is placed by hand on the first four.
+    fn map(kind: PoolKind) -> OsdMap {
+        let crush = Arc::new(CrushMap::flat(&[0, 1, 2, 3, 4], Layout::OneHost));
+        let mut map = OsdMap { crush, ..OsdMap::default() };
+        map.set_max_osd(5);
+        map.osd_state.fill(state::EXISTS | state::UP);
+        map.osd_weight.fill(WEIGHT_IN);
+        map.pools.insert(1, Pool { kind, size: 4, ..Pool::default() });
+        map.pg_upmap.insert(PG, vec![0, 1, 2, 3]);
+        map
+    }
+
+    #[test]
+    fn a_primary_that_is_chosen_by_hand_swaps_places_with_the_first() {
+        let mut map = map(PoolKind::Replicated);
+        map.pg_upmap_primaries.insert(PG, 2);
+        let place = map.place(PG);
+        assert_eq!((place.up, place.up_primary), (vec![2, 1, 0, 3], 2));
+        map.pg_upmap_primaries.insert(PG, 4);
+        assert_eq!(map.place(PG).up, [0, 1, 2, 3], "the group is not on osd.4");
+    }
+
+    #[test]
+    fn places_of_shards_stay_where_those_of_copies_move_up() {
+        for (kind, expected) in
+            [(PoolKind::Replicated, vec![0, 2, 3]), (PoolKind::Erasure, vec![0, ITEM_NONE, 2, 3])]
+        {
+            let mut map = map(kind);
+            map.osd_state[1] = state::EXISTS;
+            assert_eq!(map.place(PG).up, expected);
+        }
+    }
+
+    #[test]
+    fn the_primary_of_shards_is_told_with_its_shard() {
+        let mut map = map(PoolKind::Erasure);
+        map.osd_state[0] = 0;
+        let place = map.place(PG);
+        assert_eq!((place.acting_primary, place.primary_shard), (1, 1));
+        assert_eq!(self::map(PoolKind::Replicated).place(PG).primary_shard, SpgId::NO_SHARD);
+    }
+
+    #[test]
+    fn an_optimized_pool_names_shards_that_may_be_primary_first() {
+        let mut map = map(PoolKind::Erasure);
+        let pool = map.pools.get_mut(&1).unwrap();
+        pool.flags |= pool_flag::EC_OPTIMIZATIONS;
+        pool.nonprimary_shards = 0b0110;
+        // Shards 0 and 3 come first, then 1 and 2.
+        map.pg_temp.insert(PG, vec![4, 3, 2, 1]);
+        let place = map.place(PG);
+        assert_eq!(place.acting, [4, 2, 1, 3]);
+        assert_eq!((place.acting_primary, place.primary_shard), (4, 0));
+        map.osd_state[4] = state::EXISTS;
+        let place = map.place(PG);
+        assert_eq!(place.acting, [ITEM_NONE, 2, 1, 3]);
+        assert_eq!((place.acting_primary, place.primary_shard), (3, 3));
+    }
+
+    #[test]
+    fn a_group_of_no_pool_is_nowhere() {
+        let mut map = map(PoolKind::Replicated);
+        assert_eq!(map.place(PgId { pool: 2, seed: 0 }), Placement::NOWHERE);
+        map.osd_state.fill(0);
+        assert_eq!(map.place(PG), Placement::NOWHERE);
+    }
+}
