@@ -1,4 +1,16 @@
-//! An embedded Ceph cluster.
+//! An embedded Ceph cluster: one monitor and one in-memory OSD in a process.
 #![forbid(unsafe_code)]
 
+mod cluster;
+mod config;
+mod errno;
+mod mon;
 pub mod osd;
+
+pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Stats};
+pub use config::{Config, Settings};
+pub use mon::{NewPool, Usage};
+
+/// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
+pub(crate) const VERSION_TEXT: &str =
+    concat!("ceph version 16.2.0-onego-", env!("CARGO_PKG_VERSION"), " pacific (embedded)");

@@ -9,7 +9,7 @@ use super::object::State;
 use super::watch::Origin;
 use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
-use onego_ceph::ops::{Op, WatchOp, flag};
+use onego_ceph::ops::{Op, WatchOp};
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
 
@@ -48,7 +48,8 @@ pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &O
     }
     let pg = request.pg.pg;
     let Some(pool) = map.pools.get(&pg.pool) else { return Verdict::Refuse(Errno::NOENT) };
-    if request.flags & flag::PG_OP != 0 {
+    // The flag for it is the OSD's own: librados leaves it out.
+    if ops.iter().any(|(op, _)| matches!(op, Op::PgNls { .. } | Op::PgNlsFilter { .. })) {
         return Verdict::Admit(Access::Listing);
     }
     if pool.pg(PgId { seed: request.hash, ..pg }) != pg {

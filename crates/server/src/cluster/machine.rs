@@ -1,0 +1,270 @@
+//! The cluster as one state machine: two listeners, the connections to them, and the daemons behind.
+
+use super::daemons::Daemons;
+use super::links::{Links, Service};
+use crate::config::Settings;
+use crate::mon::{NewPool, Usage};
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_ceph::addr::AddrVec;
+use onego_ceph::msgr::Event;
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::Epoch;
+use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+const MON: ListenerId = ListenerId(0);
+const OSD: ListenerId = ListenerId(1);
+
+/// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
+const IDLE_MEMORY: usize = 32 << 20;
+
+/// How far the cluster is.
+enum Stage {
+    /// The listeners come up, one after the other.
+    Starting {
+        mon: Option<SocketAddr>,
+        osd: Option<SocketAddr>,
+    },
+    Up(Box<Daemons>),
+    /// A listener could not be opened.
+    Failed(Option<io::Error>),
+}
+
+/// A cluster of one monitor and one OSD as a state machine: no thread, no socket, no clock.
+///
+/// Drive it as [`Machine`] says. Once [`addresses`](Self::addresses) says where, clients may come.
+pub struct ClusterMachine {
+    settings: Settings,
+    stage: Stage,
+    links: Links,
+    pool: Pool,
+}
+
+/// Where the daemons of a cluster are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// The monitor.
+    pub mon: AddrVec,
+    /// The OSD.
+    pub osd: AddrVec,
+}
+
+impl ClusterMachine {
+    /// A cluster that is still to open its listeners.
+    pub fn new(settings: Settings) -> Self {
+        let pool = Pool::new(IDLE_MEMORY);
+        let mut links = Links::new(pool.clone());
+        links.push_action(Action::Listen { listener: MON, addr: settings.mon });
+        links.push_action(Action::Listen { listener: OSD, addr: settings.osd });
+        Self { settings, stage: Stage::Starting { mon: None, osd: None }, links, pool }
+    }
+
+    /// Where the daemons are reached, once they are up.
+    pub fn addresses(&self) -> Option<Addresses> {
+        match &self.stage {
+            Stage::Up(daemons) => Some(daemons.addresses()),
+            _ => None,
+        }
+    }
+
+    /// Why the cluster cannot come up; told once.
+    pub fn failure(&mut self) -> Option<io::Error> {
+        match &mut self.stage {
+            Stage::Failed(error) => error.take(),
+            _ => None,
+        }
+    }
+
+    /// The newest map of the OSDs.
+    pub fn osdmap(&self) -> Option<&Arc<OsdMap>> {
+        match &self.stage {
+            Stage::Up(daemons) => Some(daemons.mon.osdmap()),
+            _ => None,
+        }
+    }
+
+    /// How full the cluster is.
+    pub fn usage(&self) -> Usage {
+        match &self.stage {
+            Stage::Up(daemons) => daemons.usage(),
+            _ => Usage::default(),
+        }
+    }
+
+    /// Stops the OSD: its connections break, the map says that it is down, what it holds stays.
+    pub fn stop_osd(&mut self, now: Time) {
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.stop_osd(now, &mut self.links);
+        }
+    }
+
+    /// Starts the OSD again after [`stop_osd`](Self::stop_osd), as another life of it at the same address.
+    pub fn start_osd(&mut self, now: Time) {
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.start_osd(now, &mut self.links);
+        }
+    }
+
+    /// Stops the OSD and starts it again.
+    pub fn restart_osd(&mut self, now: Time) {
+        self.stop_osd(now);
+        self.start_osd(now);
+    }
+
+    /// Sets or clears flags of the OSD map (see [`onego_ceph::osdmap::flag`]).
+    pub fn set_flags(&mut self, now: Time, flags: u32, on: bool) -> Epoch {
+        self.change_map(now, |daemons| daemons.mon.set_flags(now, flags, on))
+    }
+
+    /// Makes a new epoch of the OSD map in which nothing changes.
+    pub fn touch_map(&mut self, now: Time) -> Epoch {
+        self.change_map(now, |daemons| daemons.mon.touch(now))
+    }
+
+    /// Changes the number of placement groups of a pool, so that clients send again what they have under way.
+    pub fn set_pg_num(&mut self, now: Time, pool: i64, pg_num: u32) -> Epoch {
+        self.change_map(now, |daemons| daemons.mon.set_pg_num(now, pool, pg_num))
+    }
+
+    /// Makes a pool, unless there is one of that name, and says its id.
+    pub fn create_pool(&mut self, now: Time, pool: &NewPool) -> Option<i64> {
+        if let Stage::Up(daemons) = &mut self.stage {
+            let id = daemons.mon.make_pool(now, pool);
+            daemons.map_changed(now, &mut self.links);
+            return id;
+        }
+        None
+    }
+
+    fn change_map(&mut self, now: Time, change: impl FnOnce(&mut Daemons) -> Epoch) -> Epoch {
+        let Stage::Up(daemons) = &mut self.stage else { return 0 };
+        let epoch = change(daemons);
+        daemons.map_changed(now, &mut self.links);
+        epoch
+    }
+
+    /// Hands what happened on a connection to the daemon that it goes to.
+    fn handle_events(&mut self, now: Time, conn: ConnId) {
+        while let Some(event) = self.links.poll(conn) {
+            let Stage::Up(daemons) = &mut self.stage else { continue };
+            match event {
+                Event::Ready(peer) => daemons.opened(conn, peer, &mut self.links),
+                Event::Message(message) => {
+                    if let Err(error) = daemons.message(now, conn, message, &mut self.links) {
+                        tracing::warn!(?conn, %error, "a client broke the protocol");
+                        self.hang_up(now, conn);
+                    }
+                }
+                Event::Unplaced(..) => {}
+                Event::Fault(error) => {
+                    tracing::info!(?conn, %error, "a connection failed");
+                    self.hang_up(now, conn);
+                }
+            }
+        }
+        self.links.wake(conn);
+        self.links.announce(conn);
+    }
+
+    fn hang_up(&mut self, now: Time, conn: ConnId) {
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.closed(now, conn, &mut self.links);
+        }
+        self.links.close(now, conn);
+    }
+
+    /// Both listeners are up: starts the daemons.
+    fn start(&mut self, now: Time, mon: SocketAddr, osd: SocketAddr) {
+        let daemons = Daemons::new(now, &self.settings, mon, osd, &self.pool);
+        self.stage = Stage::Up(Box::new(daemons));
+    }
+}
+
+impl Machine for ClusterMachine {
+    fn next_action(&mut self, _: Time) -> Option<Action> {
+        self.links.next_action()
+    }
+
+    fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
+        let Stage::Starting { mon, osd } = &mut self.stage else { return };
+        let (slot, wanted) =
+            if listener == MON { (mon, self.settings.mon) } else { (osd, self.settings.osd) };
+        match result {
+            Ok(addr) => *slot = Some(addr),
+            Err(error) => {
+                let error = io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}"));
+                self.stage = Stage::Failed(Some(error));
+                return;
+            }
+        }
+        if let Stage::Starting { mon: Some(mon), osd: Some(osd) } = self.stage {
+            self.start(now, mon, osd);
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        now: Time,
+        listener: ListenerId,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Option<ConnId> {
+        let Stage::Up(daemons) = &mut self.stage else { return None };
+        if self.links.is_full() {
+            tracing::warn!(%peer, "a connection is refused: there are too many");
+            return None;
+        }
+        let service = if listener == MON { Service::Mon } else { Service::Osd };
+        let connection = daemons.accept(now, service, peer, local)?;
+        Some(self.links.add(service, connection))
+    }
+
+    fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
+        // The daemons open no connections.
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        tracing::debug!(?conn, ?cause, "a client is gone");
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.closed(now, conn, &mut self.links);
+        }
+        self.links.end(now, conn);
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        self.links.landing(conn)
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        self.links.landed(now, conn, place, filled);
+        self.handle_events(now, conn);
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        self.links.received(now, conn, bytes);
+        self.handle_events(now, conn);
+    }
+
+    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
+        self.links.transmit(now, conn, out, limit);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let daemons = match &self.stage {
+            Stage::Up(daemons) => daemons.deadline(),
+            _ => None,
+        };
+        self.links.deadline().into_iter().chain(daemons).min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        for conn in self.links.timeout(now) {
+            self.handle_events(now, conn);
+        }
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.timeout(now, &mut self.links);
+        }
+    }
+}

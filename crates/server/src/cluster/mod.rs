@@ -1,0 +1,10 @@
+//! The cluster: on a thread of its own for programs and tests ([`Cluster`]), or as a machine without I/O
+//! ([`ClusterMachine`]).
+
+mod daemons;
+mod links;
+mod machine;
+mod server;
+
+pub use machine::{Addresses, ClusterMachine};
+pub use server::{Cluster, Error, Stats};

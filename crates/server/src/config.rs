@@ -1,0 +1,116 @@
+//! What a cluster is told to be.
+
+use crate::mon::NewPool;
+use onego_ceph::addr::AddrVec;
+use onego_ceph::types::Uuid;
+use onego_engine::EngineKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Bytes that the OSD of a cluster holds if nobody says how many.
+const DEFAULT_MEMORY: u64 = 1 << 30;
+
+/// What a cluster is told to be.
+///
+/// ```
+/// let config = onego_server::Config { memory_limit: 64 << 20, ..onego_server::Config::default() };
+/// assert_eq!(config.pools[0].name, "rbd");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the daemons listen.
+    pub listen: IpAddr,
+    /// The monitor's port; 0: any.
+    pub mon_port: u16,
+    /// The OSD's port; 0: any.
+    pub osd_port: u16,
+    /// Bytes that the OSD holds at most: over it, writes get ENOSPC.
+    pub memory_limit: u64,
+    /// Writes are acknowledged and thrown away, and reads give zeros: to measure everything but the store.
+    pub null_writes: bool,
+    /// The pools that there are from the start.
+    pub pools: Vec<NewPool>,
+    /// Which event engine moves the bytes.
+    pub engine: EngineKind,
+    /// A folder to write a `ceph.conf` to.
+    pub conf_dir: Option<PathBuf>,
+    /// The cluster's id; none: a new one.
+    pub fsid: Option<Uuid>,
+}
+
+impl Default for Config {
+    /// A cluster on the loopback address, on any ports, of 1 GiB, with a pool "rbd" for images.
+    fn default() -> Self {
+        Self {
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            mon_port: 0,
+            osd_port: 0,
+            memory_limit: DEFAULT_MEMORY,
+            null_writes: false,
+            pools: vec![NewPool::for_images("rbd")],
+            engine: EngineKind::default(),
+            conf_dir: None,
+            fsid: None,
+        }
+    }
+}
+
+/// What the state machine of a cluster is made from: like [`Config`], but with nothing left to chance or to the
+/// machine it runs on.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The cluster.
+    pub fsid: Uuid,
+    /// The OSD.
+    pub osd_uuid: Uuid,
+    /// Where the monitor listens.
+    pub mon: SocketAddr,
+    /// Where the OSD listens.
+    pub osd: SocketAddr,
+    /// Tells this life of the OSD from others at the same address.
+    pub nonce: u32,
+    /// See [`Config::memory_limit`].
+    pub memory_limit: u64,
+    /// See [`Config::null_writes`].
+    pub null_writes: bool,
+    /// See [`Config::pools`].
+    pub pools: Vec<NewPool>,
+}
+
+/// The `ceph.conf` by which Ceph's programs, and ours, find the cluster.
+pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec) -> String {
+    // Nobody needs a key, so that programs must not look for one; and what they make themselves, they make for one OSD.
+    format!(
+        "\
+[global]
+fsid = {fsid}
+mon host = [{mon}]
+auth cluster required = none
+auth service required = none
+auth client required = none
+ms cluster mode = crc
+ms service mode = crc
+ms client mode = crc
+ms mon client mode = crc
+keyring = /dev/null
+osd pool default size = 1
+osd pool default min size = 1
+osd pool default pg num = 32
+osd pool default pgp num = 32
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_ceph::addr::EntityAddr;
+
+    #[test]
+    fn the_conf_names_the_cluster_and_its_monitor() {
+        let addr = EntityAddr::msgr2("127.0.0.1:3300".parse().unwrap(), 0);
+        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]));
+        assert!(text.contains("fsid = 07070707-0707-0707-0707-070707070707\n"), "{text}");
+        assert!(text.contains("mon host = [v2:127.0.0.1:3300/0]\n"), "{text}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Clients that must not be served any more, for a while.
+//!
+//! Source: ceph `src/mon/OSDMonitor.cc` ("osd blocklist").
+
+use super::Mon;
+use onego_ceph::addr::{AddrKind, EntityAddr};
+use onego_ceph::types::{Epoch, Utime};
+use onego_wire::Time;
+use std::time::Duration;
+
+/// The form in which addresses stand in the list: they are the same over either version of the messenger.
+fn listed(addr: &EntityAddr) -> EntityAddr {
+    EntityAddr { kind: AddrKind::Any, ..*addr }
+}
+
+impl Mon {
+    /// Takes a client off, from now on for that long. Says until when.
+    pub(super) fn block(&mut self, now: Time, addr: &EntityAddr, time: Duration) -> Utime {
+        let until = Utime::from(now + time);
+        let addr = listed(addr);
+        let mut change = self.maps.change(now);
+        // An entry that is there keeps its time, unless it is taken out first; both in one change do not go.
+        if self.osdmap().blocklist.contains_key(&addr) {
+            change.old_blocklist.push(addr);
+            self.commit(change);
+            change = self.maps.change(now);
+        }
+        change.new_blocklist.insert(addr, until);
+        self.commit(change);
+        until
+    }
+
+    /// Lets clients in again.
+    pub(super) fn unblock(
+        &mut self,
+        now: Time,
+        addrs: impl IntoIterator<Item = EntityAddr>,
+    ) -> Option<Epoch> {
+        let map = self.osdmap();
+        let addrs = addrs.into_iter().map(|addr| listed(&addr));
+        let old: Vec<EntityAddr> = addrs.filter(|addr| map.blocklist.contains_key(addr)).collect();
+        if old.is_empty() {
+            return None;
+        }
+        let mut change = self.maps.change(now);
+        change.old_blocklist = old;
+        Some(self.commit(change))
+    }
+
+    /// When the first client is to be let in again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.osdmap().blocklist.values().min().map(|&until| until.into())
+    }
+
+    /// Lets those in again whose time is up.
+    pub(crate) fn timeout(&mut self, now: Time) {
+        let over = self.osdmap().blocklist.iter().filter(|(_, until)| Time::from(**until) <= now);
+        let over: Vec<EntityAddr> = over.map(|(addr, _)| *addr).collect();
+        self.unblock(now, over);
+    }
+}

@@ -1,0 +1,79 @@
+//! What commands there are, as the `ceph` program wants to know it before it sends one.
+//!
+//! Source: ceph `src/pybind/ceph_argparse.py`, `parse_json_funcsigs`; `src/common/cmdparse.cc`,
+//! `dump_cmddesc_to_json`.
+
+use super::table::{Arg, ArgKind, COMMANDS, Command};
+use serde_json::{Map, Value, json};
+
+/// All commands. None has the flag that sends it to a manager: here the monitor knows it all.
+pub(super) fn descriptions() -> String {
+    let all: Map<String, Value> =
+        COMMANDS.iter().enumerate().map(|(n, command)| (format!("cmd{n:03}"), describe(command))).collect();
+    Value::Object(all).to_string()
+}
+
+fn describe(command: &Command) -> Value {
+    let words = command.words.split(' ').map(Value::from);
+    let signature: Vec<Value> = words.chain(command.args.iter().map(describe_arg)).collect();
+    // The module is what a user's right to the command is counted by: its first word, as far as there is one such.
+    let module = command.words.split(' ').next().filter(|word| MODULES.contains(word)).unwrap_or("mon");
+    json!({
+        "sig": signature,
+        "help": command.help,
+        "module": module,
+        "perm": if command.changes { "rw" } else { "r" },
+        "flags": 0,
+    })
+}
+
+const MODULES: [&str; 6] = ["osd", "pg", "mgr", "auth", "config", "mds"];
+
+fn describe_arg(arg: &Arg) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".into(), arg.name.into());
+    let kind = match arg.kind {
+        ArgKind::Text => "CephString",
+        ArgKind::Int { .. } => "CephInt",
+        ArgKind::Float => "CephFloat",
+        ArgKind::Bool => "CephBool",
+        ArgKind::Choices(_) => "CephChoices",
+        ArgKind::Pool => "CephPoolname",
+        ArgKind::Object => "CephObjectname",
+        ArgKind::Address => "CephEntityAddr",
+        ArgKind::Pg => "CephPgid",
+        ArgKind::Entity => "CephString",
+    };
+    fields.insert("type".into(), kind.into());
+    match arg.kind {
+        ArgKind::Choices(choices) => drop(fields.insert("strings".into(), choices.into())),
+        ArgKind::Int { min } => drop(fields.insert("range".into(), min.to_string().into())),
+        _ => {}
+    }
+    if arg.many {
+        fields.insert("n".into(), "N".into());
+    }
+    if !arg.required {
+        // The program compares with this text.
+        fields.insert("req".into(), "false".into());
+    }
+    Value::Object(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_described_with_its_words_and_arguments() {
+        let all: Value = serde_json::from_str(&descriptions()).unwrap();
+        assert_eq!(all.as_object().unwrap().len(), COMMANDS.len());
+        let create = all.as_object().unwrap().values().find(|one| one["sig"][2] == "create").unwrap();
+        assert_eq!(create["sig"][3], json!({"name": "pool", "type": "CephPoolname"}));
+        assert_eq!(
+            create["sig"][4],
+            json!({"name": "pg_num", "type": "CephInt", "range": "0", "req": "false"})
+        );
+        assert_eq!((&create["module"], &create["perm"]), (&json!("osd"), &json!("rw")));
+    }
+}

@@ -1,0 +1,110 @@
+//! Commands as the `ceph` program gives them: JSON in, text or JSON out.
+//!
+//! Source: ceph `src/mon/MonCommands.h` (commands and their arguments), `src/pybind/ceph_argparse.py` (how the program
+//! turns words into JSON, by the descriptions that the monitor gives it), `src/common/cmdparse.cc`.
+
+mod args;
+mod auth;
+mod config;
+mod crush;
+mod describe;
+mod mons;
+mod osd;
+mod osd_dump;
+mod pg;
+mod pool;
+mod pool_set;
+mod status;
+mod table;
+
+pub(crate) use args::{Call, Format};
+
+use super::Mon;
+use super::usage::Usage;
+use crate::errno::{EINVAL, ENOENT};
+use onego_wire::Time;
+use serde_json::Value;
+
+/// Bytes of a command that are looked at. The longest sane one names a few pools and options.
+const MAX_LEN: usize = 64 << 10;
+
+/// What a command gave.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    /// What to tell the user beside the output.
+    pub(crate) status: String,
+    pub(crate) output: Vec<u8>,
+}
+
+impl Reply {
+    /// A change was made, or there was none to make.
+    pub(crate) fn done(status: impl Into<String>) -> Self {
+        Self { status: status.into(), output: Vec::new() }
+    }
+
+    pub(crate) fn with_status(mut self, status: impl Into<String>) -> Self {
+        self.status = status.into();
+        self
+    }
+}
+
+/// Why a command was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text} ({errno})")]
+pub(crate) struct Refusal {
+    /// A negative error number.
+    pub(crate) errno: i32,
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(errno: i32, text: impl Into<String>) -> Self {
+        Self { errno, text: text.into() }
+    }
+
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self::new(EINVAL, text)
+    }
+
+    pub(crate) fn missing(text: impl Into<String>) -> Self {
+        Self::new(ENOENT, text)
+    }
+}
+
+pub(crate) type Outcome = Result<Reply, Refusal>;
+
+/// What the monitor says to `ceph ping`.
+pub(super) fn ping_answer(mon: &Mon, now: Time, usage: &Usage) -> String {
+    args::pretty(&status::ping(mon, now, usage))
+}
+
+/// Runs a command: one string of JSON, or, from some clients, several that make it up.
+pub(super) fn run(mon: &mut Mon, now: Time, usage: &Usage, command: &[String]) -> Outcome {
+    let text = command.concat();
+    if text.len() > MAX_LEN {
+        return Err(Refusal::invalid(format!(
+            "the command has {} bytes, the bound is {MAX_LEN}",
+            text.len()
+        )));
+    }
+    // The parser goes 128 levels deep at most.
+    let mut fields = match serde_json::from_str(&text) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) => return Err(Refusal::invalid("the command is not a JSON object")),
+        Err(error) => return Err(Refusal::invalid(format!("the command is not JSON: {error}"))),
+    };
+    let Some(Value::String(prefix)) = fields.remove("prefix") else {
+        return Err(Refusal::invalid("the command has no `prefix`"));
+    };
+    let format = Format::of(fields.remove("format"))?;
+    if prefix == "get_command_descriptions" {
+        return Ok(Reply { status: String::new(), output: describe::descriptions().into_bytes() });
+    }
+    let Some(command) = table::find(&prefix) else {
+        return Err(Refusal::invalid(format!(
+            "command '{prefix}' is not known here; `ceph --help` lists those that are"
+        )));
+    };
+    let call = Call::check(command, fields, format, now, usage)?;
+    (command.run)(mon, &call)
+}

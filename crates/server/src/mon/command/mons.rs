@@ -1,0 +1,234 @@
+//! Who runs the cluster: the monitor, no manager, no metadata server.
+//!
+//! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
+
+use super::{Call, Outcome, Refusal, Reply};
+use crate::VERSION_TEXT;
+use crate::mon::Mon;
+use crate::mon::first_map::{MON_FEATURES, MON_NAME};
+use crate::mon::text;
+use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
+use onego_ceph::encoding::Encode as _;
+use onego_ceph::msgr::features::{self, has};
+use onego_ceph::types::EntityName;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// A list of addresses as Ceph dumps it.
+pub(super) fn addrs_json(addrs: &AddrVec) -> Value {
+    let list: Vec<Value> = addrs
+        .0
+        .iter()
+        .map(|addr| {
+            let kind = match addr.kind {
+                AddrKind::Legacy => "v1",
+                AddrKind::Msgr2 => "v2",
+                _ => "any",
+            };
+            json!({"type": kind, "addr": sock_text(addr), "nonce": addr.nonce})
+        })
+        .collect();
+    json!({"addrvec": list})
+}
+
+fn sock_text(addr: &EntityAddr) -> String {
+    addr.sock.map(|sock| sock.to_string()).unwrap_or_default()
+}
+
+/// The one address that readers from before msgr2 look for: `127.0.0.1:3300/0`.
+pub(super) fn addr_text(addrs: &AddrVec) -> String {
+    let addr = addrs.0.first().copied().unwrap_or_default();
+    format!("{}/{}", sock_text(&addr), addr.nonce)
+}
+
+fn mon_addrs(mon: &Mon) -> AddrVec {
+    mon.monmap.by_rank(0).map(|info| info.public_addrs.clone()).unwrap_or_default()
+}
+
+pub(super) fn fsid(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let fsid = mon.fsid.to_string();
+    Ok(call.show(&json!({"fsid": fsid}), format!("{fsid}\n")))
+}
+
+pub(super) fn version(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show(&json!({"version": VERSION_TEXT}), format!("{VERSION_TEXT}\n")))
+}
+
+pub(super) fn versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    let one = json!({VERSION_TEXT: 1});
+    Ok(call.show_json(&json!({"mon": one, "mgr": {}, "osd": one, "mds": {}, "overall": {VERSION_TEXT: 2}})))
+}
+
+pub(super) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({VERSION_TEXT: 1})))
+}
+
+pub(super) fn osd_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({VERSION_TEXT: 1})))
+}
+
+pub(super) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let row = |features: u64, count: usize| json!({"features": format!("{features:#x}"), "release": release_of(features), "num": count});
+    let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
+    let is_client = |kind: u8| kind == EntityName::CLIENT;
+    for session in mon.sessions.values().filter(|session| is_client(session.peer.name.kind)) {
+        *clients.entry(session.peer.features).or_default() += 1;
+    }
+    let clients: Vec<Value> = clients.into_iter().map(|(features, count)| row(features, count)).collect();
+    let own = json!([row(features::ALL, 1)]);
+    Ok(call.show_json(&json!({"mon": own, "osd": own, "client": clients})))
+}
+
+/// The release whose features somebody has. Those of later ones than Luminous are of no interest to clients, and Ceph
+/// does not tell them apart either.
+fn release_of(all: u64) -> &'static str {
+    if has(all, features::SERVER_LUMINOUS) { "luminous" } else { "jewel" }
+}
+
+fn monmap_json(mon: &Mon) -> Map<String, Value> {
+    let addrs = mon_addrs(mon);
+    let info = json!({
+        "rank": 0,
+        "name": MON_NAME,
+        "public_addrs": addrs_json(&addrs),
+        "addr": addr_text(&addrs),
+        "public_addr": addr_text(&addrs),
+        "priority": 0,
+        "weight": 0,
+        "crush_location": "{}",
+    });
+    let Value::Object(map) = json!({
+        "epoch": mon.monmap.epoch,
+        "fsid": mon.fsid.to_string(),
+        "modified": text::stamp_utc(mon.monmap.last_changed),
+        "created": text::stamp_utc(mon.monmap.created),
+        "min_mon_release": mon.monmap.min_mon_release,
+        "min_mon_release_name": "pacific",
+        "election_strategy": 1,
+        "disallowed_leaders: ": "",
+        "stretch_mode": false,
+        "tiebreaker_mon": "",
+        "features": {"persistent": MON_FEATURES, "optional": []},
+        "mons": [info],
+    }) else {
+        unreachable!("an object was written");
+    };
+    map
+}
+
+/// Nobody asks for another monitors' map than the first: there is none.
+fn check_epoch(mon: &Mon, call: &Call<'_>) -> Result<(), Refusal> {
+    match call.int("epoch") {
+        Some(epoch) if epoch != 0 && epoch != i64::from(mon.monmap.epoch) => {
+            Err(Refusal::missing(format!("there is no map for epoch {epoch}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    check_epoch(mon, call)?;
+    let mut json = monmap_json(mon);
+    json.insert("quorum".into(), json!([0]));
+    let map = &mon.monmap;
+    let plain = format!(
+        "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {} (pacific)\nelection_strategy: 1\n0: {} mon.{MON_NAME}\n",
+        map.epoch,
+        mon.fsid,
+        text::stamp(map.last_changed),
+        text::stamp(map.created),
+        map.min_mon_release,
+        mon_addrs(mon),
+    );
+    Ok(call.show(&Value::Object(json), plain).with_status(format!("dumped monmap epoch {}", map.epoch)))
+}
+
+pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let epoch = mon.monmap.epoch;
+    let json = json!({
+        "epoch": epoch,
+        "min_mon_release_name": "pacific",
+        "num_mons": 1,
+        "leader": MON_NAME,
+        "quorum": [{"rank": 0, "name": MON_NAME}],
+    });
+    let plain = format!(
+        "e{epoch}: 1 mons at {{{MON_NAME}={}}} removed_ranks: {{}}, election epoch 1, leader 0 {MON_NAME}, quorum 0 {MON_NAME}\n",
+        mon_addrs(mon)
+    );
+    Ok(call.show(&json, plain))
+}
+
+pub(super) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    check_epoch(mon, call)?;
+    let status = format!("got monmap epoch {}", mon.monmap.epoch);
+    Ok(Reply { status, output: mon.monmap.to_bytes() })
+}
+
+pub(super) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let json = json!({
+        "election_epoch": 1,
+        "quorum": [0],
+        "quorum_names": [MON_NAME],
+        "quorum_leader_name": MON_NAME,
+        "quorum_age": call.now.since(mon.started).as_secs(),
+        "features": {"quorum_con": features::ALL.to_string(), "quorum_mon": MON_FEATURES},
+        "monmap": monmap_json(mon),
+    });
+    Ok(call.show_json(&json))
+}
+
+pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    if let Some(id) = call.get("id").filter(|id| *id != MON_NAME) {
+        return Err(Refusal::missing(format!("there is no mon.{id}")));
+    }
+    let one = json!({
+        "name": MON_NAME,
+        "addrs": mon_addrs(mon).to_string(),
+        "ceph_release": "pacific",
+        "ceph_version": VERSION_TEXT,
+        "os": "Linux",
+    });
+    Ok(call.show_json(&if call.get("id").is_some() { one } else { json!([one]) }))
+}
+
+pub(super) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({
+        "epoch": mon.mgrmap.epoch,
+        "active_gid": 0,
+        "active_name": "",
+        "active_addrs": {"addrvec": []},
+        "active_addr": ":/0",
+        "active_change": "0.000000",
+        "active_mgr_features": 0,
+        "available": false,
+        "standbys": [],
+        "modules": [],
+        "available_modules": [],
+        "services": {},
+        "always_on_modules": {},
+        "last_failure_osd_epoch": 0,
+        "active_clients": [],
+    })))
+}
+
+pub(super) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let epoch = mon.mgrmap.epoch;
+    Ok(call.show_json(&json!({"epoch": epoch, "available": false, "active_name": "", "num_standby": 0})))
+}
+
+pub(super) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []})))
+}
+
+pub(super) fn mgr_services(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({})))
+}
+
+pub(super) fn mds_stat(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show(&json!({"fsmap": {"epoch": 1, "filesystems": [], "standbys": []}}), "\n"))
+}
+
+pub(super) fn fs_list(_: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show(&json!([]), "No filesystems enabled\n"))
+}

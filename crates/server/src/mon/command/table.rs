@@ -1,0 +1,225 @@
+//! The commands there are.
+
+use super::{Call, Outcome, auth, config, crush, mons, osd, osd_dump, pg, pool, pool_set, status};
+use crate::mon::Mon;
+
+/// A command: its words, what comes behind them, and what it does.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) words: &'static str,
+    pub(super) args: &'static [Arg],
+    pub(super) help: &'static str,
+    /// Does it change the cluster?
+    pub(super) changes: bool,
+    pub(super) run: fn(&mut Mon, &Call<'_>) -> Outcome,
+}
+
+/// An argument.
+#[derive(Debug)]
+pub(super) struct Arg {
+    pub(super) name: &'static str,
+    pub(super) kind: ArgKind,
+    pub(super) required: bool,
+    /// Takes all words that follow.
+    pub(super) many: bool,
+}
+
+/// What an argument may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ArgKind {
+    Text,
+    Int {
+        min: i64,
+    },
+    Float,
+    Bool,
+    Choices(&'static str),
+    Pool,
+    Object,
+    Address,
+    Pg,
+    /// A daemon or client.
+    Entity,
+}
+
+const fn arg(name: &'static str, kind: ArgKind) -> Arg {
+    Arg { name, kind, required: true, many: false }
+}
+
+const fn opt(name: &'static str, kind: ArgKind) -> Arg {
+    Arg { name, kind, required: false, many: false }
+}
+
+const fn many(name: &'static str, kind: ArgKind) -> Arg {
+    Arg { name, kind, required: false, many: true }
+}
+
+const fn show(
+    words: &'static str,
+    args: &'static [Arg],
+    help: &'static str,
+    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+) -> Command {
+    Command { words, args, help, changes: false, run }
+}
+
+const fn change(
+    words: &'static str,
+    args: &'static [Arg],
+    help: &'static str,
+    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+) -> Command {
+    Command { words, args, help, changes: true, run }
+}
+
+/// The command with these words.
+pub(super) fn find(words: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.words == words)
+}
+
+const POOL: Arg = arg("pool", ArgKind::Pool);
+const DETAIL: Arg = opt("detail", ArgKind::Choices("detail"));
+const EPOCH: Arg = opt("epoch", ArgKind::Int { min: 0 });
+const SURE: Arg = opt("yes_i_really_mean_it", ArgKind::Bool);
+const DELETE_ARGS: &[Arg] = &[
+    POOL,
+    opt("pool2", ArgKind::Pool),
+    opt("yes_i_really_really_mean_it", ArgKind::Bool),
+    opt("yes_i_really_really_mean_it_not_faking", ArgKind::Bool),
+];
+const CREATE_ARGS: &[Arg] = &[
+    POOL,
+    opt("pg_num", ArgKind::Int { min: 0 }),
+    opt("pgp_num", ArgKind::Int { min: 0 }),
+    opt("pool_type", ArgKind::Choices("replicated|erasure")),
+    opt("erasure_code_profile", ArgKind::Text),
+    opt("rule", ArgKind::Text),
+    opt("expected_num_objects", ArgKind::Int { min: 0 }),
+    opt("size", ArgKind::Int { min: 0 }),
+    opt("pg_num_min", ArgKind::Int { min: 0 }),
+    opt("pg_num_max", ArgKind::Int { min: 0 }),
+    opt("autoscale_mode", ArgKind::Choices("on|off|warn")),
+    opt("bulk", ArgKind::Bool),
+    opt("target_size_bytes", ArgKind::Int { min: 0 }),
+    opt("target_size_ratio", ArgKind::Float),
+];
+const APP: Arg = arg("app", ArgKind::Text);
+const KEY: Arg = arg("key", ArgKind::Text);
+const WHO: Arg = arg("who", ArgKind::Text);
+const DUMP_CONTENTS: Arg =
+    many("dumpcontents", ArgKind::Choices("all|summary|sum|delta|pools|osds|pgs|pgs_brief"));
+const CONFIG_ARGS: &[Arg] =
+    &[WHO, arg("name", ArgKind::Text), arg("value", ArgKind::Text), opt("force", ArgKind::Bool)];
+const DF_ARGS: &[Arg] = &[opt("output_method", ArgKind::Choices("plain|tree"))];
+const MAP_ARGS: &[Arg] = &[POOL, arg("object", ArgKind::Object), opt("nspace", ArgKind::Text)];
+const RENAME_ARGS: &[Arg] = &[arg("srcpool", ArgKind::Pool), arg("destpool", ArgKind::Pool)];
+const SET_ARGS: &[Arg] =
+    &[POOL, arg("var", ArgKind::Choices(pool_set::SETTABLE)), arg("val", ArgKind::Text), SURE];
+const APPLICATION_ARGS: &[Arg] =
+    &[opt("pool", ArgKind::Pool), opt("app", ArgKind::Text), opt("key", ArgKind::Text)];
+const BLOCKLIST_ARGS: &[Arg] = &[
+    arg("blocklistop", ArgKind::Choices("add|rm")),
+    arg("addr", ArgKind::Address),
+    opt("expire", ArgKind::Float),
+];
+
+#[rustfmt::skip] // a line each
+pub(super) const COMMANDS: &[Command] = &[
+    show("status", &[], "how the cluster is", status::status),
+    show("health", &[DETAIL], "what is wrong with the cluster", status::health),
+    show("df", &[DETAIL], "how full the cluster and its pools are", status::df),
+    show("fsid", &[], "the cluster's id", mons::fsid),
+    show("version", &[], "which version the monitor is", mons::version),
+    show("versions", &[], "which versions run", mons::versions),
+    show("features", &[], "what features daemons and clients have", mons::features),
+    show("quorum_status", &[], "which monitors are in the quorum", mons::quorum_status),
+
+    show("mon dump", &[EPOCH], "all that the monitors' map says", mons::dump),
+    show("mon stat", &[], "the monitors in a line", mons::stat),
+    show("mon getmap", &[EPOCH], "the monitors' map, encoded", mons::getmap),
+    show("mon metadata", &[opt("id", ArgKind::Entity)], "what monitors say of themselves", mons::metadata),
+    show("mon versions", &[], "which versions of monitors run", mons::mon_versions),
+    show("mgr dump", &[EPOCH], "all that the managers' map says", mons::mgr_dump),
+    show("mgr stat", &[], "the managers in a line", mons::mgr_stat),
+    show("mgr module ls", &[], "the managers' modules", mons::mgr_modules),
+    show("mgr services", &[], "what the managers' modules serve", mons::mgr_services),
+    show("mds stat", &[], "the metadata servers in a line", mons::mds_stat),
+    show("fs ls", &[], "the file systems", mons::fs_list),
+
+    show("config get", &[WHO, opt("key", ArgKind::Text)], "the settings kept for somebody", config::get),
+    show("config dump", &[], "all settings that are kept", config::dump),
+    change("config set", CONFIG_ARGS, "keep a setting for somebody, or for all", config::set),
+    change("config rm", &[WHO, arg("name", ArgKind::Text)], "forget a setting", config::remove),
+    show("auth ls", &[], "who has a key", auth::list),
+    show("auth list", &[], "who has a key", auth::list),
+    show("auth get", &[arg("entity", ArgKind::Entity)], "somebody's key and rights", auth::get),
+    show("auth get-key", &[arg("entity", ArgKind::Entity)], "somebody's key", auth::get),
+
+    show("osd dump", &[EPOCH], "all that the OSDs' map says", osd_dump::dump),
+    show("osd stat", &[], "the OSDs in a line", osd::stat),
+    show("osd tree", &[EPOCH], "the OSDs and what they are in", crush::osd_tree),
+    show("osd df", DF_ARGS, "how full the OSDs are", osd::df),
+    show("osd ls", &[EPOCH], "the OSDs' numbers", osd::list),
+    show("osd getmaxosd", &[], "how many OSDs the map has room for", osd::get_max),
+    show("osd getmap", &[EPOCH], "the OSDs' map, encoded", osd::getmap),
+    show("osd getcrushmap", &[EPOCH], "the CRUSH map, encoded", osd::getcrushmap),
+    show("osd lspools", &[], "the pools with their ids", pool::lspools),
+    show("osd map", MAP_ARGS, "where an object is", osd::map_object),
+    show("osd find", &[arg("id", ArgKind::Entity)], "where an OSD is", osd::find),
+    show("osd metadata", &[opt("id", ArgKind::Entity)], "what OSDs say of themselves", osd::metadata),
+    show("osd versions", &[], "which versions of OSDs run", mons::osd_versions),
+    show("osd perf", &[], "how long OSDs take", osd::perf),
+    show("osd get-require-min-compat-client", &[], "the oldest clients that are served", osd::min_compat_client),
+    change("osd set", &[arg("key", ArgKind::Choices(osd::SETTABLE)), SURE], "set a flag of the map", osd::set),
+    change("osd unset", &[arg("key", ArgKind::Choices(osd::SETTABLE))], "clear a flag of the map", osd::unset),
+    show("osd blocklist ls", &[], "the clients that are shut out", osd::blocklist_list),
+    change("osd blocklist clear", &[], "let all clients in again", osd::blocklist_clear),
+    change("osd blocklist", BLOCKLIST_ARGS, "shut a client out, or let it in again", osd::blocklist),
+    show("osd crush rule ls", &[], "the names of the CRUSH rules", crush::rule_list),
+    show("osd crush rule dump", &[opt("name", ArgKind::Text)], "the CRUSH rules", crush::rule_dump),
+    show("osd crush dump", &[], "all that the CRUSH map says", crush::dump),
+    show("osd crush tree", &[], "the CRUSH map's hierarchy", crush::crush_tree),
+    show("osd crush class ls", &[], "the classes of devices", crush::class_list),
+    show("osd erasure-code-profile ls", &[], "the profiles of erasure codes", osd::profiles),
+
+    show("osd pool ls", &[DETAIL], "the pools", pool::list),
+    show("osd pool get", &[POOL, arg("var", ArgKind::Choices(pool_set::GETTABLE))], "a property of a pool", pool_set::get),
+    show("osd pool stats", &[opt("pool_name", ArgKind::Pool)], "what pools hold and what was done with it", pool::stats),
+    show("osd pool get-quota", &[POOL], "what a pool may hold", pool::get_quota),
+    change("osd pool create", CREATE_ARGS, "make a pool", pool::create),
+    change("osd pool delete", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
+    change("osd pool rm", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
+    change("osd pool rename", RENAME_ARGS, "give a pool another name", pool::rename),
+    change("osd pool set", SET_ARGS, "change a property of a pool", pool_set::set),
+    change("osd pool application enable", &[POOL, APP, SURE], "say what a pool is for", pool::application_enable),
+    change("osd pool application disable", &[POOL, APP, SURE], "say that a pool is not for something any more",
+        pool::application_disable),
+    change("osd pool application set", &[POOL, APP, KEY, arg("value", ArgKind::Text)],
+        "note something about a pool for an application", pool::application_set),
+    change("osd pool application rm", &[POOL, APP, KEY], "take such a note away", pool::application_remove),
+    show("osd pool application get", APPLICATION_ARGS, "what pools are for, and such notes", pool::application_get),
+
+    show("pg stat", &[], "the placement groups in a line", pg::stat),
+    show("pg dump", &[DUMP_CONTENTS], "the placement groups", pg::dump),
+    show("pg map", &[arg("pgid", ArgKind::Pg)], "where a placement group is", pg::map),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_commands_have_the_same_words() {
+        for (n, command) in COMMANDS.iter().enumerate() {
+            assert!(COMMANDS[n + 1..].iter().all(|other| other.words != command.words), "{}", command.words);
+        }
+    }
+
+    #[test]
+    fn what_is_required_comes_before_what_is_not() {
+        for command in COMMANDS {
+            let required: Vec<bool> = command.args.iter().map(|arg| arg.required).collect();
+            assert!(required.is_sorted_by(|a, b| a >= b), "{}", command.words);
+        }
+    }
+}

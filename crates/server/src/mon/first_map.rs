@@ -1,0 +1,66 @@
+//! The maps that a cluster begins with: one monitor, one OSD.
+
+use onego_ceph::addr::AddrVec;
+use onego_ceph::crush::{CrushMap, Layout};
+use onego_ceph::monmap::{ElectionStrategy, MonInfo, MonMap};
+use onego_ceph::msgr::features;
+use onego_ceph::osdmap::{OsdInfo, OsdMap, OsdXInfo, Ratios, WEIGHT_IN, flag, release, state};
+use onego_ceph::types::{Epoch, Utime, Uuid};
+use std::sync::Arc;
+
+/// The monitor's name and the OSD's number.
+pub(crate) const MON_NAME: &str = "a";
+pub(crate) const OSD_ID: i32 = 0;
+
+/// The first epoch: clients take 0 for "none".
+const FIRST_EPOCH: Epoch = 1;
+
+/// What monitors of Pacific agree on, a bit each from Kraken on (ceph `src/mon/mon_types.h`).
+pub(crate) const MON_FEATURES: [&str; 8] =
+    ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
+
+/// The map of the one monitor.
+pub(crate) fn monitors(fsid: Uuid, now: Utime, addrs: AddrVec) -> MonMap {
+    let mut map = MonMap {
+        fsid,
+        epoch: FIRST_EPOCH,
+        last_changed: now,
+        created: now,
+        persistent_features: (1 << MON_FEATURES.len()) - 1,
+        min_mon_release: release::PACIFIC,
+        strategy: ElectionStrategy::Classic,
+        ..MonMap::default()
+    };
+    map.add(MonInfo { name: MON_NAME.into(), public_addrs: addrs, ..MonInfo::default() });
+    map
+}
+
+/// The map of the one OSD, up and in, without pools, in the encoding that every client since Nautilus reads.
+pub(crate) fn osds(fsid: Uuid, osd_uuid: Uuid, now: Utime, addrs: AddrVec) -> OsdMap {
+    const OSD: usize = OSD_ID as usize;
+    let mut map = OsdMap::default();
+    map.set_max_osd(OSD + 1);
+    map.version = OsdMap::VERSION_NAUTILUS;
+    map.fsid = fsid;
+    map.epoch = FIRST_EPOCH;
+    map.created = now;
+    map.modified = now;
+    map.last_up_change = now;
+    map.last_in_change = now;
+    map.flags = flag::SORTBITWISE | flag::RECOVERY_DELETES | flag::PURGED_SNAPDIRS | flag::PGLOG_HARDLIMIT;
+    map.pool_max = 0;
+    map.crush = Arc::new(CrushMap::flat(&[OSD_ID], Layout::OneHost));
+    map.ratios = Ratios { nearfull: 0.85, full: 0.95, backfillfull: 0.9 };
+    map.require_min_compat_client = release::LUMINOUS;
+    map.require_osd_release = release::PACIFIC;
+    map.osd_state[OSD] = state::EXISTS | state::UP;
+    map.osd_weight[OSD] = WEIGHT_IN;
+    map.client_addrs[OSD] = addrs.clone();
+    map.cluster_addrs[OSD] = addrs.clone();
+    map.heartbeat_front_addrs[OSD] = addrs.clone();
+    map.heartbeat_back_addrs[OSD] = addrs;
+    map.osd_uuid[OSD] = osd_uuid;
+    map.osd_info[OSD] = OsdInfo { up_from: FIRST_EPOCH, up_thru: FIRST_EPOCH, ..OsdInfo::default() };
+    map.osd_xinfo[OSD] = OsdXInfo { features: features::ALL, ..OsdXInfo::default() };
+    map
+}

@@ -1,0 +1,176 @@
+//! The OSD map through its epochs.
+
+use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::messages::MapUpdate;
+use onego_ceph::osdmap::{Incremental, OsdMap};
+use onego_ceph::types::{Epoch, Utime};
+use onego_wire::Time;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Epochs that are kept (Ceph: `mon_min_osdmap_epochs`): who is further behind gets a whole map.
+const KEPT: usize = 500;
+
+/// Changes that go in one message (Ceph: `osd_map_message_max`).
+const PER_MESSAGE: u32 = 40;
+
+/// The version in which changes are written: what all releases from Nautilus to Tentacle, and kernels, read.
+const INCREMENTAL_VERSION: u8 = Incremental::VERSION_NAUTILUS;
+
+/// The newest map, and what led to it.
+#[derive(Debug)]
+pub(crate) struct MapHistory {
+    newest: Arc<OsdMap>,
+    /// `newest`, encoded.
+    newest_bytes: Vec<u8>,
+    /// The map before the first change that is kept.
+    base: OsdMap,
+    /// The changes since `base`, encoded.
+    changes: VecDeque<Vec<u8>>,
+}
+
+impl MapHistory {
+    /// A history that begins with `first`.
+    pub(crate) fn new(first: OsdMap) -> Self {
+        let newest_bytes = first.to_bytes();
+        Self { newest: Arc::new(first.clone()), newest_bytes, base: first, changes: VecDeque::new() }
+    }
+
+    pub(crate) fn newest(&self) -> &Arc<OsdMap> {
+        &self.newest
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.newest.epoch
+    }
+
+    pub(crate) fn oldest_epoch(&self) -> Epoch {
+        self.base.epoch
+    }
+
+    /// A change to the newest map, still empty.
+    pub(crate) fn change(&self, now: Time) -> Incremental {
+        Incremental {
+            version: INCREMENTAL_VERSION,
+            fsid: self.newest.fsid,
+            epoch: self.newest.epoch + 1,
+            modified: Utime::from(now),
+            ..Incremental::default()
+        }
+    }
+
+    /// Makes the change the next epoch.
+    ///
+    /// # Panics
+    /// If the change does not fit the map: it was made by [`change`](Self::change) on this very map.
+    pub(crate) fn commit(&mut self, mut change: Incremental) -> Epoch {
+        let mut map = OsdMap::clone(&self.newest);
+        map.apply(&change).expect("a change made for the newest map applies to it");
+        change.full_crc = map.crc();
+        self.changes.push_back(change.to_bytes());
+        if self.changes.len() > KEPT
+            && let Some(oldest) = self.changes.pop_front()
+        {
+            apply(&mut self.base, &oldest);
+        }
+        self.newest_bytes = map.to_bytes();
+        self.newest = Arc::new(map);
+        self.newest.epoch
+    }
+
+    /// The map of an epoch, unless it is in the future or forgotten.
+    pub(crate) fn at(&self, epoch: Epoch) -> Option<OsdMap> {
+        if epoch > self.epoch() {
+            return None;
+        }
+        let steps = epoch.checked_sub(self.base.epoch)? as usize;
+        let mut map = self.base.clone();
+        for change in self.changes.iter().take(steps) {
+            apply(&mut map, change);
+        }
+        Some(map)
+    }
+
+    /// What somebody needs who has the maps before `next`: changes if they are kept, else the newest map whole.
+    /// `None` if there is nothing new.
+    pub(crate) fn update_from(&self, next: Epoch) -> Option<MapUpdate> {
+        let newest = self.epoch();
+        if next > newest {
+            return None;
+        }
+        let mut update =
+            MapUpdate { fsid: self.newest.fsid, oldest: self.base.epoch, newest, ..MapUpdate::default() };
+        // The change that leads to `next` stands at the distance from the first that is kept.
+        let first_kept = self.base.epoch + 1;
+        match next.checked_sub(first_kept).filter(|_| newest - next < PER_MESSAGE) {
+            Some(skip) if next > 0 => {
+                let changes = self.changes.iter().skip(skip as usize);
+                update.incrementals = (next..).zip(changes.cloned()).collect();
+            }
+            _ => update.full = [(newest, self.newest_bytes.clone())].into(),
+        }
+        Some(update)
+    }
+}
+
+/// Applies a change of the history's own.
+fn apply(map: &mut OsdMap, change: &[u8]) {
+    let applied = Incremental::from_bytes(change).map(|change| map.apply(&change));
+    assert!(
+        matches!(applied, Ok(Ok(()))),
+        "a change of the history applies to the map before it: {applied:?}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_ceph::osdmap::Pool;
+
+    fn history(epochs: u32) -> MapHistory {
+        let mut first = OsdMap::default();
+        first.set_max_osd(1);
+        first.epoch = 1;
+        first.version = OsdMap::VERSION_NAUTILUS;
+        let mut history = MapHistory::new(first);
+        for n in 0..epochs {
+            let mut change = history.change(Time::from_nanos(u64::from(n) * 1_000_000_000));
+            change.new_pools.insert(i64::from(n), Pool::default());
+            change.new_pool_names.insert(i64::from(n), format!("pool{n}"));
+            if n >= 5 {
+                change.old_pools.insert(i64::from(n) - 5);
+            }
+            history.commit(change);
+        }
+        history
+    }
+
+    #[test]
+    fn incrementals_lead_to_the_whole_map() {
+        let history = history(10);
+        let update = history.update_from(2).unwrap();
+        assert_eq!(update.incrementals.keys().copied().collect::<Vec<_>>(), (2..=11).collect::<Vec<_>>());
+        let mut map = history.at(1).unwrap();
+        for change in update.incrementals.values() {
+            map.apply(&Incremental::from_bytes(change).unwrap()).unwrap();
+        }
+        assert_eq!(map.to_bytes(), history.newest_bytes);
+        assert_eq!(history.at(11).unwrap().to_bytes(), history.newest_bytes);
+        assert_eq!(history.at(7).unwrap().pool_names.len(), 5);
+    }
+
+    #[test]
+    fn who_is_too_far_behind_gets_a_whole_map() {
+        let history = history(KEPT as u32 + 10);
+        assert_eq!((history.oldest_epoch(), history.epoch()), (11, KEPT as u32 + 11));
+        for far in [0, 1, 12, history.epoch() - PER_MESSAGE] {
+            let update = history.update_from(far).unwrap();
+            assert!(update.incrementals.is_empty(), "from {far}");
+            assert_eq!(update.full[&history.epoch()], history.newest_bytes);
+        }
+        assert_eq!(history.update_from(history.epoch() - PER_MESSAGE + 1).unwrap().incrementals.len(), 40);
+        assert!(history.update_from(history.epoch() + 1).is_none());
+        assert!(history.at(10).is_none() && history.at(11).is_some());
+        assert!(history.at(history.epoch() + 1).is_none());
+    }
+}

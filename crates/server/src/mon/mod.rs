@@ -1,0 +1,286 @@
+//! The monitor: maps, subscriptions to them, commands. Without I/O: messages go in and out.
+//!
+//! There is one monitor, so what it decides is decided: no Paxos, no elections, and every change of the map is a
+//! new epoch at once. Source: ceph `src/mon/{Monitor,OSDMonitor}.cc`.
+
+mod blocklist;
+mod command;
+mod first_map;
+mod maps;
+mod osd_flags;
+mod pools;
+mod stats;
+mod subscriptions;
+mod text;
+mod usage;
+
+pub(crate) use first_map::OSD_ID;
+pub(crate) use maps::MapHistory;
+pub use pools::NewPool;
+pub(crate) use stats::{Tell, TellReply};
+pub use usage::Usage;
+
+use crate::errno::EOPNOTSUPP;
+use onego_ceph::addr::AddrVec;
+use onego_ceph::encoding::Encode as _;
+use onego_ceph::messages::{
+    CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Payload, Statfs, StatfsReply, kind,
+};
+use onego_ceph::mgrmap::MgrMap;
+use onego_ceph::monmap::MonMap;
+use onego_ceph::msgr::{Message, Peer};
+use onego_ceph::osdmap::{Incremental, OsdMap, state};
+use onego_ceph::types::{Epoch, Utime, Uuid};
+use onego_wire::{ConnId, Decoded, Time, Writer};
+use stats::{GetPoolStats, GetPoolStatsReply};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use subscriptions::Session;
+
+/// Where a monitor begins to number its clients; lower numbers look like those of daemons in logs.
+const FIRST_GLOBAL_ID: u64 = 4100;
+
+/// What a cluster is told to be.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// The cluster.
+    pub fsid: Uuid,
+    /// The OSD.
+    pub osd_uuid: Uuid,
+    /// Where clients reach the monitor.
+    pub mon_addrs: AddrVec,
+    /// Where clients reach the OSD.
+    pub osd_addrs: AddrVec,
+}
+
+/// The monitor.
+#[derive(Debug)]
+pub(crate) struct Mon {
+    fsid: Uuid,
+    started: Time,
+    monmap: MonMap,
+    mgrmap: MgrMap,
+    maps: MapHistory,
+    /// Settings by section ("global", "client", "client.admin") and name.
+    config: BTreeMap<String, BTreeMap<String, String>>,
+    sessions: BTreeMap<ConnId, Session>,
+    next_global_id: u64,
+    out: VecDeque<(ConnId, Message)>,
+}
+
+impl Mon {
+    /// The monitor of a new cluster whose OSD is up.
+    pub(crate) fn new(now: Time, identity: Identity) -> Self {
+        let Identity { fsid, osd_uuid, mon_addrs, osd_addrs } = identity;
+        let stamp = Utime::from(now);
+        Self {
+            fsid,
+            started: now,
+            monmap: first_map::monitors(fsid, stamp, mon_addrs),
+            mgrmap: MgrMap { epoch: 1, ..MgrMap::default() },
+            maps: MapHistory::new(first_map::osds(fsid, osd_uuid, stamp, osd_addrs)),
+            config: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            next_global_id: FIRST_GLOBAL_ID,
+            out: VecDeque::new(),
+        }
+    }
+
+    /// The newest map of the OSDs.
+    pub(crate) fn osdmap(&self) -> &Arc<OsdMap> {
+        self.maps.newest()
+    }
+
+    /// The maps of the OSDs through their epochs.
+    pub(crate) fn maps(&self) -> &MapHistory {
+        &self.maps
+    }
+
+    /// A number that no client had before.
+    pub(crate) fn global_id(&mut self) -> u64 {
+        self.next_global_id += 1;
+        self.next_global_id
+    }
+
+    /// A client, or a daemon, has identified itself.
+    pub(crate) fn opened(&mut self, session: ConnId, peer: Peer) {
+        self.sessions.insert(session, Session::new(peer));
+    }
+
+    /// Its connection is gone.
+    pub(crate) fn closed(&mut self, session: ConnId) {
+        self.sessions.remove(&session);
+    }
+
+    /// The next message to send, until there is none.
+    pub(crate) fn poll(&mut self) -> Option<(ConnId, Message)> {
+        self.out.pop_front()
+    }
+
+    /// A message came in. An error is one of the peer, and an end to its session.
+    pub(crate) fn message(
+        &mut self,
+        now: Time,
+        session: ConnId,
+        mut message: Message,
+        usage: &Usage,
+    ) -> Decoded<()> {
+        let tid = message.header.tid;
+        match message.header.kind {
+            kind::MON_GET_MAP => self.reply(session, tid, &self.monmap_message()),
+            kind::MON_SUBSCRIBE => self.subscribe(session, &message.decode()?),
+            kind::GET_CONFIG => self.send_config(session),
+            kind::MON_GET_VERSION => {
+                let answer = self.version(&message.decode()?);
+                self.reply(session, tid, &answer);
+            }
+            kind::MON_COMMAND => {
+                let answer = self.command(now, usage, message.decode()?);
+                self.reply(session, tid, &answer);
+            }
+            kind::COMMAND => {
+                message.decode::<Tell>()?;
+                let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
+                self.reply(session, tid, &TellReply { result: EOPNOTSUPP, status: status.into() });
+            }
+            kind::STATFS => {
+                let answer = self.statfs(&message.decode()?, usage);
+                self.reply(session, tid, &answer);
+            }
+            kind::GET_POOL_STATS => {
+                let answer = self.pool_stats(message.decode()?, usage);
+                self.reply(session, tid, &answer);
+            }
+            kind::POOL_OP => {
+                let answer = self.pool_op(now, &message.decode()?);
+                self.reply(session, tid, &answer);
+            }
+            kind::PING => {
+                let mut front = Writer::new();
+                front.string(&command::ping_answer(self, now, usage));
+                let answer = Message::new(kind::PING, 1, 1, front.into_vec()).with_tid(tid);
+                self.out.push_back((session, answer));
+            }
+            // Logs, beacons and reports of daemons: there is nobody to read them.
+            other => tracing::debug!(kind = other, "the monitor passes over a message"),
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, session: ConnId, tid: u64, payload: &impl Payload) {
+        self.out.push_back((session, Message::of(tid, payload)));
+    }
+
+    fn monmap_message(&self) -> MonMapMessage {
+        MonMapMessage { map: self.monmap.to_bytes() }
+    }
+
+    fn version(&self, question: &GetVersion) -> GetVersionReply {
+        let (newest, oldest) = match question.what.as_str() {
+            "osdmap" => (self.maps.epoch(), self.maps.oldest_epoch()),
+            "monmap" => (self.monmap.epoch, self.monmap.epoch),
+            "mgrmap" => (self.mgrmap.epoch, self.mgrmap.epoch),
+            // Ceph leaves this unanswered, and the client waits.
+            _ => (0, 0),
+        };
+        GetVersionReply { handle: question.handle, newest: newest.into(), oldest: oldest.into() }
+    }
+
+    fn command(&mut self, now: Time, usage: &Usage, command: MonCommand) -> CommandReply {
+        let outcome = if command.fsid.is_zero() || command.fsid == self.fsid {
+            command::run(self, now, usage, &command.command)
+        } else {
+            Err(command::Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))
+        };
+        let (result, reply) = match outcome {
+            Ok(reply) => (0, reply),
+            Err(refusal) => (refusal.errno, command::Reply::done(refusal.text)),
+        };
+        tracing::debug!(?command.command, result, status = reply.status, "command");
+        CommandReply { result, status: reply.status, command: command.command, output: reply.output.into() }
+    }
+
+    fn statfs(&self, question: &Statfs, usage: &Usage) -> StatfsReply {
+        let mut reply = StatfsReply {
+            fsid: self.fsid,
+            version: self.maps.epoch().into(),
+            kb: usage.total >> 10,
+            kb_used: usage.used.div_ceil(1 << 10),
+            kb_avail: usage.available() >> 10,
+            objects: usage.objects(),
+        };
+        if let Some(pool) = question.data_pool {
+            let pool = usage.pool(pool);
+            reply.kb_used = pool.bytes.div_ceil(1 << 10);
+            reply.kb = reply.kb_used + reply.kb_avail;
+            reply.objects = pool.objects;
+        }
+        reply
+    }
+
+    fn pool_stats(&self, question: GetPoolStats, usage: &Usage) -> GetPoolStatsReply {
+        let pools = question.pools.into_iter().filter_map(|name| {
+            let id = self.osdmap().pool_id(&name)?;
+            Some((name, usage.pool(id)))
+        });
+        GetPoolStatsReply { fsid: self.fsid, pools: pools.collect() }
+    }
+
+    /// Makes `change` the next epoch, and tells who wants to know.
+    fn commit(&mut self, change: Incremental) -> Epoch {
+        let epoch = self.maps.commit(change);
+        tracing::debug!(epoch, "new osdmap");
+        self.publish();
+        epoch
+    }
+
+    /// The OSD has gone.
+    pub(crate) fn osd_down(&mut self, now: Time) {
+        if self.osdmap().is_up(OSD_ID) {
+            let mut change = self.maps.change(now);
+            change.new_state.insert(OSD_ID, state::UP);
+            change.new_last_up_change = change.modified;
+            self.commit(change);
+        }
+    }
+
+    /// The OSD is back, at these addresses.
+    pub(crate) fn osd_up(&mut self, now: Time, addrs: &AddrVec) {
+        let mut change = self.maps.change(now);
+        change.new_up_client.insert(OSD_ID, addrs.clone());
+        change.new_up_cluster.insert(OSD_ID, addrs.clone());
+        change.new_heartbeat_back_up.insert(OSD_ID, addrs.clone());
+        change.new_heartbeat_front_up.insert(OSD_ID, addrs.clone());
+        change.new_up_thru.insert(OSD_ID, change.epoch);
+        change.new_last_up_change = change.modified;
+        self.commit(change);
+    }
+
+    /// Sets or clears flags of the map (see [`onego_ceph::osdmap::flag`]).
+    pub(crate) fn set_flags(&mut self, now: Time, flags: u32, on: bool) -> Epoch {
+        let before = self.osdmap().flags;
+        let after = if on { before | flags } else { before & !flags };
+        if after == before {
+            return self.maps.epoch();
+        }
+        let mut change = self.maps.change(now);
+        change.new_flags = Some(after);
+        self.commit(change)
+    }
+
+    /// Makes a pool, unless there is one of that name, and says its id. None: it cannot be made.
+    pub(crate) fn make_pool(&mut self, now: Time, pool: &NewPool) -> Option<i64> {
+        if let Some(id) = self.osdmap().pool_id(&pool.name) {
+            return Some(id);
+        }
+        self.create_pool(now, pool)
+            .inspect_err(|refusal| tracing::warn!(%refusal, "a pool was not made"))
+            .ok()
+    }
+
+    /// A new epoch in which nothing changes.
+    pub(crate) fn touch(&mut self, now: Time) -> Epoch {
+        let change = self.maps.change(now);
+        self.commit(change)
+    }
+}

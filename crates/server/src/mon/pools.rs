@@ -1,0 +1,226 @@
+//! Making, changing and removing pools.
+//!
+//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_new_pool`, `prepare_pool_op`, `_prepare_remove_pool`),
+//! `src/osd/osd_types.cc` (`pg_pool_t::add_unmanaged_snap`, `remove_unmanaged_snap`).
+
+use super::Mon;
+use super::command::Refusal;
+use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
+use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
+use onego_ceph::osdmap::{Pool, pool_flag};
+use onego_ceph::types::{Epoch, Utime};
+use onego_wire::Time;
+use std::collections::BTreeMap;
+
+/// Placement groups of a pool for which nobody says how many (`osd_pool_default_pg_num`).
+pub(super) const DEFAULT_PG_NUM: u32 = 32;
+
+/// The most that a pool may have (`mon_max_pool_pg_num`).
+pub(super) const MAX_PG_NUM: u32 = 65_536;
+
+/// The most pools there may be: a map of so many still goes in one message of a few hundred KiB.
+const MAX_POOLS: usize = 2048;
+
+/// Bytes of a pool's name.
+const MAX_NAME: usize = 256;
+
+/// A pool to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPool {
+    /// Its name.
+    pub name: String,
+    /// Its number of placement groups.
+    pub pg_num: u32,
+    /// What it is for: "rbd", "rgw", or a name of one's own.
+    pub application: Option<String>,
+}
+
+impl NewPool {
+    /// A pool with the usual number of placement groups.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), pg_num: DEFAULT_PG_NUM, application: None }
+    }
+
+    /// The same for RBD images.
+    pub fn for_images(name: impl Into<String>) -> Self {
+        Self { application: Some("rbd".into()), ..Self::new(name) }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > MAX_NAME {
+        return Err(Refusal::invalid(format!("a pool's name has 1 to {MAX_NAME} bytes")));
+    }
+    Ok(())
+}
+
+/// Is it a number of placement groups that a pool may have?
+pub(super) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
+    if (1..=MAX_PG_NUM).contains(&pg_num) {
+        return Ok(());
+    }
+    Err(Refusal::new(ERANGE, format!("'pg_num' must be from 1 to {MAX_PG_NUM}, not {pg_num}")))
+}
+
+impl Mon {
+    /// The id of a pool that must be there.
+    pub(super) fn find_pool(&self, name: &str) -> Result<i64, Refusal> {
+        self.osdmap().pool_id(name).ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
+    }
+
+    /// Makes a pool, and says its id. One of that name that is there already is not touched.
+    pub(crate) fn create_pool(&mut self, now: Time, new: &NewPool) -> Result<i64, Refusal> {
+        check_name(&new.name)?;
+        check_pg_num(new.pg_num)?;
+        let map = self.osdmap();
+        if map.pool_id(&new.name).is_some() {
+            return Err(Refusal::new(EEXIST, format!("pool '{}' already exists", new.name)));
+        }
+        if map.pools.len() >= MAX_POOLS {
+            return Err(Refusal::new(ERANGE, format!("there are {MAX_POOLS} pools, which is the most")));
+        }
+        let id = map.pool_max + 1;
+        let mut change = self.maps.change(now);
+        let applications = new.application.iter().map(|name| (name.clone(), BTreeMap::new()));
+        let pool = Pool {
+            size: 1,
+            min_size: 1,
+            pg_num: new.pg_num,
+            pgp_num: new.pg_num,
+            pg_num_target: new.pg_num,
+            pgp_num_target: new.pg_num,
+            pg_num_pending: new.pg_num,
+            create_time: Utime::from(now),
+            application_metadata: applications.collect(),
+            ..Pool::default()
+        };
+        change.new_pool_max = Some(id);
+        change.new_pools.insert(id, pool);
+        change.new_pool_names.insert(id, new.name.clone());
+        self.commit(change);
+        Ok(id)
+    }
+
+    /// Removes a pool. What it held is gone.
+    pub(super) fn delete_pool(&mut self, now: Time, id: i64) -> Result<Epoch, Refusal> {
+        let Some(pool) = self.osdmap().pools.get(&id) else {
+            return Err(Refusal::missing(format!("there is no pool {id}")));
+        };
+        if pool.has_flag(pool_flag::NODELETE) {
+            let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
+            return Err(Refusal::new(EPERM, text));
+        }
+        let mut change = self.maps.change(now);
+        change.old_pools.insert(id);
+        Ok(self.commit(change))
+    }
+
+    pub(super) fn rename_pool(&mut self, now: Time, from: &str, to: &str) -> Result<Epoch, Refusal> {
+        check_name(to)?;
+        let id = self.find_pool(from)?;
+        if self.osdmap().pool_id(to).is_some() {
+            return Err(Refusal::new(EEXIST, format!("pool '{to}' already exists")));
+        }
+        let mut change = self.maps.change(now);
+        change.new_pool_names.insert(id, to.to_owned());
+        Ok(self.commit(change))
+    }
+
+    /// Changes a pool that is there by `edit`, unless that changes nothing.
+    pub(super) fn edit_pool(&mut self, now: Time, id: i64, edit: impl FnOnce(&mut Pool, Epoch)) -> Epoch {
+        let mut change = self.maps.change(now);
+        let Some(before) = self.osdmap().pools.get(&id) else { return self.maps.epoch() };
+        let mut pool = before.clone();
+        edit(&mut pool, change.epoch);
+        if pool == *before {
+            return self.maps.epoch();
+        }
+        change.new_pools.insert(id, pool);
+        self.commit(change)
+    }
+
+    /// Changes a pool's number of placement groups.
+    ///
+    /// Objects do not move: there is one place for all. But clients must send again what they have under way, since
+    /// the groups they named may be no more.
+    pub(crate) fn set_pg_num(&mut self, now: Time, id: i64, pg_num: u32) -> Epoch {
+        self.edit_pool(now, id, |pool, epoch| {
+            pool.pgp_num = pg_num;
+            pool.pgp_num_target = pg_num;
+            if pool.pg_num != pg_num {
+                pool.pg_num = pg_num;
+                pool.pg_num_target = pg_num;
+                pool.pg_num_pending = pg_num;
+                pool.last_force_op_resend = epoch;
+                pool.last_force_op_resend_prenautilus = epoch;
+                pool.last_force_op_resend_preluminous = epoch;
+            }
+        })
+    }
+
+    /// A pool operation that is not given as a command: librados and librbd make these.
+    pub(super) fn pool_op(&mut self, now: Time, op: &PoolOp) -> PoolOpReply {
+        let outcome = if op.fsid == self.fsid {
+            self.run_pool_op(now, op)
+        } else {
+            Err(Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, op.fsid)))
+        };
+        let (result, output) = match outcome {
+            Ok(output) => (0, output),
+            Err(refusal) => {
+                tracing::debug!(?op, %refusal, "pool operation refused");
+                (refusal.errno, None)
+            }
+        };
+        PoolOpReply { fsid: self.fsid, result, epoch: self.maps.epoch(), output }
+    }
+
+    fn run_pool_op(&mut self, now: Time, op: &PoolOp) -> Result<Option<Vec<u8>>, Refusal> {
+        if op.op == PoolOpKind::Create {
+            return self.create_pool(now, &NewPool::new(&op.name)).map(|_| None);
+        }
+        let id = i64::from(op.pool);
+        if !self.osdmap().pools.contains_key(&id) {
+            return Err(Refusal::new(ENOENT, format!("there is no pool {id}")));
+        }
+        match op.op {
+            PoolOpKind::Delete => self.delete_pool(now, id).map(|_| None),
+            PoolOpKind::CreateUnmanagedSnap => {
+                let snap = self.create_snap(now, id);
+                Ok(Some(snap.to_le_bytes().to_vec()))
+            }
+            PoolOpKind::DeleteUnmanagedSnap => self.delete_snap(now, id, op.snap).map(|()| None),
+            PoolOpKind::Create | PoolOpKind::CreateSnap | PoolOpKind::DeleteSnap => {
+                Err(Refusal::new(EOPNOTSUPP, "snapshots of whole pools are not supported"))
+            }
+        }
+    }
+
+    /// Gives out the id of a new snapshot, which the client manages.
+    fn create_snap(&mut self, now: Time, pool: i64) -> u64 {
+        let mut snap = 0;
+        self.edit_pool(now, pool, |pool, epoch| {
+            // The first id is never given out: once it said that the pool's snapshots are the clients'.
+            snap = pool.snap_seq.max(1) + 1;
+            pool.snap_seq = snap;
+            pool.snap_epoch = epoch;
+            pool.flags |= pool_flag::SELFMANAGED_SNAPS;
+        });
+        snap
+    }
+
+    /// Takes a snapshot out of use: OSDs drop what they keep for it.
+    fn delete_snap(&mut self, now: Time, id: i64, snap: u64) -> Result<(), Refusal> {
+        let pool = self.osdmap().pools.get(&id).filter(|pool| (1..=pool.snap_seq).contains(&snap));
+        let mut pool = pool.ok_or_else(|| Refusal::missing(format!("there is no snapshot {snap}")))?.clone();
+        let mut change = self.maps.change(now);
+        pool.snap_seq += 1;
+        pool.snap_epoch = change.epoch;
+        change.new_pools.insert(id, pool);
+        change.new_removed_snaps.entry(id).or_default().insert(snap, 1);
+        // The OSD has purged it by the time that it serves this epoch.
+        change.new_purged_snaps.entry(id).or_default().insert(snap, 1);
+        self.commit(change);
+        Ok(())
+    }
+}

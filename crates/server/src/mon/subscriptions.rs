@@ -1,0 +1,110 @@
+//! Who is told of which map.
+//!
+//! Source: ceph `src/mon/Monitor.cc`, `handle_subscribe`; `src/mon/OSDMonitor.cc`, `check_osdmap_sub`;
+//! `src/mon/ConfigMonitor.cc`, `maybe_send_config`.
+
+use super::Mon;
+use super::stats::MgrMapMessage;
+use onego_ceph::messages::{Config, Subscribe, Subscription};
+use onego_ceph::msgr::{Message, Peer};
+use onego_ceph::types::Epoch;
+use onego_wire::ConnId;
+use std::collections::BTreeMap;
+
+/// A client, and what it wants to be told of as it changes.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) peer: Peer,
+    osdmap: Option<MapWish>,
+    config: bool,
+}
+
+/// The next epoch of the OSD map that a client wants.
+#[derive(Debug, Clone, Copy)]
+struct MapWish {
+    next: Epoch,
+    /// One update is enough.
+    once: bool,
+}
+
+impl Session {
+    pub(super) fn new(peer: Peer) -> Self {
+        Self { peer, osdmap: None, config: false }
+    }
+}
+
+impl Mon {
+    pub(super) fn subscribe(&mut self, session: ConnId, wishes: &Subscribe) {
+        for (what, &wish) in &wishes.what {
+            match what.as_str() {
+                "osdmap" => self.subscribe_osdmap(session, wish),
+                "monmap" if wish.start <= u64::from(self.monmap.epoch) => {
+                    self.reply(session, 0, &self.monmap_message());
+                }
+                "mgrmap" if wish.start <= u64::from(self.mgrmap.epoch) => {
+                    self.reply(session, 0, &MgrMapMessage { map: self.mgrmap.clone() });
+                }
+                "config" => {
+                    if let Some(session) = self.sessions.get_mut(&session) {
+                        session.config = !wish.once;
+                    }
+                    self.send_config(session);
+                }
+                // Up to date, or a map of something that there is not: file systems, services, logs.
+                _ => {}
+            }
+        }
+        // No acknowledgement: that is for clients of before Jewel, which renew their subscriptions.
+    }
+
+    fn subscribe_osdmap(&mut self, session: ConnId, wish: Subscription) {
+        // A client that is ahead of this monitor cannot be helped; it is told of what comes.
+        let next = Epoch::try_from(wish.start).unwrap_or(Epoch::MAX);
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.osdmap = Some(MapWish { next, once: wish.once });
+        }
+        self.send_osdmap(session);
+    }
+
+    /// Sends what is new to a client that wants it.
+    fn send_osdmap(&mut self, id: ConnId) {
+        let newest = self.maps.epoch();
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(wish) = session.osdmap else { return };
+        let Some(update) = self.maps.update_from(wish.next) else { return };
+        session.osdmap = (!wish.once).then_some(MapWish { next: newest + 1, once: false });
+        self.out.push_back((id, Message::of(0, &update)));
+    }
+
+    /// There is a new OSD map: tells all that want to know.
+    pub(super) fn publish(&mut self) {
+        let ids: Vec<ConnId> = self.sessions.keys().copied().collect();
+        for id in ids {
+            self.send_osdmap(id);
+        }
+    }
+
+    pub(super) fn send_config(&mut self, id: ConnId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let settings = self.settings_of(&session.peer);
+        self.reply(id, 0, &Config { settings });
+    }
+
+    /// Settings have changed: tells all that want to know.
+    pub(super) fn publish_config(&mut self) {
+        let wants = self.sessions.iter().filter(|(_, session)| session.config);
+        let ids: Vec<ConnId> = wants.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.send_config(id);
+        }
+    }
+
+    /// The settings for a client: those for it alone over those for its kind over those for all.
+    fn settings_of(&self, peer: &Peer) -> BTreeMap<String, String> {
+        let name = peer.auth_name.as_ref().map(ToString::to_string).unwrap_or_default();
+        let kind = name.split('.').next().unwrap_or_default();
+        let sections = ["global", kind, name.as_str()];
+        let settings = sections.iter().filter_map(|section| self.config.get(*section));
+        settings.flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
