@@ -1,6 +1,6 @@
-//! Listing the objects of a pool, placement group by placement group.
+//! Listing the objects of a pool.
 //!
-//! Source: ceph `src/osdc/Objecter.cc`, Objecter::list_nobjects.
+//! Source: ceph `src/osdc/Objecter.cc`, Objecter::list_nobjects; `src/osd/PrimaryLogPG.cc`, do_pg_op.
 
 use crate::client::Request;
 use crate::encoding::Encode;
@@ -14,17 +14,17 @@ use onego_buf::List;
 pub const ALL_NAMESPACES: &str = "\u{1}";
 
 impl Listing {
-    /// A request for at most `max` objects of a pool's group `seed`, from `from` on ([`HObject::min`] to begin with).
+    /// A request for at most `max` objects of a pool from `from` on: [`HObject::min`] to begin with, then the cursor of
+    /// the last reply, until that is [`HObject::max`].
     ///
-    /// Objects are found once if the listing goes through the groups from 0 to the pool's last, in each from the
-    /// cursor of the last reply until that is [`HObject::max`]. When groups are split meanwhile, the new ones have
-    /// higher numbers than those they come from, and objects that were listed already are listed again.
-    pub fn request(pool: i64, seed: u32, namespace: &str, from: &HObject, max: u64) -> Request {
+    /// The cursor is a place in the order of all objects, in which each placement group is a range, and names by its
+    /// hash the group that has what follows. So it holds also if groups are split or merged meanwhile.
+    pub fn request(pool: i64, namespace: &str, from: &HObject, max: u64) -> Request {
         let op = Op::PgNls { count: max, epoch: 0, cursor: List::from(from.to_bytes()) };
         let mut request = Request::one(pool, ObjectName::default(), op)
             .in_namespace(namespace)
             .with_flags(flag::READ | flag::PG_OP | flag::IGNORE_OVERLAY | flag::IGNORE_CACHE);
-        request.group = Some(seed);
+        request.group = Some(from.hash);
         request
     }
 }

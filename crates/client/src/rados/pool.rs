@@ -314,7 +314,6 @@ const LIST_PAGE: u64 = 1000;
 pub struct Objects {
     pool: Pool,
     namespace: String,
-    group: u32,
     cursor: HObject,
 }
 
@@ -330,19 +329,17 @@ impl Pool {
     }
 
     fn list(&self, namespace: String) -> Objects {
-        Objects { pool: self.clone(), namespace, group: 0, cursor: HObject::min() }
+        Objects { pool: self.clone(), namespace, cursor: HObject::min() }
     }
 }
 
 impl Objects {
     /// The next objects; `None` after the last. A page may be empty.
     pub async fn next_page(&mut self) -> Result<Option<Vec<ObjectEntry>>, Error> {
-        let map = self.pool.cluster.map(1).await?;
-        let groups = map.pools.get(&self.pool.id).map_or(0, |pool| pool.pg_num);
-        if self.group >= groups {
+        if self.cursor == HObject::max() {
             return Ok(None);
         }
-        let request = Listing::request(self.pool.id, self.group, &self.namespace, &self.cursor, LIST_PAGE);
+        let request = Listing::request(self.pool.id, &self.namespace, &self.cursor, LIST_PAGE);
         let reply = self.pool.execute("", request).await?;
         let output = reply.ops.into_iter().next().map(|(_, output)| output.to_segment());
         let page =
@@ -353,10 +350,6 @@ impl Objects {
                 }
             })?;
         self.cursor = page.cursor;
-        if self.cursor == HObject::max() {
-            self.cursor = HObject::min();
-            self.group += 1;
-        }
         let entry = |listed: Listed| ObjectEntry {
             namespace: listed.namespace,
             name: String::from_utf8_lossy(&listed.name).into_owned(),
