@@ -476,7 +476,6 @@ impl Op {
                 sized_list(input, reply)
             }
             Self::PgNls { count, epoch, cursor: input } | Self::PgNlsFilter { count, epoch, input } => {
-                w.u64(0);
                 w.u64(*count);
                 w.u32(*epoch);
                 input.clone()
@@ -596,7 +595,6 @@ impl Op {
             code::LIST_WATCHERS => Op::ListWatchers,
             code::LIST_SNAPS => Op::ListSnaps,
             code::PG_NLS | code::PG_NLS_FILTER => {
-                a.u64(what)?;
                 let (count, epoch) = (a.u64(what)?, a.u32(what)?);
                 if code == code::PG_NLS {
                     Op::PgNls { count, epoch, cursor: input }
