@@ -1,0 +1,201 @@
+//! What names an object (ceph `src/osd/osd_types.{h,cc}`, object_locator_t; `src/common/hobject.{h,cc}`).
+
+use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+use std::cmp::Ordering;
+
+/// What besides its name says where an object is (`object_locator_t`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ObjectLocator {
+    /// The pool, or -1.
+    pub pool: i64,
+    /// Hashed instead of the name unless it is empty.
+    pub key: String,
+    /// The namespace within the pool.
+    pub namespace: String,
+    /// The position itself instead of a hash, or -1.
+    pub hash: i64,
+}
+
+impl Default for ObjectLocator {
+    fn default() -> Self {
+        Self { pool: -1, key: String::new(), namespace: String::new(), hash: -1 }
+    }
+}
+
+impl Decode for ObjectLocator {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 6, "object_locator", |version, r| {
+            if version < 5 {
+                return Err(DecodeError::TooOld { what: "object_locator", version, oldest: 5 });
+            }
+            let pool = r.i64("object_locator pool")?;
+            r.i32("object_locator preferred OSD")?;
+            let key = r.string("object_locator key")?;
+            let namespace = r.string("object_locator namespace")?;
+            let hash = if version >= 6 { r.i64("object_locator hash")? } else { -1 };
+            Ok(Self { pool, key, namespace, hash })
+        })
+    }
+}
+
+impl Encode for ObjectLocator {
+    fn encode(&self, w: &mut Writer) {
+        // A reader that does not know the hash would look in the wrong place (object_locator_t::encode).
+        let compat = if self.hash == -1 { 3 } else { 6 };
+        write_envelope(w, 6, compat, |w| {
+            w.i64(self.pool);
+            w.i32(-1);
+            w.string(&self.key);
+            w.string(&self.namespace);
+            w.i64(self.hash);
+        });
+    }
+}
+
+/// An object of the whole cluster, or a clone of it, with its place in the order of a placement group (`hobject_t`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HObject {
+    /// Locator key; empty if it is the name.
+    pub key: String,
+    /// The object's name: any bytes.
+    pub name: Vec<u8>,
+    /// The snapshot; [`NOSNAP`](super::NOSNAP) is the head.
+    pub snap: u64,
+    /// The whole hash of the name or key.
+    pub hash: u32,
+    /// Is this the end of everything instead of an object?
+    pub max: bool,
+    /// The namespace within the pool.
+    pub namespace: String,
+    /// The pool.
+    pub pool: i64,
+}
+
+impl HObject {
+    /// What sorts before every object.
+    pub fn min() -> Self {
+        Self {
+            key: String::new(),
+            name: Vec::new(),
+            snap: 0,
+            hash: 0,
+            max: false,
+            namespace: String::new(),
+            pool: i64::MIN,
+        }
+    }
+
+    /// What sorts after every object.
+    pub fn max() -> Self {
+        Self { max: true, ..Self::min() }
+    }
+
+    /// Is this what sorts before every object?
+    pub fn is_min(&self) -> bool {
+        *self == Self::min()
+    }
+
+    fn sort_key(&self) -> impl Ord + '_ {
+        let key = if self.key.is_empty() { &self.name } else { self.key.as_bytes() };
+        (self.pool, self.hash.reverse_bits(), &self.namespace, key, &self.name, self.snap)
+    }
+}
+
+impl Default for HObject {
+    fn default() -> Self {
+        Self::min()
+    }
+}
+
+impl Ord for HObject {
+    /// Objects sort by their hash read from its low end, so that a placement group that is split in two is split
+    /// into two ranges (hobject.cc, cmp).
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.max, other.max) {
+            (false, false) => self.sort_key().cmp(&other.sort_key()),
+            (a, b) => a.cmp(&b),
+        }
+    }
+}
+
+impl PartialOrd for HObject {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Decode for HObject {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 4, "hobject", |version, r| {
+            if version < 4 {
+                return Err(DecodeError::TooOld { what: "hobject", version, oldest: 4 });
+            }
+            Ok(Self {
+                key: r.string("hobject key")?,
+                name: r.blob("hobject name")?.to_vec(),
+                snap: r.u64("hobject snap")?,
+                hash: r.u32("hobject hash")?,
+                max: r.bool("hobject max")?,
+                namespace: r.string("hobject namespace")?,
+                pool: r.i64("hobject pool")?,
+            })
+        })
+    }
+}
+
+impl Encode for HObject {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 4, 3, |w| {
+            w.string(&self.key);
+            w.blob(&self.name);
+            w.u64(self.snap);
+            w.u32(self.hash);
+            w.bool(self.max);
+            w.string(&self.namespace);
+            w.i64(self.pool);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::NOSNAP;
+
+    #[test]
+    fn objects_sort_by_reversed_hash_then_namespace_then_key() {
+        let object = |hash, name: &str, key: &str| HObject {
+            name: name.into(),
+            key: key.into(),
+            hash,
+            pool: 1,
+            snap: NOSNAP,
+            ..HObject::min()
+        };
+        let mut sorted = vec![
+            HObject::min(),
+            object(0x8000_0000, "z", ""),
+            object(2, "a", ""),
+            object(1, "b", "c"),
+            object(1, "d", ""),
+            HObject::max(),
+        ];
+        let expected = sorted.clone();
+        sorted.reverse();
+        sorted.sort();
+        assert_eq!(sorted, expected);
+        assert!(HObject::default().is_min());
+    }
+
+    #[test]
+    fn a_locator_with_a_hash_demands_a_reader_that_knows_it() {
+        let plain = ObjectLocator { pool: 1, ..Default::default() };
+        let hashed = ObjectLocator { hash: 7, ..plain.clone() };
+        assert_eq!(plain.to_bytes()[..2], [6, 3]);
+        assert_eq!(hashed.to_bytes()[..2], [6, 6]);
+        for locator in [plain, hashed] {
+            assert_eq!(ObjectLocator::from_bytes(&locator.to_bytes()), Ok(locator));
+        }
+    }
+}
