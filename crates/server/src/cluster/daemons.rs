@@ -175,7 +175,7 @@ impl Daemons {
                 message.decode::<Tell>()?;
                 let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
                 let reply = TellReply { result: EOPNOTSUPP, status: status.into() };
-                links.send(now, conn, Message::of(tid, &reply));
+                links.send_payload(now, conn, tid, &reply);
             }
             // Signs of life, and acknowledgements of backoffs that are never asked for.
             other => tracing::debug!(kind = other, "the OSD passes over a message"),
@@ -205,7 +205,7 @@ impl Daemons {
         }
         let Some(session) = links.get(conn).and_then(|link| link.session) else { return Ok(()) };
         if let Some(reply) = self.osd.request(now, session, tid, op, self.mon.osdmap()) {
-            links.send(now, conn, Message::of(tid, &reply));
+            links.send_payload(now, conn, tid, &reply);
         }
         self.send_notifications(now, links);
         Ok(())
@@ -214,7 +214,7 @@ impl Daemons {
     fn send_notifications(&mut self, now: Time, links: &mut Links) {
         while let Some((session, event)) = self.osd.poll_event() {
             if let Some(&conn) = self.sessions.get(&session) {
-                links.send(now, conn, Message::of(0, &event));
+                links.send_payload(now, conn, 0, &event);
             }
         }
     }
@@ -225,7 +225,7 @@ impl Daemons {
         let known = has.max(link.told);
         if let Some(update) = self.mon.maps().update_from(known + 1) {
             link.told = update.newest;
-            links.send(now, conn, Message::of(0, &update));
+            links.send_payload(now, conn, 0, &update);
         }
     }
 

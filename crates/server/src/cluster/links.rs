@@ -6,6 +6,7 @@
 
 use crate::osd::SessionId;
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
 use onego_ceph::types::Epoch;
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
@@ -18,13 +19,13 @@ const MAX_CONNECTIONS: usize = 16_384;
 /// to copy out of the shared memory that they arrive in, together with others.
 const OWN_MEMORY: usize = 2048;
 
-/// Bytes of payloads that may be under way to the daemons at a time, if there is more than one such payload: some
-/// tens of the largest that RBD sends.
-const INTAKE_LIMIT: usize = 256 << 20;
+/// Bytes of payloads that may be under way to the daemons at a time, if there is more than one such payload: of each
+/// connection it is one at most, and RBD's have 4 MiB.
+const INTAKE_LIMIT: usize = 64 << 20;
 
 /// Bytes of answers that may wait on one connection, and on all. The answers to a deep queue of large reads fit.
 const QUEUE_LIMIT: usize = 64 << 20;
-const QUEUE_LIMIT_ALL: usize = 512 << 20;
+const QUEUE_LIMIT_ALL: usize = 256 << 20;
 
 /// Answers that may wait on one connection, however small.
 const QUEUE_LIMIT_MESSAGES: usize = 16_384;
@@ -155,6 +156,14 @@ impl Links {
     pub(super) fn send(&mut self, now: Time, conn: ConnId, message: Message) {
         let Some(link) = self.get(conn) else { return };
         link.connection.send(message);
+        self.count_queue(now, conn);
+        self.announce(conn);
+    }
+
+    /// Queues the message with this content, as part of transaction `tid`.
+    pub(super) fn send_payload<P: Payload>(&mut self, now: Time, conn: ConnId, tid: u64, payload: &P) {
+        let Some(link) = self.get(conn) else { return };
+        link.connection.send_payload(tid, payload);
         self.count_queue(now, conn);
         self.announce(conn);
     }

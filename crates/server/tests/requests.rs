@@ -1,0 +1,273 @@
+//! Requests to the OSD through the whole cluster: maps that are out of date, lives of the OSD, bounds, bad input.
+
+mod support;
+
+use onego_ceph::addr::EntityAddr;
+use onego_ceph::messages::{MapUpdate, ObjectName, OsdOp, OsdOpReply};
+use onego_ceph::ops::{Op, flag};
+use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
+use onego_server::{NewPool, Settings};
+use onego_wire::Machine;
+use std::time::Duration;
+use support::{MON, Net, OSD, OSD_MAP, OSD_OP_REPLY, Who};
+
+/// A request on an object of pool 1, made by the newest map.
+fn request(net: &Net, name: &str, ops: impl IntoIterator<Item = Op>) -> OsdOp {
+    let map = net.machine.osdmap().unwrap();
+    let pool = &map.pools[&1];
+    let hash = pool.hash_object(name.as_bytes(), b"", b"");
+    OsdOp {
+        pg: SpgId::whole(pool.pg(PgId { pool: 1, seed: hash })),
+        hash,
+        epoch: map.epoch,
+        flags: flag::READ | flag::WRITE | flag::ON_DISK,
+        reqid: ReqId::default(),
+        client_incarnation: 0,
+        mtime: Utime::from(net.now),
+        locator: ObjectLocator { pool: 1, ..ObjectLocator::default() },
+        object: ObjectName::from(name),
+        ops: ops.into_iter().map(|op| (op, 0)).collect(),
+        snap: NOSNAP,
+        snap_context: SnapContext::default(),
+        attempt: 0,
+        features: u64::MAX,
+    }
+}
+
+fn write(net: &Net, name: &str, data: Vec<u8>) -> OsdOp {
+    request(net, name, [Op::WriteFull { data: data.into() }])
+}
+
+fn read(net: &Net, name: &str) -> OsdOp {
+    request(net, name, [Op::Read { offset: 0, length: 0 }])
+}
+
+fn ask(net: &mut Net, who: Who, op: &OsdOp) -> Option<OsdOpReply> {
+    let tid = net.tid();
+    net.send(who, tid, op);
+    net.receive::<OsdOpReply>(who).map(|(_, reply)| reply)
+}
+
+#[test]
+fn what_is_written_is_read_by_another() {
+    let mut net = Net::new();
+    let (writer, reader) = (net.client(OSD), net.client(OSD));
+    // Below and above the size from which payloads get memory of their own, and over several receives.
+    for (name, len) in [("small", 100), ("page", 4096), ("large", 5 << 20)] {
+        let data: Vec<u8> = (0..len).map(|at| (at * 7 % 251) as u8).collect();
+        let op = write(&net, name, data.clone());
+        assert_eq!(ask(&mut net, writer, &op).unwrap().result, 0);
+        let op = read(&net, name);
+        let reply = ask(&mut net, reader, &op).unwrap();
+        assert_eq!((reply.result, reply.ops[0].output.to_vec() == data), (0, true), "{name}");
+    }
+    assert_eq!(net.machine.usage().objects(), 3);
+}
+
+#[test]
+fn a_client_with_an_old_map_is_served_and_told_of_the_new_one_once() {
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    let op = write(&net, "thing", vec![1; 10]);
+    net.machine.touch_map(net.now);
+    net.machine.touch_map(net.now);
+    net.send(client, 1, &op);
+    net.send(client, 2, &op);
+    assert_eq!(net.waiting(client), [OSD_MAP, OSD_OP_REPLY, OSD_OP_REPLY]);
+    let (_, update) = net.receive::<MapUpdate>(client).unwrap();
+    assert_eq!(update.incrementals.keys().copied().collect::<Vec<_>>(), [op.epoch + 1, op.epoch + 2]);
+}
+
+#[test]
+fn a_request_of_before_a_split_is_dropped_and_the_same_after_it_is_done() {
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    let old = write(&net, "thing", vec![1; 10]);
+    net.machine.set_pg_num(net.now, 1, 64);
+    net.send(client, 1, &old);
+    assert_eq!(net.waiting(client), [OSD_MAP]);
+    assert_eq!(net.machine.usage().objects(), 0);
+    let new = write(&net, "thing", vec![1; 10]);
+    assert_eq!(ask(&mut net, client, &new).unwrap().result, 0);
+}
+
+#[test]
+fn a_request_for_a_pool_that_is_gone_is_dropped_and_what_it_held_is_free() {
+    let mut net = Net::new();
+    let (client, admin) = (net.client(OSD), net.client(MON));
+    let op = write(&net, "thing", vec![1; 1 << 20]);
+    ask(&mut net, client, &op).unwrap();
+    assert!(net.machine.usage().used > 1 << 20);
+    net.done(
+        admin,
+        r#""prefix": "osd pool rm", "pool": "rbd", "pool2": "rbd", "yes_i_really_really_mean_it": true"#,
+    );
+    assert!(net.machine.usage().used < 4096);
+    net.send(client, 2, &op);
+    assert_eq!(net.waiting(client), [OSD_MAP]);
+}
+
+#[test]
+fn a_request_from_the_future_ends_the_connection_and_no_other() {
+    let mut net = Net::new();
+    let (client, other) = (net.client(OSD), net.client(OSD));
+    let mut op = write(&net, "thing", vec![1]);
+    op.epoch += 1;
+    assert!(ask(&mut net, client, &op).is_none());
+    assert!(net.is_closed(client));
+    op.epoch -= 1;
+    assert_eq!(ask(&mut net, other, &op).unwrap().result, 0);
+}
+
+#[test]
+fn a_new_life_of_the_osd_breaks_connections_and_keeps_objects() {
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    let op = write(&net, "thing", b"still here".to_vec());
+    ask(&mut net, client, &op).unwrap();
+    net.machine.stop_osd(net.now);
+    net.run();
+    assert!(net.is_closed(client));
+    assert!(!net.machine.osdmap().unwrap().is_up(0));
+    assert!(net.try_client(OSD).is_none(), "an OSD that is down takes no connection");
+    let health = {
+        let admin = net.client(MON);
+        net.json(admin, r#""prefix": "health""#)
+    };
+    assert_eq!(health["checks"]["OSD_DOWN"]["severity"], "HEALTH_WARN");
+
+    net.machine.start_osd(net.now);
+    let client = net.client(OSD);
+    assert!(ask(&mut net, client, &op).is_none(), "requests of before its life are dropped");
+    let op = read(&net, "thing");
+    assert_eq!(ask(&mut net, client, &op).unwrap().ops[0].output.to_vec(), b"still here");
+}
+
+#[test]
+fn a_client_that_is_shut_out_gets_in_again_when_its_time_is_up() {
+    let mut net = Net::new();
+    let (client, admin) = (net.client(OSD), net.client(MON));
+    let addr: EntityAddr = "127.0.0.1:0/77".parse().unwrap();
+    net.done(
+        admin,
+        &format!(r#""prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}", "expire": 60"#),
+    );
+    let op = read(&net, "thing");
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, -108);
+    net.pass(Duration::from_secs(61));
+    assert!(net.machine.osdmap().unwrap().blocklist.is_empty());
+    let op = read(&net, "thing");
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, -2);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_from() {
+    let mut net = Net::new();
+    let (client, other) = (net.client(OSD), net.client(OSD));
+    let op = write(&net, "thing", vec![1; 4 << 20]);
+    ask(&mut net, client, &op).unwrap();
+    let op = read(&net, "thing");
+    net.set_reads(client, false);
+    for tid in 0..5000 {
+        net.send(client, tid, &op);
+    }
+    net.run();
+    assert!(net.backlog(client) > 100_000, "only {} bytes are held back", net.backlog(client));
+    assert_eq!(ask(&mut net, other, &op).unwrap().result, 0);
+    net.set_reads(client, true);
+    let mut answers = 0;
+    while net.receive::<OsdOpReply>(client).is_some() {
+        answers += 1;
+    }
+    assert_eq!((answers, net.backlog(client)), (5000, 0));
+}
+
+#[test]
+fn payloads_wait_for_room_in_turn_and_all_get_in() {
+    let mut net = Net::with(Settings { null_writes: true, memory_limit: u64::MAX, ..support::settings() });
+    let clients: Vec<Who> = (0..6).map(|_| net.client(OSD)).collect();
+    let op = write(&net, "thing", vec![1; 20 << 20]);
+    // All but the last byte of each payload come; the memory for three is all that is given.
+    let tails: Vec<Vec<u8>> = clients
+        .iter()
+        .map(|&client| {
+            net.send(client, 1, &op);
+            net.cut(client, 100)
+        })
+        .collect();
+    net.run();
+    let held: Vec<bool> = clients.iter().map(|&client| net.backlog(client) > 10 << 20).collect();
+    assert_eq!(held, [false, false, false, true, true, true]);
+    // One is hung up on; the others finish, and with each there is room for the next.
+    net.hang_up(clients[0]);
+    for (&client, tail) in clients.iter().zip(&tails).skip(1) {
+        net.send_raw(client, tail);
+    }
+    net.run();
+    for &client in &clients[1..] {
+        assert_eq!(net.receive::<OsdOpReply>(client).map(|(_, reply)| reply.result), Some(0));
+    }
+}
+
+#[test]
+fn garbage_ends_its_own_connection_and_no_other() {
+    let mut net = Net::new();
+    let other = net.client(OSD);
+    let mut x = 0x1234_5678_u64;
+    for (listener, ready) in [(MON, false), (OSD, false), (MON, true), (OSD, true)] {
+        for len in [1, 30, 1000, 70_000] {
+            let who = if ready { net.client(listener) } else { net.try_client(listener).unwrap() };
+            let bytes: Vec<u8> = (0..len)
+                .map(|_| {
+                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (x >> 33) as u8
+                })
+                .collect();
+            net.send_raw(who, &bytes);
+            net.run();
+            if len >= 1000 {
+                assert!(net.is_closed(who), "{len} bytes of garbage are taken");
+            } else if !net.is_closed(who) {
+                net.hang_up(who);
+            }
+        }
+    }
+    let op = write(&net, "thing", vec![1]);
+    assert_eq!(ask(&mut net, other, &op).unwrap().result, 0);
+}
+
+#[test]
+fn a_handshake_that_does_not_end_is_given_up() {
+    let mut net = Net::new();
+    let peer = "127.0.0.1:5".parse().unwrap();
+    let conn = net.machine.accepted(net.now, MON, peer, "127.0.0.1:3300".parse().unwrap()).unwrap();
+    let deadline = net.machine.deadline().unwrap();
+    assert!(deadline.since(net.now) <= Duration::from_secs(30));
+    net.machine.timeout(deadline);
+    let closed = std::iter::from_fn(|| net.machine.next_action(deadline))
+        .any(|action| matches!(action, onego_wire::Action::Close { conn: closed } if closed == conn));
+    assert!(closed);
+}
+
+#[test]
+fn commands_to_a_daemon_itself_are_refused_in_words() {
+    use onego_ceph::msgr::Message;
+    let mut net = Net::new();
+    for listener in [MON, OSD] {
+        let client = net.client(listener);
+        // MCommand: the cluster's id and the words.
+        let mut front = vec![7; 16];
+        front.extend([1, 0, 0, 0, 2, 0, 0, 0, b'{', b'}']);
+        net.send_message(client, Message::new(97, 1, 1, front).with_tid(4));
+        assert_eq!(net.waiting(client), [98]);
+    }
+}
+
+#[test]
+fn a_cluster_starts_with_the_pools_it_is_told_to() {
+    let pools = vec![NewPool::new("a"), NewPool { pg_num: 4, ..NewPool::new("b") }];
+    let mut net = Net::with(Settings { pools, ..support::settings() });
+    let admin = net.client(MON);
+    assert_eq!(net.json(admin, r#""prefix": "osd pool ls""#), serde_json::json!(["a", "b"]));
+    assert_eq!(net.machine.create_pool(net.now, &NewPool::new("b")), Some(2));
+}

@@ -1,0 +1,85 @@
+//! A cluster on a thread of its own: how fast it is up, what its conf says, how it ends.
+
+use onego_server::{Cluster, Config, Error, NewPool};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// Connects to a daemon and reads the banner that it greets with.
+fn greeting(sock: std::net::SocketAddr) -> Vec<u8> {
+    let mut stream = TcpStream::connect(sock).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut banner = [0; 8];
+    stream.read_exact(&mut banner).unwrap();
+    banner.to_vec()
+}
+
+#[test]
+fn a_cluster_is_up_in_under_50_ms() {
+    // On a busy machine a single start may be interrupted for longer than that.
+    let fastest = (0..5).map(|_| {
+        let before = Instant::now();
+        let cluster = Cluster::start(Config::default()).unwrap();
+        let time = before.elapsed();
+        let mon = cluster.mon_addr().msgr2().unwrap().sock.unwrap();
+        assert_eq!(greeting(mon), b"ceph v2\n");
+        time
+    });
+    let fastest = fastest.min().unwrap();
+    assert!(fastest < Duration::from_millis(50), "the fastest of five starts took {fastest:?}");
+}
+
+#[test]
+fn the_conf_is_written_where_it_is_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let conf_dir = dir.path().join("made/for/it");
+    let config = Config { conf_dir: Some(conf_dir.clone()), ..Config::default() };
+    let cluster = Cluster::start(config).unwrap();
+    let text = std::fs::read_to_string(conf_dir.join("ceph.conf")).unwrap();
+    assert_eq!(text, cluster.conf());
+    for line in [
+        "[global]".to_owned(),
+        format!("fsid = {}", cluster.fsid()),
+        format!("mon host = [{}]", cluster.mon_addr()),
+        "auth client required = none".into(),
+        "osd pool default size = 1".into(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in:\n{text}");
+    }
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = cluster.write_conf(&file).unwrap_err();
+    assert!(matches!(&error, Error::Conf { path, .. } if path.starts_with(&file)), "{error}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_names_it() {
+    let cluster = Cluster::start(Config::default()).unwrap();
+    let taken = cluster.mon_addr().msgr2().unwrap().sock.unwrap();
+    let error = Cluster::start(Config { mon_port: taken.port(), ..Config::default() }).unwrap_err();
+    assert!(matches!(error, Error::Listen(_)) && error.to_string().contains(&taken.to_string()), "{error}");
+}
+
+#[test]
+fn a_cluster_that_is_dropped_is_gone() {
+    let cluster = Cluster::start(Config::default()).unwrap();
+    let mon = cluster.mon_addr().msgr2().unwrap().sock.unwrap();
+    let mut idle = TcpStream::connect(mon).unwrap();
+    idle.write_all(b"ceph").unwrap();
+    drop(cluster);
+    assert!(TcpStream::connect(mon).is_err());
+    let config = Config { mon_port: mon.port(), ..Config::default() };
+    assert!(Cluster::start(config).is_ok(), "the port is free again");
+}
+
+#[test]
+fn pools_and_restarts_are_made_from_outside_and_cost_is_told() {
+    let cluster = Cluster::start(Config::default()).unwrap();
+    assert_eq!(cluster.create_pool(NewPool::new("more")).unwrap(), Some(2));
+    let epoch = cluster.with(|machine, _| machine.osdmap().unwrap().epoch).unwrap();
+    cluster.restart_osd().unwrap();
+    assert_eq!(cluster.with(|machine, _| machine.osdmap().unwrap().epoch).unwrap(), epoch + 2);
+    let stats = cluster.stats().unwrap();
+    assert!(stats.cpu > Duration::ZERO && stats.cpu < Duration::from_secs(10), "{stats:?}");
+    assert_eq!(stats.usage.total, 1 << 30);
+}
