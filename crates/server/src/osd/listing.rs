@@ -40,9 +40,10 @@ impl Osd {
                 _ => (Errno::OPNOTSUPP.result(), List::new()),
             };
             result = if result < 0 { result } else { number };
-            results.push(OpResult { code, result: number, output });
+            // That it is at its end is said of the request alone.
+            results.push(OpResult { code, result: number.min(0), output });
         }
-        Ending { result, results, version: EVersion::default(), user_version: 0 }
+        Ending { tried: true, result, results, version: EVersion::default(), user_version: 0 }
     }
 
     fn list_some(

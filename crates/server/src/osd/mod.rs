@@ -88,6 +88,8 @@ pub struct Osd {
 
 /// How a request ended.
 struct Ending {
+    /// Was any operation carried out?
+    tried: bool,
     result: i32,
     results: Results,
     version: EVersion,
@@ -192,11 +194,12 @@ impl Osd {
                 }
             }
         };
-        let acknowledged = flag::ACK | flag::ON_NVRAM | flag::ON_DISK;
+        // What was not even tried is answered with the flags of the request (OSDService::reply_op_error).
+        let acknowledged = if ending.tried { flag::ACK | flag::ON_DISK } else { 0 };
         Some(OsdOpReply {
             object: request.object,
             pg: request.pg.pg,
-            flags: u64::from(request.flags & !acknowledged | flag::ACK | flag::ON_DISK),
+            flags: u64::from(request.flags & !flag::ON_NVRAM | acknowledged),
             result: ending.result,
             epoch: map.epoch,
             ops: ending.results,
@@ -239,7 +242,7 @@ impl Osd {
         let usage = &mut self.store.pool_mut(request.pg.pg.pool).usage;
         usage.reads += 1;
         usage.read_bytes += results.iter().map(|op| op.output.len() as u64).sum::<u64>();
-        Ending { result, results, version: EVersion::default(), user_version }
+        Ending { tried: true, result, results, version: EVersion::default(), user_version }
     }
 
     fn write(
@@ -296,7 +299,7 @@ impl Osd {
         let user_version = if changed { user_version.max(version.version) } else { user_version };
         let ops = (request.flags & flag::RETURN_VEC != 0).then(|| Box::new(results.clone()));
         self.duplicates.record(reqid, Done { result, version, user_version, ops });
-        Ending { result, results, version, user_version }
+        Ending { tried: true, result, results, version, user_version }
     }
 
     /// ENOSPC if the operations may need more memory than there is.
@@ -409,14 +412,14 @@ impl Ending {
     /// Nothing was done.
     fn failed(error: Errno, ops: &Ops) -> Self {
         let results = ops.iter().map(|(op, _)| OpResult { code: op.code(), ..OpResult::default() }).collect();
-        Self { result: error.result(), results, version: EVersion::default(), user_version: 0 }
+        Self { tried: false, result: error.result(), results, version: EVersion::default(), user_version: 0 }
     }
 
     /// It was done before.
     fn repeated(done: Done, ops: &Ops) -> Self {
         let Done { result, version, user_version, ops: results } = done;
         let results = results.map_or_else(|| Self::failed(Errno::IO, ops).results, |results| *results);
-        Self { result, results, version, user_version }
+        Self { tried: true, result, results, version, user_version }
     }
 }
 

@@ -10,14 +10,14 @@ pub type Images = BTreeMap<String, String>;
 /// States of a directory (`cls::rbd::DirectoryState`).
 pub mod directory_state {
     /// Images may be added.
-    pub const READY: u32 = 0;
+    pub const READY: u8 = 0;
     /// The directory is empty and stays so: its namespace is being removed.
-    pub const ADD_DISABLED: u32 = 1;
+    pub const ADD_DISABLED: u8 = 1;
 }
 
 structure! {
     /// An image in the trash (`cls::rbd::TrashImageSpec`).
-    TrashImageSpec v 1 {
+    TrashImageSpec v 2 {
         /// Who put it there.
         source: u8,
         /// The image's name.
@@ -75,12 +75,12 @@ methods! { "rbd":
     /// ENOENT unless the directory is in this state.
     "dir_state_assert" DirStateAssert {
         /// See [`directory_state`].
-        state: u32,
+        state: u8,
     } -> ();
     /// Changes the state of the directory.
     "dir_state_set" DirStateSet {
         /// See [`directory_state`].
-        state: u32,
+        state: u8,
     } -> ();
     /// Images in the trash, in the order of their ids.
     "trash_list" TrashList {

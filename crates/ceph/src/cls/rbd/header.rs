@@ -199,6 +199,13 @@ methods! { "rbd":
         /// The id: letters and digits.
         id: String,
     } -> ();
+    /// Gives back the memory of zeros.
+    "sparsify" Sparsify {
+        /// Zeros in blocks of so many bytes are given back.
+        block_size: u64,
+        /// Remove the object if it holds nothing but zeros?
+        remove_empty: bool,
+    } -> ();
     /// Writes data of the parent, unless the object exists.
     "copyup" CopyUp {
         /// The data.

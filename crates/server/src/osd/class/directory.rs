@@ -74,7 +74,7 @@ pub(super) fn rename_image(context: &mut Context<'_>, call: DirRenameImage) -> O
 }
 
 pub(super) fn state_assert(context: &mut Context<'_>, call: DirStateAssert) -> Outcome<()> {
-    if context.get::<u32>("state")? == call.state { Ok(()) } else { Err(Errno::NOENT) }
+    if context.get::<u8>("state")? == call.state { Ok(()) } else { Err(Errno::NOENT) }
 }
 
 pub(super) fn state_set(context: &mut Context<'_>, call: DirStateSet) -> Outcome<()> {

@@ -322,3 +322,34 @@ pub(super) fn copyup(context: &mut Context<'_>, call: CopyUp) -> Outcome<()> {
     }
     Ok(())
 }
+
+pub(super) fn sparsify(context: &mut Context<'_>, call: Sparsify) -> Outcome<()> {
+    context.must_exist()?;
+    let block = usize::try_from(call.block_size).ok().filter(|size| *size > 0).ok_or(Errno::INVAL)?;
+    let data = context.read_all();
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    if is_zero(&data) {
+        if call.remove_empty {
+            context.remove();
+        } else if !data.is_empty() {
+            context.changes();
+            context.state.truncate(0);
+        }
+        return Ok(());
+    }
+    let mut end = 0;
+    for (i, bytes) in data.chunks(block).enumerate() {
+        let offset = (i * block) as u64;
+        if is_zero(bytes) {
+            context.changes();
+            context.state.zero(offset, bytes.len() as u64);
+        } else {
+            end = offset + bytes.len() as u64;
+        }
+    }
+    // Zeros at the end are cut off.
+    if end < context.state.size {
+        context.state.truncate(end);
+    }
+    Ok(())
+}

@@ -87,9 +87,7 @@ fn remove(context: &mut Context<'_>, name: &str, id: &LockerId) -> Outcome<()> {
     let mut info = read(context, name)?;
     info.lockers.remove(id).ok_or(Errno::NOENT)?;
     if info.kind == kind::EXCLUSIVE_EPHEMERAL {
-        context.state.delete();
-        context.changed = true;
-        context.removed = true;
+        context.remove();
     } else {
         write(context, name, &info);
     }

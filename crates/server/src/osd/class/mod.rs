@@ -118,6 +118,7 @@ static METHODS: &[Entry] = &[
     method!(read rbd::GetId => header::get_id),
     method!(write rbd::SetId => header::set_id),
     method!(write rbd::CopyUp => header::copyup),
+    method!(write rbd::Sparsify => header::sparsify),
     method!(read rbd::SnapshotGet => snapshot::get),
     method!(read rbd::GetSnapshotName => snapshot::get_name),
     method!(read rbd::GetSnapshotTimestamp => snapshot::get_timestamp),
@@ -222,6 +223,13 @@ impl Context<'_> {
             let name = key.strip_prefix(prefix.as_bytes())?;
             Some((String::from_utf8_lossy(name).into_owned(), value.as_slice()))
         })
+    }
+
+    /// The object is gone.
+    fn remove(&mut self) {
+        self.state.delete();
+        self.changed = true;
+        self.removed = true;
     }
 
     /// The object's data.
