@@ -3,7 +3,6 @@
 use super::load::Background;
 use crate::cluster::{Embedded, Stage};
 use anyhow::{Context as _, Result, ensure};
-use std::path::Path;
 
 /// Memory that broken bytes may make the server take, at most.
 const TAKEN: u64 = 64 << 20;
@@ -12,16 +11,21 @@ const TAKEN: u64 = 64 << 20;
 /// documents.
 const WRONG: &[(&str, i32, &str)] = &[
     ("no-such-command", 2, "no-such-command"),
-    ("rbd create --size", 2, "--size"),
+    ("rbd create rbd/image --size", 2, "--size"),
+    ("rbd create rbd/image --size lots", 2, "lots"),
     ("bench rbd --rw sideways", 2, "sideways"),
     ("bench rbd --block-size 0", 2, "0"),
-    ("--conf missing.conf rbd ls rbd", 1, "missing.conf"),
-    ("--conf ceph.conf rbd ls nowhere", 1, "nowhere"),
-    ("--conf ceph.conf rbd info rbd/nothing", 1, "nothing"),
-    ("--conf ceph.conf rbd export rbd/nothing out.raw", 1, "nothing"),
-    ("--conf ceph.conf rbd import missing.raw rbd/image", 1, "missing.raw"),
+    ("bench rbd --io-depth 0", 2, "0"),
     ("cluster start --listen not-an-address", 2, "not-an-address"),
     ("cluster start --memory lots", 2, "lots"),
+    ("--conf missing.conf rbd ls rbd", 1, "missing.conf"),
+    ("--conf ceph.conf rbd import missing.raw rbd/image", 1, "missing.raw"),
+    ("--conf ceph.conf rbd ls nowhere", 3, "nowhere"),
+    ("--conf ceph.conf rbd info rbd/nothing", 3, "nothing"),
+    ("--conf ceph.conf rbd export rbd/nothing out.raw", 3, "nothing"),
+    ("--conf ceph.conf rbd rm rbd/nothing", 3, "nothing"),
+    ("--conf ceph.conf rbd create rbd/there --size 1M", 4, "there"),
+    ("--mon-host 10.20.0.1:1 --connect-timeout 2 rbd ls rbd", 7, "10.20.0.1:1"),
 ];
 
 /// The server survives, others are served, memory stays; wrong arguments get a clear answer.
@@ -55,6 +59,7 @@ fn send_garbage(stage: &Stage, address: &str, seed: usize) -> Result<()> {
 }
 
 fn wrong_arguments(stage: &Stage) -> Result<()> {
+    stage.onego("--conf ceph.conf rbd create rbd/there --size 1M")?;
     for (line, code, expected) in WRONG {
         let output = stage.onego_fails(line)?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -64,7 +69,7 @@ fn wrong_arguments(stage: &Stage) -> Result<()> {
             output.status
         );
     }
-    ensure!(!Path::new(&stage.path("out.raw")).exists(), "an export that failed left a file");
+    ensure!(!stage.path("out.raw").exists(), "an export that failed left a file");
     Ok(())
 }
 
