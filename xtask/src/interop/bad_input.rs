@@ -1,6 +1,7 @@
 //! Broken bytes on both ports while others work, and wrong arguments.
 
 use super::load::Background;
+use super::tools::ensure_pool;
 use crate::cluster::{Embedded, Stage};
 use anyhow::{Context as _, Result, ensure};
 
@@ -31,6 +32,7 @@ const WRONG: &[(&str, i32, &str)] = &[
 /// The server survives, others are served, memory stays; wrong arguments get a clear answer.
 pub(crate) fn run(stage: &Stage) -> Result<()> {
     let mut cluster = Embedded::start(stage, "")?;
+    ensure_pool(stage)?;
     let ports = ports(stage)?;
     let before = cluster.server().peak_memory()?;
     for (seed, port) in ports.iter().enumerate() {

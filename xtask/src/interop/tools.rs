@@ -218,7 +218,7 @@ fn fio_without_errors(said: &str) -> Result<()> {
 }
 
 /// A pool for images: the cluster may have it from the start.
-fn ensure_pool(stage: &Stage) -> Result<()> {
+pub(super) fn ensure_pool(stage: &Stage) -> Result<()> {
     if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
         stage.ceph("ceph osd pool create rbd 32")?;
     }
