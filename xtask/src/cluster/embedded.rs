@@ -3,10 +3,11 @@
 use super::process::Daemon;
 use super::stage::{ADDRESS, Stage};
 use anyhow::Result;
+use std::fs;
 use std::time::Duration;
 
 /// How long the cluster may take to come up on a busy machine. It takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `onego cluster start` in the background. It is gone when this value goes.
 pub(crate) struct Embedded {
@@ -16,11 +17,13 @@ pub(crate) struct Embedded {
 impl Embedded {
     /// Starts a cluster with more arguments for `onego cluster start`.
     pub(crate) fn start(stage: &Stage, arguments: &str) -> Result<Self> {
-        let line = format!("cluster start --listen {ADDRESS} --conf-dir . {arguments}");
-        let mut server =
-            Daemon::spawn("onego cluster", stage.onego_daemon(&line), &stage.path("cluster.out"))?;
-        let conf = stage.path("ceph.conf");
-        server.wait_until("a ceph.conf", PATIENCE, || conf.exists())?;
+        let line = format!("cluster start --listen {ADDRESS}:3300 --conf-dir . {arguments}");
+        let log = stage.path("cluster.out");
+        let mut server = Daemon::spawn("onego cluster", stage.onego_daemon(&line), &log)?;
+        // It says so when its ceph.conf is there and it takes connections.
+        let ready =
+            || fs::read_to_string(&log).is_ok_and(|said| said.lines().any(|line| line.starts_with("ready:")));
+        server.wait_until("its word that it is ready", PATIENCE, ready)?;
         Ok(Self { server })
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn measure(
             load.rw, load.block_size, load.io_depth
         );
         let (report, client) = fio(stage, &line)?;
-        let cpu = Sides { client, server: server_cpu()? - before };
+        let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
         rows.push(row(who, load, &report, cpu)?);
     }
     Ok(rows)
@@ -58,7 +58,7 @@ fn row(who: &'static str, load: &Load, report: &Value, cpu: Sides) -> Result<Row
     let ios = side["total_ios"].as_u64().context("fio's report lacks total_ios")?;
     let latency = &side["clat_ns"];
     let us = |name: &str| number(&latency["percentile"][name]).map(|ns| ns / 1e3);
-    let an_io = |seconds: f64| seconds * 1e6 / ios as f64;
+    let an_io = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6 / ios as f64);
     Ok(Row {
         who,
         bench: "rbd".into(),

@@ -22,6 +22,9 @@ pub(crate) struct Options {
     /// Seconds for each load
     #[arg(long, default_value_t = 5)]
     seconds: u32,
+    /// Measure this program instead of building it
+    #[arg(long, value_name = "PROGRAM")]
+    onego: Option<PathBuf>,
     /// Write every row to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -64,7 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let What::Rbd = options.what;
     packages::ensure()?;
     let workspace = Workspace::load()?;
-    let onego = interop::build_onego(&workspace)?;
+    let onego = interop::find_onego(&workspace, options.onego.as_deref())?;
     let home = Home::enter(&workspace)?;
     let install = Install::find(Release::Pacific, &home)?;
     let stage = |name: &str| Stage::new(&home, name, &install, &onego);

@@ -6,8 +6,9 @@ use super::{FLOOR, LIBRBD_CEPH, LIBRBD_OURS, Load, OURS};
 /// Prints, load by load, everybody's figures and the ratios that count.
 pub(crate) fn print(rows: &[Row], loads: &[Load]) {
     for load in loads {
+        let find = |who: &str| rows.iter().find(|row| row.who == who && row.is_of(load));
         println!(
-            "\n{:28} {:>10} {:>9} {:>12} {:>12} {:>10}",
+            "\n{:28}{:>10}{:>9}{:>14}{:>14}{:>9}",
             load.to_string(),
             "IOPS",
             "MiB/s",
@@ -15,36 +16,49 @@ pub(crate) fn print(rows: &[Row], loads: &[Load]) {
             "server us/IO",
             "p99 us"
         );
-        let find = |who: &str| rows.iter().find(|row| row.who == who && row.is_of(load));
         for row in [OURS, LIBRBD_OURS, LIBRBD_CEPH, FLOOR].into_iter().filter_map(find) {
             println!(
-                "{:28} {:>10.0} {:>9.0} {:>12.2} {:>12.2} {:>10.0}",
+                "{:28}{:>10.0}{:>9.0}{}{}{:>9.0}",
                 row.who,
                 row.iops,
                 row.bytes_per_second / f64::from(1 << 20),
-                row.cpu_us_per_io.client,
-                row.cpu_us_per_io.server,
+                column(client(row)),
+                column(server(row)),
                 row.latency_us.p99,
             );
         }
-        if let (Some(ours), Some(peer)) = (find(OURS), find(LIBRBD_CEPH)) {
-            println!("  IOPS, ours to librbd on Ceph:                 {:8.2}", ours.iops / peer.iops);
-            println!("  client CPU an I/O, ours to librbd on Ceph:    {:8.3}", client(ours) / client(peer));
-            println!("  server CPU an I/O, ours to Ceph's OSD:        {:8.3}", server(ours) / server(peer));
-        }
-        if let (Some(ours), Some(peer)) = (find(OURS), find(LIBRBD_OURS)) {
-            println!("  client CPU an I/O, ours to librbd, same server: {:6.3}", client(ours) / client(peer));
-        }
-        if let (Some(ours), Some(floor)) = (find(OURS), find(FLOOR)) {
-            println!("  IOPS, ours to the floor:                      {:8.2}", ours.iops / floor.iops);
-        }
+        let (ours, floor) = (find(OURS), find(FLOOR));
+        let (peer, same_server) = (find(LIBRBD_CEPH), find(LIBRBD_OURS));
+        ratio("IOPS, ours to librbd with Ceph's OSD", ours.map(iops), peer.map(iops));
+        ratio("client CPU an I/O, ours to that", ours.and_then(client), peer.and_then(client));
+        ratio("server CPU an I/O, ours to that", ours.and_then(server), peer.and_then(server));
+        ratio(
+            "client CPU an I/O, ours to librbd on our server",
+            ours.and_then(client),
+            same_server.and_then(client),
+        );
+        ratio("IOPS, ours to the floor", ours.map(iops), floor.map(iops));
     }
 }
 
-fn client(row: &Row) -> f64 {
+fn ratio(what: &str, ours: Option<f64>, theirs: Option<f64>) {
+    if let (Some(ours), Some(theirs)) = (ours, theirs) {
+        println!("  {what:50}{:>9.3}", ours / theirs);
+    }
+}
+
+fn column(figure: Option<f64>) -> String {
+    figure.map_or_else(|| format!("{:>14}", "-"), |figure| format!("{figure:>14.2}"))
+}
+
+fn iops(row: &Row) -> f64 {
+    row.iops
+}
+
+fn client(row: &Row) -> Option<f64> {
     row.cpu_us_per_io.client
 }
 
-fn server(row: &Row) -> f64 {
+fn server(row: &Row) -> Option<f64> {
     row.cpu_us_per_io.server
 }

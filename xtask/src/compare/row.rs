@@ -37,11 +37,11 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// A figure of both ends.
+/// A figure of both ends, where it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sides {
-    pub(crate) client: f64,
-    pub(crate) server: f64,
+    pub(crate) client: Option<f64>,
+    pub(crate) server: Option<f64>,
 }
 
 impl Row {

@@ -78,12 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         options.names.is_empty() || options.names.iter().any(|name| scenario.name.contains(name))
     };
     let workspace = Workspace::load()?;
-    let onego = match &options.onego {
-        Some(program) => {
-            program.canonicalize().with_context(|| format!("no program {}", program.display()))?
-        }
-        None => build_onego(&workspace)?,
-    };
+    let onego = find_onego(&workspace, options.onego.as_deref())?;
     let tally = run_scenarios(&workspace, &onego, SCENARIOS.iter().filter(named))?;
     match tally {
         Tally { passed: 0, failed: 0 } => bail!("no scenario has such a name (see --list)"),
@@ -99,7 +94,7 @@ pub(crate) fn run_matching(workspace: &Workspace, filter: Option<&str>) -> Resul
     if scenarios.peek().is_none() {
         return Ok(Tally::default());
     }
-    let onego = build_onego(workspace)?;
+    let onego = find_onego(workspace, None)?;
     run_scenarios(workspace, &onego, scenarios)
 }
 
@@ -129,8 +124,11 @@ fn run_scenarios<'a>(
     Ok(Tally { passed: table.len() - failed, failed })
 }
 
-/// Builds the `onego` program as users get it and says where it is.
-pub(crate) fn build_onego(workspace: &Workspace) -> Result<PathBuf> {
+/// The `onego` program: the one that was asked for, or this tree's, built as users get it.
+pub(crate) fn find_onego(workspace: &Workspace, program: Option<&Path>) -> Result<PathBuf> {
+    if let Some(program) = program {
+        return program.canonicalize().with_context(|| format!("there is no program {}", program.display()));
+    }
     sh::step("building onego");
     sh::run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "onego-cli"]))?;
     Ok(workspace.target_directory.join("release/onego"))

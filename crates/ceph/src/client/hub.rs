@@ -239,6 +239,10 @@ impl<T> Hub<T> {
         }
     }
 
+    pub(crate) fn has_news(&self) -> bool {
+        !self.completions.is_empty() || !self.events.is_empty()
+    }
+
     pub(crate) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -161,6 +161,11 @@ impl<T> Client<T> {
         self.hub.next_completion()
     }
 
+    /// Is there a completion or an event to be polled?
+    pub fn has_news(&self) -> bool {
+        self.hub.has_news()
+    }
+
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.hub.next_event()

@@ -1,0 +1,336 @@
+//! The cluster, its clients, and what happens to them.
+
+use super::model::{Expected, Model, random_op, request};
+use onego_buf::{Pool, SegmentMut};
+use onego_ceph::addr::{AddrVec, EntityAddr};
+use onego_ceph::client::{Client, Config, Event, Outcome, Reply};
+use onego_ceph::ops::Op;
+use onego_ceph::osdmap::flag;
+use onego_ceph::types::Uuid;
+use onego_engine::Pump;
+use onego_server::{ClusterMachine, NewPool, Settings};
+use onego_testkit::{Faults, Node, Sim, SimEngine};
+use onego_wire::Time;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const CLIENTS: u8 = 2;
+const OBJECTS: usize = 4;
+
+/// Requests of a client.
+const REQUESTS: u64 = 150;
+
+/// Requests of a client in flight.
+const DEPTH: usize = 24;
+
+/// After that much virtual time without faults, a request that has no reply never will have one.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a run comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) trace: u64,
+    replies: u64,
+    events: u32,
+    virtual_time: Duration,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} replies, {} events in {:?} of virtual time, trace {:016x}",
+            self.replies, self.events, self.virtual_time, self.trace
+        )
+    }
+}
+
+pub(crate) struct World {
+    seed: u64,
+    sim: Sim,
+    random: SmallRng,
+    server: Pump<SimEngine, ClusterMachine>,
+    clients: Vec<User>,
+    pool: i64,
+    pg_num: u32,
+    events: u32,
+    next_event: Time,
+    paused_until: Option<Time>,
+    stopped_until: Option<Time>,
+}
+
+/// A client and what it waits for.
+struct User {
+    pump: Pump<SimEngine, Client<u64>>,
+    name: usize,
+    models: Vec<Model>,
+    waiting: BTreeMap<u64, Waiting>,
+    /// Broken connections and new maps: what makes a client send requests again.
+    disturbances: u64,
+    made: u64,
+    submitted: u64,
+    replies: u64,
+}
+
+/// A request without a reply.
+struct Waiting {
+    what: String,
+    object: usize,
+    op: Op,
+    place: usize,
+    expected: Expected,
+    disturbances: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut sim = Sim::new(seed, Faults::none());
+        let mon = SocketAddr::new(SERVER, 3300);
+        let settings = Settings {
+            fsid: Uuid([7; 16]),
+            osd_uuid: Uuid([8; 16]),
+            mon,
+            osd: SocketAddr::new(SERVER, 6800),
+            nonce: 1,
+            memory_limit: 1 << 30,
+            null_writes: false,
+            pools: vec![NewPool::for_images("rbd")],
+        };
+        let mut server = Pump::new(sim.engine(SERVER), ClusterMachine::new(settings));
+        sim.run_for(&mut [&mut server], Duration::from_millis(10));
+        let map = server.machine().osdmap().expect("the cluster is up");
+        let pool = map.pool_id("rbd").expect("the cluster has a pool");
+        let pg_num = map.pools[&pool].pg_num;
+        sim.set_faults(Faults::random(seed));
+        let clients = (0..CLIENTS).map(|n| User::new(&sim, mon, n, seed)).collect();
+        let next_event = sim.now() + Duration::from_millis(50);
+        Self {
+            seed,
+            random: SmallRng::seed_from_u64(seed ^ 0x0051_7e57),
+            server,
+            clients,
+            pool,
+            pg_num,
+            events: 0,
+            next_event,
+            paused_until: None,
+            stopped_until: None,
+            sim,
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Summary {
+        let start = self.sim.now();
+        while self.clients.iter().any(|user| user.made < REQUESTS) {
+            for user in &mut self.clients {
+                user.make_requests(&mut self.random, self.pool);
+            }
+            self.step();
+            self.happen();
+        }
+        self.end_faults();
+        self.wait_for_replies();
+        for user in &mut self.clients {
+            user.read_everything(self.pool);
+        }
+        self.wait_for_replies();
+        let replies = self.clients.iter().map(|user| user.replies).sum();
+        let expected = u64::from(CLIENTS) * (REQUESTS + 2 * OBJECTS as u64);
+        assert_eq!(replies, expected, "seed {}: every request has one reply", self.seed);
+        Summary {
+            trace: self.sim.trace(),
+            replies,
+            events: self.events,
+            virtual_time: self.sim.now().since(start),
+        }
+    }
+
+    fn step(&mut self) {
+        let mut nodes: Vec<&mut dyn Node> = vec![&mut self.server];
+        nodes.extend(self.clients.iter_mut().map(|user| &mut user.pump as &mut dyn Node));
+        self.sim.step(&mut nodes);
+        for user in &mut self.clients {
+            user.take_replies();
+        }
+    }
+
+    /// Lets something happen now and then.
+    fn happen(&mut self) {
+        let now = self.sim.now();
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
+            self.server.machine_mut().set_flags(now, flag::PAUSERD | flag::PAUSEWR, false);
+        }
+        if self.stopped_until.is_some_and(|until| until <= now) {
+            self.stopped_until = None;
+            self.server.machine_mut().start_osd(now);
+        }
+        if now < self.next_event {
+            return;
+        }
+        self.next_event = now + Duration::from_millis(self.random.random_range(5..400));
+        self.events += 1;
+        let machine = self.server.machine_mut();
+        match self.random.random_range(0..8) {
+            0 => {
+                machine.touch_map(now);
+            }
+            1 if self.stopped_until.is_none() => machine.restart_osd(now),
+            2 if self.stopped_until.is_none() => {
+                machine.stop_osd(now);
+                self.stopped_until = Some(now + Duration::from_millis(self.random.random_range(1..2000)));
+            }
+            3 if self.paused_until.is_none() => {
+                // Both: reads do not wait for writes that are paused (Objecter.cc, target_should_be_paused).
+                let flags = flag::PAUSERD | flag::PAUSEWR;
+                machine.set_flags(now, flags, true);
+                self.paused_until = Some(now + Duration::from_millis(self.random.random_range(1..500)));
+            }
+            4 if self.pg_num < 256 => {
+                self.pg_num += self.random.random_range(1..20);
+                machine.set_pg_num(now, self.pool, self.pg_num);
+            }
+            5 => {
+                machine.create_pool(now, &NewPool::for_images(format!("pool{}", self.events)));
+            }
+            _ => {
+                let client = self.random.random_range(0..CLIENTS);
+                self.sim.reset(client_addr(client));
+            }
+        }
+    }
+
+    fn end_faults(&mut self) {
+        let now = self.sim.now();
+        self.sim.set_faults(Faults::none());
+        self.sim.heal_all();
+        let machine = self.server.machine_mut();
+        machine.set_flags(now, flag::PAUSERD | flag::PAUSEWR, false);
+        if self.stopped_until.take().is_some() {
+            machine.start_osd(now);
+        }
+        self.paused_until = None;
+    }
+
+    fn wait_for_replies(&mut self) {
+        let deadline = self.sim.now() + PATIENCE;
+        while self.clients.iter().any(|user| !user.waiting.is_empty()) {
+            self.step();
+            if self.sim.now() > deadline {
+                let waiting: Vec<_> = self.clients.iter().flat_map(|user| user.waiting.values()).collect();
+                panic!(
+                    "seed {}: {} requests never have a reply, as {}",
+                    self.seed,
+                    waiting.len(),
+                    waiting[0].what
+                );
+            }
+        }
+    }
+}
+
+fn client_addr(n: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 10 + n))
+}
+
+impl User {
+    fn new(sim: &Sim, mon: SocketAddr, n: u8, seed: u64) -> Self {
+        let engine = sim.engine(client_addr(n));
+        let monitors = vec![AddrVec(vec![EntityAddr::msgr2(mon, 0)])];
+        let mut config = Config::new(monitors, "admin", Pool::new(1 << 20));
+        config.seed = seed;
+        config.nonce = u32::from(n) + 1;
+        let client = Client::new(sim.now(), &config);
+        Self {
+            pump: Pump::new(engine, client),
+            name: n.into(),
+            models: vec![Model::default(); OBJECTS],
+            waiting: BTreeMap::new(),
+            made: 0,
+            submitted: 0,
+            disturbances: 0,
+            replies: 0,
+        }
+    }
+
+    fn make_requests(&mut self, random: &mut SmallRng, pool: i64) {
+        while self.made < REQUESTS && self.waiting.len() < DEPTH {
+            let object = random.random_range(0..OBJECTS);
+            let op = random_op(random, self.submitted << 8 | self.name as u64);
+            let buffered = random.random();
+            self.submit(pool, object, op, buffered);
+            self.made += 1;
+        }
+    }
+
+    fn submit(&mut self, pool: i64, object: usize, op: Op, buffered: bool) {
+        let now = self.pump.now();
+        let ticket = self.submitted;
+        self.submitted += 1;
+        let what = format!("client {} request {ticket} to object {object}: {}", self.name, short(&op));
+        let (expected, place) = self.models[object].apply(&op);
+        let mut request = request(pool, &format!("object-{}-{object}", self.name), op.clone());
+        if let (Op::Read { length, .. }, true) = (&op, buffered) {
+            request.read_into = Some(SegmentMut::zeroed(*length as usize));
+        }
+        let waiting = Waiting { what, object, op, place, expected, disturbances: self.disturbances };
+        assert!(self.waiting.insert(ticket, waiting).is_none(), "tickets are different");
+        let submitted = self.pump.machine_mut().submit(now, request, ticket);
+        assert!(submitted.is_ok(), "there is room for a few requests");
+    }
+
+    fn take_replies(&mut self) {
+        if !self.pump.machine().has_news() {
+            return; // to touch the machine would be to give it a turn
+        }
+        while let Some(event) = self.pump.machine_mut().poll_event() {
+            self.disturbances += u64::from(matches!(event, Event::Fault { .. } | Event::Map(_)));
+        }
+        while let Some(completion) = self.pump.machine_mut().poll_completion() {
+            let ticket = completion.ticket;
+            let waiting = self.waiting.remove(&ticket);
+            let waiting = waiting.unwrap_or_else(|| panic!("request {ticket} is completed twice"));
+            match completion.outcome {
+                Ok(Outcome::Reply(reply)) => self.check(&waiting, &reply, completion.buffer.as_deref()),
+                other => panic!("{}: {other:?}", waiting.what),
+            }
+            self.replies += 1;
+        }
+    }
+
+    fn check(&self, waiting: &Waiting, reply: &Reply, buffer: Option<&[u8]>) {
+        let seen = Expected::seen(&waiting.op, reply, buffer);
+        let made_again = self.disturbances != waiting.disturbances && !waiting.op.writes();
+        let model = &self.models[waiting.object];
+        let explained = made_again && model.explains(&waiting.op, waiting.place, &seen);
+        assert!(
+            seen == waiting.expected || explained,
+            "{}: {}",
+            waiting.what,
+            seen.difference(&waiting.expected)
+        );
+    }
+
+    /// Reads all objects whole, data and map.
+    fn read_everything(&mut self, pool: i64) {
+        for object in 0..OBJECTS {
+            self.submit(pool, object, Op::Read { offset: 0, length: 1 << 20 }, false);
+            let map = Op::OmapGetVals { after: Vec::new(), max: 100, prefix: Vec::new() };
+            self.submit(pool, object, map, false);
+        }
+    }
+}
+
+/// An operation without its bytes.
+fn short(op: &Op) -> String {
+    match op {
+        Op::Write { offset, data } => format!("write {} bytes at {offset}", data.len()),
+        Op::WriteFull { data } => format!("write {} bytes alone", data.len()),
+        Op::Append { data } => format!("append {:?}", data.to_vec()),
+        other => format!("{other:?}"),
+    }
+}
