@@ -1,1 +1,22 @@
-//! Under construction.
+//! Workloads, tables and pictures.
+//!
+//! A figure is worth something beside another one taken in the same run: every measurement has CPU time of both ends
+//! beside its throughput, and bare sockets that move the same bytes beside it ([`floor`]).
+#![forbid(unsafe_code)]
+
+pub mod cpu;
+pub mod embedded;
+mod error;
+mod fill;
+pub mod floor;
+mod jobs;
+pub mod pattern;
+pub mod picture;
+pub mod progress;
+pub mod rbd;
+pub mod row;
+mod session;
+pub mod table;
+mod workload;
+
+pub use error::Error;

@@ -1,0 +1,293 @@
+//! One client that keeps so many requests to an image in flight.
+
+use crate::fill::fill;
+use crate::pattern;
+use crate::row::{Load, Pattern, latency_histogram};
+use crate::session::Session;
+use hdrhistogram::Histogram;
+use onego::{Error, ImageRequest, Outcome, Segment, SegmentMut, Wait};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Errors that are kept to be shown; beyond, they are counted.
+const MAX_SHOWN: usize = 10;
+
+/// Errors after which a client gives up: nothing that is measured then means anything.
+const MAX_ERRORS: u64 = 1000;
+
+/// What a client is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Workload {
+    /// The load; its number of jobs is the caller's business.
+    pub(crate) load: Load,
+    /// The part of the image that is this client's alone, bytes: whole blocks, and if they are checked, more of them
+    /// than are in flight.
+    pub(crate) range: Range<u64>,
+    /// How long to go on.
+    pub(crate) duration: Duration,
+    /// Check what is read against what was written.
+    pub(crate) verify: bool,
+    /// Where random offsets and written bytes follow from.
+    pub(crate) seed: u64,
+}
+
+/// What a client has done.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// Requests.
+    pub(crate) ios: u64,
+    /// Requests that failed, and blocks that held something else.
+    pub(crate) errors: u64,
+    /// The first of them.
+    pub(crate) shown: Vec<String>,
+    /// Latencies, nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// When the first request was made, and when the last was done.
+    pub(crate) span: (Instant, Instant),
+}
+
+/// A client: its connection, its requests, and what it knows of the blocks.
+pub(crate) struct Client {
+    session: Session,
+    work: Workload,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// What every write writes that is not checked.
+    payload: Segment,
+    /// What the blocks hold, if they are checked.
+    known: Vec<Block>,
+    random: SmallRng,
+    next: u64,
+    blocks: u64,
+    now: Instant,
+    done: Done,
+}
+
+/// A place for a request.
+struct Slot {
+    buffer: Option<SegmentMut>,
+    block: u64,
+    writes: bool,
+    started: Instant,
+}
+
+/// What is known of a block that is checked.
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    /// Number of its last write; 1 is the fill.
+    generation: u32,
+    /// A request for it is under way.
+    busy: bool,
+    /// Its last write failed, and may have been applied or not.
+    doubtful: bool,
+}
+
+impl Client {
+    pub(crate) fn new(session: Session, work: Workload) -> Self {
+        let block = work.load.block_size as usize;
+        let now = Instant::now();
+        let depth = work.load.io_depth as usize;
+        let slot =
+            |_| Slot { buffer: Some(SegmentMut::zeroed(block)), block: 0, writes: false, started: now };
+        let mut random = SmallRng::seed_from_u64(work.seed);
+        let mut payload = SegmentMut::zeroed(block);
+        random.fill(&mut payload[..]);
+        let blocks = (work.range.end - work.range.start) / work.load.block_size;
+        let checked = if work.verify { blocks as usize } else { 0 };
+        Self {
+            session,
+            work,
+            slots: (0..depth).map(slot).collect(),
+            free: (0..depth).collect(),
+            payload: payload.freeze(),
+            known: vec![Block { generation: 1, busy: false, doubtful: false }; checked],
+            random,
+            next: 0,
+            blocks,
+            now,
+            done: Done {
+                ios: 0,
+                errors: 0,
+                shown: Vec::new(),
+                latency: latency_histogram(),
+                span: (now, now),
+            },
+        }
+    }
+
+    /// Writes every block that is to be checked, so that it is known what it holds.
+    pub(crate) fn prepare(&mut self) -> Result<(), Error> {
+        if self.work.verify {
+            let Session { reactor, image, .. } = &mut self.session;
+            fill(reactor, image, self.work.range.clone(), self.work.seed, |_| ())?;
+        }
+        Ok(())
+    }
+
+    /// Does the work. `told` hears how long it has been under way, and says whether to go on.
+    pub(crate) fn run(&mut self, mut told: impl FnMut(Duration) -> bool) -> Result<(), Error> {
+        let start = Instant::now();
+        (self.now, self.done.span) = (start, (start, start));
+        while self.now - start < self.work.duration && self.done.errors < MAX_ERRORS && told(self.now - start)
+        {
+            self.start_more()?;
+            self.turn()?;
+        }
+        self.drain()
+    }
+
+    /// Reads every block that is checked once more, which is no part of the measurement, closes the image, and says
+    /// what was done.
+    pub(crate) fn finish(mut self) -> Result<Done, Error> {
+        let measured = (self.done.ios, self.done.span, self.done.latency.clone());
+        let mut blocks = 0..self.known.len() as u64;
+        while !blocks.is_empty() {
+            while self.session.reactor.has_room()
+                && let Some(slot) = self.free.pop()
+            {
+                let Some(block) = blocks.next() else {
+                    self.free.push(slot);
+                    break;
+                };
+                self.submit(slot, block, false)?;
+            }
+            self.turn()?;
+        }
+        self.drain()?;
+        (self.done.ios, self.done.span, self.done.latency) = measured;
+        self.session.close()?;
+        Ok(self.done)
+    }
+
+    /// Fills the free slots.
+    fn start_more(&mut self) -> Result<(), Error> {
+        while self.session.reactor.has_room()
+            && let Some(slot) = self.free.pop()
+        {
+            let block = self.choose_block();
+            let writes = match self.work.load.rw {
+                Pattern::RandRw => self.random.random(),
+                rw => rw.writes(),
+            };
+            self.submit(slot, block, writes)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what can be moved, and takes what is done.
+    fn turn(&mut self) -> Result<(), Error> {
+        // What was refused at once is done already, and no event will tell of it.
+        if self.take_completions() == 0 {
+            self.session.reactor.turn(Wait::Forever)?;
+            // One look at the clock for all that has completed: it costs as much as the rest of this loop.
+            self.now = Instant::now();
+            self.take_completions();
+        }
+        Ok(())
+    }
+
+    fn take_completions(&mut self) -> usize {
+        let mut n = 0;
+        while let Some(completed) = self.session.reactor.completion() {
+            self.complete(completed.tag as usize, completed.result);
+            n += 1;
+        }
+        n
+    }
+
+    fn choose_block(&mut self) -> u64 {
+        // There are more blocks than requests, so one that is not busy is found soon.
+        loop {
+            let block = if self.work.load.rw.is_random() {
+                self.random.random_range(0..self.blocks)
+            } else {
+                let block = self.next;
+                self.next = (block + 1) % self.blocks;
+                block
+            };
+            if !self.known.get(block as usize).is_some_and(|block| block.busy) {
+                return block;
+            }
+        }
+    }
+
+    fn offset(&self, block: u64) -> u64 {
+        self.work.range.start + block * self.work.load.block_size
+    }
+
+    fn submit(&mut self, index: usize, block: u64, writes: bool) -> Result<(), Error> {
+        let offset = self.offset(block);
+        let slot = &mut self.slots[index];
+        (slot.block, slot.writes, slot.started) = (block, writes, self.now);
+        let request = match (writes, self.known.get_mut(block as usize)) {
+            (true, None) => ImageRequest::Write { offset, data: self.payload.clone().into() },
+            (true, Some(known)) => {
+                known.busy = true;
+                let mut bytes = SegmentMut::zeroed(self.work.load.block_size as usize);
+                pattern::fill(&mut bytes, self.work.seed, offset, known.generation + 1);
+                ImageRequest::Write { offset, data: bytes.into() }
+            }
+            (false, known) => {
+                if let Some(known) = known {
+                    known.busy = true;
+                }
+                let buffer = slot.buffer.take();
+                // A request that failed may have kept its buffer.
+                let buffer = buffer.unwrap_or_else(|| SegmentMut::zeroed(self.work.load.block_size as usize));
+                ImageRequest::Read { offset, buffer }
+            }
+        };
+        self.session.reactor.submit(&self.session.image, request, index as u64)
+    }
+
+    fn complete(&mut self, index: usize, result: Result<Outcome, Error>) {
+        self.done.ios += 1;
+        self.done.span.1 = self.now;
+        let Slot { block, writes, started, .. } = self.slots[index];
+        self.done.latency.saturating_record((self.now - started).as_nanos() as u64);
+        self.free.push(index);
+        if let Some(known) = self.known.get_mut(block as usize) {
+            known.busy = false;
+            if writes {
+                known.generation += 1;
+                known.doubtful = result.is_err();
+            }
+        }
+        match result {
+            Ok(Outcome::Buffer(buffer)) => {
+                self.check(block, &buffer);
+                self.slots[index].buffer = Some(buffer);
+            }
+            Ok(Outcome::Done | Outcome::List(_)) => {}
+            Err(error) => {
+                let verb = if writes { "writing" } else { "reading" };
+                self.error(format!("{verb} at byte {}: {error}", self.offset(block)));
+            }
+        }
+    }
+
+    /// Checks what was read, if it is known what it must be.
+    fn check(&mut self, block: u64, bytes: &[u8]) {
+        let Some(known) = self.known.get(block as usize).filter(|block| !block.doubtful) else { return };
+        if let Err(mismatch) = pattern::check(bytes, self.work.seed, self.offset(block), known.generation) {
+            self.error(mismatch.to_string());
+        }
+    }
+
+    fn error(&mut self, text: String) {
+        self.done.errors += 1;
+        if self.done.shown.len() < MAX_SHOWN {
+            self.done.shown.push(text);
+        }
+    }
+
+    /// Waits for what is in flight.
+    fn drain(&mut self) -> Result<(), Error> {
+        while self.free.len() < self.slots.len() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+}
