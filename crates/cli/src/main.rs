@@ -1,1 +1,107 @@
-fn main() {}
+//! The `onego` program: images of a Ceph cluster, an embedded cluster, and what both cost.
+#![forbid(unsafe_code)]
+
+mod access;
+mod bench;
+mod failure;
+mod output;
+mod pool;
+mod rbd;
+mod size;
+mod spec;
+
+use access::Access;
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use failure::Failure;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+/// Storage data at one go: Ceph block devices from userspace, and an embedded cluster to try them on
+#[derive(Parser)]
+#[command(name = "onego", version, max_term_width = 100, after_long_help = failure::EXIT_CODES)]
+struct Cli {
+    #[command(flatten)]
+    access: Access,
+    /// Say what is going on; twice: in detail [env: RUST_LOG says it module by module]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Pools of a cluster
+    #[command(subcommand)]
+    Pool(pool::Command),
+    /// Images: block devices that a cluster keeps
+    #[command(subcommand)]
+    Rbd(rbd::Command),
+    /// Measure throughput, latency and CPU
+    #[command(subcommand)]
+    Bench(bench::Command),
+    /// Print a script that completes command lines
+    #[command(after_help = "Example:\n  onego completions bash > /etc/bash_completion.d/onego")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log(cli.verbose);
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("onego: {}", failure.sentence());
+            failure.code().into()
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Pool(command) => pool::run(&cli.access, command),
+        Command::Rbd(command) => rbd::run(&cli.access, command),
+        Command::Bench(command) => bench::run(&cli.access, command),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "onego", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// Events go to standard error, so that they never mix with what a command gives.
+fn log(verbose: u8) {
+    let level = ["warn", "info", "debug"].get(usize::from(verbose)).unwrap_or(&"trace");
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_does_something_has_an_example() {
+        fn without(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            let help = [command.get_after_help(), command.get_after_long_help()];
+            let has = help.iter().flatten().any(|help| help.to_string().contains("Example"));
+            if !command.has_subcommands() && !command.is_hide_set() && !has {
+                found.push(path.clone());
+            }
+            command.get_subcommands().for_each(|sub| without(sub, &path, found));
+        }
+        let mut found = Vec::new();
+        without(&Cli::command(), "", &mut found);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}

@@ -1,0 +1,61 @@
+//! How a command reaches a cluster.
+
+use crate::failure::Failure;
+use onego::rados::Cluster;
+use onego::{Config, EngineKind, Reactor};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Options that say which cluster is meant.
+#[derive(clap::Args)]
+pub(crate) struct Access {
+    /// The cluster's configuration [default: $CEPH_CONF, /etc/ceph/ceph.conf or ./ceph.conf]
+    #[arg(short, long, global = true, value_name = "FILE")]
+    conf: Option<PathBuf>,
+    /// The cluster's monitors, instead of a configuration
+    #[arg(short, long, global = true, value_name = "ADDRESSES", alias = "mon_host", conflicts_with = "conf")]
+    mon_host: Option<String>,
+    /// How long to wait for the cluster to answer
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
+    connect_timeout: u64,
+    /// What moves the bytes: epoll or uring
+    #[arg(long, global = true, default_value_t)]
+    pub(crate) engine: EngineKind,
+}
+
+impl Access {
+    /// The configuration that the options name.
+    pub(crate) fn config(&self) -> Result<Config, onego::Error> {
+        let config = match (&self.conf, &self.mon_host) {
+            (Some(path), _) => Config::from_file(path),
+            (None, Some(monitors)) => Config::from_mon_host(monitors),
+            (None, None) => Config::from_environment(),
+        };
+        Ok(self.complete(config?))
+    }
+
+    /// The configuration in a file, with what else the options say.
+    pub(crate) fn config_in(&self, path: &Path) -> Result<Config, onego::Error> {
+        Ok(self.complete(Config::from_file(path)?))
+    }
+
+    fn complete(&self, config: Config) -> Config {
+        Config { connect_timeout: Duration::from_secs(self.connect_timeout), engine: self.engine, ..config }
+    }
+
+    /// A connection that this thread drives.
+    pub(crate) fn connect(&self) -> Result<(Reactor, Cluster), Failure> {
+        let (mut reactor, cluster) = Reactor::new(&self.config()?)?;
+        reactor.block_on(cluster.ready())??;
+        Ok((reactor, cluster))
+    }
+
+    /// Does something with the cluster.
+    pub(crate) fn with_cluster<T>(
+        &self,
+        body: impl AsyncFnOnce(&Cluster) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (mut reactor, cluster) = self.connect()?;
+        reactor.block_on(body(&cluster))?
+    }
+}

@@ -1,0 +1,284 @@
+//! `onego bench`.
+
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::size;
+use crate::spec::DEFAULT_POOL;
+use onego::Config;
+use onego_bench::embedded::EmbeddedCluster;
+use onego_bench::progress::Progress;
+use onego_bench::rbd::{Bed, Measured, Plan};
+use onego_bench::row::{Load, Pattern, Row};
+use onego_bench::{floor, picture, table};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Measure loads on an image, CPU included
+    #[command(after_help = RBD_EXAMPLES)]
+    Rbd(RbdOptions),
+    /// The serving half of the measurement of bare sockets
+    #[command(hide = true)]
+    FloorServer {
+        /// How many clients to serve
+        clients: u32,
+    },
+}
+
+const RBD_EXAMPLES: &str = "\
+Examples:
+  onego bench rbd --rw randread,randwrite --block-size 4k,64k,1m --io-depth 128
+  onego bench rbd --cluster /etc/ceph/ceph.conf --rw randrw --verify --seconds 10 --json rows.json
+
+CPU is that of one I/O, in microseconds, in this process and in the cluster's. Beside it is what bare
+sockets need that move the same bytes at the same depth.";
+
+#[derive(clap::Args)]
+pub(crate) struct RbdOptions {
+    /// "embedded" starts a cluster of its own; or the configuration of a cluster
+    #[arg(long, value_name = "embedded|CONF", default_value = "embedded")]
+    cluster: Target,
+    /// Patterns: randread, randwrite, read, write, randrw
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "randread")]
+    rw: Vec<Pattern>,
+    /// Bytes of a request
+    #[arg(
+        long,
+        alias = "bs",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "4k",
+        value_parser = size::block
+    )]
+    block_size: Vec<u64>,
+    /// Clients at a time, each with a thread and a connection of its own
+    #[arg(long, alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    jobs: u32,
+    /// Requests in flight, for each client
+    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    io_depth: u32,
+    /// How long to measure each load
+    #[arg(long, alias = "runtime", value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+    /// Bytes of the image
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
+    size: u64,
+    /// The pool of the image
+    #[arg(short, long, value_name = "POOL", default_value = DEFAULT_POOL)]
+    pool: String,
+    /// The embedded cluster acknowledges writes and forgets them
+    #[arg(long, conflicts_with = "verify")]
+    null_writes: bool,
+    /// Check everything that is read against what was written, and read all of it at the end
+    #[arg(long)]
+    verify: bool,
+    /// Do not measure bare sockets
+    #[arg(long)]
+    no_floor: bool,
+    /// Write every measurement to a file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw IOPS, bandwidth and CPU by block size
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    no_progress: bool,
+}
+
+/// A cluster to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Embedded,
+    Conf(PathBuf),
+}
+
+impl std::str::FromStr for Target {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if text == "embedded" { Self::Embedded } else { Self::Conf(text.into()) })
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err(format!("{text:?} is no number of seconds up to a day")),
+    }
+}
+
+pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Rbd(options) => rbd(access, &options),
+        Command::FloorServer { clients } => {
+            die_with_parent()?;
+            floor::serve(clients).map_err(Failure::io("serving bare sockets"))
+        }
+    }
+}
+
+fn rbd(access: &Access, options: &RbdOptions) -> Result<(), Failure> {
+    let plan = options.plan()?;
+    plan.check(options.size)?;
+    if options.null_writes && options.cluster != Target::Embedded {
+        return Err(Failure::Usage(
+            "--null-writes is for the embedded cluster: no other forgets what is written".into(),
+        ));
+    }
+    let measured = match &options.cluster {
+        Target::Conf(path) => on_cluster(&access.config_in(path)?, None, options, &plan)?,
+        Target::Embedded => {
+            let cluster = start_embedded(access, options.size, options.null_writes)?;
+            let config = access.config_in(&cluster.conf())?;
+            on_cluster(&config, Some(cluster.pid()), options, &plan)?
+        }
+    };
+    write_results(options, &measured)?;
+    judge(&measured, options.verify)
+}
+
+impl RbdOptions {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
+        let loads = self.rw.iter().flat_map(|rw| self.block_size.iter().map(move |size| load(*rw, *size)));
+        Ok(Plan {
+            loads: loads.collect(),
+            duration: Duration::from_secs_f64(self.seconds),
+            verify: self.verify,
+            fill: !self.null_writes,
+            // With the work of verifying in it, nothing can be compared.
+            floor: if self.no_floor || self.verify { None } else { Some(floor_server()?) },
+            seed: seed(),
+        })
+    }
+}
+
+/// This program, as the other half of what is measured.
+pub(crate) fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::io("finding this program"))
+}
+
+pub(crate) fn floor_server() -> Result<floor::Server, Failure> {
+    let arguments = ["bench", "floor-server"].map(str::to_owned).to_vec();
+    Ok(floor::Server { program: this_program()?, arguments })
+}
+
+/// Where written bytes and random offsets follow from: another one each time, so that what an earlier run left is
+/// never taken for what this one wrote.
+pub(crate) fn seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() as u64) ^ (u64::from(std::process::id()) << 32)
+}
+
+/// A cluster in a process of its own, with room for an image of so many bytes.
+pub(crate) fn start_embedded(
+    access: &Access,
+    image: u64,
+    null_writes: bool,
+) -> Result<EmbeddedCluster, Failure> {
+    let engine = access.engine.to_string();
+    // Objects are not as tight as their data, and for a moment an old and a new state of a block are there.
+    let memory = image.saturating_mul(2).saturating_add(256 << 20).to_string();
+    let mut options = ["--memory", &memory, "--engine", &engine].map(str::to_owned).to_vec();
+    if null_writes {
+        options.push("--null-writes".to_owned());
+    }
+    Ok(EmbeddedCluster::start(&this_program()?, &options)?)
+}
+
+/// Makes an image, measures, and removes the image whatever came of it.
+fn on_cluster(
+    config: &Config,
+    server: Option<u32>,
+    options: &RbdOptions,
+    plan: &Plan,
+) -> Result<Vec<Measured>, Failure> {
+    let image = format!("onego-bench-{:x}", seed());
+    let stop = stop_on_signal()?;
+    if server.is_some() {
+        make_pool(config, &options.pool)?;
+    }
+    let bed = Bed::prepare(config, &options.pool, &image, options.size, server)?;
+    let progress = Progress::of_time(plan.total(), !options.no_progress);
+    let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
+    progress.finish();
+    let removed = bed.remove();
+    let measured = measured?;
+    removed?;
+    Ok(measured)
+}
+
+/// Prints each measurement below the head of its pattern.
+pub(crate) fn printer(progress: &Progress, with_floor: bool) -> impl FnMut(&Measured) {
+    let mut last = None;
+    move |measured| {
+        let row = &measured.row;
+        if last.replace(row.rw) != Some(row.rw) {
+            progress.print(&table::header(row, with_floor));
+        }
+        progress.print(&table::line(row, measured.floor.as_ref()));
+        measured.errors.iter().for_each(|error| progress.print(&format!("      {error}")));
+    }
+}
+
+/// Makes the pool, unless the cluster has it.
+pub(crate) fn make_pool(config: &Config, name: &str) -> Result<(), Failure> {
+    let (mut reactor, cluster) = onego::Reactor::new(config)?;
+    reactor.block_on(async {
+        cluster.ready().await?;
+        match cluster.create_pool(name, 0).await {
+            Err(onego::Error::Exists { .. }) => Ok(()),
+            other => other.map(drop),
+        }
+    })??;
+    Ok(())
+}
+
+/// A flag that the first signal to end raises; the second ends the program at once.
+pub(crate) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(Failure::io("listening to signals"))?;
+    }
+    Ok(stop)
+}
+
+/// Ends this process when the one that started it ends, in whatever way.
+pub(crate) fn die_with_parent() -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+        .map_err(|error| Failure::Io { what: "asking to end with the parent", source: error.into() })
+}
+
+fn write_results(options: &RbdOptions, measured: &[Measured]) -> Result<(), Failure> {
+    let rows: Vec<Row> =
+        measured.iter().flat_map(|m| [Some(&m.row), m.floor.as_ref()]).flatten().cloned().collect();
+    if let Some(path) = &options.json {
+        let lines: String = rows.iter().map(|row| serde_json::json!(row).to_string() + "\n").collect();
+        write(path, &lines)?;
+    }
+    if let Some(path) = &options.svg {
+        write(path, &picture::svg("onego bench rbd", &rows))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {
+    fs::write(path, content).map_err(Failure::file(path))
+}
+
+/// Fails if anything did.
+pub(crate) fn judge(measured: &[Measured], verify: bool) -> Result<(), Failure> {
+    match measured.iter().map(|measured| measured.row.errors).sum() {
+        0 => Ok(()),
+        errors if verify => Err(Failure::Corrupt(errors)),
+        errors => Err(Failure::Requests(errors)),
+    }
+}

@@ -1,0 +1,160 @@
+//! Why a command failed, what the user is told, and the code that the program ends with.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// What `onego --help` says about exit codes.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    failed: a file, the network, this machine
+  2    the command line makes no sense
+  3    a pool or image that is named does not exist
+  4    what is to be made exists already
+  5    the cluster refused, or does not support it
+  6    verification found other bytes than were written
+  7    the cluster does not answer
+  130  interrupted
+
+Example:
+  onego demo";
+
+/// The code that the program ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    Failed = 1,
+    Usage = 2,
+    NotFound = 3,
+    Exists = 4,
+    Refused = 5,
+    Corrupt = 6,
+    NoAnswer = 7,
+    Interrupted = 130,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Client(#[from] onego::Error),
+    #[error(transparent)]
+    Bench(#[from] onego_bench::Error),
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: io::Error },
+    #[error("{what}: {source}")]
+    Io { what: &'static str, source: io::Error },
+    /// The command line can be read, but not be done.
+    #[error("{0}")]
+    Usage(String),
+    #[error(
+        "verification failed: {0} blocks do not hold what was written to them, or could not be read or written"
+    )]
+    Corrupt(u64),
+    #[error("{0} requests failed")]
+    Requests(u64),
+}
+
+impl Failure {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+
+    pub(crate) fn io(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { what, source }
+    }
+
+    /// The code that the program ends with.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => code_of(error),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => Code::Exists,
+            Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
+            Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
+            Self::Corrupt(_) => Code::Corrupt,
+            Self::File { .. } | Self::Io { .. } | Self::Bench(_) | Self::Requests(_) => Code::Failed,
+        }
+    }
+
+    /// What went wrong, with what, and what can be done about it, in one line.
+    pub(crate) fn sentence(&self) -> String {
+        let advice = match self {
+            Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => advice_on(error),
+            Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some("remove it, or choose another name")
+            }
+            _ => None,
+        };
+        let text = match advice {
+            Some(advice) => format!("{self}: {advice}"),
+            None => self.to_string(),
+        };
+        text.replace('\n', " ")
+    }
+}
+
+fn code_of(error: &onego::Error) -> Code {
+    use onego::Error as E;
+    match error {
+        E::NotFound { .. } => Code::NotFound,
+        E::Exists { .. } => Code::Exists,
+        E::Refused { .. } | E::Command { .. } | E::Busy { .. } | E::Features { .. } => Code::Refused,
+        E::NoAnswer { .. } => Code::NoAnswer,
+        E::Invalid(_) | E::Layout(_) => Code::Usage,
+        _ => Code::Failed,
+    }
+}
+
+fn advice_on(error: &onego::Error) -> Option<&'static str> {
+    use onego::Error as E;
+    match error {
+        E::NotFound { what } if what.starts_with("pool") => {
+            Some("\"onego pool ls\" shows the pools, \"onego pool create\" makes one")
+        }
+        E::NotFound { what } if what.starts_with("image") => {
+            Some("\"onego rbd ls POOL\" shows a pool's images")
+        }
+        E::Exists { what } if what.starts_with("image") => {
+            Some("choose another name, or remove it with \"onego rbd rm\"")
+        }
+        E::Busy { .. } => Some("close it there; after a crash, wait half a minute for the cluster to notice"),
+        E::Config { .. } => Some("name the cluster's ceph.conf with --conf, or its monitors with --mon-host"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_have_the_code_of_their_kind_and_say_what_to_do() {
+        let missing = Failure::from(onego::Error::NotFound { what: "pool nowhere".into() });
+        assert_eq!(missing.code(), Code::NotFound);
+        assert!(missing.sentence().starts_with("pool nowhere does not exist: \"onego pool ls\""));
+
+        let there = Failure::file(Path::new("a.raw"))(io::ErrorKind::AlreadyExists.into());
+        assert_eq!(there.code(), Code::Exists);
+        let unreadable = Failure::file(Path::new("a.raw"))(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(unreadable.code(), Code::Failed);
+        assert!(unreadable.sentence().starts_with("a.raw: "));
+    }
+
+    #[test]
+    fn every_code_is_documented() {
+        use Code::*;
+        for code in [Failed, Usage, NotFound, Exists, Refused, Corrupt, NoAnswer, Interrupted] {
+            let code = code as u8;
+            assert!(EXIT_CODES.contains(&format!("\n  {code:<3}  ")), "{code}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Names of images and pools as `rbd` has them: `[POOL/[NAMESPACE/]]IMAGE`.
+
+use onego::rados::{Cluster, Pool};
+use std::fmt;
+use std::str::FromStr;
+
+/// The pool that is meant when none is named, as `rbd` has it.
+pub(crate) const DEFAULT_POOL: &str = "rbd";
+
+/// A pool and a namespace in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolSpec {
+    pub(crate) pool: String,
+    pub(crate) namespace: String,
+}
+
+/// An image; without a pool it is in the one that another option names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageSpec {
+    place: Option<PoolSpec>,
+    pub(crate) image: String,
+}
+
+impl PoolSpec {
+    pub(crate) fn named(pool: &str) -> Self {
+        Self { pool: pool.to_owned(), namespace: String::new() }
+    }
+
+    /// The pool, if the cluster has it.
+    pub(crate) async fn open(&self, cluster: &Cluster) -> Result<Pool, onego::Error> {
+        Ok(cluster.pool(&self.pool).await?.in_namespace(&self.namespace))
+    }
+}
+
+impl FromStr for PoolSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (pool, namespace) = match text.split_once('/') {
+            Some((pool, namespace)) if !namespace.is_empty() => (pool, namespace),
+            Some(_) => return Err(format!("{text:?} names no namespace behind the pool")),
+            None => (text, ""),
+        };
+        if pool.is_empty() || namespace.contains('/') || text.contains('@') {
+            return Err(format!("{text:?} is no pool: write POOL or POOL/NAMESPACE"));
+        }
+        Ok(Self { pool: pool.to_owned(), namespace: namespace.to_owned() })
+    }
+}
+
+impl FromStr for ImageSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains('@') {
+            return Err(format!(
+                "{text:?} names a snapshot, and snapshots are not supported yet: leave out what is behind @"
+            ));
+        }
+        let (place, image) = match text.rsplit_once('/') {
+            Some((place, image)) => (Some(place.parse()?), image),
+            None => (None, text),
+        };
+        if image.is_empty() {
+            return Err(format!("{text:?} names no image: write [POOL/[NAMESPACE/]]IMAGE"));
+        }
+        Ok(Self { place, image: image.to_owned() })
+    }
+}
+
+impl ImageSpec {
+    /// Where the image is, if `--pool` says `pool`.
+    pub(crate) fn place(&self, pool: Option<&str>) -> PoolSpec {
+        let other = || PoolSpec::named(pool.unwrap_or(DEFAULT_POOL));
+        self.place.clone().unwrap_or_else(other)
+    }
+}
+
+impl fmt::Display for ImageSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(PoolSpec { pool, namespace }) = &self.place {
+            write!(f, "{pool}/")?;
+            if !namespace.is_empty() {
+                write!(f, "{namespace}/")?;
+            }
+        }
+        f.write_str(&self.image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_named_as_rbd_names_them() {
+        for text in ["disk", "rbd/disk", "rbd/tenant/disk"] {
+            assert_eq!(text.parse::<ImageSpec>().unwrap().to_string(), text);
+        }
+        let spec: ImageSpec = "disk".parse().unwrap();
+        assert_eq!(spec.place(None), PoolSpec::named("rbd"));
+        assert_eq!(spec.place(Some("fast")), PoolSpec::named("fast"));
+        let spec: ImageSpec = "slow/tenant/disk".parse().unwrap();
+        let place = PoolSpec { pool: "slow".into(), namespace: "tenant".into() };
+        assert_eq!(spec.place(Some("fast")), place);
+    }
+
+    #[test]
+    fn what_names_no_image_is_refused() {
+        for text in ["", "rbd/", "/disk", "a/b/c/d", "rbd//disk", "rbd/disk@snap"] {
+            let error = text.parse::<ImageSpec>().unwrap_err();
+            assert!(error.contains('"'), "{text}: {error}");
+        }
+        for text in ["", "rbd/", "/x", "a/b/c", "a@b"] {
+            assert!(text.parse::<PoolSpec>().is_err(), "{text}");
+        }
+    }
+}
