@@ -1,12 +1,19 @@
 //! Blocks of memory that segments share, and how each kind is given back.
 
 use crate::pool::PoolShared;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
 /// Page size that blocks are aligned to, bytes.
 pub(crate) const PAGE: usize = 4096;
+
+/// Blocks of this size or more are mapped: they come as zeros without being written to, and go back for good.
+const MAPPED: usize = 64 << 10;
+
+/// Bytes of a huge page: to touch one is one page fault instead of 512.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// A block of initialised memory. Dropped when the last segment of it is.
 pub(crate) struct Memory {
@@ -19,6 +26,8 @@ pub(crate) struct Memory {
 enum Home {
     /// Page-aligned, from the allocator, back to the allocator.
     Heap,
+    /// Mapped by itself.
+    Mapped,
     /// From a pool, back to the pool.
     Pool(Arc<PoolShared>),
     /// Kept alive by a value of the caller's.
@@ -40,11 +49,31 @@ fn layout(len: usize) -> Layout {
 impl Memory {
     /// A zeroed block of `len` bytes on a page boundary.
     pub(crate) fn zeroed(len: usize) -> Self {
+        if len >= MAPPED {
+            return Self::mapped(len);
+        }
         let layout = layout(len);
         // SAFETY: the layout has a size of at least one byte.
         let ptr = unsafe { alloc_zeroed(layout) };
         let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
         Self { ptr, len, home: Home::Heap }
+    }
+
+    fn mapped(len: usize) -> Self {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: a new mapping at no address in particular touches no memory that is in use.
+        let mapping = unsafe { mmap_anonymous(null_mut(), len, prot, flags) };
+        match mapping.map(|ptr| NonNull::new(ptr.cast::<u8>())) {
+            Ok(Some(ptr)) => {
+                if len >= HUGE_PAGE {
+                    // SAFETY: advice on a mapping that is ours changes nothing of what it holds. Without huge pages
+                    // it is refused, and all is as it would have been.
+                    let _ = unsafe { madvise(ptr.as_ptr().cast(), len, Advice::LinuxHugepage) };
+                }
+                Self { ptr, len, home: Home::Mapped }
+            }
+            _ => handle_alloc_error(layout(len)),
+        }
     }
 
     pub(crate) fn from_vec(mut vec: Vec<u8>) -> Self {
@@ -62,6 +91,11 @@ impl Memory {
     pub(crate) fn homed(mut self, pool: Arc<PoolShared>) -> Self {
         self.home = Home::Pool(pool);
         self
+    }
+
+    /// Where a block of that size goes when no pool wants it: each size comes from one place alone.
+    fn origin(len: usize) -> Home {
+        if len >= MAPPED { Home::Mapped } else { Home::Heap }
     }
 
     pub(crate) fn ptr(&self) -> NonNull<u8> {
@@ -87,7 +121,14 @@ impl Drop for Memory {
         match std::mem::replace(&mut self.home, Home::Static) {
             // SAFETY: allocated in `zeroed` with the same layout.
             Home::Heap => unsafe { dealloc(self.ptr.as_ptr(), layout(self.len)) },
-            Home::Pool(pool) => pool.put(Memory { ptr: self.ptr, len: self.len, home: Home::Heap }),
+            Home::Mapped => {
+                // SAFETY: mapped in `mapped` with the same length, and no segment of it is left.
+                let unmapped = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
+                debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+            }
+            Home::Pool(pool) => {
+                pool.put(Memory { ptr: self.ptr, len: self.len, home: Self::origin(self.len) });
+            }
             Home::Vec { capacity } => {
                 // SAFETY: the parts are those of the `Vec` that was forgotten in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });

@@ -11,7 +11,8 @@ const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 /// Page-aligned memory that comes back when the last segment of it is dropped.
 ///
 /// Blocks are powers of two from 4 KiB to 4 MiB; what is larger is allocated and freed each time. A pool keeps at
-/// most its limit of bytes idle; it never refuses, because every caller has a bound of its own on what it asks for.
+/// most its limit of bytes idle, of the sizes that came back last; it never refuses, because every caller has a bound
+/// of its own on what it asks for.
 /// A block that is used again still holds the bytes of its last use.
 #[derive(Clone)]
 pub struct Pool {
@@ -30,11 +31,32 @@ pub struct PoolStats {
 }
 
 pub(crate) struct PoolShared {
-    classes: [Mutex<Vec<Memory>>; CLASSES],
+    classes: [Class; CLASSES],
     idle_limit: u64,
     idle: AtomicU64,
     reused: AtomicU64,
     allocated: AtomicU64,
+}
+
+/// Blocks of one size that are kept.
+#[derive(Default)]
+struct Class {
+    blocks: Mutex<Vec<Memory>>,
+    /// Their bytes.
+    idle: AtomicU64,
+}
+
+impl Class {
+    fn push(&self, block: Memory) {
+        self.idle.fetch_add(block.len() as u64, Relaxed);
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+    }
+
+    fn pop(&self) -> Option<Memory> {
+        let block = self.blocks.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        self.idle.fetch_sub(block.len() as u64, Relaxed);
+        Some(block)
+    }
 }
 
 /// The class whose blocks hold `len` bytes, if blocks of that size are kept.
@@ -45,17 +67,21 @@ fn class_of(len: usize) -> Option<usize> {
 
 impl PoolShared {
     pub(crate) fn put(&self, block: Memory) {
-        let len = block.len() as u64;
         let Some(class) = class_of(block.len()) else { return };
-        if self.idle.fetch_add(len, Relaxed) + len > self.idle_limit {
-            self.idle.fetch_sub(len, Relaxed);
-            return;
+        let len = block.len() as u64;
+        self.idle.fetch_add(len, Relaxed);
+        self.classes[class].push(block);
+        // What came back last is what is in use now. A size that nobody asks for any more must not fill the pool for
+        // ever, so the size that fills most of it makes room.
+        while self.idle.load(Relaxed) > self.idle_limit {
+            let fullest = self.classes.iter().max_by_key(|class| class.idle.load(Relaxed));
+            let Some(block) = fullest.and_then(Class::pop) else { return };
+            self.idle.fetch_sub(block.len() as u64, Relaxed);
         }
-        self.classes[class].lock().unwrap_or_else(PoisonError::into_inner).push(block);
     }
 
     fn take(&self, class: usize) -> Option<Memory> {
-        let block = self.classes[class].lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let block = self.classes[class].pop()?;
         self.idle.fetch_sub(block.len() as u64, Relaxed);
         Some(block)
     }
@@ -128,6 +154,20 @@ mod tests {
         let again = pool.get(8192);
         assert_eq!(again.len(), 8192);
         assert_eq!(pool.stats(), PoolStats { reused: 1, allocated: 1, idle_bytes: 0 });
+    }
+
+    #[test]
+    fn a_size_that_is_no_longer_used_makes_room() {
+        let pool = Pool::new(1 << 20);
+        let small: Vec<SegmentMut> = (0..256).map(|_| pool.get(PAGE)).collect();
+        drop(small);
+        assert_eq!(pool.stats().idle_bytes, 1 << 20);
+        let large: Vec<SegmentMut> = (0..8).map(|_| pool.get(64 << 10)).collect();
+        drop(large);
+        let before = pool.stats().reused;
+        let _large: Vec<SegmentMut> = (0..8).map(|_| pool.get(64 << 10)).collect();
+        assert_eq!(pool.stats().reused - before, 8);
+        assert!(pool.stats().idle_bytes <= 1 << 20);
     }
 
     #[test]
