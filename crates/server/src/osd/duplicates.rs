@@ -29,8 +29,7 @@ pub(crate) struct Done {
 
 #[derive(Default)]
 struct Client {
-    /// The highest number seen: a request with a higher one is new for sure.
-    newest: u64,
+    /// By number. Clients count up, so what is new goes to the end, or close to it.
     done: VecDeque<(u64, Done)>,
     /// Counts up with each write of anybody.
     used: u64,
@@ -46,11 +45,12 @@ pub(crate) struct Duplicates {
 impl Duplicates {
     /// What became of a request, if it was done before.
     pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
-        let client = self.clients.get(&(id.name, id.inc))?;
-        if id.tid > client.newest {
+        let done = &self.clients.get(&(id.name, id.inc))?.done;
+        if done.back().is_none_or(|(newest, _)| *newest < id.tid) {
             return None;
         }
-        client.done.iter().rev().find(|(tid, _)| *tid == id.tid).map(|(_, done)| done)
+        let found = done.binary_search_by_key(&id.tid, |(tid, _)| *tid).ok()?;
+        Some(&done[found].1)
     }
 
     /// Remembers what became of a request.
@@ -63,11 +63,11 @@ impl Duplicates {
         }
         let client = self.clients.entry(key).or_default();
         client.used = self.clock;
-        client.newest = client.newest.max(id.tid);
         if client.done.len() == PER_CLIENT {
             client.done.pop_front();
         }
-        client.done.push_back((id.tid, done));
+        let behind = client.done.iter().rev().take_while(|(tid, _)| *tid > id.tid).count();
+        client.done.insert(client.done.len() - behind, (id.tid, done));
     }
 }
 

@@ -18,6 +18,7 @@
 use onego_buf::{List, Segment};
 use slab::Slab;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Writes up to this many bytes are copied: below it, a block, its bookkeeping and the split of a neighbour cost more
 /// than moving the bytes.
@@ -51,6 +52,20 @@ impl Piece {
 
     fn len(&self) -> usize {
         self.bytes().len()
+    }
+
+    /// Copies a part of `data` to the piece's bytes from `at` on, unless somebody else holds the block.
+    fn overwrite(&mut self, at: usize, data: &List, part: Range<usize>) -> bool {
+        let Some(segment) = self.segment.take() else { return false };
+        let (segment, written) = match segment.try_into_mut() {
+            Ok(mut bytes) => {
+                copy_part(data, part.start, &mut bytes[at..at + part.len()]);
+                (bytes.freeze(), true)
+            }
+            Err(segment) => (segment, false),
+        };
+        self.segment = Some(segment);
+        written
     }
 }
 
@@ -123,6 +138,14 @@ impl Extents {
     pub(crate) fn read(&self, offset: u64, len: u64, zeros: &Segment) -> List {
         let mut list = List::new();
         let end = offset + len;
+        // Nearly every read lies within one piece.
+        if let Some((&start, piece)) = self.pieces.range(..end).next_back()
+            && start <= offset
+            && start + piece.len() as u64 >= end
+        {
+            list.push(piece.bytes().slice((offset - start) as usize..(end - start) as usize));
+            return list;
+        }
         let mut at = offset;
         for (start, piece) in self.overlapping(offset, len) {
             push_zeros(&mut list, start.saturating_sub(at), zeros);
@@ -167,34 +190,23 @@ impl Extents {
     /// Copies `data` over bytes that are all there, in memory that nobody else holds. If that does not work out, some
     /// of it may be written: it is written again the other way.
     fn write_in_place(&mut self, offset: u64, data: &List) -> bool {
-        let end = offset + data.len() as u64;
-        let Some((&first, _)) = self.pieces.range(..=offset).next_back() else { return false };
-        let mut at = offset;
-        for (&start, piece) in self.pieces.range_mut(first..end) {
-            let len = piece.len() as u64;
-            if start > at || start + len <= at {
+        let mut end = offset + data.len() as u64;
+        // From the last piece to the first: nearly every write lies within one, which is then the first looked at.
+        for (&start, piece) in self.pieces.range_mut(..end).rev() {
+            if start + (piece.len() as u64) < end {
                 return false;
             }
-            let Some(segment) = piece.segment.take() else { return false };
-            let copied = match segment.try_into_mut() {
-                Ok(mut bytes) => {
-                    let to = (end.min(start + len) - start) as usize;
-                    let from = (at - start) as usize;
-                    copy_part(data, (at - offset) as usize, &mut bytes[from..to]);
-                    piece.segment = Some(bytes.freeze());
-                    true
-                }
-                Err(segment) => {
-                    piece.segment = Some(segment);
-                    false
-                }
-            };
-            if !copied {
+            let from = start.max(offset);
+            let part = (from - offset) as usize..(end - offset) as usize;
+            if !piece.overwrite((from - start) as usize, data, part) {
                 return false;
             }
-            at = end.min(start + len);
+            if start <= offset {
+                return true;
+            }
+            end = start;
         }
-        at == end
+        false
     }
 
     /// Inserts the segments of `data`, each as it is or, if it would pin too much, copied.
