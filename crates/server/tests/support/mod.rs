@@ -206,8 +206,8 @@ impl Net {
                 self.machine.timeout(self.now);
             }
             for client in 0..self.clients.len() {
-                moved |= self.to_cluster(client);
-                moved |= self.to_client(client);
+                moved |= self.carry_in(client);
+                moved |= self.carry_out(client);
             }
             if !moved {
                 return;
@@ -234,7 +234,7 @@ impl Net {
     }
 
     /// Carries what a client sends, as far as the cluster takes it.
-    fn to_cluster(&mut self, client: usize) -> bool {
+    fn carry_in(&mut self, client: usize) -> bool {
         let client = &mut self.clients[client];
         if client.closed {
             return false;
@@ -264,7 +264,7 @@ impl Net {
     }
 
     /// Carries what the cluster sends to a client, if it takes it.
-    fn to_client(&mut self, client: usize) -> bool {
+    fn carry_out(&mut self, client: usize) -> bool {
         let client = &mut self.clients[client];
         if client.closed || !client.reads {
             return false;
