@@ -17,6 +17,11 @@ use std::time::Duration;
 /// How often it is told how far a load is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
+/// How long bare sockets are measured: half as long as what they are compared with, within these bounds. They have
+/// nothing to warm up but their connection.
+const LEAST_FLOOR: Duration = Duration::from_millis(500);
+const MOST_FLOOR: Duration = Duration::from_secs(1);
+
 /// Loads to be measured one after the other, and how.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -77,7 +82,7 @@ impl Plan {
 
     fn floor_duration(&self) -> Duration {
         match self.floor {
-            Some(_) => (self.duration / 2).clamp(Duration::from_millis(500), Duration::from_secs(1)),
+            Some(_) => (self.duration / 2).clamp(self.duration.min(LEAST_FLOOR), MOST_FLOOR),
             None => Duration::ZERO,
         }
     }

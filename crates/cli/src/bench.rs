@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::process::{die_with_parent, stop_on_signal, this_program};
 use crate::size;
 use crate::spec::DEFAULT_POOL;
 use onego::Config;
@@ -10,11 +11,8 @@ use onego_bench::progress::Progress;
 use onego_bench::rbd::{Bed, Measured, Plan};
 use onego_bench::row::{Load, Pattern, Row};
 use onego_bench::{floor, picture, table};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[derive(clap::Subcommand)]
@@ -106,7 +104,8 @@ impl std::str::FromStr for Target {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Reads a length of time.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         _ => Err(format!("{text:?} is no number of seconds up to a day")),
@@ -160,10 +159,6 @@ impl RbdOptions {
 }
 
 /// This program, as the other half of what is measured.
-pub(crate) fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::io("finding this program"))
-}
-
 pub(crate) fn floor_server() -> Result<floor::Server, Failure> {
     let arguments = ["bench", "floor-server"].map(str::to_owned).to_vec();
     Ok(floor::Server { program: this_program()?, arguments })
@@ -202,6 +197,7 @@ fn on_cluster(
     let image = format!("onego-bench-{:x}", seed());
     let stop = stop_on_signal()?;
     if server.is_some() {
+        // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
     }
     let bed = Bed::prepare(config, &options.pool, &image, options.size, server)?;
@@ -240,34 +236,27 @@ pub(crate) fn make_pool(config: &Config, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A flag that the first signal to end raises; the second ends the program at once.
-pub(crate) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(Failure::io("listening to signals"))?;
-    }
-    Ok(stop)
-}
-
-/// Ends this process when the one that started it ends, in whatever way.
-pub(crate) fn die_with_parent() -> Result<(), Failure> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-        .map_err(|error| Failure::Io { what: "asking to end with the parent", source: error.into() })
-}
-
 fn write_results(options: &RbdOptions, measured: &[Measured]) -> Result<(), Failure> {
-    let rows: Vec<Row> =
-        measured.iter().flat_map(|m| [Some(&m.row), m.floor.as_ref()]).flatten().cloned().collect();
+    let rows = rows(measured);
     if let Some(path) = &options.json {
-        let lines: String = rows.iter().map(|row| serde_json::json!(row).to_string() + "\n").collect();
-        write(path, &lines)?;
+        let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
+        let lines = lines.map_err(|error| Failure::file(path)(error.into()))?;
+        write(path, &(lines.join("\n") + "\n"))?;
     }
     if let Some(path) = &options.svg {
         write(path, &picture::svg("onego bench rbd", &rows))?;
     }
     Ok(())
+}
+
+/// All figures, those of bare sockets beside what they are to be compared with.
+pub(crate) fn rows(measured: &[Measured]) -> Vec<Row> {
+    measured
+        .iter()
+        .flat_map(|measured| [Some(&measured.row), measured.floor.as_ref()])
+        .flatten()
+        .cloned()
+        .collect()
 }
 
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {

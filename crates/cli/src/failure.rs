@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     Client(#[from] onego::Error),
     #[error(transparent)]
     Bench(#[from] onego_bench::Error),
+    #[error(transparent)]
+    Server(#[from] onego_server::Error),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -81,7 +83,9 @@ impl Failure {
             Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
             Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
             Self::Corrupt(_) => Code::Corrupt,
-            Self::File { .. } | Self::Io { .. } | Self::Bench(_) | Self::Requests(_) => Code::Failed,
+            Self::Server(_) | Self::File { .. } | Self::Io { .. } | Self::Bench(_) | Self::Requests(_) => {
+                Code::Failed
+            }
         }
     }
 

@@ -3,9 +3,12 @@
 
 mod access;
 mod bench;
+mod cluster;
+mod demo;
 mod failure;
 mod output;
 mod pool;
+mod process;
 mod rbd;
 mod size;
 mod spec;
@@ -32,6 +35,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// See it all in less than a minute
+    #[command(after_help = demo::EXAMPLE)]
+    Demo(demo::Options),
+    /// The embedded cluster
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Pools of a cluster
     #[command(subcommand)]
     Pool(pool::Command),
@@ -63,6 +72,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Command::Demo(options) => demo::run(&cli.access, &options),
+        Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),

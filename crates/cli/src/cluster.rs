@@ -1,0 +1,114 @@
+//! `onego cluster`: the embedded cluster.
+
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::output;
+use crate::process::{self, die_with_parent};
+use crate::size;
+use onego_bench::embedded::READY;
+use onego_server::{Cluster, Config};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Run a monitor and an in-memory OSD until interrupted; all data is lost then
+    #[command(after_help = EXAMPLES)]
+    Start(StartOptions),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  onego cluster start --conf-dir /tmp/onego
+  onego cluster start --listen 10.0.0.5:3300 --memory 4G
+
+Ceph's own programs work on it too:
+  ceph -c /tmp/onego/ceph.conf -s
+  rbd -c /tmp/onego/ceph.conf create disk --size 10G
+
+A line that starts with \"ready:\" says that it serves, and where its ceph.conf is.";
+
+#[derive(clap::Args)]
+pub(crate) struct StartOptions {
+    /// Where to listen; the port is the monitor's, any free one if there is none
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
+    listen: SocketAddr,
+    /// Where to write ceph.conf [default: a new directory, gone when the cluster is]
+    #[arg(long, value_name = "DIR")]
+    conf_dir: Option<PathBuf>,
+    /// Acknowledge writes and forget them; reads give zeros
+    #[arg(long)]
+    null_writes: bool,
+    /// Bytes of data that it takes; writes beyond are refused
+    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
+    memory: u64,
+    /// End when the program that started this one ends
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+/// Reads an address with or without a port.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>();
+    let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+    with_port.or_else(|_| alone()).map_err(|_| format!("{text:?} is no IP address, with a port or without"))
+}
+
+pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+    let Command::Start(options) = command;
+    if options.die_with_parent {
+        die_with_parent()?;
+    }
+    let mut temporary = None;
+    let conf_dir = match options.conf_dir {
+        Some(dir) => dir,
+        None => {
+            let dir = tempfile::Builder::new().prefix("onego-").tempdir();
+            temporary.insert(dir.map_err(Failure::io("making a directory for ceph.conf"))?).path().to_owned()
+        }
+    };
+    // Before anything is up, so that a signal finds somebody who listens.
+    let signals = process::ending_signals()?;
+    let cluster = Cluster::start(Config {
+        listen: options.listen.ip(),
+        mon_port: options.listen.port(),
+        memory_limit: options.memory,
+        null_writes: options.null_writes,
+        engine: access.engine,
+        ..Config::default()
+    })?;
+    let conf = cluster.write_conf(&conf_dir)?;
+    let conf = conf.display();
+    output::lines([
+        format!("cluster {}", cluster.fsid()),
+        format!(
+            "monitor {}, OSD {}, {} of memory",
+            cluster.mon_addr(),
+            cluster.osd_addr(),
+            size::human(options.memory)
+        ),
+        format!("try: ceph -c {conf} -s"),
+        format!("     onego -c {conf} rbd create disk --size 10G"),
+        format!("{READY} {conf}"),
+    ])?;
+    process::wait(signals);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_and_without_a_port() {
+        for (text, address) in [
+            ("127.0.0.1", "127.0.0.1:0"),
+            ("10.0.0.5:3300", "10.0.0.5:3300"),
+            ("::1", "[::1]:0"),
+            ("[::1]:3300", "[::1]:3300"),
+        ] {
+            assert_eq!(listen(text).unwrap().to_string(), address);
+        }
+        assert!(listen("not-an-address").unwrap_err().contains("\"not-an-address\""));
+    }
+}

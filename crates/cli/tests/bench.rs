@@ -1,0 +1,89 @@
+//! Measurements on the embedded cluster: short ones, whose figures mean nothing but whose form does.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::Place;
+
+fn rows(place: &Place) -> Vec<Value> {
+    let text = fs::read_to_string(place.path("rows.json")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn rows_have_both_ends_and_bare_sockets_beside_them() {
+    let place = Place::new();
+    let printed = place.onego(
+        "bench rbd --rw randread,write --block-size 4k,64k --io-depth 8 --size 16M --seconds 0.1 --json rows.json \
+         --svg rows.svg",
+    );
+    let rows = rows(&place);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["onego", "floor"].repeat(4));
+    for row in &rows {
+        assert_eq!((&row["bench"], &row["errors"]), (&"rbd".into(), &0.into()), "{row}");
+        assert!(row["ios"].as_u64().unwrap() > 0, "{row}");
+        for side in ["client", "server"] {
+            assert!(row["cpu_us_per_io"][side].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    assert!(printed.contains("==== randread, numjobs=1 iodepth=8, epoll ===="), "{printed}");
+    let lines: Vec<_> = printed.lines().filter(|line| line.contains("IOPS=")).collect();
+    assert!(lines.len() == 4 && lines[1].trim_start().starts_with("64k  IOPS="), "{printed}");
+    assert!(fs::read_to_string(place.path("rows.svg")).unwrap().ends_with("</svg>\n"));
+}
+
+#[test]
+fn several_jobs_verify_on_either_engine_and_leave_nothing() {
+    let place = Place::with_cluster("");
+    for engine in ["epoll", "uring"] {
+        let line = "bench rbd --cluster ceph.conf --rw randrw --block-size 4k,64k --jobs 3 --io-depth 16 --size 24M \
+                    --seconds 0.2 --verify --json rows.json --engine";
+        place.onego(&format!("{line} {engine}"));
+        let rows = rows(&place);
+        assert_eq!(rows.len(), 2, "bare sockets do not verify");
+        for row in &rows {
+            assert_eq!(
+                (&row["engine"], &row["jobs"], &row["errors"]),
+                (&engine.into(), &3.into(), &0.into())
+            );
+            assert_eq!(row["cpu_us_per_io"]["server"], Value::Null, "whose process is it?");
+        }
+        assert_eq!(place.onego("rbd ls"), "");
+    }
+}
+
+#[test]
+fn lost_writes_are_found() {
+    let place = Place::with_cluster("--null-writes");
+    let (code, said) = place.onego_fails(
+        "bench rbd --cluster ceph.conf --rw randwrite --size 4M --seconds 0.1 --verify --io-depth 4",
+    );
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains("verification failed"), "{said}");
+    assert_eq!(place.onego("rbd ls"), "");
+}
+
+#[test]
+fn null_writes_are_measured() {
+    let place = Place::new();
+    place
+        .onego("bench rbd --null-writes --rw randwrite --size 16M --seconds 0.1 --no-floor --json rows.json");
+    let rows = rows(&place);
+    assert!(rows.len() == 1 && rows[0]["errors"] == 0, "{rows:?}");
+}
+
+#[test]
+fn the_demo_verifies_measures_and_draws() {
+    let place = Place::new();
+    let printed = place.onego("demo --seconds 0.05");
+    assert!(printed.contains("verified: "), "{printed}");
+    for size in ["4k", "16k", "512k", "1m"] {
+        let lines = printed.lines().filter(|line| line.trim_start().starts_with(&format!("{size}  IOPS=")));
+        assert_eq!(lines.count(), 2, "{size} in\n{printed}");
+    }
+    assert!(printed.ends_with("onego-demo.svg shows IOPS, bandwidth and CPU by block size\n"), "{printed}");
+    let picture = fs::read_to_string(place.path("onego-demo.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("randwrite, bare sockets"));
+}

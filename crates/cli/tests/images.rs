@@ -1,0 +1,124 @@
+//! The life of images on an embedded cluster.
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use support::{Place, allocated};
+
+/// Bytes of the file that is imported: the last object and the last block are not whole.
+const SIZE: u64 = (9 << 20) + 5000;
+
+/// Bytes that no two places share.
+fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let step = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u8
+    };
+    std::iter::repeat_with(step).take(length).collect()
+}
+
+/// A file with data, holes, and zeros that are written.
+fn disk(place: &Place) -> Vec<u8> {
+    let file = File::create_new(place.path("disk.raw")).unwrap();
+    file.set_len(SIZE).unwrap();
+    file.write_all_at(&bytes(1, 100_000), 0).unwrap();
+    file.write_all_at(&bytes(2, 3_000_000), (1 << 20) + 77).unwrap();
+    file.write_all_at(&vec![0; 1 << 20], 5 << 20).unwrap();
+    file.write_all_at(&bytes(3, 4000), SIZE - 4000).unwrap();
+    fs::read(place.path("disk.raw")).unwrap()
+}
+
+#[test]
+fn what_is_imported_is_exported_again() {
+    let place = Place::with_cluster("");
+    let content = disk(&place);
+    place.onego("rbd import disk.raw rbd/disk");
+    place.onego("rbd export rbd/disk back.raw");
+    assert!(fs::read(place.path("back.raw")).unwrap() == content);
+    assert!(allocated(&place.path("back.raw")) < 4 << 20, "the exported file has no holes");
+    assert!(place.onego_with_input("rbd export disk -", &[]).stdout == content);
+
+    // The usual names: the file's for the image, the image's for the file.
+    place.onego("rbd import disk.raw");
+    fs::remove_file(place.path("disk.raw")).unwrap();
+    place.onego("rbd export disk.raw");
+    assert!(fs::read(place.path("disk.raw")).unwrap() == content);
+}
+
+#[test]
+fn layouts_and_streams_make_no_difference_to_the_bytes() {
+    let place = Place::with_cluster("");
+    let content = disk(&place);
+    for shape in
+        ["--object-size 64K", "--object-size 1M --stripe-unit 16K --stripe-count 3", "--sparse-size 1M"]
+    {
+        place.onego(&format!("rbd import {shape} disk.raw image"));
+        assert!(place.onego_with_input("rbd export image -", &[]).stdout == content, "{shape}");
+        place.onego("rbd rm image");
+        let output = place.onego_with_input(&format!("rbd import {shape} - image"), &content);
+        assert!(output.status.success(), "{output:?}");
+        assert!(place.onego_with_input("rbd export image -", &[]).stdout == content, "{shape} from a stream");
+        place.onego("rbd rm image");
+    }
+    let output = place.onego_with_input("rbd import - empty", &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(place.onego_with_input("rbd export empty -", &[]).stdout.is_empty());
+}
+
+#[test]
+fn images_are_shown_as_they_are() {
+    let place = Place::with_cluster("");
+    assert_eq!(place.onego("rbd ls"), "");
+    place.onego("rbd create one --size 64");
+    place.onego("rbd create rbd/two --size 10G --object-size 1M --stripe-unit 64K --stripe-count 4");
+    assert_eq!(place.onego("rbd ls"), "one\ntwo\n");
+    assert_eq!(place.onego("rbd ls rbd --format json"), "[\"one\",\"two\"]\n");
+    let long = place.onego("rbd ls --long");
+    assert!(long.starts_with("NAME") && long.contains("64 MiB") && long.contains("10 GiB"), "{long}");
+
+    let info = place.onego("rbd info one");
+    assert!(
+        info.starts_with("rbd image 'one':\n\tsize 64 MiB in 16 objects\n\torder 22 (4 MiB objects)\n"),
+        "{info}"
+    );
+    let info: serde_json::Value = serde_json::from_str(&place.onego("rbd info two --format json")).unwrap();
+    assert_eq!(info["size"], 10_u64 << 30);
+    assert_eq!(info["object_size"], 1 << 20);
+    assert_eq!((&info["stripe_unit"], &info["stripe_count"]), (&65_536.into(), &4.into()));
+    assert_eq!(info["features"], serde_json::json!(["layering", "striping"]));
+
+    place.onego("rbd rm one");
+    place.onego("rbd rm two");
+    assert_eq!(place.onego("rbd ls --long"), "");
+}
+
+#[test]
+fn what_a_resize_cuts_off_stays_lost() {
+    let place = Place::with_cluster("");
+    let mut content = disk(&place);
+    place.onego("rbd import disk.raw image");
+    place.onego("rbd resize --size 2M --allow-shrink image");
+    place.onego(&format!("rbd resize --size {SIZE}B image"));
+    content[2 << 20..].fill(0);
+    assert!(place.onego_with_input("rbd export image -", &[]).stdout == content);
+}
+
+#[test]
+fn a_failed_import_leaves_no_image() {
+    let place = Place::with_cluster("--memory 4M");
+    let content = bytes(4, 8 << 20);
+    let output = place.onego_with_input("rbd import - large", &content);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(place.onego("rbd ls"), "");
+}
+
+#[test]
+fn an_interrupted_cluster_ends_in_order() {
+    let mut place = Place::with_cluster("--null-writes --engine uring");
+    place.onego("rbd create --size 8M image");
+    assert_eq!(place.stop_cluster(), Some(0));
+}

@@ -1,0 +1,97 @@
+//! Running the program as people do.
+
+#![allow(dead_code)] // each test program uses its own part
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+const ONEGO: &str = env!("CARGO_BIN_EXE_onego");
+
+/// A folder that commands run in, gone at the end.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    cluster: Option<Child>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), cluster: None }
+    }
+
+    /// A place with a cluster that the commands find by themselves, as they find any `ceph.conf` where they run.
+    pub(crate) fn with_cluster(options: &str) -> Self {
+        let mut place = Self::new();
+        let line = format!("cluster start --die-with-parent --conf-dir . {options}");
+        let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        place.cluster = Some(child);
+        assert!(
+            lines.map_while(Result::ok).any(|line| line.starts_with("ready: ")),
+            "the cluster does not start"
+        );
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program with the words of a line as its arguments.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(ONEGO);
+        command.args(line.split_whitespace()).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_remove("CEPH_CONF").env_remove("RUST_LOG");
+        command
+    }
+
+    /// Runs a line that is to succeed, and returns what it prints.
+    pub(crate) fn onego(&self, line: &str) -> String {
+        let output = self.command(line).output().unwrap();
+        assert!(output.status.success(), "onego {line}: {}\n{}", output.status, text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Runs a line with bytes as its standard input, and returns what it prints.
+    pub(crate) fn onego_with_input(&self, line: &str, input: &[u8]) -> Output {
+        let mut command = self.command(line);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs a line that is to fail, and returns its code and what it says.
+    pub(crate) fn onego_fails(&self, line: &str) -> (i32, String) {
+        let output = self.command(line).output().unwrap();
+        assert!(!output.status.success(), "onego {line} was to fail, and printed\n{}", text(&output.stdout));
+        (output.status.code().expect("it was killed"), text(&output.stderr))
+    }
+
+    /// Ends the cluster as an interrupt at the terminal does, and says how it ended.
+    pub(crate) fn stop_cluster(&mut self) -> Option<i32> {
+        let mut child = self.cluster.take().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(mut cluster) = self.cluster.take() {
+            let _ = cluster.kill();
+            let _ = cluster.wait();
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
+}
+
+/// Blocks of a file that take room.
+pub(crate) fn allocated(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).unwrap().blocks() * 512
+}
