@@ -210,6 +210,22 @@ fn payloads_wait_for_room_in_turn_and_all_get_in() {
 }
 
 #[test]
+fn a_payload_of_which_nothing_more_comes_makes_room() {
+    let mut net = Net::new();
+    let (vanished, other) = (net.client(OSD), net.client(OSD));
+    let op = write(&net, "thing", vec![1; 60 << 20]);
+    net.send(vanished, 1, &op);
+    net.cut(vanished, 100);
+    let op = write(&net, "other", vec![1; 20 << 20]);
+    assert!(ask(&mut net, other, &op).is_none());
+    net.pass(Duration::from_secs(59));
+    assert!(!net.is_closed(vanished));
+    net.pass(Duration::from_secs(2));
+    assert!(net.is_closed(vanished) && !net.is_closed(other));
+    assert_eq!(net.receive::<OsdOpReply>(other).map(|(_, reply)| reply.result), Some(0));
+}
+
+#[test]
 fn garbage_ends_its_own_connection_and_no_other() {
     let mut net = Net::new();
     let other = net.client(OSD);

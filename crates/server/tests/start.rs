@@ -61,6 +61,12 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
 }
 
 #[test]
+fn an_address_that_clients_cannot_be_told_is_refused() {
+    let config = Config { listen: "0.0.0.0".parse().unwrap(), ..Config::default() };
+    assert!(matches!(Cluster::start(config).unwrap_err(), Error::Unspecified(_)));
+}
+
+#[test]
 fn a_cluster_that_is_dropped_is_gone() {
     let cluster = Cluster::start(Config::default()).unwrap();
     let mon = cluster.mon_addr().msgr2().unwrap().sock.unwrap();

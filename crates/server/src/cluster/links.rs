@@ -11,6 +11,7 @@ use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
 use onego_ceph::types::Epoch;
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Connections at a time. Somebody with a thousand images open has one to each daemon for each.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -22,6 +23,10 @@ const OWN_MEMORY: usize = 2048;
 /// Bytes of payloads that may be under way to the daemons at a time, if there is more than one such payload: of each
 /// connection it is one at most, and RBD's have 4 MiB.
 const INTAKE_LIMIT: usize = 64 << 20;
+
+/// Time after which a payload is given up of which nothing more comes. What it takes of the room for all must not be
+/// gone for ever when a peer vanishes; none that is alive is silent for so long in the middle of a message.
+const INTAKE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes of answers that may wait on one connection, and on all. The answers to a deep queue of large reads fit.
 const QUEUE_LIMIT: usize = 64 << 20;
@@ -60,6 +65,8 @@ pub(super) struct Link {
     intake: usize,
     /// Those do not count yet, and are not read: they wait for room.
     held: bool,
+    /// When something came last, or when there was room for it again.
+    heard: Time,
 }
 
 /// The connections.
@@ -114,7 +121,7 @@ impl Links {
         self.table.len() >= MAX_CONNECTIONS
     }
 
-    pub(super) fn add(&mut self, service: Service, connection: Connection) -> ConnId {
+    pub(super) fn add(&mut self, now: Time, service: Service, connection: Connection) -> ConnId {
         self.wake_by(connection.deadline());
         let conn = self.table.insert(Link {
             service,
@@ -128,6 +135,7 @@ impl Links {
             queued: 0,
             intake: 0,
             held: false,
+            heard: now,
         });
         self.announce(conn);
         conn
@@ -228,9 +236,10 @@ impl Links {
     pub(super) fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
         let Some(link) = self.table.get_mut(conn) else { return };
         link.landing = false;
+        link.heard = now;
         link.connection.landed(now, place, filled);
         if link.over {
-            self.forget(conn);
+            self.forget(now, conn);
         }
     }
 
@@ -238,15 +247,19 @@ impl Links {
     pub(super) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
         let mut intake = Intake { pool: &self.pool, taken: 0 };
+        link.heard = now;
         link.connection.received(now, bytes, &mut intake);
         let taken = intake.taken;
-        self.take_in(conn, taken);
+        if taken > 0 {
+            self.take_in(conn, taken);
+            self.wake_by(Some(now + INTAKE_PATIENCE));
+        }
     }
 
     /// Payloads have begun to come in. Memory from the allocator is taken by and by, as they do come: a payload that is
     /// held takes next to none.
     fn take_in(&mut self, conn: ConnId, bytes: usize) {
-        let Some(link) = self.table.get_mut(conn).filter(|_| bytes > 0) else { return };
+        let Some(link) = self.table.get_mut(conn) else { return };
         link.intake += bytes;
         if self.intake > 0 && self.intake + bytes > INTAKE_LIMIT && !link.held {
             link.held = true;
@@ -258,17 +271,17 @@ impl Links {
     }
 
     /// Payloads are here, or given up.
-    fn let_go(&mut self, conn: ConnId, bytes: usize) {
+    fn let_go(&mut self, now: Time, conn: ConnId, bytes: usize) {
         let Some(link) = self.table.get_mut(conn).filter(|_| bytes > 0) else { return };
         link.intake -= bytes;
         if !link.held {
             self.intake -= bytes;
         }
-        self.admit();
+        self.admit(now);
     }
 
     /// Lets payloads come in that waited for room.
-    fn admit(&mut self) {
+    fn admit(&mut self, now: Time) {
         while let Some(&conn) = self.held.front() {
             if let Some(link) = self.table.get_mut(conn).filter(|link| link.held) {
                 if self.intake > 0 && self.intake + link.intake > INTAKE_LIMIT {
@@ -276,6 +289,7 @@ impl Links {
                 }
                 self.intake += link.intake;
                 link.held = false;
+                link.heard = now;
                 self.actions.push_back(Action::Resume { conn });
             }
             self.held.pop_front();
@@ -283,10 +297,10 @@ impl Links {
     }
 
     /// The next event of a connection.
-    pub(super) fn poll(&mut self, conn: ConnId) -> Option<Event> {
+    pub(super) fn poll(&mut self, now: Time, conn: ConnId) -> Option<Event> {
         let event = self.table.get_mut(conn)?.connection.poll()?;
         if let Event::Message(Message { placed: Some(place), .. }) | Event::Unplaced(_, place) = &event {
-            self.let_go(conn, place.len());
+            self.let_go(now, conn, place.len());
         }
         Some(event)
     }
@@ -307,17 +321,17 @@ impl Links {
         let landing = link.landing;
         self.count_queue(now, conn);
         if !landing {
-            self.forget(conn);
+            self.forget(now, conn);
         }
     }
 
-    fn forget(&mut self, conn: ConnId) {
+    fn forget(&mut self, now: Time, conn: ConnId) {
         // The places that it still has come back.
-        while self.poll(conn).is_some() {}
+        while self.poll(now, conn).is_some() {}
         let left = self.table.get_mut(conn).map_or(0, |link| link.intake);
-        self.let_go(conn, left);
+        self.let_go(now, conn, left);
         self.table.remove(conn);
-        self.admit();
+        self.admit(now);
     }
 
     /// Sees to it that a connection's deadline is not missed.
@@ -335,20 +349,33 @@ impl Links {
     }
 
     /// Tells the connections the time, and returns those that may have something to say.
-    pub(super) fn timeout(&mut self, now: Time) -> Vec<ConnId> {
+    pub(super) fn timeout(&mut self, now: Time) -> Due {
+        let mut due = Due::default();
         if self.wakeup.is_none_or(|wakeup| now < wakeup) {
-            return Vec::new();
+            return due;
         }
         self.wakeup = None;
-        let mut due = Vec::new();
         for (conn, link) in self.table.iter_mut().filter(|(_, link)| !link.over) {
             if link.connection.deadline().is_some_and(|deadline| deadline <= now) {
                 link.connection.timeout(now);
-                due.push(conn);
+                due.told.push(conn);
             }
-            self.wakeup = self.wakeup.into_iter().chain(link.connection.deadline()).min();
+            let patience = (link.intake > 0 && !link.held).then_some(link.heard + INTAKE_PATIENCE);
+            if patience.is_some_and(|end| end <= now) {
+                due.stalled.push(conn);
+            }
+            self.wakeup = self.wakeup.into_iter().chain(link.connection.deadline()).chain(patience).min();
         }
-        due.iter().for_each(|conn| self.announce(*conn));
+        due.told.iter().for_each(|conn| self.announce(*conn));
         due
     }
+}
+
+/// Connections whose time has come.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    /// They may have something to say.
+    pub(super) told: Vec<ConnId>,
+    /// Nothing comes any more of the payload that they have begun to send.
+    pub(super) stalled: Vec<ConnId>,
 }

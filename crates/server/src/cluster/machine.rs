@@ -147,7 +147,7 @@ impl ClusterMachine {
 
     /// Hands what happened on a connection to the daemon that it goes to.
     fn handle_events(&mut self, now: Time, conn: ConnId) {
-        while let Some(event) = self.links.poll(conn) {
+        while let Some(event) = self.links.poll(now, conn) {
             let Stage::Up(daemons) = &mut self.stage else { continue };
             match event {
                 Event::Ready(peer) => daemons.opened(conn, peer, &mut self.links),
@@ -218,7 +218,7 @@ impl Machine for ClusterMachine {
         }
         let service = if listener == MON { Service::Mon } else { Service::Osd };
         let connection = daemons.accept(now, service, peer, local)?;
-        Some(self.links.add(service, connection))
+        Some(self.links.add(now, service, connection))
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
@@ -260,8 +260,13 @@ impl Machine for ClusterMachine {
     }
 
     fn timeout(&mut self, now: Time) {
-        for conn in self.links.timeout(now) {
+        let due = self.links.timeout(now);
+        for conn in due.told {
             self.handle_events(now, conn);
+        }
+        for conn in due.stalled {
+            tracing::info!(?conn, "a connection has stopped in the middle of a message");
+            self.hang_up(now, conn);
         }
         if let Stage::Up(daemons) = &mut self.stage {
             daemons.timeout(now, &mut self.links);

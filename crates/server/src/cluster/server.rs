@@ -9,7 +9,7 @@ use onego_engine::{AnyEngine, Pump, Wait, Waker};
 use onego_wire::Time;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -27,6 +27,9 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// The address to listen on is none that clients could be told.
+    #[error("a cluster cannot listen on {0}: name the address by which clients are to reach it")]
+    Unspecified(IpAddr),
     /// A daemon cannot listen where it should.
     #[error("the cluster does not come up: {0}")]
     Listen(io::Error),
@@ -94,6 +97,10 @@ fn fresh_uuid() -> Result<Uuid, Error> {
 impl Cluster {
     /// Starts a cluster. When this returns, clients may connect.
     pub fn start(config: Config) -> Result<Self, Error> {
+        // The maps say where the daemons are, and clients go there.
+        if config.listen.is_unspecified() {
+            return Err(Error::Unspecified(config.listen));
+        }
         let fsid = config.fsid.map_or_else(fresh_uuid, Ok)?;
         let osd_uuid = fresh_uuid()?;
         let settings = Settings {

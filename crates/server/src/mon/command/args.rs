@@ -103,6 +103,15 @@ impl<'a> Call<'a> {
     }
 }
 
+/// One object with the fields of all parts, in their order.
+pub(super) fn joined(parts: impl IntoIterator<Item = Value>) -> Value {
+    let fields = parts.into_iter().flat_map(|part| match part {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    });
+    Value::Object(fields.collect())
+}
+
 /// JSON as Ceph indents it.
 pub(super) fn pretty(json: &Value) -> String {
     let mut text = Vec::new();

@@ -2,6 +2,7 @@
 //!
 //! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
 
+use super::args::joined;
 use super::{Call, Outcome, Refusal, Reply};
 use crate::VERSION_TEXT;
 use crate::mon::Mon;
@@ -11,7 +12,7 @@ use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::msgr::features::{self, has};
 use onego_ceph::types::EntityName;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A list of addresses as Ceph dumps it.
@@ -85,7 +86,7 @@ fn release_of(all: u64) -> &'static str {
     if has(all, features::SERVER_LUMINOUS) { "luminous" } else { "jewel" }
 }
 
-fn monmap_json(mon: &Mon) -> Map<String, Value> {
+fn monmap_json(mon: &Mon) -> Value {
     let addrs = mon_addrs(mon);
     let info = json!({
         "rank": 0,
@@ -97,7 +98,7 @@ fn monmap_json(mon: &Mon) -> Map<String, Value> {
         "weight": 0,
         "crush_location": "{}",
     });
-    let Value::Object(map) = json!({
+    json!({
         "epoch": mon.monmap.epoch,
         "fsid": mon.fsid.to_string(),
         "modified": text::stamp_utc(mon.monmap.last_changed),
@@ -110,10 +111,7 @@ fn monmap_json(mon: &Mon) -> Map<String, Value> {
         "tiebreaker_mon": "",
         "features": {"persistent": MON_FEATURES, "optional": []},
         "mons": [info],
-    }) else {
-        unreachable!("an object was written");
-    };
-    map
+    })
 }
 
 /// Nobody asks for another monitors' map than the first: there is none.
@@ -128,8 +126,7 @@ fn check_epoch(mon: &Mon, call: &Call<'_>) -> Result<(), Refusal> {
 
 pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     check_epoch(mon, call)?;
-    let mut json = monmap_json(mon);
-    json.insert("quorum".into(), json!([0]));
+    let json = joined([monmap_json(mon), json!({"quorum": [0]})]);
     let map = &mon.monmap;
     let plain = format!(
         "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {} (pacific)\nelection_strategy: 1\n0: {} mon.{MON_NAME}\n",
@@ -140,7 +137,7 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         map.min_mon_release,
         mon_addrs(mon),
     );
-    Ok(call.show(&Value::Object(json), plain).with_status(format!("dumped monmap epoch {}", map.epoch)))
+    Ok(call.show(&json, plain).with_status(format!("dumped monmap epoch {}", map.epoch)))
 }
 
 pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {

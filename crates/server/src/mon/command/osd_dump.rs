@@ -2,6 +2,7 @@
 //!
 //! Source: ceph `src/osd/OSDMap.cc` (`dump`, `print`), `src/osd/osd_types.cc` (`pg_pool_t::dump`).
 
+use super::args::joined;
 use super::mons::{addr_text, addrs_json};
 use super::osd::map_at;
 use super::pool::{pool_json, pool_line};
@@ -83,7 +84,7 @@ fn map_json(map: &OsdMap) -> Value {
     let existing = || (0..map.max_osd).filter(|&osd| map.exists(osd as i32));
     let blocklist: Map<String, Value> =
         map.blocklist.iter().map(|(addr, until)| (addr.to_string(), stamp(*until).into())).collect();
-    let Value::Object(mut fields) = json!({
+    let fields = json!({
         "epoch": map.epoch,
         "fsid": map.fsid.to_string(),
         "created": stamp(map.created),
@@ -103,12 +104,10 @@ fn map_json(map: &OsdMap) -> Value {
         "require_min_compat_client": "luminous",
         "min_compat_client": "jewel",
         "require_osd_release": "pacific",
-    }) else {
-        unreachable!("an object was written");
-    };
+    });
     let pools: Vec<Value> =
         map.pools.iter().map(|(id, pool)| pool_json("pool", *id, &map.pool_names[id], pool)).collect();
-    let Value::Object(lists) = json!({
+    let lists = json!({
         "pools": pools,
         "osds": existing().map(|osd| osd_json(map, osd)).collect::<Vec<_>>(),
         "osd_xinfo": existing().map(|osd| xinfo_json(map, osd)).collect::<Vec<_>>(),
@@ -131,11 +130,8 @@ fn map_json(map: &OsdMap) -> Value {
             "recovering_stretch_mode": 0,
             "stretch_mode_bucket": 0,
         },
-    }) else {
-        unreachable!("an object was written");
-    };
-    fields.extend(lists);
-    Value::Object(fields)
+    });
+    joined([fields, lists])
 }
 
 fn map_text(map: &OsdMap) -> String {

@@ -2,13 +2,14 @@
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd pool ..."), `src/osd/osd_types.cc` (`pg_pool_t::dump`, `operator<<`).
 
+use super::args::joined;
 use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::{EEXIST, EINVAL, EOPNOTSUPP, EPERM};
 use crate::mon::Mon;
 use crate::mon::pools::{DEFAULT_PG_NUM, NewPool};
 use crate::mon::text::{self, stamp};
 use onego_ceph::osdmap::{Pool, pool_flag};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Applications that a pool may be for, and keys that each may have: they are in every map that is sent.
@@ -53,14 +54,13 @@ pub(super) fn autoscale_name(mode: u8) -> &'static str {
 
 /// A pool as Ceph dumps it; `id_field` is the name of the field for its id, which is not everywhere the same.
 pub(super) fn pool_json(id_field: &str, id: i64, name: &str, pool: &Pool) -> Value {
-    let mut fields = Map::new();
-    fields.insert(id_field.into(), id.into());
-    for part in [pool_head(name, pool), pool_numbers(pool), pool_cache(pool), pool_tail(pool)] {
-        if let Value::Object(part) = part {
-            fields.extend(part);
-        }
-    }
-    Value::Object(fields)
+    joined([
+        json!({id_field: id}),
+        pool_head(name, pool),
+        pool_numbers(pool),
+        pool_cache(pool),
+        pool_tail(pool),
+    ])
 }
 
 fn pool_head(name: &str, pool: &Pool) -> Value {
@@ -202,7 +202,10 @@ pub(super) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let pg_num = call.int("pg_num").filter(|pg_num| *pg_num != 0).unwrap_or(DEFAULT_PG_NUM.into());
     let pg_num = u32::try_from(pg_num).map_err(|_| Refusal::invalid("'pg_num' is too large"))?;
     match mon.create_pool(call.now, &NewPool { pg_num, ..NewPool::new(name) }) {
-        Ok(_) => Ok(Reply::done(format!("pool '{name}' created"))),
+        Ok(id) => {
+            super::pool_set::set_at_creation(mon, call, id);
+            Ok(Reply::done(format!("pool '{name}' created")))
+        }
         // Making what is there already is no failure.
         Err(refusal) if refusal.errno == EEXIST => Ok(Reply::done(refusal.text)),
         Err(refusal) => Err(refusal),

@@ -249,3 +249,26 @@ fn set_option(
     });
     Ok(())
 }
+
+/// What may be set on a pool as it is made.
+pub(super) fn set_at_creation(mon: &mut Mon, call: &Call<'_>, id: i64) {
+    const NUMBERS: [&str; 3] = ["pg_num_min", "pg_num_max", "target_size_bytes"];
+    mon.edit_pool(call.now, id, |pool, _| {
+        for name in NUMBERS {
+            if let (Some((key, _)), Some(value)) = (option(name), call.int(name).filter(|value| *value > 0)) {
+                pool.options.insert(key, PoolOption::Int(value));
+            }
+        }
+        let ratio = call.float("target_size_ratio").filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+        if let (Some((key, _)), Some(ratio)) = (option("target_size_ratio"), ratio) {
+            pool.options.insert(key, PoolOption::Float(ratio));
+        }
+        if let Some(mode) = (0..3).find(|mode| call.get("autoscale_mode") == Some(autoscale_name(*mode))) {
+            pool.pg_autoscale_mode = mode;
+        }
+        if let Some(bulk) = flag("bulk").filter(|_| call.flag("bulk")) {
+            pool.flags |= bulk;
+        }
+        pool.expected_num_objects = call.int("expected_num_objects").unwrap_or(0).unsigned_abs();
+    });
+}

@@ -3,6 +3,7 @@
 //! Source: ceph `src/mon/Monitor.cc` (`get_cluster_status`), `src/mon/PGMap.cc` (`dump_cluster_stats`,
 //! `dump_pool_stats_full`), `src/mon/health_check.h`.
 
+use super::args::joined;
 use super::{Call, Outcome};
 use crate::mon::first_map::{MON_NAME, OSD_ID};
 use crate::mon::text::{self, Left, Right, Table};
@@ -247,7 +248,7 @@ fn used_share(usage: &Usage, id: i64) -> f64 {
 fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
     let pool = usage.pool(id);
     let stored = pool.bytes;
-    let mut stats = json!({
+    let stats = json!({
         "stored": stored,
         "objects": pool.objects,
         "kb_used": stored.div_ceil(1024),
@@ -255,9 +256,9 @@ fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
         "percent_used": used_share(usage, id),
         "max_avail": usage.available(),
     });
-    if detail && let Some(stats) = stats.as_object_mut() {
-        let map = mon.osdmap();
-        let Value::Object(more) = json!({
+    let map = mon.osdmap();
+    let more = || {
+        json!({
             "stored_data": pool.bytes,
             "stored_omap": 0,
             "data_bytes_used": pool.bytes,
@@ -273,11 +274,9 @@ fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
             "compress_under_bytes": 0,
             "stored_raw": stored,
             "avail_raw": usage.available(),
-        }) else {
-            unreachable!("an object was written");
-        };
-        stats.extend(more);
-    }
+        })
+    };
+    let stats = if detail { joined([stats, more()]) } else { stats };
     json!({"name": mon.osdmap().pool_names[&id], "id": id, "stats": stats})
 }
 
