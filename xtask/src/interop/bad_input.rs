@@ -26,7 +26,7 @@ const WRONG: &[(&str, i32, &str)] = &[
     ("--conf ceph.conf rbd export rbd/nothing out.raw", 3, "nothing"),
     ("--conf ceph.conf rbd rm rbd/nothing", 3, "nothing"),
     ("--conf ceph.conf rbd create rbd/there --size 1M", 4, "there"),
-    ("--mon-host 10.20.0.1:1 --connect-timeout 2 rbd ls rbd", 7, "10.20.0.1:1"),
+    ("--mon-host 10.20.0.1:1 --connect-timeout 2 rbd ls rbd", 7, "no monitor"),
 ];
 
 /// The server survives, others are served, memory stays; wrong arguments get a clear answer.
