@@ -49,7 +49,7 @@ impl Errno {
     }
 
     /// The number as a result of an operation.
-    pub(crate) fn result(self) -> i32 {
+    pub(crate) const fn result(self) -> i32 {
         -self.0
     }
 }

@@ -1,0 +1,170 @@
+//! Which requests are carried out, which are recognised, which are refused.
+
+use super::*;
+use onego_ceph::addr::AddrKind;
+use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::outputs::Listing;
+use onego_ceph::types::HObject;
+
+#[test]
+fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
+    let mut bench = Bench::new();
+    let append = bench.request("o", vec![(Op::Append { data: list(b"x") }, 0)]);
+    let first = bench.osd.request(bench.now, CLIENT, 50, append.clone(), &bench.map).unwrap();
+    let another = bench.request("o", vec![(Op::Append { data: list(b"y") }, 0)]);
+    bench.osd.request(bench.now, CLIENT, 51, another, &bench.map).unwrap();
+    // The connection broke and there is a new one; the client is the same.
+    bench.osd.session_closed(bench.now, CLIENT);
+    let again = SessionId(9);
+    bench.osd.session_opened(again, EntityName::client(100), address(1));
+    let retry = OsdOp { attempt: 1, ..append.clone() };
+    let second = bench.osd.request(bench.now, again, 50, retry, &bench.map).unwrap();
+    assert_eq!((second.result, second.user_version), (first.result, first.user_version));
+    assert_eq!(second.attempt, 1);
+    // Somebody else's request with the same number is not the same.
+    bench.osd.request(bench.now, OTHER, 50, append, &bench.map).unwrap();
+    let read = bench.request("o", vec![(read(0, 0), 0)]);
+    assert_eq!(bench.send(OTHER, read).ops[0].output.to_vec(), b"xyx");
+}
+
+#[test]
+fn a_failure_is_remembered_too() {
+    let mut bench = Bench::new();
+    let create = bench.request("o", vec![(Op::Delete, 0)]);
+    let first = bench.osd.request(bench.now, CLIENT, 50, create.clone(), &bench.map).unwrap();
+    assert_eq!(first.result, failed(Errno::NOENT));
+    bench.ask_as(OTHER, "o", vec![write(0, b"x")]);
+    let second = bench.osd.request(bench.now, CLIENT, 50, create, &bench.map).unwrap();
+    assert_eq!(second.result, failed(Errno::NOENT));
+    assert_eq!(bench.run(Op::Stat), 0);
+}
+
+#[test]
+fn a_request_for_a_pool_that_is_gone_fails() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"x"));
+    bench.map.pools.clear();
+    bench.osd.map_changed(&bench.map);
+    assert_eq!(bench.osd.usage().used, 0);
+    bench.map.pools.insert(POOL + 1, Pool::default());
+    let pool = Pool { pg_num: 8, pgp_num: 8, ..Pool::default() };
+    bench.map.pools.insert(POOL, pool);
+    let request = bench.request("o", vec![(Op::Stat, 0)]);
+    bench.map.pools.clear();
+    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::NOENT));
+}
+
+#[test]
+fn a_request_for_the_wrong_group_is_dropped_if_the_clients_map_is_old() {
+    let mut bench = Bench::new();
+    let mut request = bench.request("o", vec![(write(0, b"x"), 0)]);
+    request.pg.pg.seed ^= 1;
+    assert_eq!(bench.send(CLIENT, request.clone()).result, failed(Errno::NXIO));
+    request.epoch -= 1;
+    assert_eq!(bench.osd.request(bench.now, CLIENT, 99, request, &bench.map), None);
+    assert_eq!(bench.run(Op::Stat), failed(Errno::NOENT));
+}
+
+#[test]
+fn a_client_that_is_shut_out_gets_nothing_done() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.run(write(0, b"x")), 0);
+    bench.map.blocklist.insert(EntityAddr { kind: AddrKind::Any, ..address(1) }, Utime { sec: 99, nsec: 0 });
+    bench.osd.map_changed(&bench.map);
+    assert_eq!(bench.run(write(0, b"y")), failed(Errno::SHUTDOWN));
+    assert_eq!(bench.ask_as(OTHER, "o", vec![read(0, 0)]).ops[0].output.to_vec(), b"x");
+}
+
+#[test]
+fn nothing_is_done_that_snapshots_would_have_to_be_kept_for() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"x"));
+    let mut request = bench.request("o", vec![(write(0, b"y"), 0)]);
+    request.snap_context = SnapContext { seq: 4, snaps: vec![4] };
+    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::OPNOTSUPP));
+    let mut request = bench.request("o", vec![(read(0, 1), 0)]);
+    request.snap = 4;
+    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::NOENT));
+    // Snapshots that were removed again leave but a number.
+    let mut request = bench.request("o", vec![(write(0, b"y"), 0)]);
+    request.snap_context = SnapContext { seq: 4, snaps: vec![] };
+    assert_eq!(bench.send(CLIENT, request).result, 0);
+}
+
+#[test]
+fn names_that_are_empty_or_too_long_are_refused() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.ask("", vec![write(0, b"x")]).result, failed(Errno::INVAL));
+}
+
+#[test]
+fn objects_of_one_name_are_told_apart_by_namespace_and_key() {
+    let mut bench = Bench::new();
+    for (namespace, key, content) in [("", "", b"1"), ("n", "", b"2"), ("", "k", b"3")] {
+        let mut request = bench.request("o", vec![(write(0, content), 0)]);
+        (request.locator.namespace, request.locator.key) = (namespace.into(), key.into());
+        assert_eq!(bench.send(CLIENT, request).result, 0);
+    }
+    assert_eq!(bench.osd.usage().objects, 3);
+    assert_eq!(bench.get(read(0, 0)), b"1");
+}
+
+/// All objects of a pool in a namespace, listed `count` at a time.
+fn list_all(bench: &mut Bench, namespace: &str, count: u64) -> Vec<String> {
+    let mut names = Vec::new();
+    for seed in 0..bench.map.pools[&POOL].pg_num {
+        let mut cursor = HObject::min();
+        loop {
+            let cursor_bytes = cursor.to_bytes().into();
+            let mut request =
+                bench.request("", vec![(Op::PgNls { count, epoch: 7, cursor: cursor_bytes }, 0)]);
+            request.pg.pg.seed = seed;
+            request.locator.namespace = namespace.into();
+            let reply = bench.send(CLIENT, request);
+            assert!(reply.result >= 0, "{}", reply.result);
+            let listing = Listing::from_bytes(&reply.ops[0].output.to_vec()).unwrap();
+            assert!(listing.objects.len() <= count as usize);
+            names.extend(listing.objects.into_iter().map(|object| String::from_utf8(object.name).unwrap()));
+            if reply.result == 1 {
+                break;
+            }
+            assert!(listing.cursor > cursor);
+            cursor = listing.cursor;
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn all_objects_are_listed_once_each() {
+    let mut bench = Bench::new();
+    let mut names: Vec<String> = (0..200).map(|i| format!("object-{i}")).collect();
+    for name in &names {
+        bench.ask(name, vec![write(0, b"x")]);
+    }
+    let mut request = bench.request("hidden", vec![(write(0, b"x"), 0)]);
+    request.locator.namespace = "ns".into();
+    bench.send(CLIENT, request);
+    names.sort();
+    assert_eq!(list_all(&mut bench, "", 7), names);
+    assert_eq!(list_all(&mut bench, "", 1000), names);
+    assert_eq!(list_all(&mut bench, "ns", 2), ["hidden"]);
+    assert_eq!(list_all(&mut bench, "\u{1}", 10).len(), 201);
+}
+
+#[test]
+fn a_listing_from_outside_the_group_is_refused() {
+    let mut bench = Bench::new();
+    let mut cursor = HObject { pool: POOL, hash: 1, ..HObject::min() };
+    for (input, expected) in [(cursor.to_bytes(), Errno::INVAL), (vec![1, 2, 3], Errno::INVAL)] {
+        let request = bench.request("", vec![(Op::PgNls { count: 1, epoch: 7, cursor: input.into() }, 0)]);
+        let request = OsdOp { pg: SpgId::whole(PgId { pool: POOL, seed: 0 }), ..request };
+        assert_eq!(bench.send(CLIENT, request).result, failed(expected));
+    }
+    cursor.hash = 8;
+    let op = Op::PgNls { count: 1, epoch: 7, cursor: cursor.to_bytes().into() };
+    let request = bench.request("", vec![(op, 0)]);
+    let request = OsdOp { pg: SpgId::whole(PgId { pool: POOL, seed: 0 }), ..request };
+    assert_eq!(bench.send(CLIENT, request).result, 1);
+}

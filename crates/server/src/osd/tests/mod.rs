@@ -1,0 +1,123 @@
+//! What an OSD answers, on virtual time.
+
+mod admission;
+mod data;
+mod metadata;
+mod model;
+mod space;
+mod watching;
+
+use super::errno::Errno;
+use super::{Config, Osd, SessionId};
+use onego_buf::List;
+use onego_ceph::addr::EntityAddr;
+use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
+use onego_ceph::ops::{Op, flag};
+use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_ceph::types::{EntityName, NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
+use onego_wire::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const POOL: i64 = 3;
+const CLIENT: SessionId = SessionId(1);
+const OTHER: SessionId = SessionId(2);
+
+/// An OSD with two clients.
+pub(super) struct Bench {
+    pub(super) osd: Osd,
+    map: OsdMap,
+    now: Time,
+    tid: u64,
+}
+
+pub(super) fn list(bytes: &[u8]) -> List {
+    bytes.to_vec().into()
+}
+
+pub(super) fn write(offset: u64, bytes: &[u8]) -> Op {
+    Op::Write { offset, data: list(bytes) }
+}
+
+pub(super) fn read(offset: u64, length: u64) -> Op {
+    Op::Read { offset, length }
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with(config: Config) -> Self {
+        let pool = Pool { pg_num: 8, pgp_num: 8, ..Pool::default() };
+        let map = OsdMap { epoch: 7, pools: BTreeMap::from([(POOL, pool)]), ..OsdMap::default() };
+        let mut osd = Osd::new(config);
+        osd.session_opened(CLIENT, EntityName::client(100), address(1));
+        osd.session_opened(OTHER, EntityName::client(200), address(2));
+        Self { osd, map, now: Time::from_nanos(1_000_000_000), tid: 0 }
+    }
+
+    pub(super) fn pass(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+        if self.osd.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.osd.timeout(self.now);
+        }
+    }
+
+    /// A request as a client with a current map makes it.
+    fn request(&self, object: &str, ops: Vec<(Op, u32)>) -> OsdOp {
+        let pool = &self.map.pools[&POOL];
+        let hash = pool.hash_object(object.as_bytes(), b"", b"");
+        OsdOp {
+            pg: SpgId::whole(pool.pg(PgId { pool: POOL, seed: hash })),
+            hash,
+            epoch: self.map.epoch,
+            flags: flag::ON_DISK,
+            reqid: ReqId::default(),
+            client_incarnation: 0,
+            mtime: Utime { sec: 5, nsec: 0 },
+            locator: ObjectLocator { pool: POOL, ..ObjectLocator::default() },
+            object: ObjectName::from(object),
+            ops: ops.into_iter().collect(),
+            snap: NOSNAP,
+            snap_context: SnapContext::default(),
+            attempt: 0,
+            features: 0,
+        }
+    }
+
+    fn send(&mut self, session: SessionId, request: OsdOp) -> OsdOpReply {
+        self.tid += 1;
+        self.osd.request(self.now, session, self.tid, request, &self.map).expect("it is answered")
+    }
+
+    fn ask_as(&mut self, session: SessionId, object: &str, ops: Vec<Op>) -> OsdOpReply {
+        let request = self.request(object, ops.into_iter().map(|op| (op, 0)).collect());
+        self.send(session, request)
+    }
+
+    pub(super) fn ask(&mut self, object: &str, ops: Vec<Op>) -> OsdOpReply {
+        self.ask_as(CLIENT, object, ops)
+    }
+
+    /// The result of one operation on the object `o`.
+    pub(super) fn run(&mut self, op: Op) -> i32 {
+        self.ask("o", vec![op]).result
+    }
+
+    /// The output of one operation on the object `o`.
+    pub(super) fn get(&mut self, op: Op) -> Vec<u8> {
+        let reply = self.ask("o", vec![op]);
+        assert!(reply.result >= 0, "{}", reply.result);
+        reply.ops[0].output.to_vec()
+    }
+}
+
+fn address(n: u16) -> EntityAddr {
+    EntityAddr::msgr2(([127, 0, 0, 1], 4000 + n).into(), n.into())
+}
+
+/// An error as a result.
+pub(super) const fn failed(error: Errno) -> i32 {
+    error.result()
+}
