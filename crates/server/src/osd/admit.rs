@@ -10,7 +10,7 @@ use super::watch::Origin;
 use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
 use onego_ceph::ops::{Op, WatchOp};
-use onego_ceph::osdmap::OsdMap;
+use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
 
 /// What a request does.
@@ -73,6 +73,15 @@ pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &O
         return Verdict::Refuse(Errno::OPNOTSUPP);
     }
     Verdict::Admit(access)
+}
+
+/// Is the hash of a request that of its object? What has another could never be found by who hashes the name.
+pub(super) fn has_right_hash(request: &OsdOp, map: &OsdMap) -> bool {
+    let (pg, locator) = (request.pg.pg, &request.locator);
+    let right = |pool: &Pool| {
+        pool.object_pg(pg.pool, &request.object, &locator.key, &locator.namespace, locator.hash).seed
+    };
+    map.pools.get(&pg.pool).is_some_and(|pool| right(pool) == request.hash)
 }
 
 /// Does any of the operations change the object?
@@ -138,7 +147,7 @@ const SMALL_GROWTH: u64 = 4096;
 /// Memory that an operation takes at most, whatever it finds.
 pub(super) fn most_growth(op: &Op) -> u64 {
     match op {
-        Op::WriteSame { length, .. } => *length + SMALL_GROWTH,
+        Op::WriteSame { length, .. } => length.saturating_add(SMALL_GROWTH),
         op => payload_len(op) as u64 * 2 + meta_growth(op) + SMALL_GROWTH,
     }
 }
@@ -147,7 +156,11 @@ pub(super) fn most_growth(op: &Op) -> u64 {
 pub(super) fn growth(op: &Op, state: Option<&State>, null_writes: bool) -> u64 {
     let empty = State::default();
     let state = state.unwrap_or(&empty);
-    let data = |offset, len| if null_writes { 0 } else { state.growth(offset, len) };
+    // What is too far out is refused later, and takes nothing.
+    let data = |offset, len| match check_extent(offset, len) {
+        Ok(()) if !null_writes => state.growth(offset, len),
+        _ => 0,
+    };
     match op {
         Op::Write { offset, data: bytes } => data(*offset, bytes.len() as u64),
         Op::WriteFull { data: bytes } => data(0, bytes.len() as u64),

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 const PER_CLIENT: usize = 4096;
 
 /// Clients remembered. One that is forgotten was silent while so many others wrote.
-const CLIENTS: usize = 1024;
+const CLIENTS: usize = 256;
 
 /// What became of a write.
 #[derive(Clone)]

@@ -438,7 +438,7 @@ impl Execution<'_> {
             Op::Watch { cookie, op, timeout, .. } => return self.watch(key(cookie), op, timeout),
             Op::ListWatchers => self.watches.list(self.id).encode(&mut w),
             Op::Notify { cookie, timeout, payload } => {
-                let id = self.watches.next_notify_id(self.epoch);
+                let id = self.watches.next_notify_id(self.epoch)?;
                 let payload = payload.to_vec();
                 self.effects.push(Effect::Notify(NotifyCall { id, cookie, timeout, payload }));
                 w.u64(id);
@@ -456,6 +456,7 @@ impl Execution<'_> {
         self.must_exist()?;
         match op {
             WatchOp::Watch | WatchOp::LegacyWatch => {
+                self.watches.check_room(&key)?;
                 self.changed = true;
                 self.effects.push(Effect::Watch { key, timeout, pings: op == WatchOp::Watch });
             }

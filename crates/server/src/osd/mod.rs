@@ -190,7 +190,7 @@ impl Osd {
                 let id = request_id(&request, &origin, tid);
                 match self.duplicates.find(&id) {
                     Some(done) => Ending::repeated(done.clone(), &ops),
-                    None => self.write(now, &origin, &request, ops, map.epoch, &id),
+                    None => self.write(now, &origin, &request, ops, map, &id),
                 }
             }
         };
@@ -251,11 +251,14 @@ impl Osd {
         origin: &Origin,
         request: &OsdOp,
         ops: Ops,
-        epoch: u32,
+        map: &OsdMap,
         reqid: &ReqId,
     ) -> Ending {
-        let identity = identity(request);
+        let (identity, epoch) = (identity(request), map.epoch);
         let found = self.store.find(&identity);
+        if found.is_none() && !admit::has_right_hash(request, map) {
+            return Ending::failed(Errno::INVAL, &ops);
+        }
         if let Err(error) = self.check_space(found, &ops) {
             return Ending::failed(error, &ops);
         }
@@ -296,7 +299,6 @@ impl Osd {
         } else {
             EVersion::default()
         };
-        let user_version = if changed { user_version.max(version.version) } else { user_version };
         let ops = (request.flags & flag::RETURN_VEC != 0).then(|| Box::new(results.clone()));
         self.duplicates.record(reqid, Done { result, version, user_version, ops });
         Ending { tried: true, result, results, version, user_version }
@@ -308,7 +310,7 @@ impl Osd {
         /// to remove an image is to take locks and to write notes first.
         const RESERVE: u64 = 16;
         let (used, limit) = (self.store.used(), self.config.memory_limit);
-        let asked: u64 = ops.iter().map(|(op, _)| admit::most_growth(op)).sum();
+        let asked: u64 = ops.iter().fold(0, |sum, (op, _)| sum.saturating_add(admit::most_growth(op)));
         if used.saturating_add(asked) <= limit - limit / RESERVE {
             return Ok(());
         }
@@ -357,15 +359,22 @@ fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
 
 /// Carries out operations until one fails that must not.
 fn run_all(execution: &mut Execution<'_>, ops: Ops) -> (i32, Results) {
+    /// Most bytes in one reply: two of the largest objects. A message cannot have more than 4 GiB, and the operations
+    /// of one small request may read the same bytes again and again.
+    const MAX_OUTPUT: usize = 256 << 20;
     let mut results = Results::with_capacity(ops.len());
-    let mut result = 0;
+    let (mut result, mut left) = (0, MAX_OUTPUT);
     for (op, flags) in ops {
         let code = op.code();
         if result < 0 {
             results.push(OpResult { code, ..OpResult::default() });
             continue;
         }
-        match execution.run(op) {
+        let outcome = execution.run(op).and_then(|(number, output)| {
+            left = left.checked_sub(output.len()).ok_or(Errno::OVERFLOW)?;
+            Ok((number, output))
+        });
+        match outcome {
             Ok((number, output)) => {
                 result = number;
                 results.push(OpResult { code, result, output });

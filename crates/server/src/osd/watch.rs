@@ -25,6 +25,12 @@ const DEFAULT_WATCH_TIMEOUT: u32 = 30;
 /// Time after which a notification is over, unless the notifier says so (`osd_default_notify_timeout`).
 const DEFAULT_NOTIFY_TIMEOUT: u32 = 30;
 
+/// Most watches, of all objects together. A client of an image has one.
+const MAX_WATCHES: usize = 1 << 16;
+
+/// Most notifications under way.
+const MAX_NOTIFIES: usize = 1 << 12;
+
 /// Names a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WatchKey {
@@ -99,6 +105,12 @@ impl Watches {
 
     pub(crate) fn is_watching(&self, key: &WatchKey) -> bool {
         self.watches.contains_key(key)
+    }
+
+    /// ENOSPC: there are too many watches already.
+    pub(crate) fn check_room(&self, key: &WatchKey) -> Result<(), Errno> {
+        let room = self.watches.len() < MAX_WATCHES || self.is_watching(key);
+        if room { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
     fn of_object(&self, object: ObjectId) -> impl Iterator<Item = (&WatchKey, &Watch)> {
@@ -220,10 +232,14 @@ impl Watches {
         }
     }
 
-    /// Number for a notification, for ever unique as epochs only grow (OSDService::get_next_id).
-    pub(crate) fn next_notify_id(&mut self, epoch: u32) -> u64 {
+    /// Number for a notification, for ever unique as epochs only grow (OSDService::get_next_id). EBUSY: there are too
+    /// many under way.
+    pub(crate) fn next_notify_id(&mut self, epoch: u32) -> Result<u64, Errno> {
+        if self.notifies.len() >= MAX_NOTIFIES {
+            return Err(Errno::BUSY);
+        }
         self.last_notify = self.last_notify.wrapping_add(1);
-        u64::from(epoch) << 32 | u64::from(self.last_notify)
+        Ok(u64::from(epoch) << 32 | u64::from(self.last_notify))
     }
 
     /// Tells all who watch an object.

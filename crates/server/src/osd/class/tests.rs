@@ -280,3 +280,28 @@ fn zeros_are_given_back() {
     assert_eq!(bench.call(&sparsify), 0);
     assert_eq!(bench.run(Op::Stat), failed(Errno::NOENT));
 }
+
+#[test]
+fn no_input_and_no_state_make_a_method_panic() {
+    let mut seed = 1u64;
+    let mut roll = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let mut bench = Bench::new();
+    let keys =
+        ["order", "size", "features", "stripe_unit", "parent", "snapshot_0000000000000001", "name_a", "id_1"];
+    for round in 0..200 {
+        // An object with keys, an attribute and data that make no sense.
+        let noise: Vec<u8> = (0..roll(40)).map(|_| [0, 1, 2, 8, 255][roll(5)]).collect();
+        let key = keys[roll(keys.len())].as_bytes().to_vec();
+        bench.run(Op::OmapSetVals { entries: [(key, noise.clone().into())].into() });
+        bench.run(Op::SetXattr { name: "lock.l".into(), value: noise.clone().into() });
+        bench.run(Op::WriteFull { data: noise.clone().into() });
+        for method in super::METHODS {
+            let input = if round % 2 == 0 { noise.clone() } else { vec![1; roll(64)] };
+            let (class, name) = (method.class.to_owned(), method.name.to_owned());
+            bench.run(Op::Call { class, method: name, input: input.into() });
+        }
+    }
+}

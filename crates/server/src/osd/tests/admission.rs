@@ -97,12 +97,33 @@ fn names_that_are_empty_or_too_long_are_refused() {
     assert_eq!(bench.ask("", vec![write(0, b"x")]).result, failed(Errno::INVAL));
 }
 
+/// The request, for an object elsewhere in the pool.
+fn moved(bench: &Bench, mut request: OsdOp, namespace: &str, key: &str) -> OsdOp {
+    let pool = &bench.map.pools[&POOL];
+    request.hash = pool.hash_object(&request.object, key.as_bytes(), namespace.as_bytes());
+    request.pg = SpgId::whole(pool.pg(PgId { pool: POOL, seed: request.hash }));
+    (request.locator.namespace, request.locator.key) = (namespace.into(), key.into());
+    request
+}
+
+#[test]
+fn an_object_is_not_made_where_nobody_would_find_it() {
+    let mut bench = Bench::new();
+    let mut request = bench.request("o", vec![(write(0, b"x"), 0)]);
+    request.hash ^= 1 << 20;
+    assert_eq!(bench.send(CLIENT, request.clone()).result, failed(Errno::INVAL));
+    assert_eq!(bench.osd.usage().objects, 0);
+    // Unless that is where it is said to be.
+    request.locator.hash = request.hash.into();
+    assert_eq!(bench.send(CLIENT, request).result, 0);
+}
+
 #[test]
 fn objects_of_one_name_are_told_apart_by_namespace_and_key() {
     let mut bench = Bench::new();
     for (namespace, key, content) in [("", "", b"1"), ("n", "", b"2"), ("", "k", b"3")] {
-        let mut request = bench.request("o", vec![(write(0, content), 0)]);
-        (request.locator.namespace, request.locator.key) = (namespace.into(), key.into());
+        let request = bench.request("o", vec![(write(0, content), 0)]);
+        let request = moved(&bench, request, namespace, key);
         assert_eq!(bench.send(CLIENT, request).result, 0);
     }
     assert_eq!(bench.osd.usage().objects, 3);
@@ -143,8 +164,8 @@ fn all_objects_are_listed_once_each() {
     for name in &names {
         bench.ask(name, vec![write(0, b"x")]);
     }
-    let mut request = bench.request("hidden", vec![(write(0, b"x"), 0)]);
-    request.locator.namespace = "ns".into();
+    let request = bench.request("hidden", vec![(write(0, b"x"), 0)]);
+    let request = moved(&bench, request, "ns", "");
     bench.send(CLIENT, request);
     names.sort();
     assert_eq!(list_all(&mut bench, "", 7), names);

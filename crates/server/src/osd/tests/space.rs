@@ -35,6 +35,9 @@ fn a_write_over_the_limit_changes_nothing() {
             assert_eq!(bench.osd.usage(), usage);
         }
     }
+    assert_eq!(bench.ask("new", vec![write(u64::MAX, &[1; 9000])]).result, failed(Errno::FBIG));
+    let endless = Op::WriteSame { offset: 0, length: u64::MAX, data: list(b"x") };
+    assert_eq!(bench.ask("new", vec![endless.clone(), endless]).result, failed(Errno::FBIG));
     assert_eq!(bench.ask("filler-0", vec![read(0, 0)]).ops[0].output.to_vec(), [1; 100_000]);
     assert_eq!(bench.ask("new", vec![Op::Stat]).result, failed(Errno::NOENT));
 }
@@ -92,4 +95,12 @@ fn null_writes_are_acknowledged_without_taking_memory() {
     assert_eq!(bench.get(read(0, 6)), b"header");
     assert_eq!(bench.run(Op::WriteFull { data: list(&[7; 5000]) }), 0);
     assert_eq!(bench.get(read(0, 0)).len(), 5000);
+}
+
+#[test]
+fn one_request_cannot_read_more_than_a_message_holds() {
+    let mut bench = Bench::new();
+    bench.run(write((128 << 20) - 1, b"x"));
+    assert_eq!(bench.ask("o", vec![read(0, 0), read(0, 0)]).result, 0);
+    assert_eq!(bench.ask("o", vec![read(0, 0), read(0, 0), read(0, 1)]).result, failed(Errno::OVERFLOW));
 }
