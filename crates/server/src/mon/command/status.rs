@@ -259,9 +259,9 @@ fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
     let map = mon.osdmap();
     let more = || {
         json!({
-            "stored_data": pool.bytes,
+            "stored_data": stored,
             "stored_omap": 0,
-            "data_bytes_used": pool.bytes,
+            "data_bytes_used": stored,
             "omap_bytes_used": 0,
             "quota_objects": map.pools[&id].quota_max_objects,
             "quota_bytes": map.pools[&id].quota_max_bytes,
@@ -277,29 +277,28 @@ fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
         })
     };
     let stats = if detail { joined([stats, more()]) } else { stats };
-    json!({"name": mon.osdmap().pool_names[&id], "id": id, "stats": stats})
+    json!({"name": map.pool_names[&id], "id": id, "stats": stats})
 }
 
 fn df_text(mon: &Mon, usage: &Usage, detail: bool) -> String {
-    let raw: [_; 6] = ["CLASS", "SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"];
-    let mut total = Table::new(&raw.map(|heading| match heading {
-        "CLASS" => (heading, Left, Left),
-        _ => (heading, Right, Right),
-    }));
+    let column = |heading| {
+        if matches!(heading, "CLASS" | "POOL") { (heading, Left, Left) } else { (heading, Right, Right) }
+    };
+    let mut total = Table::new(&["CLASS", "SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"].map(column));
     let [size, free, used] = [usage.total, usage.available(), usage.used].map(text::bytes);
     total.row(["TOTAL".into(), size, free, used.clone(), used, text::percent(usage.ratio())]);
 
-    let mut columns = vec![("POOL", Left, Left)];
     let split: &[&str] = if detail { &["(DATA)", "(OMAP)"] } else { &[] };
-    let mut right = |headings: &[&'static str]| {
-        columns.extend(headings.iter().map(|heading| (*heading, Right, Right)));
-    };
-    right(&["ID", "PGS", "STORED"]);
-    right(if detail { &["(DATA)", "(OMAP)"] } else { &[] });
-    right(&["OBJECTS", "USED"]);
-    right(if detail { &["(DATA)", "(OMAP)"] } else { &[] });
-    right(&["%USED", "MAX AVAIL"]);
-    right(if detail { &["DIRTY"] } else { &[] });
+    let dirty: &[&str] = if detail { &["DIRTY"] } else { &[] };
+    let headings: [&[&str]; 6] = [
+        &["POOL", "ID", "PGS", "STORED"],
+        split,
+        &["OBJECTS", "USED"],
+        split,
+        &["%USED", "MAX AVAIL"],
+        dirty,
+    ];
+    let columns: Vec<_> = headings.concat().into_iter().map(column).collect();
     let mut pools = Table::new(&columns);
     for (id, pool) in &mon.osdmap().pools {
         let used = usage.pool(*id);
