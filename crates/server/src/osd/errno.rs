@@ -29,6 +29,7 @@ numbers! {
     NOSPC = 28;
     RANGE = 34;
     NAMETOOLONG = 36;
+    NOSYS = 38;
     NODATA = 61;
     OVERFLOW = 75;
     OPNOTSUPP = 95;
@@ -37,7 +38,6 @@ numbers! {
     TIMEDOUT = 110;
     STALE = 116;
     CANCELED = 125;
-    NOSYS = 38;
 }
 
 impl Errno {

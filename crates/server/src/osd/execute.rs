@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 /// Largest object, bytes (`osd_max_object_size`).
 const MAX_OBJECT_SIZE: u64 = 128 << 20;
 
-/// Longest name of an attribute (`osd_max_attr_name_len`) and largest value (`osd_max_attr_size` has no bound; BlueStore
-/// takes 64 KiB and more, so this is only to keep memory honest).
+/// Longest name of an attribute (`osd_max_attr_name_len`), and largest value. Ceph leaves that to the store; a value
+/// is copied as a whole with each change of the object's attributes, so it has a bound here.
 const MAX_XATTR_NAME: usize = 100;
 const MAX_XATTR_VALUE: usize = 1 << 20;
 

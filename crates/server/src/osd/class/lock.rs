@@ -8,7 +8,7 @@ use onego_ceph::cls::lock::{
     Unlock, XATTR_PREFIX, flag, kind,
 };
 use onego_ceph::encoding::{Decode, Encode};
-use onego_ceph::types::{EntityName, Utime};
+use onego_ceph::types::Utime;
 use onego_wire::Reader;
 
 fn is_valid(lock_kind: u8) -> bool {
@@ -101,7 +101,7 @@ pub(super) fn unlock(context: &mut Context<'_>, call: Unlock) -> Outcome<()> {
 
 pub(super) fn break_lock(context: &mut Context<'_>, call: BreakLock) -> Outcome<()> {
     let BreakLock { name, locker, cookie } = call;
-    remove(context, &name, &LockerId { locker: EntityName { ..locker }, cookie })
+    remove(context, &name, &LockerId { locker, cookie })
 }
 
 pub(super) fn get_info(context: &mut Context<'_>, call: GetInfo) -> Outcome<LockInfo> {
