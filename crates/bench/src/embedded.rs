@@ -2,6 +2,7 @@
 
 use crate::Error;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -29,6 +30,8 @@ impl EmbeddedCluster {
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            // An interrupt at the terminal is for whoever uses the cluster, and still needs it to clean up.
+            .process_group(0)
             .spawn()
             .map_err(Error::io(failed()))?;
         let stdout = child.stdout.take();

@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -255,6 +256,8 @@ impl Process {
     fn start(program: &Path, arguments: &[String], clients: u32) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).arg(clients.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+        // An interrupt at the terminal is for the client.
+        command.process_group(0);
         Ok(Self { child: command.spawn()? })
     }
 

@@ -8,6 +8,7 @@ use crate::pattern::SECTOR;
 use crate::progress::Progress;
 use crate::row::{Count, Ends, Load, Row, latency_histogram};
 use crate::session::Session;
+use crate::table::short_size;
 use crate::workload::{Client, Done, Workload};
 use onego::rbd::{self, CreateOptions};
 use onego::{Config, Reactor};
@@ -137,7 +138,8 @@ impl Bed {
         }
         let (mut all, mut from) = (Vec::new(), Duration::ZERO);
         for load in &plan.loads {
-            progress.task(&format!("{} {}", load.rw.name(), crate::table::short_size(load.block_size)));
+            let doing = if plan.verify { "verifying " } else { "" };
+            progress.task(&format!("{doing}{} {}", load.rw.name(), short_size(load.block_size)));
             let mut measured = self.measure_one(
                 plan,
                 *load,

@@ -45,8 +45,9 @@ impl Access {
 
     /// A connection that this thread drives.
     pub(crate) fn connect(&self) -> Result<(Reactor, Cluster), Failure> {
-        let (mut reactor, cluster) = Reactor::new(&self.config()?)?;
-        reactor.block_on(cluster.ready())??;
+        let config = self.config()?;
+        let (mut reactor, cluster) = Reactor::new(&config)?;
+        reactor.block_on(cluster.ready())?.map_err(|error| Failure::at(&config)(error.into()))?;
         Ok((reactor, cluster))
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct RbdOptions {
     /// Bytes of a request
     #[arg(
         long,
-        alias = "bs",
+        visible_alias = "bs",
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "4k",
@@ -55,13 +55,13 @@ pub(crate) struct RbdOptions {
     )]
     block_size: Vec<u64>,
     /// Clients at a time, each with a thread and a connection of its own
-    #[arg(long, alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: u32,
     /// Requests in flight, for each client
-    #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[arg(long, visible_alias = "iodepth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
     io_depth: u32,
     /// How long to measure each load
-    #[arg(long, alias = "runtime", value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
     /// Bytes of the image
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
@@ -200,14 +200,15 @@ fn on_cluster(
         // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
     }
-    let bed = Bed::prepare(config, &options.pool, &image, options.size, server)?;
+    let bed =
+        Bed::prepare(config, &options.pool, &image, options.size, server).map_err(Failure::at(config))?;
     let progress = Progress::of_time(plan.total(), !options.no_progress);
     let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
     progress.finish();
-    let removed = bed.remove();
-    let measured = measured?;
-    removed?;
-    Ok(measured)
+    if let Err(error) = bed.remove() {
+        tracing::warn!(%error, "image {}/{image} is left behind", options.pool);
+    }
+    Ok(measured?)
 }
 
 /// Prints each measurement below the head of its pattern.
@@ -244,7 +245,7 @@ fn write_results(options: &RbdOptions, measured: &[Measured]) -> Result<(), Fail
         write(path, &(lines.join("\n") + "\n"))?;
     }
     if let Some(path) = &options.svg {
-        write(path, &picture::svg("onego bench rbd", &rows))?;
+        write(path, &picture::svg(&title("onego bench rbd", &rows), &rows))?;
     }
     Ok(())
 }
@@ -257,6 +258,16 @@ pub(crate) fn rows(measured: &[Measured]) -> Vec<Row> {
         .flatten()
         .cloned()
         .collect()
+}
+
+/// What is the same in all rows, behind what measured them.
+pub(crate) fn title(what: &str, rows: &[Row]) -> String {
+    match rows.first() {
+        Some(Row { engine, jobs, io_depth, .. }) => {
+            format!("{what}: numjobs={jobs} iodepth={io_depth}, {engine}")
+        }
+        None => what.to_owned(),
+    }
 }
 
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {

@@ -1,8 +1,9 @@
 //! `onego demo`: everything once, in less than a minute.
 
 use crate::access::Access;
-use crate::bench::{floor_server, judge, printer, rows, seed, start_embedded, write};
+use crate::bench::{floor_server, judge, printer, rows, seed, start_embedded, title, write};
 use crate::failure::Failure;
+use crate::output;
 use crate::process::stop_on_signal;
 use crate::size;
 use onego_bench::picture;
@@ -45,13 +46,11 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let stop = stop_on_signal()?;
     let started = Instant::now();
     let cluster = start_embedded(access, SIZE, false)?;
-    println!(
-        "an embedded cluster is up after {} ms: one monitor, one OSD in memory",
-        started.elapsed().as_millis()
-    );
+    let started = started.elapsed().as_millis();
+    output::lines([format!("an embedded cluster is up after {started} ms: one monitor, one OSD in memory")])?;
     let config = access.config_in(&cluster.conf())?;
     let bed = Bed::prepare(&config, "rbd", "demo", SIZE, Some(cluster.pid()))?;
-    println!("it keeps image rbd/demo of {}", size::human(SIZE));
+    output::lines([format!("it keeps image rbd/demo of {}", size::human(SIZE))])?;
     let progress = |plan: &Plan| Progress::of_time(plan.total(), !options.no_progress);
 
     verify(&bed, options, &stop, progress)?;
@@ -63,8 +62,9 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let measured = measured?;
     bed.remove()?;
 
-    write(&options.svg, &picture::svg("onego demo", &rows(&measured)))?;
-    println!("{} shows IOPS, bandwidth and CPU by block size", options.svg.display());
+    let rows = rows(&measured);
+    write(&options.svg, &picture::svg(&title("onego demo", &rows), &rows))?;
+    output::lines([format!("{} shows IOPS, bandwidth and CPU by block size", options.svg.display())])?;
     judge(&measured, false)
 }
 
@@ -87,13 +87,12 @@ fn verify(
     let verified = bed.measure(&plan, &bar, stop, |_| ());
     bar.finish();
     let verified: Vec<Measured> = verified?;
-    verified.iter().flat_map(|measured| &measured.errors).for_each(|error| println!("  {error}"));
+    output::lines(verified.iter().flat_map(|measured| &measured.errors))?;
     judge(&verified, true)?;
     let ios: u64 = verified.iter().map(|measured| measured.row.ios).sum();
-    println!(
-        "verified: the whole image was written, then {ios} blocks at random, and all of it read back as written\n"
-    );
-    Ok(())
+    output::lines([format!(
+        "verified: {ios} blocks written and read at random, then all of the image, and each was right\n"
+    )])
 }
 
 fn sweep(options: &Options) -> Result<Plan, Failure> {

@@ -1,8 +1,10 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
+use onego::Config;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use thiserror::Error;
 
 /// What `onego --help` says about exit codes.
@@ -46,6 +48,10 @@ impl From<Code> for ExitCode {
 pub(crate) enum Failure {
     #[error(transparent)]
     Client(#[from] onego::Error),
+    #[error(
+        "no monitor has answered within {waited:?} at {addresses}: is the cluster up, and are these its addresses?"
+    )]
+    NoAnswer { addresses: String, waited: Duration },
     #[error(transparent)]
     Bench(#[from] onego_bench::Error),
     #[error(transparent)]
@@ -75,6 +81,17 @@ impl Failure {
         move |source| Self::Io { what, source }
     }
 
+    /// Says where nobody answered, if that is what the failure is.
+    pub(crate) fn at(config: &Config) -> impl Fn(onego_bench::Error) -> Self {
+        let addresses = config.monitors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        move |error| match error {
+            onego_bench::Error::Client(onego::Error::NoAnswer { waited }) => {
+                Self::NoAnswer { addresses: addresses.clone(), waited }
+            }
+            other => other.into(),
+        }
+    }
+
     /// The code that the program ends with.
     pub(crate) fn code(&self) -> Code {
         match self {
@@ -83,6 +100,7 @@ impl Failure {
             Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
             Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
             Self::Corrupt(_) => Code::Corrupt,
+            Self::NoAnswer { .. } => Code::NoAnswer,
             Self::Server(_) | Self::File { .. } | Self::Io { .. } | Self::Bench(_) | Self::Requests(_) => {
                 Code::Failed
             }
@@ -106,12 +124,16 @@ impl Failure {
     }
 }
 
+/// What a cluster answers that could do what is asked, and will not: EPERM, EACCES, ENOSPC, EROFS, EDQUOT.
+const REFUSALS: [i32; 5] = [-1, -13, -28, -30, -122];
+
 fn code_of(error: &onego::Error) -> Code {
     use onego::Error as E;
     match error {
         E::NotFound { .. } => Code::NotFound,
         E::Exists { .. } => Code::Exists,
         E::Refused { .. } | E::Command { .. } | E::Busy { .. } | E::Features { .. } => Code::Refused,
+        E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         E::NoAnswer { .. } => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,
         _ => Code::Failed,

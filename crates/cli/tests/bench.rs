@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use support::Place;
+use support::{Place, interrupt};
 
 fn rows(place: &Place) -> Vec<Value> {
     let text = fs::read_to_string(place.path("rows.json")).unwrap();
@@ -62,6 +62,21 @@ fn lost_writes_are_found() {
     );
     assert_eq!(code, 6, "{said}");
     assert!(said.contains("verification failed"), "{said}");
+    assert_eq!(place.onego("rbd ls"), "");
+}
+
+#[test]
+fn an_interrupted_measurement_leaves_nothing_behind() {
+    let place = Place::with_cluster("");
+    let mut child = place.command("bench rbd --cluster ceph.conf --size 16M --seconds 60").spawn().unwrap();
+    // The image is there before anything is measured.
+    while place.onego("rbd ls").is_empty() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+    }
+    // It may still be opening what it measures with.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(place.onego("rbd ls"), "");
 }
 

@@ -110,7 +110,7 @@ fn a_failed_import_leaves_no_image() {
     let place = Place::with_cluster("--memory 4M");
     let content = bytes(4, 8 << 20);
     let output = place.onego_with_input("rbd import - large", &content);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(5));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("No space left on device"), "{said}");
     assert_eq!(place.onego("rbd ls"), "");

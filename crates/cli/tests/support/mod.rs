@@ -71,8 +71,7 @@ impl Place {
     /// Ends the cluster as an interrupt at the terminal does, and says how it ended.
     pub(crate) fn stop_cluster(&mut self) -> Option<i32> {
         let mut child = self.cluster.take().unwrap();
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        interrupt(&child);
         child.wait().unwrap().code()
     }
 }
@@ -88,6 +87,12 @@ impl Drop for Place {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
+}
+
+/// Asks a process to end, as an interrupt at the terminal does.
+pub(crate) fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
 /// Blocks of a file that take room.
