@@ -149,7 +149,7 @@ fn maps_come_as_changes_to_the_one_that_is_here() {
     fake.want_map();
     fake.publish(|change| change.new_weight.insert(1, 0x8000));
     fake.settle();
-    assert_eq!(fake.client.osdmap().map(|map| map.as_ref()), Some(&fake.map));
+    assert_eq!(fake.client.osdmap().map(AsRef::as_ref), Some(&fake.map));
     assert_eq!(fake.mons[0].subscriptions, [(0, true), (2, true)]);
     assert!(fake.events.contains(&Event::Map(2)));
     // The subscription is for one map alone.
@@ -184,7 +184,7 @@ fn a_change_that_cannot_be_used_makes_the_client_ask_for_a_whole_map() {
     fake.tell_subscribers();
     fake.settle();
     assert!(fake.events.iter().any(|event| matches!(event, Event::BadMap(Error::BadMap { epoch: 2, .. }))));
-    assert_eq!(fake.client.osdmap().map(|map| map.as_ref()), Some(&fake.map));
+    assert_eq!(fake.client.osdmap().map(AsRef::as_ref), Some(&fake.map));
     assert_eq!(fake.mons[0].subscriptions.last(), Some(&(0, true)));
 }
 

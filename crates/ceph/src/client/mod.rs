@@ -229,7 +229,7 @@ impl<T> Client<T> {
         {
             let role = link.role;
             match event {
-                msgr::Event::Message(message) => self.message(now, conn, role, message),
+                msgr::Event::Message(mut message) => self.message(now, conn, role, &mut message),
                 msgr::Event::Ready(peer) => match role {
                     Role::Monitor(monitor) => self.monitors.ready(&mut self.hub, conn, monitor, &peer),
                     Role::Osd(osd) => self.objects.ready(now, &mut self.hub, osd, conn),
@@ -249,7 +249,7 @@ impl<T> Client<T> {
     }
 
     #[inline]
-    fn message(&mut self, now: Time, conn: ConnId, role: Role, message: Message) {
+    fn message(&mut self, now: Time, conn: ConnId, role: Role, message: &mut Message) {
         let before = self.objects.epoch();
         let result = match role {
             Role::Osd(osd) => self.objects.receive(now, &mut self.hub, osd, conn, message),
@@ -265,7 +265,7 @@ impl<T> Client<T> {
         }
     }
 
-    fn monitor_message(&mut self, now: Time, conn: ConnId, message: Message) -> Result<(), Error> {
+    fn monitor_message(&mut self, now: Time, conn: ConnId, message: &mut Message) -> Result<(), Error> {
         match self.monitors.receive(&mut self.hub, conn, message)? {
             Some(FromMonitor::Maps(update)) => self.objects.take_maps(now, &mut self.hub, &update),
             Some(FromMonitor::Newest(epoch)) => self.objects.newest(&mut self.hub, epoch),

@@ -139,7 +139,7 @@ pub struct Reply {
     /// Version of the object as its users count it.
     pub user_version: u64,
     /// What each operation gave.
-    pub ops: SmallVec<[OpResult; 2]>,
+    pub ops: SmallVec<[OpResult; 1]>,
     /// Bytes that were read into the request's buffer.
     pub filled: usize,
 }

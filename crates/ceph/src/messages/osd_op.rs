@@ -13,6 +13,9 @@ use std::ops::Deref;
 /// Bytes of a tracing context, sent and ignored (`blkin_trace_info`).
 const TRACE_LEN: usize = 24;
 
+/// Bytes of a request's front up to `mtime`.
+const HEAD_LEN: usize = 75 + TRACE_LEN;
+
 /// Longest object name that an OSD takes, bytes (`osd_max_object_name_len`).
 pub const MAX_NAME_LEN: usize = 2048;
 
@@ -93,20 +96,41 @@ pub struct OsdOp {
     pub features: u64,
 }
 
+impl OsdOp {
+    /// The front up to `mtime`, whose fields have the same places in every request: this is on the path of every I/O,
+    /// and one append costs a fraction of what two dozen cost.
+    fn head(&self) -> [u8; HEAD_LEN] {
+        let Self { pg: SpgId { pg, shard }, reqid, mtime, .. } = self;
+        let mut head = [0; HEAD_LEN];
+        let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &[1, 1, 18, 0, 0, 0]); // envelope of the group: version, compat, length
+        put(6, &[1]); // version of pg_t
+        put(7, &pg.pool.to_le_bytes());
+        put(15, &pg.seed.to_le_bytes());
+        put(19, &(-1i32).to_le_bytes()); // preferred OSD
+        put(23, &shard.to_le_bytes());
+        put(24, &self.hash.to_le_bytes());
+        put(28, &self.epoch.to_le_bytes());
+        put(32, &self.flags.to_le_bytes());
+        put(36, &[2, 2, 21, 0, 0, 0]); // envelope of the request's name
+        put(42, &[reqid.name.kind]);
+        put(43, &reqid.name.num.to_le_bytes());
+        put(51, &reqid.tid.to_le_bytes());
+        put(59, &reqid.inc.to_le_bytes());
+        put(63 + TRACE_LEN, &self.client_incarnation.to_le_bytes());
+        put(67 + TRACE_LEN, &mtime.sec.to_le_bytes());
+        put(71 + TRACE_LEN, &mtime.nsec.to_le_bytes());
+        head
+    }
+}
+
 impl Payload for OsdOp {
     const KIND: u16 = kind::OSD_OP;
     const VERSION: u16 = 8;
     const COMPAT: u16 = 3;
 
     fn encode(&self, w: &mut Writer, data: &mut List) {
-        self.pg.encode(w);
-        w.u32(self.hash);
-        w.u32(self.epoch);
-        w.u32(self.flags);
-        self.reqid.encode(w);
-        w.put(&[0; TRACE_LEN]);
-        w.u32(self.client_incarnation);
-        self.mtime.encode(w);
+        w.put(&self.head());
         self.locator.encode(w);
         w.blob(&self.object);
         w.u16(u16::try_from(self.ops.len()).expect("a request has at most MAX_OPS operations"));
@@ -337,6 +361,38 @@ mod tests {
             attempt: 1,
             features: u64::MAX,
         });
+    }
+
+    #[test]
+    fn the_head_of_a_request_is_what_its_fields_encode_to() {
+        let pg = SpgId { pg: PgId { pool: 1 << 40, seed: 0xa1b2_c3d4 }, shard: 3 };
+        let reqid = ReqId { name: crate::types::EntityName { kind: 8, num: 1 << 50 }, tid: 1 << 60, inc: -2 };
+        let (hash, epoch, flags) = (0x0102_0304, 0x0506_0708, 0x090a_0b0c);
+        let (client_incarnation, mtime) = (0x0d0e_0f10, Utime { sec: 0x1112_1314, nsec: 0x1516_1718 });
+        let request = OsdOp {
+            pg,
+            hash,
+            epoch,
+            flags,
+            reqid,
+            client_incarnation,
+            mtime,
+            locator: ObjectLocator::default(),
+            object: ObjectName::default(),
+            ops: smallvec![],
+            snap: 0,
+            snap_context: SnapContext::default(),
+            attempt: 0,
+            features: 0,
+        };
+        let mut w = Writer::new();
+        pg.encode(&mut w);
+        [hash, epoch, flags].into_iter().for_each(|field| w.u32(field));
+        reqid.encode(&mut w);
+        w.put(&[0; TRACE_LEN]);
+        w.u32(client_incarnation);
+        mtime.encode(&mut w);
+        assert_eq!(request.head(), w.as_slice());
     }
 
     #[test]

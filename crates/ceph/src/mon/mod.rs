@@ -178,7 +178,7 @@ impl<T> Monitors<T> {
         &mut self,
         hub: &mut Hub<T>,
         from: ConnId,
-        message: Message,
+        message: &mut Message,
     ) -> Decoded<Option<FromMonitor>> {
         if !matches!(self.state, State::Open { conn, .. } if conn == from) {
             return Ok(None);
@@ -188,7 +188,12 @@ impl<T> Monitors<T> {
         Ok(taken)
     }
 
-    fn take(&mut self, hub: &mut Hub<T>, from: ConnId, mut message: Message) -> Decoded<Option<FromMonitor>> {
+    fn take(
+        &mut self,
+        hub: &mut Hub<T>,
+        from: ConnId,
+        message: &mut Message,
+    ) -> Decoded<Option<FromMonitor>> {
         match message.header.kind {
             kind::OSD_MAP => return message.decode().map(FromMonitor::Maps).map(Some),
             kind::MON_MAP => self.take_map(hub, from, &message.decode::<MonMapMessage>()?.map)?,

@@ -91,7 +91,7 @@ impl<T> Requests<T> {
     }
 
     /// Takes an answer. Returns the newest epoch of the OSD map if that was asked for by the object client.
-    pub(crate) fn answer(&mut self, hub: &mut Hub<T>, message: Message) -> Option<Epoch> {
+    pub(crate) fn answer(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Option<Epoch> {
         let kind = message.header.kind;
         let (tid, outcome) = match decode(message) {
             Ok(decoded) => decoded,
@@ -143,7 +143,7 @@ impl<T> Requests<T> {
 type Answer = (u64, Result<Outcome, Error>);
 
 /// The transaction that an answer is to, and what it says.
-fn decode(mut message: Message) -> Result<Answer, (u64, Error)> {
+fn decode(message: &mut Message) -> Result<Answer, (u64, Error)> {
     let tid = message.header.tid;
     let failed = |error| (tid, Error::BadReply(error));
     Ok(match message.header.kind {

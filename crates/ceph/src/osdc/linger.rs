@@ -256,8 +256,7 @@ impl<T> Objects<T> {
         flags: u32,
     ) -> u64 {
         let request = Request::one(target.pool, target.object, op).in_namespace(&target.namespace);
-        let op = self.op(now, request, flags | flag::ON_DISK | flag::KNOWN_REDIRECT, owner, 0);
-        let tid = self.table.insert(op);
+        let tid = self.insert(now, request, flags | flag::ON_DISK | flag::KNOWN_REDIRECT, owner, 0);
         self.launch(now, hub, tid);
         tid
     }
@@ -381,7 +380,7 @@ impl<T> Objects<T> {
     }
 
     /// Something happened to a watch or notification.
-    pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, mut message: Message) -> Result<(), Error> {
+    pub(super) fn watch_notify(&mut self, hub: &mut Hub<T>, message: &mut Message) -> Result<(), Error> {
         let data = std::mem::take(&mut message.data);
         let notice: WatchNotify = message.decode()?;
         let id = WatchId(notice.cookie);

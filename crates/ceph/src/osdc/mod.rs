@@ -22,11 +22,10 @@ pub use list::ALL_NAMESPACES;
 pub(crate) use receive::Places;
 
 use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Rejected, Request, errno};
-use crate::messages::{MAX_NAME_LEN, OsdOp};
-use crate::msgr::features;
+use crate::messages::MAX_NAME_LEN;
 use crate::ops::{MAX_OPS, Op as Operation};
 use crate::osdmap::OsdMap;
-use crate::types::{Epoch, ObjectLocator, ReqId, SpgId, Utime};
+use crate::types::Epoch;
 use linger::Lingers;
 use onego_wire::Time;
 use session::Session;
@@ -156,61 +155,24 @@ impl<T> Objects<T> {
         self.in_flight += 1;
         self.bytes += cost;
         let flags = request.all_flags();
-        let op = self.op(now, request, flags, Owner::Caller(ticket), cost);
-        let tid = self.table.insert(op);
+        let tid = self.insert(now, request, flags, Owner::Caller(ticket), cost);
         self.launch(now, hub, tid);
         Ok(OpId(tid))
     }
 
-    /// The request as it is kept.
-    #[inline]
-    fn op(&mut self, now: Time, request: Request, flags: u32, owner: Owner<T>, cost: u64) -> Op<T> {
-        let Request {
-            pool, object, key, namespace, ops, snap, snap_context, mtime, read_into, timeout, ..
-        } = request;
+    /// Keeps a request, and names it. (Inlined, because a request is large and would be copied from hand to hand.)
+    #[inline(always)]
+    fn insert(&mut self, now: Time, request: Request, flags: u32, owner: Owner<T>, cost: u64) -> u64 {
         let timeout = match owner {
-            Owner::Caller(_) => timeout.or(self.config.request_timeout),
+            Owner::Caller(_) => request.timeout.or(self.config.request_timeout),
             _ => None,
         };
-        let deadline = timeout.map(|timeout| now + timeout);
-        self.wake_by(deadline);
-        Op {
-            owner,
-            message: OsdOp {
-                pg: SpgId::default(),
-                hash: request.group.unwrap_or_default(),
-                epoch: 0,
-                flags,
-                reqid: ReqId::default(),
-                client_incarnation: 0,
-                mtime: mtime.unwrap_or_else(|| Utime::from(now)),
-                locator: ObjectLocator { pool, key, namespace, hash: -1 },
-                object,
-                ops,
-                snap,
-                snap_context,
-                attempt: 0,
-                features: features::ALL,
-            },
-            pool,
-            hashed: request.group.is_some(),
-            osd: NOBODY,
-            replica: false,
-            pg_num: 0,
-            paused: false,
-            sent_on: None,
-            sent_at: now,
-            sent_epoch: 0,
-            attempts: 0,
-            deadline,
-            timeout: timeout.unwrap_or_default(),
-            cost,
-            no_pool: false,
-            pool_missing_since: 0,
-            buffer: read_into,
-            landing: false,
-            failed: None,
-        }
+        self.wake_by(timeout.map(|timeout| now + timeout));
+        let (tid, op) = self.table.claim();
+        op.fill(now, request, owner, timeout);
+        op.message.flags = flags;
+        op.cost = cost;
+        tid
     }
 
     /// Takes a request back. Its completion says [`Error::Cancelled`], once its buffer is free.
@@ -229,15 +191,15 @@ impl<T> Objects<T> {
         }
     }
 
-    /// Ends a request.
-    #[inline]
+    /// Ends a request. (Inlined, because what came of it is large and would be copied from hand to hand.)
+    #[inline(always)]
     fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
-        let Some(op) = self.table.remove(tid) else { return };
-        match op.owner {
+        let Some((owner, buffer, cost)) = self.table.remove(tid) else { return };
+        match owner {
             Owner::Caller(ticket) => {
                 self.in_flight -= 1;
-                self.bytes -= op.cost;
-                hub.complete(ticket, outcome, op.buffer);
+                self.bytes -= cost;
+                hub.complete(ticket, outcome, buffer);
             }
             owner => self.linger_finished(hub, owner, outcome),
         }

@@ -48,7 +48,7 @@ impl<T> Objects<T> {
         hub: &mut Hub<T>,
         osd: i32,
         conn: ConnId,
-        mut message: Message,
+        message: &mut Message,
     ) -> Result<(), Error> {
         if self.session_on(osd, conn).is_none() {
             return Ok(());
@@ -68,7 +68,7 @@ impl<T> Objects<T> {
 
     /// A reply to a request.
     #[inline]
-    fn reply(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, mut message: Message) {
+    fn reply(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, message: &mut Message) {
         let tid = message.header.tid;
         let Some(op) = self.table.get_mut(tid) else {
             tracing::debug!(tid, "a reply to no request");
@@ -86,7 +86,8 @@ impl<T> Objects<T> {
             // An attempt that was given up: the next one may have waited for the buffer.
             return self.send(now, hub, tid);
         }
-        let reply = match reply::decode(&message.header, &message.front, message.data, placed) {
+        let data = std::mem::take(&mut message.data);
+        let reply = match reply::decode(&message.header, &message.front, data, placed) {
             Ok(reply) => reply,
             Err(error) => return self.fail(hub, tid, Error::BadReply(error)),
         };
@@ -106,7 +107,7 @@ impl<T> Objects<T> {
     fn take_reply(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, reply: OsdReply, placed: Option<usize>) {
         let Some(op) = self.table.get_mut(tid) else { return };
         if let Some(redirect) = reply.redirect {
-            return self.redirect(now, hub, tid, redirect);
+            return self.redirect(now, hub, tid, *redirect);
         }
         if reply.result == errno::EAGAIN && op.replica {
             // The replica does not have the object, or not yet: the primary does (osd_client.c, handle_reply).

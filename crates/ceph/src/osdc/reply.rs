@@ -20,12 +20,12 @@ const OLDEST: u16 = 7;
 pub(super) struct OsdReply {
     pub(super) result: i32,
     pub(super) epoch: Epoch,
-    pub(super) ops: SmallVec<[OpResult; 2]>,
+    pub(super) ops: SmallVec<[OpResult; 1]>,
     pub(super) attempt: i32,
     pub(super) version: EVersion,
     pub(super) user_version: u64,
     /// Where else the request has to go.
-    pub(super) redirect: Option<Redirect>,
+    pub(super) redirect: Option<Box<Redirect>>,
 }
 
 /// Reads a reply. `placed`: so many bytes of outputs are not in `data`, but with the caller.
@@ -59,7 +59,7 @@ pub(super) fn decode(
             bound: MAX_OPS as u64,
         });
     }
-    let mut ops = SmallVec::<[OpResult; 2]>::new();
+    let mut ops = SmallVec::<[OpResult; 1]>::new();
     let mut left = placed.unwrap_or(data.len());
     for _ in 0..count {
         let code = r.u16("operation")?;
@@ -78,10 +78,8 @@ pub(super) fn decode(
     let user_version = r.u64("user version")?;
     let redirect = if r.bool("redirect")? {
         Some(envelope(r, 1, "redirect", |_, r| {
-            Ok(Redirect {
-                locator: ObjectLocator::decode(r)?,
-                object: ObjectName::new(r.blob("object name")?),
-            })
+            let locator = ObjectLocator::decode(r)?;
+            Ok(Box::new(Redirect { locator, object: ObjectName::new(r.blob("object name")?) }))
         })?)
     } else {
         None
@@ -120,8 +118,8 @@ mod tests {
         let header = Header { version: OsdOpReply::VERSION, ..Header::default() };
         let read = decode(&header, front.as_slice(), data.clone(), None).unwrap();
         assert_eq!((read.result, read.epoch, read.attempt, read.user_version), (-2, 9, 4, 7));
-        assert_eq!((read.ops, read.version), (sent.ops, sent.replay_version));
-        assert_eq!(read.redirect, sent.redirect);
+        assert_eq!((read.ops.as_slice(), read.version), (sent.ops.as_slice(), sent.replay_version));
+        assert_eq!(read.redirect.map(|redirect| *redirect), sent.redirect);
 
         let placed = decode(&header, front.as_slice(), List::new(), Some(3)).unwrap();
         assert!(placed.ops.iter().all(|op| op.output.is_empty()));

@@ -1,10 +1,13 @@
 //! Requests in flight, found by their transaction ids without a search.
 
-use crate::client::{Error, WatchId};
-use crate::messages::OsdOp;
-use crate::types::Epoch;
+use crate::client::{Error, Request, WatchId};
+use crate::messages::{ObjectName, OsdOp};
+use crate::msgr::features;
+use crate::types::{Epoch, NOSNAP, ObjectLocator, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::SegmentMut;
 use onego_wire::{ConnId, Time};
+use smallvec::SmallVec;
+use std::time::Duration;
 
 /// Low bits of a transaction id: the request's place in the table. The high bits count up, so that ids are never
 /// used twice and the order of ids is the order of submission.
@@ -58,7 +61,7 @@ pub(super) struct Op<T> {
     /// When it fails.
     pub(super) deadline: Option<Time>,
     /// How long after its submission that is.
-    pub(super) timeout: std::time::Duration,
+    pub(super) timeout: Duration,
     /// What it counts for against the bound on bytes.
     pub(super) cost: u64,
     /// The map has no such pool.
@@ -74,6 +77,84 @@ pub(super) struct Op<T> {
 }
 
 impl<T> Op<T> {
+    /// No request.
+    fn vacant() -> Self {
+        Self {
+            owner: Owner::Nobody,
+            message: OsdOp {
+                pg: SpgId::default(),
+                hash: 0,
+                epoch: 0,
+                flags: 0,
+                reqid: ReqId::default(),
+                client_incarnation: 0,
+                mtime: Utime::default(),
+                locator: ObjectLocator::default(),
+                object: ObjectName::default(),
+                ops: SmallVec::new(),
+                snap: NOSNAP,
+                snap_context: SnapContext::default(),
+                attempt: 0,
+                features: features::ALL,
+            },
+            pool: 0,
+            hashed: false,
+            osd: NOBODY,
+            replica: false,
+            pg_num: 0,
+            paused: false,
+            sent_on: None,
+            sent_at: Time::default(),
+            sent_epoch: 0,
+            attempts: 0,
+            deadline: None,
+            timeout: Duration::ZERO,
+            cost: 0,
+            no_pool: false,
+            pool_missing_since: 0,
+            buffer: None,
+            landing: false,
+            failed: None,
+        }
+    }
+
+    /// Makes this what `request` asks for.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, now: Time, request: Request, owner: Owner<T>, timeout: Option<Duration>) {
+        self.owner = owner;
+        let message = &mut self.message;
+        message.hash = request.group.unwrap_or_default();
+        message.mtime = request.mtime.unwrap_or_else(|| Utime::from(now));
+        message.locator.key = request.key;
+        message.locator.namespace = request.namespace;
+        message.object = request.object;
+        message.ops = request.ops;
+        message.snap = request.snap;
+        message.snap_context = request.snap_context;
+        self.pool = request.pool;
+        self.hashed = request.group.is_some();
+        self.sent_at = now;
+        self.timeout = timeout.unwrap_or_default();
+        self.deadline = timeout.map(|timeout| now + timeout);
+        self.buffer = request.read_into;
+    }
+
+    /// Makes this no request, and returns who asked, the buffer, and what it cost.
+    #[inline]
+    fn vacate(&mut self) -> (Owner<T>, Option<SegmentMut>, u64) {
+        self.message.ops.clear();
+        self.message.locator.hash = -1;
+        (self.osd, self.replica, self.paused) = (NOBODY, false, false);
+        (self.sent_on, self.sent_epoch, self.attempts) = (None, 0, 0);
+        (self.no_pool, self.pool_missing_since) = (false, 0);
+        (self.landing, self.failed) = (false, None);
+        (
+            std::mem::replace(&mut self.owner, Owner::Nobody),
+            self.buffer.take(),
+            std::mem::take(&mut self.cost),
+        )
+    }
+
     /// A part of the buffer comes back from a connection.
     pub(super) fn take_back(&mut self, mut part: SegmentMut) {
         if let Some(rest) = self.buffer.take() {
@@ -84,11 +165,12 @@ impl<T> Op<T> {
     }
 }
 
+/// A place for a request. It is filled and emptied where it is, because a request is large.
 #[derive(Debug)]
 struct Slot<T> {
     /// 0: the slot is free.
     tid: u64,
-    op: Option<Op<T>>,
+    op: Op<T>,
 }
 
 /// The requests in flight.
@@ -111,22 +193,20 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Adds a request and names it.
+    /// Gives a request an id and a place, which is as [`Op::vacant`] makes it.
     ///
     /// # Panics
     /// If there are [`Table::MAX`] already.
     #[inline]
-    pub(super) fn insert(&mut self, op: Op<T>) -> u64 {
+    pub(super) fn claim(&mut self) -> (u64, &mut Op<T>) {
         self.submitted += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { tid: 0, op: None });
+            self.slots.push(Slot { tid: 0, op: Op::vacant() });
             u16::try_from(self.slots.len() - 1).expect("requests in flight are bounded")
         });
-        let tid = self.submitted << SLOT_BITS | u64::from(slot);
         let place = &mut self.slots[usize::from(slot)];
-        place.tid = tid;
-        place.op = Some(op);
-        tid
+        place.tid = self.submitted << SLOT_BITS | u64::from(slot);
+        (place.tid, &mut place.op)
     }
 
     #[inline]
@@ -137,31 +217,28 @@ impl<T> Table<T> {
     #[inline]
     pub(super) fn get_mut(&mut self, tid: u64) -> Option<&mut Op<T>> {
         let slot = self.slot(tid);
-        self.slots.get_mut(slot).filter(|slot| slot.tid == tid)?.op.as_mut()
+        self.slots.get_mut(slot).filter(|slot| slot.tid == tid).map(|slot| &mut slot.op)
     }
 
     #[inline]
     pub(super) fn get(&self, tid: u64) -> Option<&Op<T>> {
-        self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid)?.op.as_ref()
+        self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid).map(|slot| &slot.op)
     }
 
+    /// Takes a request out, and returns what of it outlives it.
     #[inline]
-    pub(super) fn remove(&mut self, tid: u64) -> Option<Op<T>> {
+    pub(super) fn remove(&mut self, tid: u64) -> Option<(Owner<T>, Option<SegmentMut>, u64)> {
         let slot = self.slot(tid);
         let place = self.slots.get_mut(slot).filter(|slot| slot.tid == tid)?;
         place.tid = 0;
         self.free.push(slot as u16);
-        place.op.take()
+        Some(place.op.vacate())
     }
 
     /// The requests that `wanted` chooses, in the order of their submission. It looks at all: for rare occasions.
     pub(super) fn ordered(&self, wanted: impl Fn(&Op<T>) -> bool) -> Vec<u64> {
-        let mut tids: Vec<u64> = self
-            .slots
-            .iter()
-            .filter(|slot| slot.op.as_ref().is_some_and(&wanted))
-            .map(|slot| slot.tid)
-            .collect();
+        let mut tids: Vec<u64> =
+            self.slots.iter().filter(|slot| slot.tid != 0 && wanted(&slot.op)).map(|slot| slot.tid).collect();
         tids.sort_unstable();
         tids
     }
@@ -173,6 +250,6 @@ impl<T> Table<T> {
 
     /// All requests, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Op<T>> {
-        self.slots.iter().filter_map(|slot| slot.op.as_ref())
+        self.slots.iter().filter(|slot| slot.tid != 0).map(|slot| &slot.op)
     }
 }

@@ -61,6 +61,8 @@ struct PoolTargets {
     mask: u32,
     read_tier: i64,
     write_tier: i64,
+    /// Does a cache lie over the pool?
+    tiered: bool,
     full: bool,
     bad: bool,
     replicated: bool,
@@ -107,6 +109,7 @@ impl Targets {
                     mask: mask(pool.pg_num),
                     read_tier: pool.read_tier,
                     write_tier: pool.write_tier,
+                    tiered: pool.read_tier >= 0 || pool.write_tier >= 0,
                     full: pool.has_flag(pool_flag::FULL | pool_flag::FULL_QUOTA),
                     bad: pool.has_flag(pool_flag::EIO),
                     replicated: pool.kind == PoolKind::Replicated,
@@ -149,8 +152,12 @@ impl Targets {
         random: &mut Random,
     ) -> Result<Target, Astray> {
         let Some(map) = &self.map else { return Err(Astray::NoMap) };
-        let pool = self.tier(pool, flags)?;
-        let targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+        let mut pool = pool;
+        let mut targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+        if targets.tiered && flags & flag::IGNORE_OVERLAY == 0 {
+            pool = targets.tier(pool, flags);
+            targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
+        }
         if targets.bad {
             return Err(Astray::BadPool);
         }
@@ -175,24 +182,20 @@ impl Targets {
             resend_before: targets.resend_before,
         })
     }
-
-    /// The pool that a pool's requests go to while a cache lies over it.
-    fn tier(&self, pool: i64, flags: u32) -> Result<i64, Astray> {
-        if flags & flag::IGNORE_OVERLAY != 0 {
-            return Ok(pool);
-        }
-        let base = self.pools.get(&pool).ok_or(Astray::NoPool)?;
-        Ok(if flags & flag::WRITE != 0 && base.write_tier >= 0 {
-            base.write_tier
-        } else if flags & flag::READ != 0 && base.read_tier >= 0 {
-            base.read_tier
-        } else {
-            pool
-        })
-    }
 }
 
 impl PoolTargets {
+    /// The pool that requests to this one, whose id is `pool`, go to while a cache lies over it.
+    fn tier(&self, pool: i64, flags: u32) -> i64 {
+        if flags & flag::WRITE != 0 && self.write_tier >= 0 {
+            self.write_tier
+        } else if flags & flag::READ != 0 && self.read_tier >= 0 {
+            self.read_tier
+        } else {
+            pool
+        }
+    }
+
     /// The OSDs of a group, found at most once a map.
     #[inline]
     fn group(&mut self, map: &OsdMap, workspace: &mut Workspace, pg: PgId) -> &Group {
