@@ -122,3 +122,20 @@ fn an_interrupted_cluster_ends_in_order() {
     place.onego("rbd create --size 8M image");
     assert_eq!(place.stop_cluster(), Some(0));
 }
+#[test]
+fn pools_are_made_shown_and_removed() {
+    let place = Place::with_cluster("");
+    place.onego("pool create fast 16");
+    assert_eq!(place.onego("pool ls"), "rbd\nfast\n");
+    let pools: serde_json::Value = serde_json::from_str(&place.onego("pool ls --format json")).unwrap();
+    assert_eq!((&pools[1]["name"], &pools[1]["pg_num"]), (&"fast".into(), &16.into()));
+
+    place.onego("rbd create --size 8M --pool fast image");
+    place.onego("rbd create --size 8M --data-pool fast split");
+    assert_eq!(place.onego("rbd ls fast"), "image\n");
+    assert!(place.onego("rbd info fast/image").contains("size 8 MiB"));
+    assert!(place.onego("rbd info split").contains("data_pool: fast"));
+    place.onego("pool rm fast --yes-i-really-really-mean-it");
+    assert_eq!(place.onego("pool ls"), "rbd\n");
+}
+

@@ -186,6 +186,9 @@ impl Core {
             Command::Map { epoch, timeout, done } => {
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
                 self.serve_map_waiters(now);
+                if !self.map_waiters.is_empty() {
+                    self.client.want_newer_map(now);
+                }
             }
             Command::Watch { target, events, done } => {
                 self.client.watch(now, target, Ticket::Watch(done, Watcher::Stream(events)));
