@@ -14,6 +14,7 @@ use world::World;
 
 /// Seeds run when nobody says how many.
 const SEEDS: u64 = 200;
+const SEEDS_LONG: u64 = 1000;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -27,7 +28,8 @@ fn nothing_is_lost_applied_twice_or_out_of_order() {
         println!("{}", World::new(seed).run());
         return;
     }
-    for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(SEEDS) {
+    let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
+    for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(usual) {
         let result = std::panic::catch_unwind(|| World::new(seed).run());
         if result.is_err() {
             panic!(
