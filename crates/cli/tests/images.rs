@@ -138,4 +138,3 @@ fn pools_are_made_shown_and_removed() {
     place.onego("pool rm fast --yes-i-really-really-mean-it");
     assert_eq!(place.onego("pool ls"), "rbd\n");
 }
-

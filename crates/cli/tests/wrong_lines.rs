@@ -34,7 +34,11 @@ const ALONE: &[(&str, i32, &str)] = &[
     ("bench rbd --cluster missing.conf", 1, "missing.conf"),
     ("--conf missing.conf rbd ls", 1, "missing.conf: No such file"),
     ("--mon-host nowhere:x rbd ls", 1, "nowhere:x"),
-    ("--mon-host 127.0.0.1:1 --connect-timeout 1 rbd ls", 7, "no monitor has answered within 1s at [v2:127.0.0.1:1/0"),
+    (
+        "--mon-host 127.0.0.1:1 --connect-timeout 1 rbd ls",
+        7,
+        "no monitor has answered within 1s at [v2:127.0.0.1:1/0",
+    ),
     ("rbd ls", 1, "/etc/ceph/ceph.conf or ceph.conf"),
     ("cluster start --listen not-an-address", 2, "not-an-address"),
     ("cluster start --listen 192.0.2.1", 1, "cluster does not come up"),

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whose fault an [`Error`] is, and so who can do something about it.
+/// Whose fault an [`enum@Error`] is, and so who can do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
     /// The caller asked nonsense, or took the request back: change the call.
