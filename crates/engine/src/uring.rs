@@ -420,14 +420,7 @@ impl Engine for Uring {
         if !self.paused.is_empty() {
             self.resume_paused();
         }
-        let mut timeout = match wait {
-            Wait::Poll => Some(Duration::ZERO),
-            Wait::Until(time) => Some(time.since(self.now())),
-            Wait::Forever => None,
-        };
-        if !self.paused.is_empty() {
-            timeout = Some(timeout.map_or(ACCEPT_PAUSE, |timeout| timeout.min(ACCEPT_PAUSE)));
-        }
+        let mut timeout = socket::timeout(wait, !self.paused.is_empty());
         if timeout != Some(Duration::ZERO) && !self.sleeper.fall_asleep() {
             timeout = Some(Duration::ZERO);
         }
