@@ -111,6 +111,7 @@ struct Exchange {
 impl Exchange {
     fn new(stream: TcpStream, incoming: usize, outgoing: usize) -> io::Result<Self> {
         stream.set_nodelay(true)?;
+        onego_engine::without_pacing(&stream);
         Ok(Self {
             stream,
             incoming,

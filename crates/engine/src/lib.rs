@@ -20,6 +20,7 @@ pub use clock::now;
 pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 pub use epoll::Epoll;
 pub use pump::Pump;
+pub use socket::without_pacing;
 pub use table::{SocketId, SocketTable};
 pub use uring::Uring;
 pub use waker::{Sleeper, Waker};
