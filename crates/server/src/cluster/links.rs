@@ -4,7 +4,7 @@
 //! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from
 //! until there is room again.
 
-use crate::osd::SessionId;
+use crate::osd::{COPY_MAX, SessionId};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
@@ -15,10 +15,6 @@ use std::time::Duration;
 
 /// Connections at a time. Somebody with a thousand images open has one to each daemon for each.
 const MAX_CONNECTIONS: usize = 16_384;
-
-/// Payloads from this size on get memory of their own, which the store then keeps as it is. Smaller ones are cheaper
-/// to copy out of the shared memory that they arrive in, together with others.
-const OWN_MEMORY: usize = 2048;
 
 /// Bytes of payloads that may be under way to the daemons at a time, if there is more than one such payload: of each
 /// connection it is one at most, and RBD's have 4 MiB.
@@ -31,6 +27,9 @@ const INTAKE_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of answers that may wait on one connection, and on all. The answers to a deep queue of large reads fit.
 const QUEUE_LIMIT: usize = 64 << 20;
 const QUEUE_LIMIT_ALL: usize = 256 << 20;
+
+/// With no more than this waiting on all, connections that were stopped are read from again.
+const ROOM_FOR_ALL: usize = QUEUE_LIMIT_ALL / 2;
 
 /// Answers that may wait on one connection, however small.
 const QUEUE_LIMIT_MESSAGES: usize = 16_384;
@@ -95,7 +94,8 @@ struct Intake<'a> {
 
 impl Placer for Intake<'_> {
     fn place(&mut self, _: &Header, _: &[u8], data_len: usize) -> Option<SegmentMut> {
-        if data_len < OWN_MEMORY {
+        // What the store copies may as well arrive in the memory that small messages share: one system call for many.
+        if data_len <= COPY_MAX {
             return None;
         }
         self.taken += data_len;
@@ -197,6 +197,7 @@ impl Links {
     fn count_queue(&mut self, now: Time, conn: ConnId) {
         let Some(link) = self.table.get_mut(conn) else { return };
         let queued = if link.over { 0 } else { link.connection.queued_bytes() };
+        let before = self.queued;
         self.queued = self.queued - link.queued + queued;
         link.queued = queued;
         let many = queued > QUEUE_LIMIT || link.connection.queued_messages() > QUEUE_LIMIT_MESSAGES;
@@ -205,22 +206,27 @@ impl Links {
             link.stopped = true;
             link.connection.pause(now, true);
             self.stopped += 1;
-        } else if self.stopped > 0 {
-            self.resume_stopped(now);
+        }
+        let room = self.queued <= ROOM_FOR_ALL;
+        if room && before > ROOM_FOR_ALL && self.stopped > 0 {
+            let stopped: Vec<ConnId> =
+                self.table.iter().filter(|(_, link)| link.stopped).map(|(conn, _)| conn).collect();
+            stopped.into_iter().for_each(|conn| self.resume(now, conn, room));
+        } else {
+            self.resume(now, conn, room);
         }
     }
 
-    /// Reads again from connections of which half of what may wait is gone.
-    fn resume_stopped(&mut self, now: Time) {
-        let room = self.queued <= QUEUE_LIMIT_ALL / 2;
-        for (conn, link) in self.table.iter_mut().filter(|(_, link)| link.stopped) {
-            let few = link.connection.queued_messages() <= QUEUE_LIMIT_MESSAGES / 2;
-            if link.queued == 0 || (room && few && link.queued <= QUEUE_LIMIT / 2) {
-                link.stopped = false;
-                self.stopped -= 1;
-                link.connection.pause(now, false);
-                self.actions.push_back(Action::Resume { conn });
-            }
+    /// Reads again from a connection that was stopped and of which half of what may wait is gone; `room`: and so is
+    /// half of what may wait on all.
+    fn resume(&mut self, now: Time, conn: ConnId, room: bool) {
+        let Some(link) = self.table.get_mut(conn).filter(|link| link.stopped) else { return };
+        let few = link.connection.queued_messages() <= QUEUE_LIMIT_MESSAGES / 2;
+        if link.queued == 0 || (room && few && link.queued <= QUEUE_LIMIT / 2) {
+            link.stopped = false;
+            self.stopped -= 1;
+            link.connection.pause(now, false);
+            self.actions.push_back(Action::Resume { conn });
         }
     }
 

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 /// Writes up to this many bytes are copied: below it, a block, its bookkeeping and the split of a neighbour cost more
 /// than moving the bytes.
-const COPY_MAX: usize = 16 << 10;
+pub(crate) const COPY_MAX: usize = 16 << 10;
 
 /// Pieces are joined up to this many bytes.
 const CHUNK: usize = 64 << 10;

@@ -22,6 +22,7 @@ mod object;
 mod store;
 mod watch;
 
+pub(crate) use extents::COPY_MAX;
 pub use store::PoolUsage;
 
 use admit::{Access, Verdict};
