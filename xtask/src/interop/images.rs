@@ -36,6 +36,7 @@ pub(crate) fn import_export(stage: &Stage) -> Result<()> {
     ensure!(sorted(&ours) == ["ours", "plain", "theirs"], "`onego rbd ls` says {ours}");
     ensure!(sorted(&ours) == sorted(&theirs), "`rbd ls` says {theirs}");
 
+    clone(stage)?;
     resize(stage)?;
     stage.onego("--conf ceph.conf rbd rm rbd/ours")?;
     stage.onego("--conf ceph.conf rbd rm rbd/plain")?;
@@ -45,6 +46,21 @@ pub(crate) fn import_export(stage: &Stage) -> Result<()> {
     let listed = stage.ceph("rbd ls rbd")?;
     ensure!(listed.trim().is_empty(), "`rbd ls` says {listed} after the images were removed");
     Ok(())
+}
+
+/// A clone is described, with its parent, but not read: what it lacks is elsewhere.
+fn clone(stage: &Stage) -> Result<()> {
+    stage.ceph("rbd snap create rbd/plain@before")?;
+    stage.ceph("rbd snap protect rbd/plain@before")?;
+    stage.ceph("rbd clone rbd/plain@before rbd/clone")?;
+    let info = stage.onego("--conf ceph.conf rbd info rbd/clone")?;
+    ensure!(info.contains("parent: rbd/plain@before"), "`onego rbd info` says {info}");
+    let refused = stage.onego_fails("--conf ceph.conf rbd export rbd/clone from-clone.raw")?;
+    let reason = String::from_utf8_lossy(&refused.stderr);
+    ensure!(reason.contains("is a clone"), "`onego rbd export` of a clone says {reason}");
+    stage.ceph("rbd rm rbd/clone")?;
+    stage.ceph("rbd snap unprotect rbd/plain@before")?;
+    stage.ceph("rbd snap rm rbd/plain@before").map(drop)
 }
 
 /// An image that we made smaller and larger again has zeroes where it was cut, as Ceph sees it.

@@ -5,7 +5,7 @@ use crate::output::{self, Format};
 use crate::size::human;
 use onego::Error;
 use onego::rados::Pool;
-use onego::rbd::{self, Features, Image, ImageInfo};
+use onego::rbd::{self, Features, ImageInfo};
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ pub(super) async fn list(pool: &Pool, long: bool, format: Format) -> Result<(), 
         (true, _) => {
             let mut images = Vec::new();
             for name in names {
-                match info_of(pool, &name).await {
+                match rbd::info(pool, &name).await {
                     Ok(info) => images.push((name, Some(info))),
                     // It may be removed by now, or be of a kind that cannot be opened.
                     Err(Error::NotFound { .. }) => {}
@@ -53,16 +53,9 @@ fn long_json((name, info): &(String, Option<ImageInfo>)) -> Value {
     }
 }
 
-async fn info_of(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
-    let image = Image::open(pool, name).await?;
-    let info = image.info().clone();
-    image.close().await?;
-    Ok(info)
-}
-
 /// Prints what is known of an image.
 pub(super) async fn info(pool: &Pool, name: &str, format: Format) -> Result<(), Failure> {
-    let info = info_of(pool, name).await?;
+    let info = rbd::info(pool, name).await?;
     let data_pool = match info.data_pool {
         Some(id) => {
             let pools = pool.cluster().pools().await?;
@@ -71,13 +64,17 @@ pub(super) async fn info(pool: &Pool, name: &str, format: Format) -> Result<(), 
         }
         None => None,
     };
+    let parent = match &info.parent {
+        Some(parent) => Some((parent.name(pool.cluster()).await?, parent.overlap)),
+        None => None,
+    };
     match format {
-        Format::Plain => output::lines(info_lines(&info, data_pool.as_deref())),
-        Format::Json => output::json(&info_json(&info, data_pool.as_deref())),
+        Format::Plain => output::lines(info_lines(&info, data_pool.as_deref(), parent.as_ref())),
+        Format::Json => output::json(&info_json(&info, data_pool.as_deref(), parent.as_ref())),
     }
 }
 
-fn info_lines(info: &ImageInfo, data_pool: Option<&str>) -> Vec<String> {
+fn info_lines(info: &ImageInfo, data_pool: Option<&str>, parent: Option<&(String, u64)>) -> Vec<String> {
     let layout = &info.layout;
     let mut lines = vec![
         format!("rbd image '{}':", info.name),
@@ -91,6 +88,10 @@ fn info_lines(info: &ImageInfo, data_pool: Option<&str>) -> Vec<String> {
     lines.push("\tformat: 2".to_owned());
     lines.push(format!("\tfeatures: {}", info.features));
     lines.extend(info.created.map(|at| format!("\tcreate_timestamp: {}", utc(at))));
+    if let Some((name, overlap)) = parent {
+        lines.push(format!("\tparent: {name}"));
+        lines.push(format!("\toverlap: {}", human(*overlap)));
+    }
     if layout.is_striped() {
         lines.push(format!("\tstripe unit: {}", human(layout.stripe_unit())));
         lines.push(format!("\tstripe count: {}", layout.stripe_count()));
@@ -98,7 +99,7 @@ fn info_lines(info: &ImageInfo, data_pool: Option<&str>) -> Vec<String> {
     lines
 }
 
-fn info_json(info: &ImageInfo, data_pool: Option<&str>) -> Value {
+fn info_json(info: &ImageInfo, data_pool: Option<&str>, parent: Option<&(String, u64)>) -> Value {
     let layout = &info.layout;
     let mut value = json!({
         "name": info.name,
@@ -117,6 +118,9 @@ fn info_json(info: &ImageInfo, data_pool: Option<&str>) -> Value {
     }
     if let Some(at) = info.created {
         value["create_timestamp"] = utc(at).into();
+    }
+    if let Some((name, overlap)) = parent {
+        value["parent"] = json!({"name": name, "overlap": overlap});
     }
     if layout.is_striped() {
         value["stripe_unit"] = layout.stripe_unit().into();

@@ -1,6 +1,6 @@
 //! The life of an image: created, listed, resized, removed.
 
-use super::header::{SWITCHABLE, describe, image_id, load};
+use super::header::{SWITCHABLE, describe, image_id, info};
 use super::image::request;
 use super::{ImageInfo, IoOp, MAX_IO};
 use crate::Error;
@@ -128,7 +128,7 @@ pub async fn list(pool: &Pool) -> Result<Vec<String>, Error> {
 
 /// Removes an image with all its data. `progress` is told (done, all) in bytes.
 pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    let info = match load(pool, name).await {
+    let info = match info(pool, name).await {
         // The header went in an earlier removal that did not end: remove what is left.
         Err(Error::NotFound { what }) => {
             let id = image_id(pool, name).await.map_err(|_| Error::NotFound { what })?;
@@ -143,7 +143,7 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
     // Locks and maps of objects go with their objects; what else the image keeps elsewhere would stay behind.
     let removable = Features::WRITABLE.with(SWITCHABLE);
     let features = info.features.without(removable);
-    if !features.is_empty() || info.has_parent {
+    if !features.is_empty() || info.parent.is_some() {
         return Err(Error::Features { image: name.to_owned(), action: "removed", features, advice: "" });
     }
     let watchers = pool.watchers(&header_object(&info.id).to_string()).await?;
@@ -200,7 +200,7 @@ pub async fn resize(
     size: u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let info = load(pool, name).await?;
+    let info = info(pool, name).await?;
     info.check_readable()?;
     info.check_writable()?;
     if size < info.size {

@@ -3,14 +3,14 @@
 use super::flush::Writes;
 use super::io::Shape;
 use crate::Error;
-use crate::rados::{Op, Pool};
+use crate::rados::{Cluster, Op, Pool};
 use onego_buf::List;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
-    GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize, GetSnapContext,
-    GetStripeUnitCount, Size, StripeUnitCount, feature,
+    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize,
+    GetSnapContext, GetSnapshotName, GetStripeUnitCount, Size, StripeUnitCount, feature,
 };
-use onego_ceph::rbd::{DataNames, Features, Layout, header_object, id_object};
+use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
@@ -41,9 +41,39 @@ pub struct ImageInfo {
     pub snapshots: Vec<u64>,
     /// When it was created, if the cluster remembers.
     pub created: Option<SystemTime>,
+    /// For a clone, the snapshot that holds what it does not hold itself.
+    pub parent: Option<Parent>,
     pub(crate) snap_context: SnapContext,
-    /// It is a clone: what it does not hold is in another image.
-    pub(crate) has_parent: bool,
+}
+
+/// The snapshot that a clone was made of.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Parent {
+    /// Number of its pool.
+    pub pool: i64,
+    /// Id of its image.
+    pub image: String,
+    /// Number of the snapshot.
+    pub snapshot: u64,
+    /// Bytes, from the start, of which the clone may show the parent's.
+    pub overlap: u64,
+}
+
+impl Parent {
+    /// Looks the parent's name up, as `rbd` writes it: pool/image@snapshot.
+    pub async fn name(&self, cluster: &Cluster) -> Result<String, Error> {
+        let pools = cluster.pools().await?;
+        let pool = pools
+            .into_iter()
+            .find(|pool| pool.id == self.pool)
+            .ok_or_else(|| Error::NotFound { what: format!("pool {}, which the parent is in", self.pool) })?;
+        let pool = cluster.pool(&pool.name).await?;
+        let image = pool.call(DIRECTORY, &DirGetName { id: self.image.clone() }).await?;
+        let header = header_object(&self.image).to_string();
+        let snapshot = pool.call(&header, &GetSnapshotName { snap: self.snapshot }).await?;
+        Ok(format!("{}/{image}@{snapshot}", pool.name()))
+    }
 }
 
 /// How people are told of an image.
@@ -62,8 +92,8 @@ pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
     }
 }
 
-/// Reads an image's header.
-pub(crate) async fn load(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
+/// What is known of an image, without opening it: also of one that cannot be opened here.
+pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     let id = image_id(pool, name).await?;
     let header = header_object(&id).to_string();
     let base = [
@@ -88,8 +118,16 @@ pub(crate) async fn load(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     if features.contains(Features::DATA_POOL) {
         data_pool = Some(pool.call(&header, &GetDataPool {}).await?).filter(|pool| *pool >= 0);
     }
-    let has_parent = features.contains(Features::LAYERING)
-        && pool.call(&header, &GetParent { snap: NOSNAP }).await?.pool >= 0;
+    let mut parent = None;
+    if features.contains(Features::LAYERING) {
+        let reply = pool.call(&header, &GetParent { snap: NOSNAP }).await?;
+        parent = (reply.pool >= 0).then_some(Parent {
+            pool: reply.pool,
+            image: reply.image_id,
+            snapshot: reply.snap,
+            overlap: reply.overlap,
+        });
+    }
     // Images of old clusters do not know when they were made.
     let created = pool.call(&header, &GetCreateTimestamp {}).await.ok();
     Ok(ImageInfo {
@@ -102,8 +140,8 @@ pub(crate) async fn load(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
         data_pool,
         snapshots: snap_context.snaps.clone(),
         created: created.map(|t| SystemTime::UNIX_EPOCH + Duration::new(t.sec.into(), t.nsec)),
+        parent,
         snap_context,
-        has_parent,
     })
 }
 
@@ -152,7 +190,7 @@ impl ImageInfo {
 
     /// Fails if the image's bytes are not, or not only, where its layout says.
     pub(crate) fn check_readable(&self) -> Result<(), Error> {
-        if self.has_parent {
+        if self.parent.is_some() {
             return Err(Error::Invalid(format!(
                 "image {} is a clone, and reading from its parent is not supported yet; \"rbd flatten\" makes it whole",
                 self.name

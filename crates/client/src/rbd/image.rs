@@ -1,4 +1,4 @@
-use super::header::{ImageInfo, load};
+use super::header::{ImageInfo, info};
 use super::io::{IoOp, Shape};
 use crate::Error;
 use crate::core::{Command, Done, Outcome};
@@ -36,7 +36,7 @@ pub struct Image {
 impl Image {
     /// Opens the image called `name`.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = load(pool, name).await?;
+        let info = info(pool, name).await?;
         info.check_readable()?;
         let shape = Arc::new(info.shape(pool, info.size));
         let target = WatchTarget {

@@ -7,7 +7,7 @@ mod image;
 pub(crate) mod io;
 
 pub use admin::{CreateOptions, create, list, remove, resize};
-pub use header::ImageInfo;
+pub use header::{ImageInfo, Parent, info};
 pub(crate) use header::{parse_size, size_query};
 pub use image::Image;
 pub(crate) use io::IoOp;
