@@ -18,7 +18,7 @@ pub(crate) struct Access {
     /// How long to wait for the cluster to answer
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     connect_timeout: u64,
-    /// What moves the bytes: epoll or uring
+    /// What moves the bytes: epoll, uepoll or uring
     #[arg(long, global = true, default_value_t)]
     pub(crate) engine: EngineKind,
 }

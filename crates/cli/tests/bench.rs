@@ -37,7 +37,7 @@ fn rows_have_both_ends_and_bare_sockets_beside_them() {
 #[test]
 fn several_jobs_verify_on_either_engine_and_leave_nothing() {
     let place = Place::with_cluster("");
-    for engine in ["epoll", "uring"] {
+    for engine in ["epoll", "uepoll", "uring"] {
         let line = "bench rbd --cluster ceph.conf --rw randrw --block-size 4k,64k --jobs 3 --io-depth 16 --size 24M \
                     --seconds 0.2 --verify --json rows.json --engine";
         place.onego(&format!("{line} {engine}"));

@@ -1,5 +1,6 @@
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
-use crate::{Epoll, SocketId, Uring, Waker};
+use crate::ring::{self, Mode, RingSize, Setup};
+use crate::{Epoll, SocketId, Uepoll, Uring, Waker};
 use onego_buf::List;
 use onego_wire::Time;
 use std::fmt;
@@ -13,19 +14,22 @@ pub enum EngineKind {
     /// Readiness, by epoll.
     #[default]
     Epoll,
+    /// Readiness, read from an io_uring in user memory.
+    Uepoll,
     /// Completion, by io_uring.
     Uring,
 }
 
 impl EngineKind {
     /// All kinds.
-    pub const ALL: [EngineKind; 2] = [EngineKind::Epoll, EngineKind::Uring];
+    pub const ALL: [EngineKind; 3] = [EngineKind::Epoll, EngineKind::Uepoll, EngineKind::Uring];
 }
 
 impl fmt::Display for EngineKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             EngineKind::Epoll => "epoll",
+            EngineKind::Uepoll => "uepoll",
             EngineKind::Uring => "uring",
         })
     }
@@ -33,7 +37,7 @@ impl fmt::Display for EngineKind {
 
 /// No engine has that name.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no engine \"{0}\"; the engines are epoll and uring")]
+#[error("there is no engine \"{0}\"; the engines are epoll, uepoll and uring")]
 pub struct UnknownEngine(String);
 
 impl FromStr for EngineKind {
@@ -51,22 +55,30 @@ impl FromStr for EngineKind {
 pub enum AnyEngine {
     /// Readiness, by epoll.
     Epoll(Epoll),
+    /// Readiness, read from an io_uring in user memory.
+    Uepoll(Box<Uepoll>),
     /// Completion, by io_uring.
     Uring(Box<Uring>),
 }
 
-/// Opens an engine. Where there is no io_uring, or it is not allowed, it is epoll instead.
+/// Opens an engine. Where the kernel lacks what it needs, it is epoll instead, and a warning says what is missing.
 pub fn open(kind: EngineKind) -> io::Result<AnyEngine> {
-    match kind {
-        EngineKind::Epoll => Epoll::open().map(AnyEngine::Epoll),
-        EngineKind::Uring => match Uring::open() {
-            Ok(uring) => Ok(AnyEngine::Uring(Box::new(uring))),
-            Err(error) => {
-                tracing::warn!(%error, "io_uring cannot be used: epoll is used instead");
-                Epoll::open().map(AnyEngine::Epoll)
-            }
-        },
-    }
+    open_with(kind, &ring::setup)
+}
+
+fn open_with(kind: EngineKind, setup: Setup<'_>) -> io::Result<AnyEngine> {
+    let size = RingSize::default();
+    let ringed = match kind {
+        EngineKind::Epoll => return Epoll::open().map(AnyEngine::Epoll),
+        EngineKind::Uepoll => Uepoll::with(size, setup).map(|engine| AnyEngine::Uepoll(Box::new(engine))),
+        EngineKind::Uring => {
+            Uring::with(Mode::Deferred, size, setup).map(|engine| AnyEngine::Uring(Box::new(engine)))
+        }
+    };
+    ringed.or_else(|error| {
+        tracing::warn!("{error}: {} is used instead of {kind}", EngineKind::Epoll);
+        Epoll::open().map(AnyEngine::Epoll)
+    })
 }
 
 impl AnyEngine {
@@ -74,6 +86,7 @@ impl AnyEngine {
     pub fn kind(&self) -> EngineKind {
         match self {
             AnyEngine::Epoll(_) => EngineKind::Epoll,
+            AnyEngine::Uepoll(_) => EngineKind::Uepoll,
             AnyEngine::Uring(_) => EngineKind::Uring,
         }
     }
@@ -84,6 +97,7 @@ macro_rules! each {
     ($any:expr, $engine:ident => $call:expr) => {
         match $any {
             AnyEngine::Epoll($engine) => $call,
+            AnyEngine::Uepoll($engine) => $call,
             AnyEngine::Uring($engine) => $call,
         }
     };

@@ -2,16 +2,20 @@
 //!
 //! A [`Pump`] drives one [`Machine`](onego_wire::Machine) over one [`Engine`]: it opens and accepts connections,
 //! receives straight into the buffers that the machine names, gathers everything the machine has to send into as few
-//! system calls as possible, and keeps the machine's deadlines. [`Epoll`] is a readiness engine, [`Uring`] a
-//! completion engine, chosen by name with [`open`]; the test kit has one over a simulated network.
+//! system calls as possible, and keeps the machine's deadlines. [`Epoll`] and [`Uepoll`] are readiness
+//! engines, [`Uring`] is a completion engine, chosen by name with [`open`]; the test kit has one over a simulated
+//! network.
 
 mod any;
 mod clock;
 mod engine;
 mod epoll;
 mod pump;
+mod readiness;
+mod ring;
 mod socket;
 mod table;
+mod uepoll;
 mod uring;
 mod waker;
 
@@ -22,5 +26,6 @@ pub use epoll::Epoll;
 pub use pump::Pump;
 pub use socket::without_pacing;
 pub use table::{SocketId, SocketTable};
+pub use uepoll::Uepoll;
 pub use uring::Uring;
 pub use waker::{Sleeper, Waker};

@@ -17,10 +17,11 @@
 mod ops;
 
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::ring::{self, Mode, Ring, RingSize, Setup};
 use crate::socket::{ACCEPT_PAUSE, Accepted};
 use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
-use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode};
 use onego_buf::List;
 use onego_wire::Time;
 use ops::{Op, Ops};
@@ -30,12 +31,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
-
-/// Requests that are queued before they are submitted: what the connections of a busy turn ask for.
-const SUBMISSIONS: u32 = 256;
-
-/// Completions that fit. When there are more, the kernel keeps them and gives them with the next calls.
-const COMPLETIONS: u32 = 4096;
 
 /// `user_data` of requests that are no [`Op`].
 const WAKER: u64 = u64::MAX;
@@ -61,23 +56,11 @@ struct Socket {
     ended: bool,
 }
 
-/// How completions are brought to the engine; what the kernel can do, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// Only when the engine asks, without interrupting it (Linux 6.1).
-    Deferred,
-    /// At the engine's next system call, without interrupting it (Linux 5.19).
-    Cooperative,
-    /// At any time.
-    Interrupting,
-}
-
 /// The completion engine over io_uring.
 ///
 /// It may be built on any thread, and belongs to the one that polls it first.
 pub struct Uring {
-    ring: IoUring,
-    started: bool,
+    ring: Ring,
     sleeper: Sleeper,
     sockets: SocketTable<Socket>,
     ops: Ops,
@@ -86,67 +69,27 @@ pub struct Uring {
     closing: Vec<OwnedFd>,
     /// Listeners that rest; there are few, and hardly ever any.
     paused: Vec<SocketId>,
-    completions: Vec<cqueue::Entry>,
     stats: Stats,
 }
 
 impl Uring {
     /// Opens an engine, the best that the kernel can do.
     pub fn open() -> io::Result<Self> {
-        let mut result = Self::with_mode(Mode::Deferred, SUBMISSIONS, COMPLETIONS);
-        for (mode, missing) in [
-            (Mode::Cooperative, "IORING_SETUP_DEFER_TASKRUN (Linux 6.1)"),
-            (Mode::Interrupting, "IORING_SETUP_COOP_TASKRUN (Linux 5.19)"),
-        ] {
-            match result {
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                    tracing::warn!("the kernel's io_uring has no {missing}: completions cost more");
-                    result = Self::with_mode(mode, SUBMISSIONS, COMPLETIONS);
-                }
-                _ => break,
-            }
-        }
-        result
+        Self::with(Mode::Deferred, RingSize::default(), &ring::setup)
     }
 
-    fn with_mode(mode: Mode, submissions: u32, completions: u32) -> io::Result<Self> {
-        let mut builder = IoUring::builder();
-        // Disabled until the first poll, which makes the thread that calls it the single issuer.
-        builder.dontfork().setup_cqsize(completions).setup_r_disabled();
-        match mode {
-            Mode::Deferred => {
-                builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
-            }
-            Mode::Cooperative => {
-                builder.setup_coop_taskrun().setup_taskrun_flag();
-            }
-            Mode::Interrupting => {}
-        }
-        let ring = builder.build(submissions)?;
-        // Resource tags came with multishot poll requests, which cannot be asked about.
-        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_resource_tagging() {
-            let missing = "the kernel's io_uring has no multishot poll requests (Linux 5.13)";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, missing));
-        }
-        Ok(Self {
-            ring,
-            started: false,
+    pub(crate) fn with(mode: Mode, size: RingSize, setup: Setup<'_>) -> io::Result<Self> {
+        let mut engine = Self {
+            ring: Ring::open(mode, size, setup)?,
             sleeper: Sleeper::new()?,
             sockets: SocketTable::default(),
             ops: Ops::default(),
             closing: Vec::new(),
             paused: Vec::new(),
-            completions: Vec::new(),
             stats: Stats::default(),
-        })
-    }
-
-    /// The first poll: this thread's from here on.
-    fn start(&mut self) -> io::Result<()> {
-        self.ring.submitter().register_enable_rings()?;
-        self.started = true;
-        self.watch_waker();
-        Ok(())
+        };
+        engine.watch_waker();
+        Ok(engine)
     }
 
     fn watch_waker(&mut self) {
@@ -154,32 +97,7 @@ impl Uring {
         // A multishot poll request completes once for each write to the eventfd: nobody has to read it.
         let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), libc::POLLIN as u32).multi(true);
         // SAFETY: a poll request uses no memory, and the eventfd lives as long as the engine.
-        unsafe { self.push(&poll.build().user_data(WAKER)) };
-    }
-
-    /// Queues a request.
-    ///
-    /// # Safety
-    /// What the request points to stays where it is, and unused, until its completion.
-    unsafe fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: promised by the caller.
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
-            if !self.started && self.start().is_err() {
-                return;
-            }
-            self.stats.waits += 1;
-            match self.ring.submit() {
-                Ok(_) => {}
-                Err(error) if retry(&error) => self.collect(),
-                // The request is lost with the ring, which the next poll finds out.
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Takes over what has completed.
-    fn collect(&mut self) {
-        self.completions.extend(self.ring.completion());
+        unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
     }
 
     fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
@@ -204,32 +122,7 @@ impl Uring {
         socket.poll = Some(key);
         let poll = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), interest as u32);
         // SAFETY: a poll request uses no memory; the descriptor stays open until it is submitted.
-        unsafe { self.push(&poll.build().user_data(key as u64)) };
-    }
-
-    /// One call into the kernel: submits what is queued, and sleeps if there is time.
-    fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let submissions = self.ring.submission();
-        let idle = submissions.is_empty() && !submissions.taskrun() && !submissions.cq_overflow();
-        drop(submissions);
-        let completed = !self.completions.is_empty() || !self.ring.completion().is_empty();
-        let result = match timeout {
-            // Completions are read in memory.
-            Some(Duration::ZERO) if idle => return Ok(()),
-            Some(Duration::ZERO) => self.ring.submit(),
-            _ if completed => self.ring.submit(),
-            Some(timeout) => {
-                let timeout = Timespec::from(timeout);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
-            }
-            None => self.ring.submit_and_wait(1),
-        };
-        self.stats.waits += 1;
-        match result {
-            Ok(_) => Ok(()),
-            Err(error) if retry(&error) => Ok(()),
-            Err(error) => Err(error),
-        }
+        unsafe { self.ring.push(&poll.build().user_data(key as u64)) };
     }
 
     fn complete(&mut self, entry: &cqueue::Entry, events: &mut Vec<Event>) {
@@ -345,14 +238,8 @@ impl Uring {
     fn cancel(&mut self, key: usize) {
         let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
         // SAFETY: a cancellation uses no memory.
-        unsafe { self.push(&cancel) };
+        unsafe { self.ring.push(&cancel) };
     }
-}
-
-/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, or completions have to be
-/// taken first.
-fn retry(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
 impl Engine for Uring {
@@ -379,7 +266,7 @@ impl Engine for Uring {
         let recv = opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(libc::MSG_DONTWAIT as u32);
         // SAFETY: header, vectors and buffers belong to `self.ops` until the completion; the descriptor stays open
         // until the request is submitted.
-        unsafe { self.push(&recv.build().user_data(key as u64)) };
+        unsafe { self.ring.push(&recv.build().user_data(key as u64)) };
         None
     }
 
@@ -393,7 +280,7 @@ impl Engine for Uring {
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let send = opcode::SendMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(flags as u32);
         // SAFETY: as for `recv`; the kernel only reads, and the list's bytes are immutable.
-        unsafe { self.push(&send.build().user_data(key as u64)) };
+        unsafe { self.ring.push(&send.build().user_data(key as u64)) };
         None
     }
 
@@ -414,32 +301,26 @@ impl Engine for Uring {
     }
 
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
-        if !self.started {
-            self.start()?;
-        }
         if !self.paused.is_empty() {
             self.resume_paused();
         }
         let mut timeout = socket::timeout(wait, !self.paused.is_empty());
-        if timeout != Some(Duration::ZERO) && !self.sleeper.fall_asleep() {
+        if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
             timeout = Some(Duration::ZERO);
         }
-        let result = self.enter(timeout);
+        let result = self.ring.enter(timeout);
         if self.sleeper.wake_up() {
             events.push(Event::Woken);
         }
         result?;
-        if self.ring.submission().is_empty() {
+        if !self.closing.is_empty() && self.ring.all_submitted() {
             self.closing.clear();
         }
-        self.collect();
-        let mut completions = std::mem::take(&mut self.completions);
+        let mut completions = self.ring.take_completions();
         for entry in completions.drain(..) {
             self.complete(&entry, events);
         }
-        // What was collected meanwhile because the submission queue was full comes first next time.
-        completions.append(&mut self.completions);
-        self.completions = completions;
+        self.ring.recycle(completions);
         Ok(())
     }
 
@@ -448,7 +329,7 @@ impl Engine for Uring {
     }
 
     fn stats(&self) -> Stats {
-        self.stats
+        Stats { waits: self.ring.calls(), ..self.stats }
     }
 }
 
@@ -510,14 +391,14 @@ mod tests {
     #[test]
     fn each_mode_works() {
         for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
-            echo(|| Uring::with_mode(mode, SUBMISSIONS, COMPLETIONS).unwrap());
+            echo(|| Uring::with(mode, RingSize::default(), &ring::setup).unwrap());
         }
     }
 
     #[test]
     fn rings_that_overflow_lose_nothing() {
         for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
-            echo(|| Uring::with_mode(mode, 2, 4).unwrap());
+            echo(|| Uring::with(mode, RingSize { submissions: 2, completions: 4 }, &ring::setup).unwrap());
         }
     }
 }

@@ -439,6 +439,9 @@ macro_rules! on_each_engine {
         mod epoll {
             $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Epoll) })*
         }
+        mod uepoll {
+            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uepoll) })*
+        }
         mod uring {
             $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uring) })*
         }

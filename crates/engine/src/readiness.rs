@@ -1,0 +1,190 @@
+//! Sockets that are used by plain system calls once they are ready: everything of a readiness engine but how it
+//! learns of readiness.
+//!
+//! Readiness comes edge-triggered, once for reading and writing: no system call is spent on changing interest. What
+//! edge triggering asks for in return:
+//! - A receive that fills its buffers may have left bytes behind; the caller goes on. One that returns *less* than
+//!   it asked for found the queue of a stream socket empty, and whatever arrives later makes a new edge (epoll(7),
+//!   question 9). So a short receive ends the reading without one more call just to see `EAGAIN`.
+//! - The exception is the end of the stream: it may have come before the receive, together with its data, and then
+//!   there is no further edge. `POLLRDHUP`, `POLLHUP` or `POLLERR` in the event tell; from then on only the end
+//!   itself, or an error, ends the reading. If it comes after the event was read, it makes an edge of its own.
+//! - A short send found the send buffer full; the kernel then makes an edge once a third of it is free again.
+//!
+//! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
+use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
+use crate::{SocketId, SocketTable, clock, socket};
+use onego_buf::List;
+use onego_wire::Time;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use smallvec::SmallVec;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+
+/// What a stream is watched for.
+pub(crate) const STREAM_INTEREST: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::RDHUP);
+
+/// What tells that the stream has ended, or will with what is there.
+const END: PollFlags = PollFlags::RDHUP.union(PollFlags::HUP).union(PollFlags::ERR);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Listener,
+    Connecting,
+    Stream,
+}
+
+pub(crate) struct Socket {
+    pub(crate) fd: OwnedFd,
+    pub(crate) kind: Kind,
+    /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
+    ended: bool,
+    /// The last send was short: tell when there is room.
+    full: bool,
+}
+
+/// What an engine has to do for a listener that was ready.
+pub(crate) enum Listened {
+    /// Watch these.
+    Accepted(Vec<Accepted>),
+    /// Watch these, and leave the listener alone until it is [rested](Sockets::rested).
+    Paused(Vec<Accepted>),
+}
+
+/// The sockets of a readiness engine.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    pub(crate) table: SocketTable<Socket>,
+    /// Listeners that rest, and until when; there are few, and hardly ever any.
+    paused: Vec<(SocketId, Time)>,
+    pub(crate) stats: Stats,
+}
+
+impl Sockets {
+    pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
+        self.table.insert(Socket { fd, kind, ended: false, full: false })
+    }
+
+    /// A connection is ready for something: tells what that means.
+    pub(crate) fn ready(&mut self, id: SocketId, flags: PollFlags, events: &mut Vec<Event>) {
+        let Some(socket) = self.table.get_mut(id) else { return };
+        let writable = flags.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP);
+        if socket.kind == Kind::Connecting {
+            if !writable {
+                return;
+            }
+            let result = socket::connected(&socket.fd);
+            socket.kind = Kind::Stream;
+            events.push(Event::Connected { socket: id, result });
+        }
+        socket.ended |= flags.intersects(END);
+        if flags.intersects(PollFlags::IN | END) {
+            events.push(Event::Readable(id));
+        }
+        if socket.full && writable {
+            socket.full = false;
+            events.push(Event::Writable(id));
+        }
+    }
+
+    /// A listener is ready: accepts what is there, or some of it.
+    pub(crate) fn accept(&mut self, listener: SocketId) -> Listened {
+        let mut accepted = Vec::new();
+        let Some(socket) = self.table.get(listener) else { return Listened::Accepted(accepted) };
+        if socket::accept(&socket.fd, &mut self.stats.accepts, &mut accepted) {
+            self.paused.push((listener, clock::now() + ACCEPT_PAUSE));
+            Listened::Paused(accepted)
+        } else {
+            Listened::Accepted(accepted)
+        }
+    }
+
+    /// Does a listener rest?
+    pub(crate) fn resting(&self) -> bool {
+        !self.paused.is_empty()
+    }
+
+    /// Does this listener rest?
+    pub(crate) fn is_resting(&self, id: SocketId) -> bool {
+        self.paused.iter().any(|&(listener, _)| listener == id)
+    }
+
+    /// A listener that has rested long enough, to be watched again.
+    pub(crate) fn rested(&mut self) -> Option<SocketId> {
+        let now = clock::now();
+        let index = self.paused.iter().position(|&(_, until)| until <= now)?;
+        Some(self.paused.swap_remove(index).0)
+    }
+
+    /// Receives what is there.
+    pub(crate) fn recv(&mut self, id: SocketId, mut bufs: RecvBufs) -> Received {
+        let Some(socket) = self.table.get(id) else {
+            return Received { bufs, result: Err(Errno::BADF.into()), drained: true };
+        };
+        self.stats.recvs += 1;
+        let limit = bufs.ahead_limit;
+        let result = match (&mut bufs.place, &mut bufs.ahead) {
+            (Some(place), Some(ahead)) => {
+                let ahead_len = ahead.len().min(limit);
+                let mut slices = [IoSliceMut::new(place), IoSliceMut::new(&mut ahead[..ahead_len])];
+                rustix::io::readv(&socket.fd, &mut slices)
+            }
+            (Some(only), None) => net::recv(&socket.fd, &mut only[..], RecvFlags::empty()).map(|r| r.1),
+            (None, Some(only)) => {
+                let len = only.len().min(limit);
+                net::recv(&socket.fd, &mut only[..len], RecvFlags::empty()).map(|r| r.1)
+            }
+            (None, None) => Err(Errno::INVAL),
+        };
+        let drained = match result {
+            Ok(n) => n < bufs.capacity() && (n == 0 || !socket.ended),
+            Err(Errno::INTR) => false,
+            Err(_) => true,
+        };
+        self.stats.received_bytes += result.unwrap_or(0) as u64;
+        Received { bufs, result: result.map_err(Into::into), drained }
+    }
+
+    /// Sends as much as the socket takes.
+    pub(crate) fn send(&mut self, id: SocketId, mut list: List) -> Sent {
+        let Some(socket) = self.table.get_mut(id) else {
+            return Sent { rest: list, result: Err(Errno::BADF.into()), full: true };
+        };
+        self.stats.sends += 1;
+        let (asked, result) = send_some(&socket.fd, &list);
+        match result {
+            Ok(n) => {
+                list.advance(n);
+                self.stats.sent_bytes += n as u64;
+                socket.full = n < asked;
+            }
+            Err(Errno::WOULDBLOCK) => socket.full = true,
+            Err(_) => {}
+        }
+        Sent { rest: list, full: socket.full, result: result.map_err(io::Error::from) }
+    }
+
+    pub(crate) fn shutdown(&mut self, id: SocketId) {
+        if let Some(socket) = self.table.get(id) {
+            // It fails if the peer has reset the connection; then there is nobody to tell.
+            let _ = net::shutdown(&socket.fd, Shutdown::Write);
+        }
+    }
+}
+
+/// One send of as much as a call takes: how many bytes were offered, and how many the socket took.
+fn send_some(fd: &OwnedFd, list: &List) -> (usize, Result<usize, Errno>) {
+    let mut segments = list.segments();
+    if let (Some(only), None) = (segments.next(), segments.next()) {
+        return (only.len(), net::send(fd, only, SendFlags::NOSIGNAL));
+    }
+    // Filled where it stands: to collect it would be to move 16 KiB.
+    let mut slices = SmallVec::<[IoSlice<'_>; MAX_SLICES]>::new();
+    slices.extend(list.io_slices(MAX_SLICES));
+    let asked =
+        if slices.len() == MAX_SLICES { slices.iter().map(|slice| slice.len()).sum() } else { list.len() };
+    (asked, net::sendmsg(fd, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL))
+}

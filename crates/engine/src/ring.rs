@@ -1,0 +1,220 @@
+//! An io_uring: what both engines over one have in common.
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, squeue};
+use std::io;
+use std::time::Duration;
+
+/// How many requests and completions a ring holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RingSize {
+    /// Requests that are queued before they are submitted.
+    pub(crate) submissions: u32,
+    /// Completions that fit. When there are more, the kernel keeps them and gives them with the next calls.
+    pub(crate) completions: u32,
+}
+
+impl Default for RingSize {
+    /// What the connections of a busy turn ask for, and what comes for them meanwhile.
+    fn default() -> Self {
+        Self { submissions: 256, completions: 4096 }
+    }
+}
+
+/// How completions are brought to the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Only when the engine asks, without interrupting it (Linux 6.1).
+    Deferred,
+    /// At the thread's next system call, whichever it is, without interrupting it (Linux 5.19).
+    Cooperative,
+    /// At any time.
+    Interrupting,
+}
+
+/// Something that the kernel's io_uring cannot do, and that an engine needs or wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Missing {
+    #[error("the kernel has no io_uring (Linux 5.1)")]
+    Everything,
+    #[error("io_uring is not allowed here (the sysctl kernel.io_uring_disabled, or a seccomp filter)")]
+    Permission,
+    #[error("the kernel's io_uring has no timeout when it waits, IORING_FEAT_EXT_ARG (Linux 5.11)")]
+    ExtArg,
+    #[error("the kernel's io_uring has no multishot poll requests (Linux 5.13)")]
+    MultishotPoll,
+    #[error("the kernel's io_uring has no IORING_SETUP_DEFER_TASKRUN (Linux 6.1)")]
+    DeferTaskrun,
+    #[error("the kernel's io_uring has no IORING_SETUP_COOP_TASKRUN (Linux 5.19)")]
+    CoopTaskrun,
+}
+
+impl From<Missing> for io::Error {
+    fn from(missing: Missing) -> Self {
+        io::Error::new(io::ErrorKind::Unsupported, missing)
+    }
+}
+
+/// Makes a ring in the kernel; tests put kernels of old in its place.
+pub(crate) type Setup<'a> = &'a dyn Fn(Mode, RingSize) -> io::Result<IoUring>;
+
+/// What this kernel can do.
+pub(crate) fn setup(mode: Mode, size: RingSize) -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    // Disabled until the first poll, which makes the thread that calls it the single issuer.
+    builder.dontfork().setup_cqsize(size.completions).setup_r_disabled();
+    match mode {
+        Mode::Deferred => {
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+        }
+        Mode::Cooperative => {
+            builder.setup_coop_taskrun().setup_taskrun_flag();
+        }
+        Mode::Interrupting => {}
+    }
+    builder.build(size.submissions)
+}
+
+/// An io_uring.
+///
+/// It may be built on any thread, and belongs to the one that starts it.
+pub(crate) struct Ring {
+    ring: IoUring,
+    started: bool,
+    completions: Vec<cqueue::Entry>,
+    /// System calls made.
+    calls: u64,
+}
+
+impl Ring {
+    /// Opens a ring in `mode`, or in the next best that the kernel has.
+    pub(crate) fn open(mode: Mode, size: RingSize, setup: Setup<'_>) -> io::Result<Self> {
+        let ring = match setup(mode, size) {
+            Ok(ring) => ring,
+            Err(error) => match (error.raw_os_error(), mode) {
+                (Some(libc::EINVAL), Mode::Deferred) => {
+                    tracing::warn!("{}: completions cost more", Missing::DeferTaskrun);
+                    return Self::open(Mode::Cooperative, size, setup);
+                }
+                (Some(libc::EINVAL), Mode::Cooperative) => {
+                    tracing::warn!("{}: completions cost more", Missing::CoopTaskrun);
+                    return Self::open(Mode::Interrupting, size, setup);
+                }
+                (Some(libc::ENOSYS), _) => return Err(Missing::Everything.into()),
+                (Some(libc::EPERM | libc::EACCES), _) => return Err(Missing::Permission.into()),
+                _ => return Err(error),
+            },
+        };
+        if !ring.params().is_feature_ext_arg() {
+            return Err(Missing::ExtArg.into());
+        }
+        // Resource tags came with multishot poll requests, which cannot be asked about.
+        if !ring.params().is_feature_resource_tagging() {
+            return Err(Missing::MultishotPoll.into());
+        }
+        Ok(Self { ring, started: false, completions: Vec::new(), calls: 0 })
+    }
+
+    /// From here on the ring is this thread's.
+    fn start(&mut self) -> io::Result<()> {
+        if !self.started {
+            self.ring.submitter().register_enable_rings()?;
+            self.started = true;
+        }
+        Ok(())
+    }
+
+    /// System calls made.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Has everything been handed to the kernel?
+    pub(crate) fn all_submitted(&mut self) -> bool {
+        self.ring.submission().is_empty()
+    }
+
+    /// Completions that the kernel had no memory to keep: nobody knows what they were.
+    pub(crate) fn lost(&mut self) -> u32 {
+        self.ring.completion().overflow()
+    }
+
+    /// Queues a request.
+    ///
+    /// # Safety
+    /// What the request points to stays where it is, and unused, until its completion.
+    pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: promised by the caller.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            if self.start().is_err() {
+                return;
+            }
+            self.calls += 1;
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(error) if retry(&error) => self.collect(),
+                // The request is lost with the ring, which the next call finds out.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Takes over what has completed.
+    fn collect(&mut self) {
+        self.completions.extend(self.ring.completion());
+    }
+
+    /// Is there a completion to be had without a system call?
+    #[inline]
+    pub(crate) fn has_completions(&mut self) -> bool {
+        !self.completions.is_empty() || !self.ring.completion().is_empty()
+    }
+
+    /// Submits what is queued, and sleeps if there is time and nothing has completed. It enters the kernel only if
+    /// it has to.
+    pub(crate) fn enter(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let completed = self.has_completions();
+        let submissions = self.ring.submission();
+        // Completions that wait to be brought can wait until those that are here are worked off.
+        let idle =
+            submissions.is_empty() && !submissions.cq_overflow() && (completed || !submissions.taskrun());
+        drop(submissions);
+        if idle && (completed || timeout == Some(Duration::ZERO)) {
+            return Ok(());
+        }
+        self.start()?;
+        self.calls += 1;
+        let result = match timeout {
+            Some(Duration::ZERO) => self.ring.submit(),
+            _ if completed => self.ring.submit(),
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
+            }
+            None => self.ring.submit_and_wait(1),
+        };
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) if retry(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What has completed, to be given [back](Self::recycle) empty.
+    pub(crate) fn take_completions(&mut self) -> Vec<cqueue::Entry> {
+        self.collect();
+        std::mem::take(&mut self.completions)
+    }
+
+    /// Takes back the memory of completions that are worked off.
+    pub(crate) fn recycle(&mut self, mut empty: Vec<cqueue::Entry>) {
+        // What was collected meanwhile because the submission queue was full comes first next time.
+        empty.append(&mut self.completions);
+        self.completions = empty;
+    }
+}
+
+/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, or completions have to be
+/// taken first.
+fn retry(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+}

@@ -1,0 +1,220 @@
+//! The readiness engine over an io_uring: epoll in user memory.
+//!
+//! Each connection has one multishot poll request in the kernel, edge-triggered, from its birth to its end. Readiness
+//! is posted to the completion ring, which is mapped into this process: as long as something happens, the engine
+//! learns of it without a system call of its own. Receives and sends are the plain system calls of
+//! [`readiness`](crate::readiness), and bring fresh readiness with them: the kernel posts what has come up on the way
+//! out of any system call ([`Mode::Cooperative`]). Only when the ring is empty does the engine enter the kernel, to
+//! sleep there.
+//!
+//! A multishot request ends when the ring is full, and is made again then; made again it tells of what is ready at
+//! once, so that no edge is lost. Listeners have plain requests, which are made again after each accept.
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
+use crate::ring::{self, Mode, Ring, RingSize, Setup};
+use crate::socket::Accepted;
+use crate::{Sleeper, SocketId, Waker, clock, socket};
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode};
+use onego_buf::List;
+use onego_wire::Time;
+use rustix::event::PollFlags;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+/// `user_data` of requests that are not a socket's. No socket is named so.
+const WAKER: u64 = u64::MAX;
+const REMOVAL: u64 = u64::MAX - 1;
+
+/// The readiness engine over an io_uring.
+///
+/// It may be built on any thread, and belongs to the one that polls it first.
+pub struct Uepoll {
+    ring: Ring,
+    sleeper: Sleeper,
+    sockets: Sockets,
+    /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
+    /// must not be another socket's by that time.
+    closing: Vec<OwnedFd>,
+    /// Completions lost so far.
+    lost: u32,
+}
+
+impl Uepoll {
+    /// Opens an engine.
+    pub fn open() -> io::Result<Self> {
+        Self::with(RingSize::default(), &ring::setup)
+    }
+
+    pub(crate) fn with(size: RingSize, setup: Setup<'_>) -> io::Result<Self> {
+        let mut engine = Self {
+            ring: Ring::open(Mode::Cooperative, size, setup)?,
+            sleeper: Sleeper::new()?,
+            sockets: Sockets::default(),
+            closing: Vec::new(),
+            lost: 0,
+        };
+        engine.watch_waker();
+        Ok(engine)
+    }
+
+    fn watch_waker(&mut self) {
+        let Some(eventfd) = self.sleeper.eventfd() else { return };
+        // A multishot poll request completes once for each write to the eventfd: nobody has to read it.
+        let poll = opcode::PollAdd::new(Fd(eventfd.as_raw_fd()), libc::POLLIN as u32).multi(true);
+        // SAFETY: a poll request uses no memory, and the eventfd lives as long as the engine.
+        unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
+    }
+
+    fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
+        let id = self.sockets.insert(fd, kind);
+        self.watch(id);
+        id
+    }
+
+    /// Asks to be told of a socket's readiness: of what is there at once, and of each edge later.
+    fn watch(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.table.get(id) else { return };
+        let fd = Fd(socket.fd.as_raw_fd());
+        let poll = match socket.kind {
+            Kind::Listener => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()),
+            _ => opcode::PollAdd::new(fd, STREAM_INTEREST.bits().into()).multi(true),
+        };
+        // SAFETY: a poll request uses no memory; the descriptor stays open until it is submitted.
+        unsafe { self.ring.push(&poll.build().user_data(id.to_bits())) };
+    }
+
+    fn remove(&mut self, user_data: u64) {
+        let remove = opcode::PollRemove::new(user_data).build().user_data(REMOVAL);
+        // SAFETY: a removal uses no memory.
+        unsafe { self.ring.push(&remove) };
+    }
+
+    fn complete(&mut self, entry: &cqueue::Entry, events: &mut Vec<Event>) {
+        let more = cqueue::more(entry.flags());
+        match entry.user_data() {
+            WAKER if !more && entry.result() != -libc::ECANCELED => self.watch_waker(),
+            WAKER | REMOVAL => {}
+            bits => self.polled(SocketId::from_bits(bits), entry.result(), more, events),
+        }
+    }
+
+    fn polled(&mut self, id: SocketId, result: i32, more: bool, events: &mut Vec<Event>) {
+        let Some(socket) = self.sockets.table.get(id) else { return };
+        if result == -libc::ECANCELED {
+            // Another request was put in the place of this one.
+            return;
+        }
+        if socket.kind == Kind::Listener {
+            return self.accept(id, events);
+        }
+        let flags = u16::try_from(result).map_or(PollFlags::ERR, PollFlags::from_bits_retain);
+        self.sockets.ready(id, flags, events);
+        // A request that failed would fail again; the error is the last that is told.
+        if !more && result >= 0 {
+            self.watch(id);
+        }
+    }
+
+    fn accept(&mut self, listener: SocketId, events: &mut Vec<Event>) {
+        let accepted = match self.sockets.accept(listener) {
+            Listened::Accepted(accepted) => {
+                self.watch(listener);
+                accepted
+            }
+            Listened::Paused(accepted) => accepted,
+        };
+        for Accepted { fd, peer, local } in accepted {
+            let socket = self.add(fd, Kind::Stream);
+            events.push(Event::Accepted { listener, socket, peer, local });
+        }
+    }
+
+    /// The kernel had no memory for a completion: nobody knows whose. All requests are made again, and tell what is
+    /// ready.
+    fn start_over(&mut self) {
+        tracing::warn!("the kernel lost completions for want of memory: all sockets are looked at again");
+        for id in self.sockets.table.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.remove(id.to_bits());
+            if !self.sockets.is_resting(id) {
+                self.watch(id);
+            }
+        }
+        self.remove(WAKER);
+        self.watch_waker();
+    }
+}
+
+impl Engine for Uepoll {
+    fn now(&self) -> Time {
+        clock::now()
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)> {
+        let (fd, local) = socket::listen(addr)?;
+        Ok((self.add(fd, Kind::Listener), local))
+    }
+
+    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
+        let fd = socket::connect(addr)?;
+        Ok(self.add(fd, Kind::Connecting))
+    }
+
+    fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {
+        Some(self.sockets.recv(id, bufs))
+    }
+
+    fn send(&mut self, id: SocketId, list: List) -> Option<Sent> {
+        Some(self.sockets.send(id, list))
+    }
+
+    fn shutdown(&mut self, id: SocketId) {
+        self.sockets.shutdown(id);
+    }
+
+    fn close(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.table.remove(id) else { return };
+        // The request keeps the socket open: it is closed once that is gone.
+        self.remove(id.to_bits());
+        self.closing.push(socket.fd);
+    }
+
+    fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
+        while let Some(listener) = self.sockets.rested() {
+            self.watch(listener);
+        }
+        let mut timeout = socket::timeout(wait, self.sockets.resting());
+        if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
+            timeout = Some(Duration::ZERO);
+        }
+        let result = self.ring.enter(timeout);
+        if self.sleeper.wake_up() {
+            events.push(Event::Woken);
+        }
+        result?;
+        if !self.closing.is_empty() && self.ring.all_submitted() {
+            self.closing.clear();
+        }
+        let mut completions = self.ring.take_completions();
+        for entry in completions.drain(..) {
+            self.complete(&entry, events);
+        }
+        self.ring.recycle(completions);
+        let lost = self.ring.lost();
+        if lost != self.lost {
+            self.lost = lost;
+            self.start_over();
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.sleeper.waker()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats { waits: self.ring.calls(), ..self.sockets.stats }
+    }
+}
