@@ -131,17 +131,19 @@ pub trait Engine {
     fn stats(&self) -> Stats;
 }
 
-/// What an engine has done so far. For a completion engine `recvs` and `sends` are operations and all system calls
-/// are `waits`; for a readiness engine each is a system call.
+/// What an engine has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// System calls to wait, to receive, to send and to accept: what it takes to move bytes. To open, to set up and to
+    /// close a connection takes a few more, which are not counted.
+    pub system_calls: u64,
     /// Calls that wait for events (and, in a completion engine, carry out operations).
     pub waits: u64,
-    /// Receives.
+    /// Receives. In a completion engine they are no system calls of their own.
     pub recvs: u64,
-    /// Sends.
+    /// Sends. In a completion engine they are no system calls of their own.
     pub sends: u64,
-    /// Connections accepted.
+    /// Calls to accept connections.
     pub accepts: u64,
     /// Bytes received.
     pub received_bytes: u64,

@@ -60,10 +60,16 @@ pub(crate) struct Sockets {
     pub(crate) table: SocketTable<Socket>,
     /// Listeners that rest, and until when; there are few, and hardly ever any.
     paused: Vec<(SocketId, Time)>,
-    pub(crate) stats: Stats,
+    stats: Stats,
 }
 
 impl Sockets {
+    /// What was done, with so many calls that waited.
+    pub(crate) fn stats(&self, waits: u64) -> Stats {
+        let Stats { recvs, sends, accepts, .. } = self.stats;
+        Stats { waits, system_calls: waits + recvs + sends + accepts, ..self.stats }
+    }
+
     pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
         self.table.insert(Socket { fd, kind, ended: false, full: false })
     }

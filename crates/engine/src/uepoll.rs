@@ -215,6 +215,6 @@ impl Engine for Uepoll {
     }
 
     fn stats(&self) -> Stats {
-        Stats { waits: self.ring.calls(), ..self.sockets.stats }
+        self.sockets.stats(self.ring.calls())
     }
 }

@@ -329,7 +329,8 @@ impl Engine for Uring {
     }
 
     fn stats(&self) -> Stats {
-        Stats { waits: self.ring.calls(), ..self.stats }
+        let waits = self.ring.calls();
+        Stats { waits, system_calls: waits + self.stats.accepts, ..self.stats }
     }
 }
 
