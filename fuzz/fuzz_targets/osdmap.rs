@@ -8,9 +8,8 @@ use onego_fuzz::{mend_map, round_trip};
 fuzz_target!(|bytes: &[u8]| {
     let Some(bytes) = mend_map(bytes) else { return };
     let Some(map) = round_trip::<OsdMap>(&bytes) else { return };
-    for (&id, pool) in map.pools.iter().take(3) {
-        let raw = pool.object_pg(id, b"object", "", "", -1);
-        map.place(raw);
-        map.pool_pg(raw).map(|pg| map.place(pg));
+    // One group alone: each may take all the work that a number's mapping is allowed.
+    if let Some((&id, pool)) = map.pools.first_key_value() {
+        map.place(pool.object_pg(id, b"object", "", "", -1));
     }
 });

@@ -7,6 +7,7 @@ mod fuzz;
 mod interop;
 mod lint;
 mod packages;
+mod sanitize;
 mod sh;
 mod test;
 mod workspace;
@@ -36,6 +37,8 @@ enum Task {
     Compare(compare::Options),
     /// Fuzz the decoders
     Fuzz(fuzz::Options),
+    /// Tests under the address sanitizer, and loom over what is lock-free
+    Sanitize,
     /// Sends broken bytes to an address (the interop scenarios run this inside their network)
     #[command(hide = true)]
     SendGarbage(interop::garbage::Options),
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Sanitize => sanitize::run(),
         Task::SendGarbage(options) => interop::garbage::run(&options),
     };
     match result {
