@@ -24,6 +24,13 @@ pub(crate) fn run() -> Result<()> {
 
     sh::step("every order of events, with loom");
     let mut command = workspace.cargo();
-    command.env("RUSTFLAGS", "--cfg loom").args(["test", "--release", "--lib", "-p", "onego-engine", "orders"]);
+    command.env("RUSTFLAGS", "--cfg loom").args([
+        "test",
+        "--release",
+        "--lib",
+        "-p",
+        "onego-engine",
+        "orders",
+    ]);
     sh::run(&mut command)
 }
