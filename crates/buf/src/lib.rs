@@ -9,8 +9,10 @@ mod list;
 mod memory;
 mod pool;
 mod segment;
+mod slab;
 
 pub use crc::crc32c;
 pub use list::{List, Segments};
 pub use pool::{Pool, PoolStats};
 pub use segment::{Segment, SegmentMut};
+pub use slab::Slab;

@@ -1,6 +1,7 @@
 //! Blocks of memory that segments share, and how each kind is given back.
 
 use crate::pool::PoolShared;
+use crate::slab::Slab;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
@@ -13,7 +14,7 @@ pub(crate) const PAGE: usize = 4096;
 const MAPPED: usize = 64 << 10;
 
 /// Bytes of a huge page: to touch one is one page fault instead of 512.
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// A block of initialised memory. Dropped when the last segment of it is.
 pub(crate) struct Memory {
@@ -28,8 +29,10 @@ enum Home {
     Heap,
     /// Mapped by itself.
     Mapped,
-    /// From a pool, back to the pool.
-    Pool(Arc<PoolShared>),
+    /// From a pool, back to the pool; cut from a slab, or not.
+    Pool(Arc<PoolShared>, Option<Arc<Slab>>),
+    /// Cut from a slab, which goes when all its blocks have.
+    Slab(Arc<Slab>),
     /// Kept alive by a value of the caller's.
     Vec { capacity: usize },
     /// Lives for ever.
@@ -46,6 +49,32 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len.max(1), PAGE).expect("block sizes are far below isize::MAX")
 }
 
+/// Maps `len` bytes of zeros.
+pub(crate) fn map(len: usize) -> NonNull<u8> {
+    let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at no address in particular touches no memory that is in use.
+    let mapping = unsafe { mmap_anonymous(null_mut(), len, prot, flags) };
+    let Ok(Some(ptr)) = mapping.map(|ptr| NonNull::new(ptr.cast::<u8>())) else {
+        handle_alloc_error(layout(len))
+    };
+    if len >= HUGE_PAGE {
+        // SAFETY: advice on a mapping that is ours changes nothing of what it holds. Without huge pages it is
+        // refused, and all is as it would have been.
+        let _ = unsafe { madvise(ptr.as_ptr().cast(), len, Advice::LinuxHugepage) };
+    }
+    ptr
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// [`map`] gave it with that length, and nobody uses it any more.
+pub(crate) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
+    // SAFETY: promised by the caller.
+    let unmapped = unsafe { munmap(ptr.as_ptr().cast(), len) };
+    debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+}
+
 impl Memory {
     /// A zeroed block of `len` bytes on a page boundary.
     pub(crate) fn zeroed(len: usize) -> Self {
@@ -60,20 +89,15 @@ impl Memory {
     }
 
     fn mapped(len: usize) -> Self {
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a new mapping at no address in particular touches no memory that is in use.
-        let mapping = unsafe { mmap_anonymous(null_mut(), len, prot, flags) };
-        match mapping.map(|ptr| NonNull::new(ptr.cast::<u8>())) {
-            Ok(Some(ptr)) => {
-                if len >= HUGE_PAGE {
-                    // SAFETY: advice on a mapping that is ours changes nothing of what it holds. Without huge pages
-                    // it is refused, and all is as it would have been.
-                    let _ = unsafe { madvise(ptr.as_ptr().cast(), len, Advice::LinuxHugepage) };
-                }
-                Self { ptr, len, home: Home::Mapped }
-            }
-            _ => handle_alloc_error(layout(len)),
-        }
+        Self { ptr: map(len), len, home: Home::Mapped }
+    }
+
+    /// The block of `len` bytes at `ptr` of a slab.
+    ///
+    /// # Safety
+    /// It lies within the slab, and no other block overlaps it.
+    pub(crate) unsafe fn cut(ptr: NonNull<u8>, len: usize, slab: Arc<Slab>) -> Self {
+        Self { ptr, len, home: Home::Slab(slab) }
     }
 
     pub(crate) fn from_vec(mut vec: Vec<u8>) -> Self {
@@ -89,8 +113,19 @@ impl Memory {
 
     /// The same block, to be given to `pool` when it is dropped.
     pub(crate) fn homed(mut self, pool: Arc<PoolShared>) -> Self {
-        self.home = Home::Pool(pool);
+        self.home = match std::mem::replace(&mut self.home, Home::Static) {
+            Home::Slab(slab) => Home::Pool(pool, Some(slab)),
+            _ => Home::Pool(pool, None),
+        };
         self
+    }
+
+    /// The slab that it was cut from, if any.
+    pub(crate) fn slab(&self) -> Option<&Arc<Slab>> {
+        match &self.home {
+            Home::Slab(slab) | Home::Pool(_, Some(slab)) => Some(slab),
+            _ => None,
+        }
     }
 
     /// Where a block of that size goes when no pool wants it: each size comes from one place alone.
@@ -121,19 +156,17 @@ impl Drop for Memory {
         match std::mem::replace(&mut self.home, Home::Static) {
             // SAFETY: allocated in `zeroed` with the same layout.
             Home::Heap => unsafe { dealloc(self.ptr.as_ptr(), layout(self.len)) },
-            Home::Mapped => {
-                // SAFETY: mapped in `mapped` with the same length, and no segment of it is left.
-                let unmapped = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
-                debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
-            }
-            Home::Pool(pool) => {
-                pool.put(Memory { ptr: self.ptr, len: self.len, home: Self::origin(self.len) });
+            // SAFETY: mapped in `mapped` with the same length, and no segment of it is left.
+            Home::Mapped => unsafe { unmap(self.ptr, self.len) },
+            Home::Pool(pool, slab) => {
+                let home = slab.map_or_else(|| Self::origin(self.len), Home::Slab);
+                pool.put(Memory { ptr: self.ptr, len: self.len, home });
             }
             Home::Vec { capacity } => {
                 // SAFETY: the parts are those of the `Vec` that was forgotten in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
             }
-            Home::Static => {}
+            Home::Slab(_) | Home::Static => {}
         }
     }
 }

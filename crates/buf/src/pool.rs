@@ -1,7 +1,8 @@
 use crate::SegmentMut;
 use crate::memory::{Memory, PAGE};
+use crate::slab::{SLAB, Slab};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Smallest and largest block that is kept for reuse: a page and 4 MiB, the default object size of RBD.
 const MIN_SHIFT: u32 = PAGE.trailing_zeros();
@@ -14,6 +15,9 @@ const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 /// most its limit of bytes idle, of the sizes that came back last; it never refuses, because every caller has a bound
 /// of its own on what it asks for.
 /// A block that is used again still holds the bytes of its last use.
+///
+/// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](Slab) as long as its limit allows,
+/// and keeps those for as long as it lives.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<PoolShared>,
@@ -28,12 +32,16 @@ pub struct PoolStats {
     pub allocated: u64,
     /// Bytes kept for reuse now.
     pub idle_bytes: u64,
+    /// Bytes of slabs, in use or not.
+    pub slab_bytes: u64,
 }
 
 pub(crate) struct PoolShared {
     classes: [Class; CLASSES],
     idle_limit: u64,
     idle: AtomicU64,
+    slab_limit: u64,
+    slabs: AtomicU64,
     reused: AtomicU64,
     allocated: AtomicU64,
 }
@@ -44,16 +52,23 @@ struct Class {
     blocks: Mutex<Vec<Memory>>,
     /// Their bytes.
     idle: AtomicU64,
+    /// Blocks of slabs. They are not given back one by one: a slab goes as a whole.
+    cut: Mutex<Vec<Memory>>,
+}
+
+/// What panics while it holds the lock leaves a whole vector behind.
+fn lock(blocks: &Mutex<Vec<Memory>>) -> MutexGuard<'_, Vec<Memory>> {
+    blocks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Class {
     fn push(&self, block: Memory) {
         self.idle.fetch_add(block.len() as u64, Relaxed);
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+        lock(&self.blocks).push(block);
     }
 
     fn pop(&self) -> Option<Memory> {
-        let block = self.blocks.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        let block = lock(&self.blocks).pop()?;
         self.idle.fetch_sub(block.len() as u64, Relaxed);
         Some(block)
     }
@@ -68,8 +83,10 @@ fn class_of(len: usize) -> Option<usize> {
 impl PoolShared {
     pub(crate) fn put(&self, block: Memory) {
         let Some(class) = class_of(block.len()) else { return };
-        let len = block.len() as u64;
-        self.idle.fetch_add(len, Relaxed);
+        if block.slab().is_some() {
+            return lock(&self.classes[class].cut).push(block);
+        }
+        self.idle.fetch_add(block.len() as u64, Relaxed);
         self.classes[class].push(block);
         // What came back last is what is in use now. A size that nobody asks for any more must not fill the pool for
         // ever, so the size that fills most of it makes room.
@@ -81,20 +98,47 @@ impl PoolShared {
     }
 
     fn take(&self, class: usize) -> Option<Memory> {
+        if self.slab_limit > 0
+            && let Some(block) = lock(&self.classes[class].cut).pop()
+        {
+            return Some(block);
+        }
         let block = self.classes[class].pop()?;
         self.idle.fetch_sub(block.len() as u64, Relaxed);
         Some(block)
+    }
+
+    /// Cuts a new slab to blocks of a class, keeps all but one of them and gives that one; `None`: there are as many
+    /// slabs as there may be.
+    fn cut(&self, class: usize) -> Option<Memory> {
+        let block = PAGE << class;
+        let len = block.max(SLAB) as u64;
+        let room = |slabs: u64| slabs.checked_add(len).filter(|slabs| *slabs <= self.slab_limit);
+        self.slabs.fetch_update(Relaxed, Relaxed, room).ok()?;
+        let slab = Arc::new(Slab::new(block));
+        // SAFETY: they are parts of the slab that do not overlap, and nobody else cuts it.
+        let mut blocks = slab.blocks(block).map(|ptr| unsafe { Memory::cut(ptr, block, Arc::clone(&slab)) });
+        let first = blocks.next();
+        lock(&self.classes[class].cut).extend(blocks);
+        first
     }
 }
 
 impl Pool {
     /// A pool that keeps at most `idle_limit` bytes for reuse.
     pub fn new(idle_limit: usize) -> Self {
+        Self::registrable(idle_limit, 0)
+    }
+
+    /// A pool that has at most `slab_limit` bytes of slabs beside what it keeps for reuse.
+    pub fn registrable(idle_limit: usize, slab_limit: usize) -> Self {
         Self {
             shared: Arc::new(PoolShared {
                 classes: Default::default(),
                 idle_limit: idle_limit as u64,
                 idle: AtomicU64::new(0),
+                slab_limit: slab_limit as u64,
+                slabs: AtomicU64::new(0),
                 reused: AtomicU64::new(0),
                 allocated: AtomicU64::new(0),
             }),
@@ -114,7 +158,7 @@ impl Pool {
             }
             None => {
                 self.shared.allocated.fetch_add(1, Relaxed);
-                Memory::zeroed(PAGE << class)
+                self.shared.cut(class).unwrap_or_else(|| Memory::zeroed(PAGE << class))
             }
         };
         let mut segment = SegmentMut::from_memory(block.homed(Arc::clone(&self.shared)));
@@ -128,6 +172,7 @@ impl Pool {
             reused: self.shared.reused.load(Relaxed),
             allocated: self.shared.allocated.load(Relaxed),
             idle_bytes: self.shared.idle.load(Relaxed),
+            slab_bytes: self.shared.slabs.load(Relaxed),
         }
     }
 }
@@ -153,7 +198,7 @@ mod tests {
         assert_eq!(pool.stats().idle_bytes, 8192);
         let again = pool.get(8192);
         assert_eq!(again.len(), 8192);
-        assert_eq!(pool.stats(), PoolStats { reused: 1, allocated: 1, idle_bytes: 0 });
+        assert_eq!(pool.stats(), PoolStats { reused: 1, allocated: 1, idle_bytes: 0, slab_bytes: 0 });
     }
 
     #[test]
@@ -175,5 +220,34 @@ mod tests {
         let pool = Pool::new(PAGE);
         drop((pool.get(1), pool.get(1), pool.get(64 << 20)));
         assert_eq!(pool.stats().idle_bytes, PAGE as u64);
+    }
+
+    #[test]
+    fn blocks_of_a_slab_are_apart_and_come_back_to_it() {
+        let pool = Pool::registrable(PAGE, SLAB);
+        let count = SLAB / (64 << 10);
+        let mut blocks: Vec<SegmentMut> = (0..count).map(|_| pool.get(64 << 10)).collect();
+        blocks.iter_mut().enumerate().for_each(|(i, block)| block.fill(i as u8));
+        assert!(blocks.iter().enumerate().all(|(i, block)| block.iter().all(|byte| *byte == i as u8)));
+        let one_more = pool.get(64 << 10).freeze();
+        assert!(one_more.slab().is_none(), "the slabs are used up");
+        let blocks: Vec<_> = blocks.into_iter().map(SegmentMut::freeze).collect();
+        let slab = blocks[0].slab().unwrap().id();
+        assert!(blocks.iter().all(|block| block.slab().is_some_and(|of| of.id() == slab)));
+        drop(blocks);
+        let again = pool.get(40 << 10).freeze();
+        assert_eq!(again.slab().map(|of| of.id()), Some(slab));
+        assert_eq!(pool.stats().slab_bytes, SLAB as u64);
+    }
+
+    #[test]
+    fn a_segment_outlives_its_pool() {
+        let pool = Pool::registrable(0, 8 << 20);
+        let mut segment = pool.get(4 << 20);
+        drop(pool);
+        segment.fill(7);
+        let segment = segment.freeze();
+        assert_eq!(segment.slab().unwrap().len(), 4 << 20);
+        assert!(segment.iter().all(|byte| *byte == 7));
     }
 }

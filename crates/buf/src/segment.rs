@@ -1,4 +1,5 @@
 use crate::memory::Memory;
+use crate::slab::Slab;
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::ptr::NonNull;
@@ -91,6 +92,12 @@ impl Segment {
     /// Bytes of the block of memory that this segment keeps alive.
     pub fn block_len(&self) -> usize {
         self.owner.len()
+    }
+
+    /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
+    #[inline]
+    pub fn slab(&self) -> Option<&Arc<Slab>> {
+        self.owner.slab()
     }
 
     /// Appends `next` without copying if it lies right behind this segment in the same block; else gives it back.
