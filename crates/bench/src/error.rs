@@ -16,6 +16,9 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// The thresholds of zero-copy sends cannot be used.
+    #[error(transparent)]
+    Thresholds(#[from] crate::zc::BadThresholds),
     /// What was asked for does not fit together.
     #[error("{0}")]
     Unfit(String),

@@ -229,11 +229,12 @@ impl Client {
 
 /// Measures the floor of a load for so many seconds.
 pub fn measure(server: &Server, load: Load, seconds: f64) -> io::Result<Count> {
-    let mut process = Process::start(&server.program, &server.arguments, load.jobs)?;
+    let arguments: Vec<_> = server.arguments.iter().cloned().chain([load.jobs.to_string()]).collect();
+    let mut process = Process::start(&server.program, &arguments)?;
     let port = process.port()?;
     let (clients, cpu_seconds) = jobs::run(
         load.jobs,
-        Some(process.child.id()),
+        Some(process.id()),
         |_| Client::connect(port, load),
         |client| client.run(load.io_depth as usize, Duration::from_secs_f64(seconds)),
         |client| Ok::<_, io::Error>((client.ios, client.latency, client.span)),
@@ -248,21 +249,26 @@ pub fn measure(server: &Server, load: Load, seconds: f64) -> io::Result<Count> {
     Ok(Count { ios, errors: 0, seconds: longest.as_secs_f64(), latency, cpu_seconds })
 }
 
-/// The serving process. It ends with this.
-struct Process {
+/// A serving process that says its port. It ends with this.
+pub(crate) struct Process {
     child: Child,
 }
 
 impl Process {
-    fn start(program: &Path, arguments: &[String], clients: u32) -> io::Result<Self> {
+    pub(crate) fn start(program: &Path, arguments: &[String]) -> io::Result<Self> {
         let mut command = Command::new(program);
-        command.args(arguments).arg(clients.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         // An interrupt at the terminal is for the client.
         command.process_group(0);
         Ok(Self { child: command.spawn()? })
     }
 
-    fn port(&mut self) -> io::Result<u16> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The port, once it says it.
+    pub(crate) fn port(&mut self) -> io::Result<u16> {
         let stdout = self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;

@@ -18,5 +18,6 @@ pub mod row;
 mod session;
 pub mod table;
 mod workload;
+pub mod zc;
 
 pub use error::Error;

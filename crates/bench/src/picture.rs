@@ -30,44 +30,51 @@ fn colour(rw: Pattern) -> &'static str {
 }
 
 /// Measurements that one line joins, by block size.
-struct Series<'a> {
-    name: String,
-    colour: &'static str,
+pub(crate) struct Series {
+    pub(crate) name: String,
+    pub(crate) colour: &'static str,
     /// It is there to compare with.
-    dashed: bool,
-    rows: Vec<&'a Row>,
+    pub(crate) dashed: bool,
+    pub(crate) points: Vec<Point>,
+}
+
+/// What was measured with one block size: a value for each diagram.
+pub(crate) struct Point {
+    pub(crate) block_size: u64,
+    pub(crate) values: [Option<f64>; 4],
 }
 
 /// What one of the diagrams shows.
-struct Panel {
-    title: &'static str,
-    logarithmic: bool,
-    value: fn(&Row) -> Option<f64>,
+pub(crate) struct Panel {
+    pub(crate) title: &'static str,
+    pub(crate) logarithmic: bool,
 }
 
 const PANELS: [Panel; 4] = [
-    Panel { title: "IOPS", logarithmic: true, value: |row| Some(row.iops) },
-    Panel {
-        title: "Bandwidth, GiB/s",
-        logarithmic: false,
-        value: |row| Some(row.bytes_per_second / f64::from(1 << 30)),
-    },
-    Panel {
-        title: "CPU of the client, µs an I/O", logarithmic: true, value: |row| row.cpu_us_per_io.client
-    },
-    Panel {
-        title: "CPU of the server, µs an I/O", logarithmic: true, value: |row| row.cpu_us_per_io.server
-    },
+    Panel { title: "IOPS", logarithmic: true },
+    Panel { title: "Bandwidth, GiB/s", logarithmic: false },
+    Panel { title: "CPU of the client, µs an I/O", logarithmic: true },
+    Panel { title: "CPU of the server, µs an I/O", logarithmic: true },
 ];
+
+fn point(row: &Row) -> Point {
+    let bandwidth = row.bytes_per_second / f64::from(1 << 30);
+    let values = [Some(row.iops), Some(bandwidth), row.cpu_us_per_io.client, row.cpu_us_per_io.server];
+    Point { block_size: row.block_size, values }
+}
 
 /// Draws measurements; `rows` may have those of bare sockets among them.
 pub fn svg(title: &str, rows: &[Row]) -> String {
-    let series = series(rows);
+    draw(title, &PANELS, &series(rows))
+}
+
+/// Draws four diagrams with the same lines.
+pub(crate) fn draw(title: &str, panels: &[Panel; 4], series: &[Series]) -> String {
     let mut svg = Svg::new();
     svg.text(&Text { size: 22.0, bold: true, ..Text::at(28.0, 38.0, title) });
-    draw_names(&mut svg, &series);
+    draw_names(&mut svg, series);
     let (width, height) = (WIDTH / 2.0, (HEIGHT - HEAD) / 2.0);
-    for (i, panel) in PANELS.iter().enumerate() {
+    for (i, panel) in panels.iter().enumerate() {
         let (column, line) = ((i % 2) as f64, (i / 2) as f64);
         let frame = Frame {
             left: column * width + MARGIN.left,
@@ -75,28 +82,28 @@ pub fn svg(title: &str, rows: &[Row]) -> String {
             top: HEAD + line * height + MARGIN.top,
             bottom: HEAD + (line + 1.0) * height - MARGIN.bottom,
         };
-        draw_panel(&mut svg, &frame, panel, &series);
+        draw_panel(&mut svg, &frame, panel, series, i);
     }
     svg.finish()
 }
 
-fn series(rows: &[Row]) -> Vec<Series<'_>> {
-    let mut all: Vec<Series<'_>> = Vec::new();
+fn series(rows: &[Row]) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
     for row in rows {
         let dashed = row.mode == "floor";
         let who = if dashed { "bare sockets" } else { &row.mode };
         let name = format!("{}, {who}", row.rw.name());
         match all.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.rows.push(row),
-            None => all.push(Series { name, colour: colour(row.rw), dashed, rows: vec![row] }),
+            Some(series) => series.points.push(point(row)),
+            None => all.push(Series { name, colour: colour(row.rw), dashed, points: vec![point(row)] }),
         }
     }
-    all.iter_mut().for_each(|series| series.rows.sort_by_key(|row| row.block_size));
+    all.iter_mut().for_each(|series| series.points.sort_by_key(|point| point.block_size));
     all.sort_by_key(|series| series.dashed);
     all
 }
 
-fn draw_names(svg: &mut Svg, series: &[Series<'_>]) {
+fn draw_names(svg: &mut Svg, series: &[Series]) {
     let step = ((WIDTH - 56.0) / series.len().max(1) as f64).min(260.0);
     for (i, series) in series.iter().enumerate() {
         let x = 28.0 + i as f64 * step;
@@ -113,11 +120,13 @@ struct Frame {
     bottom: f64,
 }
 
-fn draw_panel(svg: &mut Svg, frame: &Frame, panel: &Panel, series: &[Series<'_>]) {
+fn draw_panel(svg: &mut Svg, frame: &Frame, panel: &Panel, series: &[Series], index: usize) {
     svg.text(&Text { size: 17.0, bold: true, ..Text::at(frame.left, frame.top - 14.0, panel.title) });
-    let rows = || series.iter().flat_map(|series| series.rows.iter());
-    let values: Vec<f64> = rows().filter_map(|row| (panel.value)(row)).filter(|v| v.is_finite()).collect();
-    let mut sizes: Vec<u64> = rows().map(|row| row.block_size).collect();
+    let points = || series.iter().flat_map(|series| series.points.iter());
+    let values = points().filter_map(|point| point.values[index]).filter(|v| v.is_finite());
+    let values: Vec<f64> = values.collect();
+    let shown = points().filter(|point| point.values[index].is_some());
+    let mut sizes: Vec<u64> = shown.map(|point| point.block_size).collect();
     sizes.sort_unstable();
     sizes.dedup();
     if values.is_empty() {
@@ -139,8 +148,8 @@ fn draw_panel(svg: &mut Svg, frame: &Frame, panel: &Panel, series: &[Series<'_>]
     let middle = (frame.left + frame.right) / 2.0;
     svg.text(&Text { anchor: "middle", ..Text::at(middle, frame.bottom + 40.0, "block size, bytes") });
     for series in series.iter().rev() {
-        let point = |row: &&Row| Some((along.at(row.block_size), up.at((panel.value)(row)?)));
-        let points: Vec<_> = series.rows.iter().filter_map(point).collect();
+        let at = |point: &Point| Some((along.at(point.block_size), up.at(point.values[index]?)));
+        let points: Vec<_> = series.points.iter().filter_map(at).collect();
         svg.line(series, &points);
     }
 }
@@ -284,7 +293,7 @@ impl Svg {
         );
     }
 
-    fn line(&mut self, series: &Series<'_>, points: &[(f64, f64)]) {
+    fn line(&mut self, series: &Series, points: &[(f64, f64)]) {
         let Series { colour, .. } = series;
         let look = if series.dashed {
             "stroke-width=\"2\" stroke-dasharray=\"7 5\" opacity=\"0.65\""

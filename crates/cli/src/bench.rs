@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::process::{die_with_parent, stop_on_signal, this_program};
 use crate::size;
 use crate::spec::DEFAULT_POOL;
+use crate::zc;
 use onego::Config;
 use onego_bench::embedded::EmbeddedCluster;
 use onego_bench::progress::Progress;
@@ -20,6 +21,15 @@ pub(crate) enum Command {
     /// Measure loads on an image, CPU included
     #[command(after_help = RBD_EXAMPLES)]
     Rbd(RbdOptions),
+    /// Measure sends that copy and sends that do not: UDP to a sink, TCP over loopback and veth
+    #[command(after_help = zc::EXAMPLES)]
+    Zc(zc::Options),
+    /// The receiving half of the measurement of sends
+    #[command(hide = true)]
+    ZcReceiver {
+        /// Where to listen
+        addr: std::net::IpAddr,
+    },
     /// The serving half of the measurement of bare sockets
     #[command(hide = true)]
     FloorServer {
@@ -115,6 +125,11 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
         Command::Rbd(options) => rbd(access, &options),
+        Command::Zc(options) => zc::run(&options),
+        Command::ZcReceiver { addr } => {
+            die_with_parent()?;
+            onego_bench::zc::receive(addr).map_err(Failure::io("receiving what is sent"))
+        }
         Command::FloorServer { clients } => {
             die_with_parent()?;
             floor::serve(clients).map_err(Failure::io("serving bare sockets"))
@@ -240,9 +255,7 @@ pub(crate) fn make_pool(config: &Config, name: &str) -> Result<(), Failure> {
 fn write_results(options: &RbdOptions, measured: &[Measured]) -> Result<(), Failure> {
     let rows = rows(measured);
     if let Some(path) = &options.json {
-        let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|error| Failure::file(path)(error.into()))?;
-        write(path, &(lines.join("\n") + "\n"))?;
+        write_json(path, &rows)?;
     }
     if let Some(path) = &options.svg {
         write(path, &picture::svg(&title("onego bench rbd", &rows), &rows))?;
@@ -268,6 +281,13 @@ pub(crate) fn title(what: &str, rows: &[Row]) -> String {
         }
         None => what.to_owned(),
     }
+}
+
+/// One JSON object a line.
+pub(crate) fn write_json<R: serde::Serialize>(path: &Path, rows: &[R]) -> Result<(), Failure> {
+    let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
+    let lines = lines.map_err(|error| Failure::file(path)(error.into()))?;
+    write(path, &(lines.join("\n") + "\n"))
 }
 
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {

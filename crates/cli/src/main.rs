@@ -12,6 +12,7 @@ mod process;
 mod rbd;
 mod size;
 mod spec;
+mod zc;
 
 use access::Access;
 use clap::{CommandFactory, Parser, Subcommand};

@@ -18,6 +18,7 @@ mod table;
 mod uepoll;
 mod uring;
 mod waker;
+pub mod zero_copy;
 
 pub use any::{AnyEngine, EngineKind, UnknownEngine, open};
 pub use clock::now;

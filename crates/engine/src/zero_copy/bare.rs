@@ -1,0 +1,202 @@
+//! The same sends with nothing around them: what a loop costs that keeps no memory, no slots and no policy. It is there
+//! to be compared with.
+use super::error_queue;
+use super::request::{Completion, Transfer, send};
+use super::ring::{SOCKET, open, retried};
+use io_uring::squeue::Flags;
+use io_uring::{IoUring, squeue};
+use onego_buf::{List, Segment, SegmentMut};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketType, sockopt};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How the bytes are to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// With a copy.
+    Copy,
+    /// Without, looking the pages up each time.
+    ZeroCopy,
+    /// Without, from registered memory. `MSG_ZEROCOPY` has none: it is as above.
+    Registered,
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Sends.
+    pub sends: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sends without a copy that the kernel has reported on.
+    pub reported: u64,
+    /// Of those, the ones that it had copied.
+    pub copied: u64,
+}
+
+/// Blocks that are sent in turn, each on a page boundary.
+fn blocks(size: usize, count: usize) -> Vec<List> {
+    let step = size.next_multiple_of(4096);
+    let whole: Segment = SegmentMut::zeroed(step * count).freeze();
+    (0..count).map(|i| whole.slice(i * step..i * step + size).into()).collect()
+}
+
+/// A loop over `send`, with or without `MSG_ZEROCOPY`.
+pub struct Socket {
+    socket: OwnedFd,
+    zero_copy: bool,
+    block: List,
+    reap_every: u32,
+    count: Count,
+}
+
+impl Socket {
+    /// Sends blocks of `size` bytes on a blocking socket, and takes notifications after every `reap_every` of them.
+    pub fn new(socket: OwnedFd, how: How, size: usize, reap_every: u32) -> io::Result<Self> {
+        let zero_copy = how != How::Copy;
+        if zero_copy {
+            error_queue::enable(&socket)?;
+        }
+        let block = blocks(size, 1).remove(0);
+        Ok(Self { socket, zero_copy, block, reap_every, count: Count::default() })
+    }
+
+    /// Sends so many blocks as there are between two looks for notifications.
+    pub fn turn(&mut self) -> io::Result<()> {
+        for _ in 0..self.reap_every {
+            let sent = loop {
+                let result = match (self.zero_copy, self.block.segments().next()) {
+                    (true, _) => error_queue::send(self.socket.as_fd(), &self.block),
+                    (false, Some(bytes)) => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
+                    (false, None) => Ok(0),
+                };
+                match result {
+                    Err(Errno::NOBUFS) if self.zero_copy => self.wait()?,
+                    Err(Errno::INTR) => {}
+                    result => break result?,
+                }
+            };
+            self.count.sends += 1;
+            self.count.bytes += sent as u64;
+        }
+        self.reap()
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
+        while self.zero_copy {
+            match error_queue::notification(self.socket.as_fd()) {
+                Ok(Some(notification)) => {
+                    let sends = u64::from(notification.high.wrapping_sub(notification.low)) + 1;
+                    self.count.reported += sends;
+                    self.count.copied += if notification.copied { sends } else { 0 };
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// No more notifications fit: waits for some.
+    fn wait(&mut self) -> io::Result<()> {
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&second))?;
+        self.reap()
+    }
+
+    /// Waits for the notifications that are missing.
+    pub fn settle(&mut self, patience: Duration) -> io::Result<Count> {
+        let end = Instant::now() + patience;
+        while self.zero_copy && self.count.reported < self.count.sends && Instant::now() < end {
+            self.wait()?;
+        }
+        Ok(self.count)
+    }
+}
+
+/// A loop over io_uring.
+pub struct Ring {
+    ring: IoUring,
+    _socket: OwnedFd,
+    is_stream: bool,
+    how: How,
+    requests: Vec<squeue::Entry>,
+    /// What the requests name.
+    _blocks: Vec<List>,
+    count: Count,
+}
+
+impl Ring {
+    /// Sends blocks of `size` bytes, `batch` of them a submission.
+    pub fn open(socket: OwnedFd, how: How, size: usize, batch: usize) -> io::Result<Self> {
+        let ring = open(socket.as_fd())?;
+        let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
+        let blocks = blocks(size, batch);
+        if how == How::Registered {
+            let vector = |list: &List| list.segments().next().map(super::message::vector);
+            let vectors: Vec<_> = blocks.iter().filter_map(vector).collect();
+            // SAFETY: the blocks live as long as the ring.
+            unsafe { ring.submitter().register_buffers(&vectors)? };
+        }
+        let flags = libc::MSG_NOSIGNAL | if is_stream { libc::MSG_WAITALL } else { 0 };
+        let request = |(i, block): (usize, &List)| {
+            let transfer = match how {
+                How::Copy => Transfer::Copy,
+                How::ZeroCopy => Transfer::ZeroCopy,
+                How::Registered => Transfer::Registered(i as u16),
+            };
+            let linked = if is_stream && i + 1 < batch { Flags::IO_LINK } else { Flags::empty() };
+            send(SOCKET, block, None, transfer, flags).flags(Flags::FIXED_FILE | linked)
+        };
+        let requests = blocks.iter().enumerate().map(request).collect();
+        Ok(Self { ring, _socket: socket, is_stream, how, requests, _blocks: blocks, count: Count::default() })
+    }
+
+    /// Submits one batch and waits until it is accepted.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let mut submissions = self.ring.submission();
+        // SAFETY: the blocks are kept as long as the ring, and nobody writes to them.
+        let pushed = unsafe { submissions.push_multiple(&self.requests) };
+        drop(submissions);
+        pushed.map_err(|_| io::Error::other("a batch is larger than the submission queue"))?;
+        let mut unanswered = self.requests.len();
+        while unanswered > 0 {
+            let want = if self.is_stream { 1 } else { unanswered };
+            retried(self.ring.submit_and_wait(want))?;
+            unanswered -= self.collect()?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self) -> io::Result<usize> {
+        let mut answered = 0;
+        for entry in self.ring.completion() {
+            if let Completion::Freed { copied } = Completion::of(&entry) {
+                self.count.reported += 1;
+                self.count.copied += u64::from(copied);
+                continue;
+            }
+            let sent = u64::try_from(entry.result());
+            self.count.bytes += sent.map_err(|_| io::Error::from_raw_os_error(-entry.result()))?;
+            self.count.sends += 1;
+            answered += 1;
+        }
+        Ok(answered)
+    }
+
+    /// Waits for the notifications that are missing.
+    pub fn settle(&mut self, patience: Duration) -> io::Result<Count> {
+        let end = Instant::now() + patience;
+        while self.how != How::Copy && self.count.reported < self.count.sends && Instant::now() < end {
+            let timeout = io_uring::types::Timespec::from(Duration::from_millis(100));
+            let arguments = io_uring::types::SubmitArgs::new().timespec(&timeout);
+            retried(self.ring.submitter().submit_with_args(1, &arguments))?;
+            self.collect()?;
+        }
+        Ok(self.count)
+    }
+}

@@ -1,0 +1,113 @@
+//! `MSG_ZEROCOPY`: sends, and the notifications in the socket's error queue.
+//! Source: Linux `Documentation/networking/msg_zerocopy.rst`.
+use crate::socket::MAX_SLICES;
+use onego_buf::List;
+use rustix::io::Errno;
+use smallvec::SmallVec;
+use std::io;
+use std::mem::{MaybeUninit, size_of, size_of_val};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// `SO_EE_ORIGIN_ZEROCOPY` and `SO_EE_CODE_ZEROCOPY_COPIED` of `linux/errqueue.h`: a notification, and that the kernel
+/// has copied the data after all.
+const ORIGIN_ZEROCOPY: u8 = 5;
+const CODE_COPIED: u8 = 1;
+
+/// The kernel has let go of the memory of these sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Notification {
+    pub(crate) low: u32,
+    pub(crate) high: u32,
+    pub(crate) copied: bool,
+}
+
+/// Room for one `sock_extended_err` with an address, as IPv4 and IPv6 have it, aligned as the headers want.
+type Control = [u64; 16];
+
+/// Allows `MSG_ZEROCOPY` on a socket: without, the flag is ignored.
+pub(crate) fn enable(socket: impl AsFd) -> io::Result<()> {
+    let one: libc::c_int = 1;
+    // SAFETY: the option's value is an int that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ZEROCOPY,
+            (&raw const one).cast(),
+            size_of_val(&one) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends the first bytes of `list`, which stay in use until a notification says otherwise.
+///
+/// `ENOBUFS`: more notifications are outstanding than `net.core.optmem_max` has room for.
+pub(crate) fn send(socket: BorrowedFd<'_>, list: &List) -> Result<usize, Errno> {
+    let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
+    let mut segments = list.segments();
+    if let (Some(only), None) = (segments.next(), segments.next()) {
+        // SAFETY: pointer and length are a segment's; whoever calls keeps the list.
+        let n = unsafe { libc::send(socket.as_raw_fd(), only.as_ptr().cast(), only.len(), flags) };
+        return usize::try_from(n).map_err(|_| last_error());
+    }
+    let mut vectors = SmallVec::<[libc::iovec; MAX_SLICES]>::new();
+    vectors.extend(list.segments().take(MAX_SLICES).map(super::message::vector));
+    // SAFETY: a header of zeroes is one without name, vectors and control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = vectors.as_mut_ptr();
+    header.msg_iovlen = vectors.len();
+    // SAFETY: the header and its vectors outlive the call, and the vectors are segments of the list.
+    let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, flags) };
+    usize::try_from(n).map_err(|_| last_error())
+}
+
+/// Takes one notification. `Ok(None)`: it was about something else. `EAGAIN`: there is none.
+pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification>, Errno> {
+    let mut control = MaybeUninit::<Control>::uninit();
+    // SAFETY: a header of zeroes is one without name, vectors and control data.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>();
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: the header outlives the call and has room for so many bytes of control data.
+    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, flags) };
+    if n < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has filled in the header; a message of control data begins within what it wrote, or is null.
+    let message = unsafe { libc::CMSG_FIRSTHDR(&header) };
+    if message.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not null, so it points to a whole header within `control`, which is aligned for it.
+    let head = unsafe { message.read() };
+    let about_errors = matches!(
+        (head.cmsg_level, head.cmsg_type),
+        (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
+    );
+    // SAFETY: only computes a length.
+    let whole = unsafe { libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32) } as usize;
+    if !about_errors || head.cmsg_len < whole {
+        return Ok(None);
+    }
+    // SAFETY: the message is as long as its header says, so its data are within what the kernel wrote.
+    let data = unsafe { libc::CMSG_DATA(message) };
+    // SAFETY: as above, and long enough for the structure.
+    let error = unsafe { data.cast::<libc::sock_extended_err>().read_unaligned() };
+    let notification =
+        Notification { low: error.ee_info, high: error.ee_data, copied: error.ee_code == CODE_COPIED };
+    Ok((error.ee_errno == 0 && error.ee_origin == ORIGIN_ZEROCOPY).then_some(notification))
+}
+
+/// Ends the connection of a socket at once, with what is unsent, while the socket stays open: its notifications come.
+pub(crate) fn abort(socket: BorrowedFd<'_>) {
+    // SAFETY: an address of zeroes is a valid one, of the family `AF_UNSPEC`.
+    let nobody: libc::sockaddr = unsafe { std::mem::zeroed() };
+    // SAFETY: the address outlives the call. It fails if there is no connection any more, which is what is wanted.
+    unsafe { libc::connect(socket.as_raw_fd(), &nobody, size_of_val(&nobody) as libc::socklen_t) };
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,35 @@
+//! Sends that the kernel makes from the caller's memory.
+//!
+//! Such a send ends twice: when the bytes were *accepted*, as any send does, and when the kernel has *let go* of the
+//! memory, because the device has taken it or the peer has acknowledged it. In between the bytes must not change. So
+//! whoever sends keeps the list here, and what upper layers see of the second end is that the last segment of it is
+//! dropped: `try_into_mut` succeeds, a pool has its block again.
+//!
+//! - [`Notifier`]: notification slots. Sends are attached to a slot; flushing it makes one event once the memory of
+//!   all of them is free.
+//! - [`Tracker`]: what `MSG_ZEROCOPY` says of that, as ranges of a counter of sends.
+//! - [`Registry`]: which slabs of a pool a ring has registered.
+//! - [`Policy`]: whether a send is worth it, by its size and by what the kernel reported of earlier ones.
+//! - [`SocketSender`] and [`RingSender`]: the sends of one socket, by `sendmsg` and by io_uring.
+//!
+//! What the kernel (6.18) refuses: to skip the notification of a request (`IOSQE_CQE_SKIP_SUCCESS` is `EINVAL`), so
+//! each request posts its own and a slot joins them here; `SEND_ZC` of a vector in registered memory (`SENDMSG_ZC` takes it).
+pub mod bare;
+mod error_queue;
+mod message;
+mod notifier;
+mod policy;
+mod registry;
+mod request;
+mod ring;
+mod socket;
+mod thresholds;
+mod tracker;
+
+pub use notifier::{Flush, Freed, Notifier, SlotId};
+pub use policy::{Access, Counters, Mode, Policy, Shape, UnknownMode};
+pub use registry::Registry;
+pub use ring::RingSender;
+pub use socket::SocketSender;
+pub use thresholds::{BadLine, BadThresholds, Thresholds};
+pub use tracker::Tracker;

@@ -1,0 +1,102 @@
+use io_uring::Submitter;
+use onego_buf::{List, Slab};
+use std::io;
+use std::sync::{Arc, Weak};
+
+/// Slabs that one ring registers at most: with slabs of 2 MiB, 128 MiB of memory that the kernel keeps in place.
+const MAX_SLABS: u32 = 64;
+
+struct Entry {
+    id: u64,
+    slab: Weak<Slab>,
+}
+
+/// Slabs that are registered with a ring, on demand: sends from them need no look-up of pages each time.
+///
+/// The kernel keeps a registered slab's pages until its index is used for another one, also when nobody else uses them
+/// any more; names of slabs are never used again, so no such pages are ever sent from.
+#[derive(Default)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    table: Table,
+}
+
+#[derive(Default, PartialEq)]
+enum Table {
+    #[default]
+    None,
+    There,
+    Refused,
+}
+
+impl Registry {
+    /// Nothing registered yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The index of the slab that all segments of a list lie in, if there is one and it can be registered: a request
+    /// names one registered buffer.
+    #[inline]
+    pub fn index_of(&mut self, ring: &Submitter<'_>, list: &List) -> Option<u16> {
+        let mut segments = list.segments();
+        let slab = segments.next()?.slab()?;
+        let same = |other: &Arc<Slab>| other.id() == slab.id();
+        if !segments.all(|segment| segment.slab().is_some_and(same)) {
+            return None;
+        }
+        match self.entries.iter().position(|entry| entry.id == slab.id()) {
+            Some(index) => Some(index as u16),
+            None => self.register(ring, slab),
+        }
+    }
+
+    #[cold]
+    fn register(&mut self, ring: &Submitter<'_>, slab: &Arc<Slab>) -> Option<u16> {
+        if self.table == Table::Refused {
+            return None;
+        }
+        match self.try_register(ring, slab) {
+            Ok(index) => index,
+            Err(error) => {
+                let needs = "the kernel's io_uring 5.19, and RLIMIT_MEMLOCK for the slabs";
+                tracing::warn!(%error, "memory cannot be registered for sending: it needs {needs}");
+                self.table = Table::Refused;
+                None
+            }
+        }
+    }
+
+    /// `None`: the table is full of slabs in use.
+    fn try_register(&mut self, ring: &Submitter<'_>, slab: &Arc<Slab>) -> io::Result<Option<u16>> {
+        if self.table == Table::None {
+            ring.register_buffers_sparse(MAX_SLABS)?;
+            self.table = Table::There;
+        }
+        let index = match self.entries.iter().position(|entry| entry.slab.strong_count() == 0) {
+            Some(index) => index,
+            None if self.entries.len() < MAX_SLABS as usize => self.entries.len(),
+            None => return Ok(None),
+        };
+        let vector = libc::iovec { iov_base: slab.as_ptr().cast_mut().cast(), iov_len: slab.len() };
+        // SAFETY: the slab is mapped now. Should it be unmapped later, the kernel holds its pages, and `index_of` finds
+        // the index by the name of that slab alone.
+        unsafe { ring.register_buffers_update(index as u32, &[vector], None)? };
+        let entry = Entry { id: slab.id(), slab: Arc::downgrade(slab) };
+        match self.entries.get_mut(index) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
+        }
+        Ok(Some(index as u16))
+    }
+
+    /// Slabs that are registered.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Is none registered?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

@@ -1,0 +1,113 @@
+//! Requests to send, as a ring takes them, and what it says of them.
+use super::Access;
+use super::message::Message;
+use io_uring::types::Fd;
+use io_uring::{cqueue, opcode, squeue};
+use onego_buf::List;
+use std::mem::offset_of;
+
+/// `IORING_SEND_ZC_REPORT_USAGE`, and what a notification says then if the kernel has copied (Linux 6.2).
+const REPORT_USAGE: u16 = 1 << 3;
+const USAGE_COPIED: u32 = 1 << 31;
+
+/// `IORING_RECVSEND_FIXED_BUF`.
+const FIXED_BUF: u16 = 1 << 2;
+
+/// What becomes of the bytes of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// The kernel copies them.
+    Copy,
+    /// The kernel uses them where they are.
+    ZeroCopy,
+    /// As above, and the memory is registered under that index.
+    Registered(u16),
+}
+
+impl Transfer {
+    /// Of a send without a copy from memory of that index, if it has one.
+    pub(crate) fn zero_copy(index: Option<u16>) -> Self {
+        index.map_or(Self::ZeroCopy, Self::Registered)
+    }
+
+    /// How the kernel gets at memory of that index.
+    pub(crate) fn access(index: Option<u16>) -> Access {
+        if index.is_some() { Access::Registered } else { Access::Ring }
+    }
+}
+
+/// A request to send the first segment of a list, or as many as go into a send with a header for them.
+///
+/// The list, and until it is submitted the header, have to stay where they are.
+pub(crate) fn send(
+    fd: Fd,
+    list: &List,
+    header: Option<&mut Message>,
+    transfer: Transfer,
+    flags: i32,
+) -> squeue::Entry {
+    if let Some(header) = header {
+        let header = header.set(list);
+        return match transfer {
+            Transfer::Copy => opcode::SendMsg::new(fd, header).flags(flags as u32).build(),
+            Transfer::ZeroCopy => {
+                opcode::SendMsgZc::new(fd, header).ioprio(REPORT_USAGE).flags(flags as u32).build()
+            }
+            Transfer::Registered(index) => {
+                let request = opcode::SendMsgZc::new(fd, header).ioprio(REPORT_USAGE | FIXED_BUF);
+                with_buffer(request.flags(flags as u32).build(), index)
+            }
+        };
+    }
+    let (ptr, len) =
+        list.segments().next().map_or((std::ptr::null(), 0), |only| (only.as_ptr(), only.len() as u32));
+    match transfer {
+        Transfer::Copy => opcode::Send::new(fd, ptr, len).flags(flags).build(),
+        Transfer::ZeroCopy => opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE).build(),
+        Transfer::Registered(index) => {
+            let request = opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE);
+            request.buf_index(Some(index)).build()
+        }
+    }
+}
+
+/// The kernel's request up to the field that [`opcode::SendMsgZc`] cannot set (`linux/io_uring.h`).
+#[repr(C)]
+struct RequestHead {
+    until_user_data: [u64; 4],
+    user_data: u64,
+    buf_index: u16,
+}
+
+/// Names the registered buffer in a request.
+fn with_buffer(mut request: squeue::Entry, index: u16) -> squeue::Entry {
+    const { assert!(size_of::<squeue::Entry>() == 64 && offset_of!(RequestHead, buf_index) == 40) };
+    let head = (&raw mut request).cast::<RequestHead>();
+    // SAFETY: an entry is the kernel's structure of 64 bytes and nothing else (`repr(C)`), aligned to 8, and the
+    // field lies within it.
+    unsafe { (*head).buf_index = index };
+    request
+}
+
+/// What a completion says of a send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Completion {
+    /// It has ended, and the kernel does not use its memory.
+    Ended,
+    /// It has ended, and a second completion follows once the kernel no longer uses its memory.
+    Accepted,
+    /// The kernel no longer uses its memory; it may have copied it.
+    Freed { copied: bool },
+}
+
+impl Completion {
+    pub(crate) fn of(entry: &cqueue::Entry) -> Self {
+        if cqueue::notif(entry.flags()) {
+            Self::Freed { copied: entry.result() as u32 & USAGE_COPIED != 0 }
+        } else if cqueue::more(entry.flags()) {
+            Self::Accepted
+        } else {
+            Self::Ended
+        }
+    }
+}

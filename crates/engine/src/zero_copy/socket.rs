@@ -1,0 +1,137 @@
+use super::error_queue::{self, Notification};
+use super::{Access, Counters, Flush, Freed, Notifier, Policy, Shape, SlotId, Tracker};
+use crate::socket::MAX_SLICES;
+use onego_buf::List;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use smallvec::SmallVec;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Sends of one socket by `sendmsg`, with `MSG_ZEROCOPY` where the policy says so.
+///
+/// The socket may be blocking or not. Dropping it with memory in use aborts the connection, so that the kernel lets go.
+pub struct SocketSender {
+    socket: OwnedFd,
+    policy: Policy,
+    notifier: Notifier,
+    in_use: Tracker<(List, SlotId)>,
+}
+
+impl SocketSender {
+    /// A connected socket's.
+    pub fn new(socket: OwnedFd, mut policy: Policy, flush: Flush) -> Self {
+        if !policy.is_off()
+            && let Err(error) = error_queue::enable(&socket)
+        {
+            tracing::warn!(%error, "the kernel cannot send without a copy on this socket: it copies");
+            policy.disable();
+        }
+        Self { socket, policy, notifier: Notifier::new(flush), in_use: Tracker::default() }
+    }
+
+    /// Sends the first bytes of `list`, as many as the socket takes, and says how many. The memory of a send without a
+    /// copy is kept until the kernel has let go of it.
+    pub fn send(&mut self, mut list: List) -> io::Result<usize> {
+        let shape = Shape { bytes: list.len(), segments: list.segments().len(), memory: Access::Socket };
+        if list.is_empty() || !self.policy.decide(shape) {
+            return Ok(copy(self.socket.as_fd(), &list)?);
+        }
+        match error_queue::send(self.socket.as_fd(), &list) {
+            Ok(sent) => {
+                let slot = self.notifier.attach();
+                self.in_use.push((list.split_to(sent), slot));
+                Ok(sent)
+            }
+            // As many notifications are outstanding as there is room for: this one is copied.
+            Err(Errno::NOBUFS) => {
+                self.policy.withdraw();
+                Ok(copy(self.socket.as_fd(), &list)?)
+            }
+            Err(error) => {
+                self.policy.withdraw();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes the notifications that have come.
+    pub fn reap(&mut self) -> io::Result<()> {
+        loop {
+            match error_queue::notification(self.socket.as_fd()) {
+                Ok(Some(Notification { low, high, copied })) => {
+                    let (policy, notifier) = (&mut self.policy, &mut self.notifier);
+                    self.in_use.release(low, high, |(_, slot)| {
+                        policy.report(copied);
+                        notifier.release(slot, copied);
+                    });
+                }
+                Ok(None) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the kernel has let go of all memory; `false`: it has not in that time.
+    pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
+        let end = std::time::Instant::now() + patience;
+        loop {
+            self.reap()?;
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            if self.in_use.is_empty() || left.is_zero() {
+                return Ok(self.in_use.is_empty());
+            }
+            // Errors are always told, and a notification is one.
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&left)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Closes the open slot; see [`Notifier::flush`].
+    pub fn flush(&mut self) -> Option<SlotId> {
+        self.notifier.flush()
+    }
+
+    /// The next slot whose memory is free.
+    pub fn next_freed(&mut self) -> Option<Freed> {
+        self.notifier.next_freed()
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What was decided so far.
+    pub fn counters(&self) -> Counters {
+        self.policy.counters()
+    }
+}
+
+fn copy(socket: BorrowedFd<'_>, list: &List) -> Result<usize, Errno> {
+    let mut slices = SmallVec::<[IoSlice<'_>; MAX_SLICES]>::new();
+    slices.extend(list.io_slices(MAX_SLICES));
+    sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+}
+
+/// How long the kernel may take to let go of memory once the connection is gone.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+impl Drop for SocketSender {
+    fn drop(&mut self) {
+        if self.in_use.is_empty() || self.reap().is_ok() && self.in_use.is_empty() {
+            return;
+        }
+        error_queue::abort(self.socket.as_fd());
+        if !matches!(self.settle(DROP_PATIENCE), Ok(true)) {
+            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            std::mem::forget(std::mem::take(&mut self.in_use));
+        }
+    }
+}

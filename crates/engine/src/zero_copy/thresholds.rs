@@ -1,0 +1,165 @@
+use std::env;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Sizes from which a send without a copy is cheaper than one with, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// From memory that is registered with the ring.
+    pub registered: usize,
+    /// From other memory, by a ring.
+    pub unregistered: usize,
+    /// By `MSG_ZEROCOPY`.
+    pub msg_zerocopy: usize,
+    /// Of a piece, on the average, where there are several.
+    pub segment: usize,
+}
+
+/// What no send reaches: it never pays.
+const NEVER: usize = usize::MAX;
+
+impl Default for Thresholds {
+    /// A little above the break-even measured on a virtual machine of 2 AMD cores with Linux 6.18.
+    fn default() -> Self {
+        Self { registered: 8 << 10, unregistered: 24 << 10, msg_zerocopy: 64 << 10, segment: 4 << 10 }
+    }
+}
+
+/// The file of thresholds cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadThresholds {
+    /// It is there, but cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// What it says is wrong.
+    #[error("{path}: {problem}; \"onego calibrate\" writes it anew")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        problem: BadLine,
+    },
+}
+
+/// What is wrong with a file of thresholds.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadLine {
+    /// It is no setting.
+    #[error("line {0} is none of registered, unregistered, msg_zerocopy or segment = BYTES or never")]
+    Unknown(usize),
+    /// A setting comes twice.
+    #[error("line {0} sets what an earlier line has set")]
+    Twice(usize),
+    /// A setting is not there.
+    #[error("{0} is not set")]
+    Missing(&'static str),
+}
+
+/// The file's name in a directory of settings.
+const FILE: &str = "onego/zero-copy.conf";
+
+impl Thresholds {
+    /// Where the user's own file is: in `$XDG_CONFIG_HOME`, or `~/.config`.
+    pub fn user_path() -> Option<PathBuf> {
+        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+        Some(config.join(FILE))
+    }
+
+    /// Where the machine's file is.
+    pub fn system_path() -> PathBuf {
+        Path::new("/etc").join(FILE)
+    }
+
+    /// The user's thresholds, else the machine's, else the built-in ones.
+    pub fn load() -> Result<Self, BadThresholds> {
+        for path in Self::user_path().into_iter().chain([Self::system_path()]) {
+            match fs::read_to_string(&path) {
+                Ok(text) => return text.parse().map_err(|problem| BadThresholds::Content { path, problem }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(BadThresholds::File { path, source }),
+            }
+        }
+        Ok(Self::default())
+    }
+}
+
+/// Lines of `name = BYTES`; those that begin with `#` are for people.
+impl FromStr for Thresholds {
+    type Err = BadLine;
+
+    fn from_str(text: &str) -> Result<Self, BadLine> {
+        let mut values = [None; 4];
+        for (i, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let unknown = || BadLine::Unknown(i + 1);
+            let (name, value) = line.split_once('=').ok_or_else(unknown)?;
+            let index = NAMES.iter().position(|known| *known == name.trim()).ok_or_else(unknown)?;
+            let value = match value.trim() {
+                "never" => NEVER,
+                number => number.parse().map_err(|_| unknown())?,
+            };
+            if values[index].replace(value).is_some() {
+                return Err(BadLine::Twice(i + 1));
+            }
+        }
+        let value = |index: usize| values[index].ok_or(BadLine::Missing(NAMES[index]));
+        Ok(Self {
+            registered: value(0)?,
+            unregistered: value(1)?,
+            msg_zerocopy: value(2)?,
+            segment: value(3)?,
+        })
+    }
+}
+
+const NAMES: [&str; 4] = ["registered", "unregistered", "msg_zerocopy", "segment"];
+
+/// The file's content.
+impl fmt::Display for Thresholds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = [self.registered, self.unregistered, self.msg_zerocopy, self.segment];
+        for (name, value) in NAMES.into_iter().zip(values) {
+            match value {
+                NEVER => writeln!(f, "{name} = never")?,
+                value => writeln!(f, "{name} = {value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let thresholds = Thresholds { msg_zerocopy: NEVER, ..Thresholds::default() };
+        let text = format!("# for people\n\n{thresholds}");
+        assert!(text.contains("msg_zerocopy = never\n"), "{text}");
+        assert_eq!(text.parse(), Ok(thresholds));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let good = Thresholds::default().to_string();
+        let parse = |text: &str| text.parse::<Thresholds>().unwrap_err();
+        assert_eq!(parse(&format!("{good}segment = 1\n")), BadLine::Twice(5));
+        assert_eq!(parse(&good.replace("segment = 4096\n", "")), BadLine::Missing("segment"));
+        for line in ["segments = 4", "segment 4", "segment = 4k", "segment = -1", "segment ="] {
+            assert_eq!(parse(&format!("# one\n{line}\n")), BadLine::Unknown(2), "{line}");
+        }
+    }
+}
