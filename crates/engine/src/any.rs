@@ -126,6 +126,20 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.send(socket, list))
     }
 
+    #[inline]
+    fn lends(&self) -> bool {
+        each!(self, engine => engine.lends())
+    }
+
+    #[inline]
+    fn await_readable(&mut self, socket: SocketId) {
+        each!(self, engine => engine.await_readable(socket));
+    }
+
+    fn recall(&mut self, socket: SocketId) {
+        each!(self, engine => engine.recall(socket));
+    }
+
     fn shutdown(&mut self, socket: SocketId) {
         each!(self, engine => engine.shutdown(socket));
     }

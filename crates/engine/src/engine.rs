@@ -84,7 +84,7 @@ pub enum Event {
     Writable(SocketId),
     /// A pending receive has ended.
     Received(SocketId, Received),
-    /// A pending send has ended.
+    /// A pending send has ended. An engine may sleep before it tells that all was sent.
     Sent(SocketId, Sent),
     /// A [`Waker`] was used.
     Woken,
@@ -96,8 +96,8 @@ pub enum Event {
 /// spot and answers with `Some`. A *completion* engine (io_uring) answers `None`, keeps the buffers, and gives them
 /// back in [`Event::Received`] or [`Event::Sent`]. On a socket there is at most one receive and one send at a time.
 ///
-/// Both kinds tell first that a receive is worth while ([`Event::Readable`]), so that an idle connection holds no
-/// receive memory.
+/// An idle connection holds no receive memory: either kind tells first that a receive is worth while
+/// ([`Event::Readable`]), or lends memory of its own once something has come.
 pub trait Engine {
     /// The time.
     fn now(&self) -> Time;
@@ -109,16 +109,32 @@ pub trait Engine {
     fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId>;
 
     /// Receives what is there. `None`: the buffers come back in [`Event::Received`].
+    ///
+    /// With an engine that [lends](Self::lends), a receive without buffers waits until something comes, and gives at
+    /// most `ahead_limit` bytes of it as `ahead`, in memory of the engine. It may wait for ever: closing ends it.
     fn recv(&mut self, socket: SocketId, bufs: RecvBufs) -> Option<Received>;
 
     /// Sends as much of `list` as the socket takes. `None`: the rest comes back in [`Event::Sent`].
     fn send(&mut self, socket: SocketId, list: List) -> Option<Sent>;
 
+    /// Has the engine receive memory of its own? Then [`Event::Readable`] comes only when it is
+    /// [asked for](Self::await_readable).
+    fn lends(&self) -> bool {
+        false
+    }
+
+    /// Asks an engine that [lends](Self::lends) for one [`Event::Readable`], for a receive that has buffers.
+    fn await_readable(&mut self, _socket: SocketId) {}
+
+    /// Ends a receive that waits in an engine that [lends](Self::lends), with what is there: [`Event::Received`]
+    /// follows.
+    fn recall(&mut self, _socket: SocketId) {}
+
     /// Tells the peer that no more is sent; what it sends may still be received.
     fn shutdown(&mut self, socket: SocketId);
 
-    /// Closes a socket and forgets its name. No receive may be pending. A pending send is cancelled; the engine
-    /// lets go of its memory once the kernel has.
+    /// Closes a socket and forgets its name. No receive into given buffers may be pending. What else is pending is
+    /// cancelled; the engine lets go of its memory once the kernel has.
     fn close(&mut self, socket: SocketId);
 
     /// Carries out what is queued, sleeps as `wait` says if nothing has happened, and appends what has.

@@ -47,6 +47,8 @@ pub struct Pump<E, M> {
     told: bool,
     /// The caller has used the machine since its wishes were carried out: it may have new ones.
     touched: bool,
+    /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
+    behind: bool,
     spin: Duration,
 }
 
@@ -67,6 +69,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             events: Vec::new(),
             told: false,
             touched: true,
+            behind: false,
             spin: Duration::ZERO,
         }
     }
@@ -134,7 +137,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let now = self.now();
         self.told = false;
         self.carry_out(now);
-        self.wait(now, if self.told { Wait::Poll } else { wait })?;
+        let awake = self.told || std::mem::take(&mut self.behind);
+        self.wait(now, if awake { Wait::Poll } else { wait })?;
         let now = self.now();
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
@@ -192,7 +196,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 }
             }
             Event::Received(socket, received) => {
-                self.receives_out -= 1;
+                let waited = self.conns.get_mut(socket).is_some_and(|conn| conn.waiting);
+                self.receives_out -= usize::from(!waited);
                 self.received(now, socket, received);
             }
             Event::Sent(socket, sent) => {
@@ -225,7 +230,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Some(conn) => {
                 self.names.insert(conn, socket);
                 self.conns.insert(socket, Conn::new(conn, Phase::Open));
-                self.want_send(socket);
+                self.opened(socket);
             }
             None => self.engine.close(socket),
         }
@@ -238,9 +243,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 conn.phase = Phase::Open;
                 let id = conn.id;
                 self.machine.connected(now, id, local);
-                self.want_send(socket);
+                self.opened(socket);
             }
             Err(error) => self.disconnect(now, socket, Disconnect::Failed(error)),
+        }
+    }
+
+    fn opened(&mut self, socket: SocketId) {
+        self.want_send(socket);
+        if self.engine.lends() {
+            self.wait_for_bytes(socket);
         }
     }
 

@@ -1,6 +1,6 @@
 //! An io_uring: what both engines over one have in common.
 use io_uring::types::{SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, squeue};
+use io_uring::{IoUring, Submitter, cqueue, squeue};
 use std::io;
 use std::time::Duration;
 
@@ -42,6 +42,10 @@ pub(crate) enum Missing {
     ExtArg,
     #[error("the kernel's io_uring has no multishot poll requests (Linux 5.13)")]
     MultishotPoll,
+    #[error("the kernel's io_uring has no IOSQE_CQE_SKIP_SUCCESS (Linux 5.17)")]
+    SkipSuccess,
+    #[error("the kernel's io_uring has no incremental buffer rings, IOU_PBUF_RING_INC (Linux 6.12)")]
+    IncrementalBuffers,
     #[error("the kernel's io_uring has no IORING_SETUP_DEFER_TASKRUN (Linux 6.1)")]
     DeferTaskrun,
     #[error("the kernel's io_uring has no IORING_SETUP_COOP_TASKRUN (Linux 5.19)")]
@@ -121,6 +125,16 @@ impl Ring {
             self.started = true;
         }
         Ok(())
+    }
+
+    /// To register things with the ring.
+    pub(crate) fn submitter(&self) -> Submitter<'_> {
+        self.ring.submitter()
+    }
+
+    /// Can a request go unanswered if all went well?
+    pub(crate) fn skips_success(&self) -> bool {
+        self.ring.params().is_feature_skip_cqe_on_success()
     }
 
     /// System calls made.

@@ -2,29 +2,35 @@
 //!
 //! Everything that is asked for in a turn enters the kernel in one call, the same that waits for events.
 //!
-//! *Receives.* A receive that waits for bytes would pin its buffer for as long as a connection is idle, and one that
-//! shares large receive memory with others would pin that. So a quiet connection has only a poll request in the
-//! kernel, and the receive follows once there is something. It carries `MSG_DONTWAIT`: it always ends within the
-//! call that submits it, so receive buffers never stay out, and never need to be cancelled. The price, one more
-//! request a wake-up, is not one more system call.
+//! *Receives.* A receive that waits for bytes would pin its buffer for as long as a connection is idle. So what waits
+//! has no buffer: the kernel takes memory from a ring that all connections share once something has come
+//! ([`Loans`]), and the data comes with the completion that tells of it. Only where the machine has a place for what
+//! comes next is the receive one into that place: with `MSG_DONTWAIT`, so that it always ends within the call that
+//! submits it, and with a poll request before if there was nothing. Receive buffers that were given never stay out,
+//! and never need to be cancelled.
 //!
-//! *Sends* wait in the kernel until the socket has taken all (`MSG_WAITALL`).
+//! *Sends* are submitted with `MSG_DONTWAIT` too, and are answered only if the socket did not take all
+//! (`IOSQE_CQE_SKIP_SUCCESS`): a send that is not answered is done with the call that submits it, and that same call
+//! can sleep until the peer says something. Answered, the rest is sent again with a request that waits in the kernel
+//! until the socket has taken all (`MSG_WAITALL`).
 //!
 //! *Connections* are opened and accepted by plain system calls once the kernel says that it is time: it is rare, and
 //! the addresses would take system calls anyway.
 //!
 //! *Buffers* belong to [`Ops`] from submission to completion, whatever happens to the socket or the engine meanwhile.
+mod loans;
 mod ops;
 
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
-use crate::ring::{self, Mode, Ring, RingSize, Setup};
-use crate::socket::{ACCEPT_PAUSE, Accepted};
+use crate::ring::{self, Missing, Mode, Ring, RingSize, Setup};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
 use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
 use io_uring::types::Fd;
-use io_uring::{cqueue, opcode};
+use io_uring::{cqueue, opcode, squeue};
+use loans::Loans;
 use onego_buf::List;
 use onego_wire::Time;
-use ops::{Op, Ops};
+use ops::{Op, Ops, Patience};
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
 use std::io;
@@ -35,6 +41,12 @@ use std::time::Duration;
 /// `user_data` of requests that are no [`Op`].
 const WAKER: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
+
+/// Time after which a quiet engine lets go of what it has sent. While there is traffic, that comes with the traffic.
+const TIDY: Duration = Duration::from_millis(100);
+
+/// `IORING_RECVSEND_POLL_FIRST`.
+const RECVSEND_POLL_FIRST: u16 = 1;
 
 /// Time that an engine which is dropped takes at most to get its memory back from the kernel; else it is leaked.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -52,6 +64,10 @@ struct Socket {
     /// The poll request and the send in the kernel, if any.
     poll: Option<usize>,
     send: Option<usize>,
+    /// The receive that waits in the kernel for something to come, if any.
+    lent: Option<usize>,
+    /// The last such receive left nothing behind.
+    drained: bool,
     /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
     ended: bool,
 }
@@ -64,6 +80,12 @@ pub struct Uring {
     sleeper: Sleeper,
     sockets: SocketTable<Socket>,
     ops: Ops,
+    /// Receive memory in the kernel's hands, if the kernel can do that.
+    loans: Option<Loans>,
+    /// The kernel need not answer sends.
+    silent: bool,
+    /// Sends that were queued and are done once they are submitted, if the kernel does not say otherwise.
+    hasty: Vec<usize>,
     /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
     /// must not be another socket's by that time.
     closing: Vec<OwnedFd>,
@@ -79,11 +101,26 @@ impl Uring {
     }
 
     pub(crate) fn with(mode: Mode, size: RingSize, setup: Setup<'_>) -> io::Result<Self> {
+        let ring = Ring::open(mode, size, setup)?;
+        let loans = match Loans::new(&ring.submitter()) {
+            Ok(loans) => Some(loans),
+            Err(error) => {
+                tracing::warn!(%error, "{}: receives cost more", Missing::IncrementalBuffers);
+                None
+            }
+        };
+        let silent = ring.skips_success();
+        if !silent {
+            tracing::warn!("{}: sends cost more", Missing::SkipSuccess);
+        }
         let mut engine = Self {
-            ring: Ring::open(mode, size, setup)?,
+            ring,
+            silent,
             sleeper: Sleeper::new()?,
             sockets: SocketTable::default(),
             ops: Ops::default(),
+            loans,
+            hasty: Vec::new(),
             closing: Vec::new(),
             paused: Vec::new(),
             stats: Stats::default(),
@@ -101,9 +138,12 @@ impl Uring {
     }
 
     fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        let socket = Socket { fd, kind, poll: None, send: None, ended: false };
+        let socket = Socket { fd, kind, poll: None, send: None, lent: None, drained: false, ended: false };
         let id = self.sockets.insert(socket);
-        self.watch(id);
+        // A stream is watched by the receive that waits.
+        if kind != Kind::Stream || self.loans.is_none() {
+            self.watch(id);
+        }
         id
     }
 
@@ -140,9 +180,10 @@ impl Uring {
                     self.ops.recycle(message);
                     self.received(id, bufs, result, events);
                 }
-                Some(Op::Send(id, list, message)) => {
+                Some(Op::Lent(id, limit)) => self.came(id, limit, result, entry.flags(), events),
+                Some(Op::Send(id, list, message, patience)) => {
                     self.ops.recycle(message);
-                    self.sent(id, list, result, events);
+                    self.sent(id, list, result, patience, events);
                 }
                 None => tracing::error!(key, "a completion of nothing"),
             },
@@ -160,7 +201,7 @@ impl Uring {
                 let result = socket::connected(&socket.fd);
                 let open = result.is_ok();
                 events.push(Event::Connected { socket: id, result });
-                if open {
+                if open && self.loans.is_none() {
                     self.watch(id);
                 }
             }
@@ -217,22 +258,116 @@ impl Uring {
             Err(error) => error != Errno::INTR,
         };
         // After the end, or an error, a poll request would complete at once, again and again.
-        if drained && (n > 0 || result == Err(Errno::WOULDBLOCK)) {
+        if self.loans.is_none() && drained && (n > 0 || result == Err(Errno::WOULDBLOCK)) {
             self.watch(id);
         }
         let result = result.map(|_| n).map_err(Into::into);
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }
 
-    fn sent(&mut self, id: SocketId, mut rest: List, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+    /// Asks for what comes next, in lent memory.
+    fn lend(&mut self, id: SocketId, limit: usize) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let key = self.ops.lent(id, limit);
+        socket.lent = Some(key);
+        let fd = Fd(socket.fd.as_raw_fd());
+        let len = limit.min(loans::BUFFER) as u32;
+        // Where the last receive has left nothing, an attempt before waiting is in vain.
+        let poll_first = if socket.drained { RECVSEND_POLL_FIRST } else { 0 };
+        let recv =
+            opcode::Recv::new(fd, std::ptr::null_mut(), len).buf_group(loans::GROUP).ioprio(poll_first);
+        let recv = recv.build().flags(squeue::Flags::BUFFER_SELECT).user_data(key as u64);
+        // SAFETY: the memory that the kernel may take belongs to `self.loans`; the descriptor stays open until the
+        // request is submitted.
+        unsafe { self.ring.push(&recv) };
+    }
+
+    /// A receive into lent memory has ended.
+    fn came(
+        &mut self,
+        id: SocketId,
+        limit: usize,
+        result: Result<u32, Errno>,
+        flags: u32,
+        events: &mut Vec<Event>,
+    ) {
+        let n = result.unwrap_or(0) as usize;
+        // Also if nobody wants them any more: the kernel goes on behind them.
+        let ahead = self.loans.as_mut().and_then(|loans| loans.take(flags, n));
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.lent = None;
+        socket.drained = !cqueue::sock_nonempty(flags);
+        let result = match result {
+            // All lent memory is in use by others, and has been replaced meanwhile.
+            Err(Errno::NOBUFS) => return self.lend(id, limit),
+            // It was recalled.
+            Err(Errno::CANCELED) => Err(Errno::WOULDBLOCK),
+            Ok(1..) if ahead.is_none() => Err(Errno::IO),
+            result => result,
+        };
+        self.stats.recvs += 1;
+        self.stats.received_bytes += n as u64;
+        let bufs = RecvBufs { place: None, ahead, ahead_limit: limit };
+        let drained = result == Err(Errno::WOULDBLOCK);
+        let result = result.map(|_| n).map_err(Into::into);
+        events.push(Event::Received(id, Received { bufs, result, drained }));
+    }
+
+    fn sent(
+        &mut self,
+        id: SocketId,
+        mut rest: List,
+        result: Result<u32, Errno>,
+        patience: Patience,
+        events: &mut Vec<Event>,
+    ) {
         let n = result.unwrap_or(0) as usize;
         self.stats.sent_bytes += n as u64;
         rest.advance(n);
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.send = None;
-            let result = result.map(|_| n).map_err(Into::into);
-            events.push(Event::Sent(id, Sent { rest, result, full: false }));
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.send = None;
+        let full = patience == Patience::None && matches!(result, Ok(_) | Err(Errno::WOULDBLOCK));
+        if full && !rest.is_empty() {
+            return self.push_send(id, rest, Patience::Waits);
         }
+        let result = result.map(|_| n).map_err(Into::into);
+        events.push(Event::Sent(id, Sent { rest, result, full: false }));
+    }
+
+    /// All sends that have no patience are done by now, except those that the kernel has answered otherwise.
+    fn finish_hasty(&mut self, events: &mut Vec<Event>) {
+        let mut hasty = std::mem::take(&mut self.hasty);
+        for key in hasty.drain(..) {
+            if !self.ops.is_hasty_send(key) {
+                continue;
+            }
+            if let Some(Op::Send(id, list, message, _)) = self.ops.finish(key) {
+                self.ops.recycle(message);
+                let n = list.len() as u32;
+                self.sent(id, list, Ok(n), Patience::Waits, events);
+            }
+        }
+        self.hasty = hasty;
+    }
+
+    fn push_send(&mut self, id: SocketId, list: List, patience: Patience) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let fd = Fd(socket.fd.as_raw_fd());
+        let (key, header) = self.ops.send(id, list, patience);
+        socket.send = Some(key);
+        let send = opcode::SendMsg::new(fd, header);
+        let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32;
+        let send = match patience {
+            Patience::Waits => send.flags(flags).build(),
+            Patience::None => {
+                self.hasty.push(key);
+                let send = send.flags(flags | libc::MSG_DONTWAIT as u32).build();
+                send.flags(squeue::Flags::SKIP_SUCCESS)
+            }
+        };
+        // SAFETY: header, vectors and buffers belong to `self.ops` until the completion, and the kernel only reads;
+        // the descriptor stays open until the request is submitted.
+        unsafe { self.ring.push(&send.user_data(key as u64)) };
     }
 
     fn cancel(&mut self, key: usize) {
@@ -261,6 +396,10 @@ impl Engine for Uring {
         let Some(socket) = self.sockets.get(id) else {
             return Some(Received { bufs, result: Err(Errno::BADF.into()), drained: true });
         };
+        if bufs.place.is_none() && bufs.ahead.is_none() {
+            self.lend(id, bufs.ahead_limit);
+            return None;
+        }
         self.stats.recvs += 1;
         let (key, header) = self.ops.recv(id, bufs);
         let recv = opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(libc::MSG_DONTWAIT as u32);
@@ -271,17 +410,29 @@ impl Engine for Uring {
     }
 
     fn send(&mut self, id: SocketId, list: List) -> Option<Sent> {
-        let Some(socket) = self.sockets.get_mut(id) else {
+        if self.sockets.get(id).is_none() {
             return Some(Sent { rest: list, result: Err(Errno::BADF.into()), full: true });
-        };
+        }
         self.stats.sends += 1;
-        let (key, header) = self.ops.send(id, list);
-        socket.send = Some(key);
-        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
-        let send = opcode::SendMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(flags as u32);
-        // SAFETY: as for `recv`; the kernel only reads, and the list's bytes are immutable.
-        unsafe { self.ring.push(&send.build().user_data(key as u64)) };
+        // What does not fit into one request is sent in pieces: that each has gone is to be told at once.
+        let long = list.len() > i32::MAX as usize || list.segments().nth(MAX_SLICES).is_some();
+        let hasty = self.silent && !long;
+        self.push_send(id, list, if hasty { Patience::None } else { Patience::Waits });
         None
+    }
+
+    fn lends(&self) -> bool {
+        self.loans.is_some()
+    }
+
+    fn await_readable(&mut self, id: SocketId) {
+        self.watch(id);
+    }
+
+    fn recall(&mut self, id: SocketId) {
+        if let Some(key) = self.sockets.get(id).and_then(|socket| socket.lent) {
+            self.cancel(key);
+        }
     }
 
     fn shutdown(&mut self, id: SocketId) {
@@ -294,7 +445,7 @@ impl Engine for Uring {
     fn close(&mut self, id: SocketId) {
         let Some(socket) = self.sockets.remove(id) else { return };
         // A request keeps the socket open: it is closed once they are all gone.
-        for key in [socket.poll, socket.send].into_iter().flatten() {
+        for key in [socket.poll, socket.send, socket.lent].into_iter().flatten() {
             self.cancel(key);
         }
         self.closing.push(socket.fd);
@@ -307,6 +458,9 @@ impl Engine for Uring {
         let mut timeout = socket::timeout(wait, !self.paused.is_empty());
         if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
             timeout = Some(Duration::ZERO);
+        }
+        if !self.hasty.is_empty() {
+            timeout = Some(timeout.map_or(TIDY, |timeout| timeout.min(TIDY)));
         }
         let result = self.ring.enter(timeout);
         if self.sleeper.wake_up() {
@@ -321,6 +475,9 @@ impl Engine for Uring {
             self.complete(&entry, events);
         }
         self.ring.recycle(completions);
+        if !self.hasty.is_empty() && self.ring.all_submitted() {
+            self.finish_hasty(events);
+        }
         Ok(())
     }
 
@@ -347,7 +504,7 @@ impl Drop for Uring {
             if now >= end || self.poll(Wait::Until(end), &mut events).is_err() {
                 // Another thread than the ring's drops it, or the kernel does not answer: better lost than overwritten.
                 tracing::error!("io_uring did not give its buffers back; they are leaked");
-                std::mem::forget(std::mem::take(&mut self.ops));
+                std::mem::forget((std::mem::take(&mut self.ops), self.loans.take()));
                 return;
             }
             events.clear();

@@ -26,6 +26,8 @@ pub(super) struct Conn {
     pub(super) readable: bool,
     /// The engine has receive buffers of this connection.
     pub(super) receiving: bool,
+    /// A receive into the engine's own memory waits for something to come.
+    pub(super) waiting: bool,
     /// Where the next bytes go, if the machine was asked already and nothing came.
     pub(super) held: Option<Landing>,
     /// A send would not take anything.
@@ -49,6 +51,7 @@ impl Conn {
             phase,
             readable: false,
             receiving: false,
+            waiting: false,
             held: None,
             full: false,
             sending: false,

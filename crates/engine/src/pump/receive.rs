@@ -30,7 +30,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let mut budget = RECEIVE_BUDGET;
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return false };
-            if !conn.readable || conn.receiving {
+            if !conn.readable || conn.receiving || conn.waiting {
                 return false;
             }
             if budget == 0 || self.receives_out >= MAX_RECEIVES_OUT {
@@ -41,10 +41,12 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.fail_drained(now, socket);
                 return false;
             };
+            let lent = bufs.place.is_none() && bufs.ahead.is_none();
             let Some(received) = self.engine.recv(socket, bufs) else {
-                self.receives_out += 1;
+                self.receives_out += usize::from(!lent);
                 if let Some(conn) = self.conns.get_mut(socket) {
-                    conn.receiving = true;
+                    conn.receiving = !lent;
+                    conn.waiting = lent;
                 }
                 return false;
             };
@@ -64,9 +66,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Phase::Flushing | Phase::Draining => Landing { place: None, ahead: usize::MAX },
             Phase::Connecting | Phase::Doomed => return None,
         };
-        let ahead = (landing.ahead > 0).then(|| self.chunks.take());
+        // What waits in the engine for bytes to come waits without memory.
+        let lent = landing.place.is_none() && self.engine.lends();
+        let ahead = (landing.ahead > 0 && !lent).then(|| self.chunks.take());
         let bufs = RecvBufs { place: landing.place, ahead, ahead_limit: landing.ahead };
-        if bufs.capacity() == 0 {
+        if bufs.capacity() == 0 && !(lent && bufs.ahead_limit > 0) {
             // A receive of no bytes would look like the end of the stream.
             if let Some(place) = bufs.place {
                 self.machine.landed(now, conn.id, place, 0);
@@ -80,6 +84,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     pub(super) fn received(&mut self, now: Time, socket: SocketId, received: Received) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.receiving = false;
+        conn.waiting = false;
         conn.readable = !received.drained;
         let (id, phase) = (conn.id, conn.phase);
         let bufs = received.bufs;
@@ -111,7 +116,27 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             self.drop_socket(socket);
         } else if received.drained {
             self.fail_drained(now, socket);
+            if self.engine.lends() {
+                self.wait_for_bytes(socket);
+            }
         } else {
+            self.want_receive(socket);
+        }
+    }
+
+    /// Nothing is there for now, on a connection of an engine that has memory of its own: the next receive waits there
+    /// without memory, or, if the machine has a place for what comes, for it to come.
+    pub(super) fn wait_for_bytes(&mut self, socket: SocketId) {
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        if conn.held.is_none() && conn.phase == Phase::Open {
+            let landing = self.machine.landing(conn.id);
+            conn.held = landing.place.is_some().then_some(landing);
+        }
+        if conn.held.as_ref().is_some_and(|held| held.place.is_some()) {
+            self.engine.await_readable(socket);
+        } else {
+            conn.held = None;
+            conn.readable = true;
             self.want_receive(socket);
         }
     }

@@ -24,12 +24,15 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let mut budget = SEND_BUDGET;
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return };
+            self.behind |= conn.sending;
             if conn.sending || conn.full || conn.failed.is_some() || conn.phase == Phase::Connecting {
                 return;
             }
+            let mut more = conn.phase == Phase::Flushing;
             if conn.phase == Phase::Open && conn.out.len() < SEND_LOW {
                 let limit = SEND_BATCH - conn.out.len();
                 self.machine.transmit(now, conn.id, &mut conn.out, limit);
+                more = conn.out.len() >= SEND_BATCH;
             }
             if conn.out.is_empty() {
                 break;
@@ -40,6 +43,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             match self.engine.send(socket, std::mem::take(&mut conn.out)) {
                 None => {
                     conn.sending = true;
+                    self.behind |= more;
                     return;
                 }
                 Some(sent) => {
@@ -64,6 +68,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 conn.failed = Some(error);
                 // What the peer said before it went is worth hearing; then comes the end.
                 conn.readable = true;
+                if conn.waiting {
+                    self.engine.recall(socket);
+                }
                 self.want_receive(socket);
             }
         }

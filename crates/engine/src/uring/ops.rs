@@ -36,8 +36,19 @@ pub(super) enum Op {
     Poll(SocketId),
     /// A receive. The kernel writes to the buffers.
     Recv(SocketId, RecvBufs, Box<Message>),
+    /// A receive of at most so many bytes into lent memory. The kernel takes what it needs when something comes.
+    Lent(SocketId, usize),
     /// A send. The kernel reads from the list.
-    Send(SocketId, List, Box<Message>),
+    Send(SocketId, List, Box<Message>, Patience),
+}
+
+/// What a send does when the socket is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It ends, short. The kernel answers only if it did: when it is submitted and not answered, all was sent.
+    None,
+    /// It waits until all is sent.
+    Waits,
 }
 
 /// All operations that the kernel has not answered yet.
@@ -82,17 +93,31 @@ impl Ops {
         (self.ops.insert(Op::Recv(socket, bufs, message)), header)
     }
 
+    pub(super) fn lent(&mut self, socket: SocketId, limit: usize) -> usize {
+        self.ops.insert(Op::Lent(socket, limit))
+    }
+
     /// Keeps the list of a send. The header stays where it is until the operation is finished.
-    pub(super) fn send(&mut self, socket: SocketId, list: List) -> (usize, *const libc::msghdr) {
+    pub(super) fn send(
+        &mut self,
+        socket: SocketId,
+        list: List,
+        patience: Patience,
+    ) -> (usize, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         message.set(list.segments().take(MAX_SLICES).map(|segment| vector(segment)));
         let header = &raw const message.header;
-        (self.ops.insert(Op::Send(socket, list, message)), header)
+        (self.ops.insert(Op::Send(socket, list, message, patience)), header)
     }
 
     /// The kernel has answered: the operation's memory is ours again.
     pub(super) fn finish(&mut self, key: usize) -> Option<Op> {
         self.ops.try_remove(key)
+    }
+
+    /// Is this a send without patience?
+    pub(super) fn is_hasty_send(&self, key: usize) -> bool {
+        matches!(self.ops.get(key), Some(Op::Send(.., Patience::None)))
     }
 
     /// Takes a header back for later use.

@@ -1,0 +1,106 @@
+//! Receive memory that waits in the kernel for whichever connection gets something first.
+//!
+//! A ring of a few large buffers is shared with the kernel, which fills them from the front, one receive after the
+//! other, of all connections (`IOU_PBUF_RING_INC`, Linux 6.12). A connection that waits holds none of it.
+use io_uring::types::BufRingEntry;
+use io_uring::{Submitter, cqueue};
+use onego_buf::{Pool, SegmentMut};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The kernel's name of the ring of buffers.
+pub(super) const GROUP: u16 = 0;
+
+/// Buffers in the ring, a power of two: enough that the first is seldom used up before it is replaced, few enough
+/// that the memory in turn stays in the cache.
+const BUFFERS: u16 = 4;
+
+/// Bytes of a buffer: a deep queue of small messages arrives in one receive.
+pub(super) const BUFFER: usize = 256 << 10;
+
+/// Memory that is kept for reuse when the messages in it are let go of.
+const IDLE_LIMIT: usize = 16 << 20;
+
+/// Bytes of the ring itself: less than the page that the kernel asks for.
+const RING: usize = 4096;
+
+/// `IOU_PBUF_RING_INC`, which the bindings keep to themselves.
+const INCREMENTAL: u16 = 2;
+
+/// Buffers lent to the kernel.
+pub(super) struct Loans {
+    pool: Pool,
+    /// `BUFFERS` entries; the tail is in a field of the first.
+    ring: NonNull<BufRingEntry>,
+    tail: u16,
+    /// What is left of each buffer, by its number. The kernel may write to it at any time.
+    rests: [SegmentMut; BUFFERS as usize],
+}
+
+// SAFETY: the ring is this value's own, wherever it is.
+unsafe impl Send for Loans {}
+
+impl Loans {
+    /// Shares a ring of buffers with the kernel.
+    pub(super) fn new(submitter: &Submitter<'_>) -> io::Result<Self> {
+        // SAFETY: fresh memory, at an address that the kernel chooses.
+        let ring = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), RING, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
+        };
+        let ring = NonNull::new(ring.cast()).expect("a mapping is not at address 0");
+        let pool = Pool::new(IDLE_LIMIT);
+        let mut loans = Self { rests: std::array::from_fn(|_| pool.get(BUFFER)), pool, ring, tail: 0 };
+        // SAFETY: the mapping is as long as the ring asks for, and outlives the registration: see `drop`.
+        unsafe { submitter.register_buf_ring_with_flags(ring.as_ptr() as u64, BUFFERS, GROUP, INCREMENTAL)? };
+        for number in 0..BUFFERS {
+            loans.lend(number);
+        }
+        Ok(loans)
+    }
+
+    /// Puts a buffer into the kernel's hands.
+    fn lend(&mut self, number: u16) {
+        let rest = &mut self.rests[usize::from(number)];
+        let (addr, len) = (rest.as_mut_ptr() as u64, rest.len() as u32);
+        // SAFETY: within the mapping.
+        let mut entry = unsafe { self.ring.add(usize::from(self.tail % BUFFERS)) };
+        // SAFETY: a ring of zeroes has valid entries, and the kernel does not look behind the tail.
+        let entry = unsafe { entry.as_mut() };
+        entry.set_addr(addr);
+        entry.set_len(len);
+        entry.set_bid(number);
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the address of the first entry.
+        let tail = unsafe { BufRingEntry::tail(self.ring.as_ptr()) };
+        // SAFETY: the tail is aligned, lives as long as the mapping, and is shared with the kernel alone, which reads
+        // it atomically.
+        let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
+        tail.store(self.tail, Ordering::Release);
+    }
+
+    /// Takes the `n` bytes that a receive has filled.
+    pub(super) fn take(&mut self, flags: u32, n: usize) -> Option<SegmentMut> {
+        let number = cqueue::buffer_select(flags)?;
+        let rest = self.rests.get_mut(usize::from(number))?;
+        if n > rest.len() {
+            return None;
+        }
+        let bytes = rest.split_to(n);
+        if !cqueue::buffer_more(flags) {
+            *rest = self.pool.get(BUFFER);
+            self.lend(number);
+        }
+        Some(bytes)
+    }
+}
+
+impl Drop for Loans {
+    /// By now the kernel has answered all receives, or the engine has leaked this.
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference into it, and the kernel holds on to the pages of its own accord.
+        let result = unsafe { munmap(self.ring.as_ptr().cast(), RING) };
+        debug_assert!(result.is_ok(), "a mapping of ours");
+    }
+}
