@@ -160,3 +160,91 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.stats())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    /// What was logged while `of` ran.
+    fn logged<T>(of: impl FnOnce() -> T) -> (T, String) {
+        #[derive(Clone, Default)]
+        struct Log(Arc<Mutex<Vec<u8>>>);
+        impl Write for Log {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let result = tracing::subscriber::with_default(subscriber, of);
+        let log = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap();
+        (result, log)
+    }
+
+    #[test]
+    fn epoll_takes_over_where_there_is_no_io_uring_and_a_warning_says_why() {
+        for kind in [EngineKind::Uepoll, EngineKind::Uring] {
+            for (errno, reason) in [
+                (libc::ENOSYS, "the kernel has no io_uring (Linux 5.1)"),
+                (libc::EPERM, "io_uring is not allowed here"),
+                (libc::ENOMEM, "Cannot allocate memory"),
+            ] {
+                let (engine, log) =
+                    logged(|| open_with(kind, &|_, _| Err(io::Error::from_raw_os_error(errno))).unwrap());
+                assert_eq!(engine.kind(), EngineKind::Epoll);
+                assert!(log.contains("WARN") && log.contains(reason), "{log}");
+                assert!(log.contains(&format!("epoll is used instead of {kind}")), "{log}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_engine_makes_do_with_an_older_io_uring_and_a_warning_names_what_is_missing() {
+        let only_interrupting = |mode, size| {
+            if mode == Mode::Interrupting {
+                ring::setup(mode, size)
+            } else {
+                Err(io::Error::from_raw_os_error(libc::EINVAL))
+            }
+        };
+        for (kind, missing) in [
+            (EngineKind::Uepoll, &["IORING_SETUP_COOP_TASKRUN (Linux 5.19)"][..]),
+            (
+                EngineKind::Uring,
+                &["IORING_SETUP_DEFER_TASKRUN (Linux 6.1)", "IORING_SETUP_COOP_TASKRUN (Linux 5.19)"],
+            ),
+        ] {
+            let (engine, log) = logged(|| open_with(kind, &only_interrupting).unwrap());
+            assert_eq!(engine.kind(), kind);
+            for feature in missing {
+                assert!(log.contains(feature), "{log}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_has_everything_is_not_warned_about() {
+        for kind in EngineKind::ALL {
+            let (engine, log) = logged(|| open(kind).unwrap());
+            assert_eq!((engine.kind(), log.as_str()), (kind, ""));
+        }
+    }
+
+    #[test]
+    fn engines_are_known_by_name() {
+        for kind in EngineKind::ALL {
+            assert_eq!(kind.to_string().parse::<EngineKind>().unwrap(), kind);
+        }
+        let error = "kqueue".parse::<EngineKind>().unwrap_err().to_string();
+        for kind in EngineKind::ALL {
+            assert!(error.contains(&kind.to_string()), "{error}");
+        }
+    }
+}

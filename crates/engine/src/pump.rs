@@ -95,6 +95,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         &self.engine
     }
 
+    #[cfg(test)]
+    pub(crate) fn engine_mut(&mut self) -> &mut E {
+        &mut self.engine
+    }
+
     /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
     pub fn set_spin(&mut self, spin: Duration) {
         self.spin = spin;

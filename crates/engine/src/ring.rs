@@ -232,3 +232,91 @@ impl Ring {
 fn retry(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, Pump, Uepoll, Uring, Wait, clock};
+    use onego_testkit::{FrameEvent, Frames};
+
+    const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
+    const TINY: RingSize = RingSize { submissions: 2, completions: 4 };
+
+    /// Many connections between two engines, each with a frame there and back; half of them are closed then, and
+    /// come again.
+    fn echo<E: Engine>(mut open: impl FnMut() -> E) {
+        const CONNS: usize = 60;
+        let mut machine = Frames::echo();
+        machine.listen(0, "127.0.0.1:0".parse().unwrap());
+        let mut server = Pump::new(open(), machine);
+        server.turn(Wait::Poll).unwrap();
+        let Some(FrameEvent::Listening(_, Ok(addr))) = server.machine_mut().events.pop_front() else {
+            panic!()
+        };
+        let mut client = Pump::new(open(), Frames::default());
+        let end = clock::now() + Duration::from_secs(20);
+        for round in 0..2 {
+            for i in 0..CONNS / (1 + round) {
+                let conn = client.machine_mut().connect(addr);
+                client.machine_mut().send(conn, vec![i as u8; 1000 * i]);
+            }
+            let mut conns = Vec::new();
+            while conns.len() < CONNS / (1 + round) {
+                assert!(clock::now() < end, "it takes too long: {} of {CONNS}", conns.len());
+                server.turn(Wait::Poll).unwrap();
+                client.turn(Wait::Poll).unwrap();
+                while let Some(event) = client.machine_mut().events.pop_front() {
+                    assert!(!matches!(event, FrameEvent::Disconnected(..)), "{event:?}");
+                    if let FrameEvent::Frame(conn, frame) = event {
+                        assert!(frame.to_vec().iter().all(|&byte| byte == (frame.len() / 1000) as u8));
+                        conns.push(conn);
+                    }
+                }
+            }
+            for conn in conns.into_iter().take(CONNS / 2) {
+                client.machine_mut().close(conn);
+            }
+            while server.connections() > CONNS / 2 || client.connections() > CONNS / 2 {
+                assert!(clock::now() < end, "it takes too long to close");
+                server.turn(Wait::Poll).unwrap();
+                client.turn(Wait::Poll).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn completions_work_in_each_mode() {
+        for mode in MODES {
+            echo(|| Uring::with(mode, RingSize::default(), &setup).unwrap());
+        }
+    }
+
+    #[test]
+    fn completions_work_with_an_older_kernel() {
+        for mode in MODES {
+            echo(|| Uring::with(mode, RingSize::default(), &setup).unwrap().of_old());
+            echo(|| Uring::with(mode, TINY, &setup).unwrap().of_old());
+        }
+    }
+
+    #[test]
+    fn readiness_works_in_each_mode() {
+        let old_kernel = |mode, size| {
+            if mode == Mode::Cooperative {
+                Err(io::Error::from_raw_os_error(libc::EINVAL))
+            } else {
+                setup(mode, size)
+            }
+        };
+        echo(|| Uepoll::with(RingSize::default(), &setup).unwrap());
+        echo(|| Uepoll::with(RingSize::default(), &old_kernel).unwrap());
+    }
+
+    #[test]
+    fn rings_that_overflow_lose_nothing() {
+        for mode in MODES {
+            echo(|| Uring::with(mode, TINY, &setup).unwrap());
+        }
+        echo(|| Uepoll::with(TINY, &setup).unwrap());
+    }
+}

@@ -218,3 +218,80 @@ impl Engine for Uepoll {
         self.sockets.stats(self.ring.calls())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pump;
+    use onego_testkit::{FrameEvent, Frames};
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    fn server() -> (Pump<Uepoll, Frames>, SocketAddr) {
+        let mut machine = Frames::echo();
+        machine.listen(0, "127.0.0.1:0".parse().unwrap());
+        let mut server = Pump::new(Uepoll::open().unwrap(), machine);
+        server.turn(Wait::Poll).unwrap();
+        match server.machine_mut().events.pop_front() {
+            Some(FrameEvent::Listening(_, Ok(addr))) => (server, addr),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn readiness_that_is_in_the_ring_takes_no_system_call() {
+        let (mut server, addr) = server();
+        let mut peer = TcpStream::connect(addr).unwrap();
+        while server.connections() == 0 {
+            server.turn(Wait::Poll).unwrap();
+        }
+        // Submits the request that watches the new connection.
+        server.turn(Wait::Poll).unwrap();
+        let before = server.stats();
+        for _ in 0..1000 {
+            server.turn(Wait::Poll).unwrap();
+        }
+        assert_eq!(server.stats(), before, "an empty ring is looked at in memory");
+        peer.write_all(&[1, 0, 0, 0, 7]).unwrap();
+        while server.stats().sends == before.sends {
+            server.turn(Wait::Poll).unwrap();
+        }
+        let stats = server.stats();
+        assert_eq!((stats.recvs - before.recvs, stats.sends - before.sends), (1, 1));
+        assert!(stats.waits - before.waits <= 1, "{stats:?}, before {before:?}");
+        peer.read_exact(&mut [0; 5]).unwrap();
+    }
+
+    #[test]
+    fn after_a_loss_of_completions_everything_is_looked_at_again() {
+        let (mut server, addr) = server();
+        let mut peers = [TcpStream::connect(addr).unwrap(), TcpStream::connect(addr).unwrap()];
+        for round in 0..3 {
+            for peer in &mut peers {
+                peer.write_all(&[1, 0, 0, 0, round]).unwrap();
+            }
+            server.turn(Wait::Poll).unwrap();
+            // Whatever has completed by now is lost.
+            drop(server.engine_mut().ring.take_completions());
+            server.engine_mut().start_over();
+            let want = 5 * 2 * (u64::from(round) + 1);
+            while server.stats().sent_bytes < want {
+                server.turn(Wait::Poll).unwrap();
+            }
+            let waker = server.waker();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                waker.wake();
+            });
+            let wakes = server.machine().wakes;
+            while server.machine().wakes == wakes {
+                server.turn(Wait::Forever).unwrap();
+            }
+            thread.join().unwrap();
+            for peer in &mut peers {
+                peer.read_exact(&mut [0; 5]).unwrap();
+            }
+        }
+        assert_eq!(server.connections(), 2);
+    }
+}

@@ -513,50 +513,11 @@ impl Drop for Uring {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Pump;
-    use onego_testkit::{FrameEvent, Frames};
-
-    /// Many connections between two engines, each with a frame there and back.
-    fn echo(mut open: impl FnMut() -> Uring) {
-        const CONNS: usize = 60;
-        let mut machine = Frames::echo();
-        machine.listen(0, "127.0.0.1:0".parse().unwrap());
-        let mut server = Pump::new(open(), machine);
-        server.turn(Wait::Poll).unwrap();
-        let Some(FrameEvent::Listening(_, Ok(addr))) = server.machine_mut().events.pop_front() else {
-            panic!()
-        };
-        let mut client = Pump::new(open(), Frames::default());
-        for i in 0..CONNS {
-            let conn = client.machine_mut().connect(addr);
-            client.machine_mut().send(conn, vec![i as u8; 1000 * i]);
-        }
-        let mut frames = 0;
-        let end = clock::now() + Duration::from_secs(20);
-        while frames < CONNS {
-            assert!(clock::now() < end, "it takes too long");
-            server.turn(Wait::Poll).unwrap();
-            client.turn(Wait::Poll).unwrap();
-            while let Some(event) = client.machine_mut().events.pop_front() {
-                frames += usize::from(matches!(event, FrameEvent::Frame(..)));
-                assert!(!matches!(event, FrameEvent::Disconnected(..)), "{event:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn each_mode_works() {
-        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
-            echo(|| Uring::with(mode, RingSize::default(), &ring::setup).unwrap());
-        }
-    }
-
-    #[test]
-    fn rings_that_overflow_lose_nothing() {
-        for mode in [Mode::Deferred, Mode::Cooperative, Mode::Interrupting] {
-            echo(|| Uring::with(mode, RingSize { submissions: 2, completions: 4 }, &ring::setup).unwrap());
-        }
+impl Uring {
+    /// As with a kernel that has neither buffer rings nor silent sends.
+    pub(crate) fn of_old(mut self) -> Self {
+        self.loans = None;
+        self.silent = false;
+        self
     }
 }
