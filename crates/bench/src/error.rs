@@ -22,6 +22,9 @@ pub enum Error {
     /// What was asked for does not fit together.
     #[error("{0}")]
     Unfit(String),
+    /// The other half of a measurement, or the way to it, failed.
+    #[error("{0}")]
+    Failed(String),
     /// The user has had enough.
     #[error("interrupted")]
     Interrupted,

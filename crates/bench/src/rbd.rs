@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::fill::fill;
-use crate::floor;
+use crate::floor::{self, Traffic};
 use crate::jobs;
 use crate::pattern::SECTOR;
+use crate::peer::Peer;
 use crate::progress::Progress;
 use crate::row::{Count, Ends, Load, Row, latency_histogram};
 use crate::session::Session;
@@ -35,7 +36,7 @@ pub struct Plan {
     /// Write the whole image before anything is measured.
     pub fill: bool,
     /// Measure bare sockets under the same load too, with this server.
-    pub floor: Option<floor::Server>,
+    pub floor: Option<Peer>,
     /// Where random offsets and written bytes follow from.
     pub seed: u64,
 }
@@ -152,9 +153,9 @@ impl Bed {
             }
             if let Some(server) = &plan.floor {
                 let duration = plan.floor_duration();
-                let count = floor::measure(server, *load, duration.as_secs_f64())
+                let floor = floor::measure(server, Traffic::of(*load), duration.as_secs_f64())
                     .map_err(Error::io("measuring bare sockets"))?;
-                measured.floor = Some(Row::new("rbd", "sockets", "floor", *load, &count));
+                measured.floor = Some(Row::new("rbd", "sockets", "floor", *load, &floor.count));
                 from += duration;
             }
             progress.at(from.as_millis() as u64);
@@ -260,7 +261,7 @@ mod tests {
     fn the_time_that_it_takes_includes_the_floor() {
         let mut plan = plan(4096, 1, 1, false);
         assert_eq!(plan.total(), Duration::from_secs(12));
-        plan.floor = Some(floor::Server { program: "onego".into(), arguments: Vec::new() });
+        plan.floor = Some(Peer { program: "onego".into(), arguments: Vec::new() });
         assert_eq!(plan.total(), Duration::from_secs(15));
     }
 }

@@ -12,7 +12,7 @@ pub fn short_size(bytes: u64) -> String {
 }
 
 /// A number of requests as short as fio's: `8726`, `92.7k`, `1234k`.
-fn short_count(n: f64) -> String {
+pub(crate) fn short_count(n: f64) -> String {
     match n {
         _ if n < 9999.5 => format!("{n:.0}"),
         _ if n < 999_950.0 => format!("{:.1}k", n / 1e3),
@@ -20,7 +20,7 @@ fn short_count(n: f64) -> String {
     }
 }
 
-fn short_rate(bytes_per_second: f64) -> String {
+pub(crate) fn short_rate(bytes_per_second: f64) -> String {
     let mib = bytes_per_second / f64::from(1 << 20);
     if mib < 9.95 { format!("{mib:.2}MiB/s") } else { format!("{mib:.0}MiB/s") }
 }

@@ -1,5 +1,7 @@
 //! `onego bench`.
 
+mod msgr;
+
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::process::{die_with_parent, stop_on_signal, this_program};
@@ -8,6 +10,7 @@ use crate::spec::DEFAULT_POOL;
 use crate::zc;
 use onego::Config;
 use onego_bench::embedded::EmbeddedCluster;
+use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
 use onego_bench::rbd::{Bed, Measured, Plan};
 use onego_bench::row::{Load, Pattern, Row};
@@ -30,12 +33,20 @@ pub(crate) enum Command {
         /// Where to listen
         addr: std::net::IpAddr,
     },
+    /// Measure the messenger alone, with no storage behind it
+    #[command(after_help = msgr::EXAMPLES)]
+    Msgr(msgr::Options),
     /// The serving half of the measurement of bare sockets
     #[command(hide = true)]
     FloorServer {
         /// How many clients to serve
         clients: u32,
+        /// Connections of each
+        connections: u32,
     },
+    /// The serving half of the measurement of the messenger
+    #[command(hide = true)]
+    MsgrServer(msgr::ServerOptions),
 }
 
 const RBD_EXAMPLES: &str = "\
@@ -130,9 +141,11 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             die_with_parent()?;
             onego_bench::zc::receive(addr).map_err(Failure::io("receiving what is sent"))
         }
-        Command::FloorServer { clients } => {
+        Command::Msgr(options) => msgr::run(access, &options),
+        Command::MsgrServer(options) => msgr::serve(access, &options),
+        Command::FloorServer { clients, connections } => {
             die_with_parent()?;
-            floor::serve(clients).map_err(Failure::io("serving bare sockets"))
+            floor::serve(clients, connections).map_err(Failure::io("serving bare sockets"))
         }
     }
 }
@@ -174,9 +187,12 @@ impl RbdOptions {
 }
 
 /// This program, as the other half of what is measured.
-pub(crate) fn floor_server() -> Result<floor::Server, Failure> {
-    let arguments = ["bench", "floor-server"].map(str::to_owned).to_vec();
-    Ok(floor::Server { program: this_program()?, arguments })
+pub(crate) fn floor_server() -> Result<Peer, Failure> {
+    this_with(["bench", "floor-server"])
+}
+
+fn this_with(arguments: [&str; 2]) -> Result<Peer, Failure> {
+    Ok(Peer { program: this_program()?, arguments: arguments.map(str::to_owned).to_vec() })
 }
 
 /// Where written bytes and random offsets follow from: another one each time, so that what an earlier run left is

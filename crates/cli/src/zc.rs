@@ -4,8 +4,9 @@ use crate::bench::{seconds, write, write_json};
 use crate::failure::Failure;
 use crate::process::{stop_on_signal, this_program};
 use crate::size;
+use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
-use onego_bench::zc::{self, Flush, Path, Plan, Receiver, Row, Sender, Thresholds};
+use onego_bench::zc::{self, Flush, Path, Plan, Row, Sender, Thresholds};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -132,9 +133,9 @@ impl Options {
 }
 
 /// This program, as the other end of a connection.
-fn receiver() -> Result<Receiver, Failure> {
+fn receiver() -> Result<Peer, Failure> {
     let arguments = ["bench", "zc-receiver"].map(str::to_owned).to_vec();
-    Ok(Receiver { program: this_program()?, arguments })
+    Ok(Peer { program: this_program()?, arguments })
 }
 
 fn print(progress: &Progress, rows: &[Row]) {

@@ -102,3 +102,55 @@ fn the_demo_verifies_measures_and_draws() {
     let picture = fs::read_to_string(place.path("onego-demo.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("randwrite, bare sockets"));
 }
+
+#[test]
+fn messengers_are_measured_on_either_engine_beside_bare_sockets() {
+    let place = Place::new();
+    let printed = place.onego(
+        "bench msgr --engines epoll,uring --block-size 512,64k --io-depth 8 --connections 3 --seconds 0.1 \
+         --json rows.json --svg rows.svg",
+    );
+    let rows = rows(&place);
+    let modes: Vec<_> = rows.iter().map(|row| row["mode"].as_str().unwrap()).collect();
+    assert_eq!(modes, ["onego", "floor"].repeat(4));
+    for row in &rows {
+        assert_eq!(
+            (&row["bench"], &row["errors"], &row["jobs"]),
+            (&"msgr".into(), &0.into(), &3.into()),
+            "{row}"
+        );
+        for side in ["client", "server"] {
+            assert!(row["cpu_us_per_io"][side].as_f64().unwrap() > 0.0, "{row}");
+            assert!(row["system_calls_per_io"][side].as_f64().unwrap() > 0.0, "{row}");
+        }
+    }
+    for engine in ["epoll", "uring"] {
+        let head = format!("==== messenger, connections=3 iodepth=8 crc=on, {engine} ====");
+        assert!(printed.contains(&head), "{printed}");
+    }
+    assert!(printed.lines().filter(|line| line.ends_with('%')).count() == 4, "{printed}");
+    assert!(fs::read_to_string(place.path("rows.svg")).unwrap().ends_with("</svg>\n"));
+}
+
+#[test]
+fn messengers_verify_with_and_without_checksums() {
+    let place = Place::new();
+    for options in ["--crc on --engine epoll", "--crc off --engine uring --spin 50"] {
+        let line = "bench msgr --verify --block-size 512,64k,1m --io-depth 5 --connections 2 --seconds 0.1 --json rows.json";
+        place.onego(&format!("{line} {options}"));
+        let rows = rows(&place);
+        assert_eq!(rows.len(), 3, "bare sockets do not verify");
+        assert!(rows.iter().all(|row| row["errors"] == 0 && row["ios"].as_u64() > Some(0)), "{rows:?}");
+    }
+    let (code, said) = place.onego_fails("bench msgr --verify --block-size 1000 --seconds 0.1");
+    assert_eq!(code, 2, "{said}");
+}
+
+#[test]
+fn bare_sockets_can_be_measured_alone() {
+    let place = Place::new();
+    let printed = place.onego("bench msgr --raw --block-size 4k --seconds 0.1 --json rows.json");
+    assert!(printed.contains(", sockets ====") && printed.contains("  4k IOPS="), "{printed}");
+    let modes: Vec<_> = rows(&place).iter().map(|row| row["mode"].clone()).collect();
+    assert_eq!(modes, ["floor"]);
+}

@@ -8,11 +8,12 @@ mod report;
 mod sending;
 
 pub use onego_engine::zero_copy::{BadThresholds, Thresholds};
-pub use place::{Receiver, receive};
+pub use place::receive;
 pub use report::{Row, header, line, svg};
 
 use crate::Error;
 use crate::cpu::Meter;
+use crate::peer::Peer;
 use crate::progress::Progress;
 use crate::row::{Ends, latency_histogram};
 use hdrhistogram::Histogram;
@@ -169,7 +170,7 @@ pub struct Plan {
     /// What the adaptive policy knows.
     pub thresholds: Thresholds,
     /// The other end of the paths that have one.
-    pub receiver: Receiver,
+    pub receiver: Peer,
 }
 
 impl Plan {
@@ -362,7 +363,7 @@ mod tests {
             duration: Duration::from_millis(20),
             repeat: 2,
             thresholds: Thresholds::default(),
-            receiver: Receiver { program: "none".into(), arguments: Vec::new() },
+            receiver: Peer { program: "none".into(), arguments: Vec::new() },
         }
     }
 

@@ -5,14 +5,13 @@
 
 use super::Path;
 use crate::Error;
-use crate::floor::Process;
+use crate::peer::{Peer, Running};
 use rustix::net::{AddressFamily, SocketType, connect, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::Command;
 
 /// This end and the other, within the namespaces.
@@ -22,17 +21,8 @@ const THERE: Ipv4Addr = Ipv4Addr::new(10, 11, 12, 2);
 /// Bytes of one receive at the other end.
 const RECEIVE: usize = 1 << 20;
 
-/// How the receiving half is run: a program, and the arguments that make it call [`receive`]; the address is put
-/// behind them.
-#[derive(Debug, Clone)]
-pub struct Receiver {
-    /// The program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<String>,
-}
-
-/// Receives what comes on one connection after the other at that address, whose port it prints.
+/// Receives what comes on one connection after the other at that address, whose port it prints: the other half of a
+/// measurement, in a process of its own.
 pub fn receive(addr: IpAddr) -> io::Result<()> {
     let listener = TcpListener::bind((addr, 0))?;
     println!("{}", listener.local_addr()?.port());
@@ -48,12 +38,12 @@ pub fn receive(addr: IpAddr) -> io::Result<()> {
 /// Somewhere to send to. It belongs to the thread that made it, which stays within the namespace.
 pub(super) struct Place {
     to: SocketAddr,
-    receiver: Option<Process>,
+    receiver: Option<Running>,
 }
 
 impl Place {
     /// Makes what a path needs, and moves this thread there.
-    pub(super) fn enter(path: Path, receiver: &Receiver) -> Result<Self, Error> {
+    pub(super) fn enter(path: Path, receiver: &Peer) -> Result<Self, Error> {
         match path {
             Path::Sink => enter_sink(),
             Path::Loopback => Self::with_receiver(Ipv4Addr::LOCALHOST, receiver),
@@ -61,10 +51,9 @@ impl Place {
         }
     }
 
-    fn with_receiver(addr: Ipv4Addr, receiver: &Receiver) -> Result<Self, Error> {
+    fn with_receiver(addr: Ipv4Addr, receiver: &Peer) -> Result<Self, Error> {
         let failed = || Error::io("starting the receiver");
-        let arguments: Vec<_> = receiver.arguments.iter().cloned().chain([addr.to_string()]).collect();
-        let mut process = Process::start(&receiver.program, &arguments).map_err(failed())?;
+        let mut process = receiver.start(&[addr.to_string()]).map_err(failed())?;
         let to = SocketAddr::from((addr, process.port().map_err(failed())?));
         Ok(Self { to, receiver: Some(process) })
     }
@@ -83,7 +72,7 @@ impl Place {
 
     /// The process at the other end.
     pub(super) fn receiver(&self) -> Option<u32> {
-        self.receiver.as_ref().map(Process::id)
+        self.receiver.as_ref().map(Running::pid)
     }
 }
 
@@ -98,7 +87,7 @@ fn enter_sink() -> Result<Place, Error> {
     Ok(Place { to: SocketAddr::from((THERE, 9)), receiver: None })
 }
 
-fn enter_veth(receiver: &Receiver) -> Result<Place, Error> {
+fn enter_veth(receiver: &Peer) -> Result<Place, Error> {
     let (here, there) = (Namespace::new("here")?, Namespace::new("there")?);
     here.ip(&format!("link add veth type veth peer name veth netns {}", there.name))?;
     for (end, addr) in [(&here, HERE), (&there, THERE)] {

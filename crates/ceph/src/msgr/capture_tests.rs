@@ -3,7 +3,7 @@
 use super::banner::Banner;
 use super::config::Limits;
 use super::control::{AuthDone, AuthRequest, Hello, Ident, NO_SIGNATURE};
-use super::frame::Tag;
+use super::frame::{Framing, Tag};
 use super::message::NoPlacer;
 use super::receive::{Input, Receiver};
 use super::send::Sender;
@@ -16,6 +16,8 @@ const MON_CLIENT: &[u8] = include_bytes!("../../tests/data/msgr2-mon-client.bin"
 const MON_SERVER: &[u8] = include_bytes!("../../tests/data/msgr2-mon-server.bin");
 const OSD_OP: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op.bin");
 const OSD_OP_REPLY: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op-reply.bin");
+
+const FRAMING: Framing = Framing::new(true);
 
 /// Length of the banner in both directions.
 const BANNER_LEN: usize = 26;
@@ -59,7 +61,8 @@ fn echo_control(tag: Tag, payload: &[u8], from_client: bool, w: &mut Writer) {
 
 /// Decodes `stream`, which begins with a banner, in pieces of `step` bytes, and encodes what comes behind it.
 fn echoed(stream: &[u8], from_client: bool, step: usize) -> (Vec<u8>, usize) {
-    let (mut rx, mut tx) = (Receiver::new(Limits::default()), Sender::new(Pool::new(1 << 20)));
+    let (mut rx, mut tx) =
+        (Receiver::new(FRAMING, Limits::default()), Sender::new(FRAMING, Pool::new(1 << 20)));
     rx.allow_messages();
     let (mut sent, mut inputs) = (List::new(), 0);
     for piece in stream.chunks(step) {
@@ -89,7 +92,7 @@ fn messages_with_payload_are_encoded_to_their_bytes() {
     for (frame, data_len) in [(OSD_OP, 9), (OSD_OP_REPLY, 16)] {
         let stream = [&Banner::encode(), frame].concat();
         assert_eq!(echoed(&stream, true, 13), (frame.to_vec(), 2));
-        let mut rx = Receiver::new(Limits::default());
+        let mut rx = Receiver::new(FRAMING, Limits::default());
         rx.allow_messages();
         let mut bytes = Segment::from(stream);
         assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Banner(_)))));

@@ -65,6 +65,10 @@ pub struct Config {
     pub keepalive: Option<Keepalive>,
     /// How long a connection may take until messages can be exchanged.
     pub handshake_timeout: Duration,
+    /// Make and check the checksums of fronts, middles and data; those of preambles and headers always are. Nothing
+    /// on the wire tells: a peer that is not told the same takes every message for damaged. (Newer releases of Ceph
+    /// have it as `ms_crc_data`.)
+    pub data_crc: bool,
     /// Gives the memory that frames are built in.
     pub pool: Pool,
 }
@@ -87,6 +91,7 @@ impl Config {
             }),
             // ms_connection_ready_timeout.
             handshake_timeout: Duration::from_secs(10),
+            data_crc: true,
             pool,
         }
     }
@@ -104,6 +109,7 @@ impl Config {
             limits: Limits::default(),
             keepalive: None,
             handshake_timeout: Duration::from_secs(10),
+            data_crc: true,
             pool,
         }
     }

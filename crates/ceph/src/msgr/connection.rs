@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::error::Error;
-use super::frame::Tag;
+use super::frame::{Framing, Tag};
 use super::handshake::{Handshake, Peer, Target, Visitor};
 use super::message::{Header, Message, Placer};
 use super::receive::{Input, Receiver};
@@ -83,9 +83,10 @@ impl Connection {
     }
 
     fn new(now: Time, config: Arc<Config>, handshake: Handshake) -> Self {
+        let framing = Framing::new(config.data_crc);
         Self {
-            rx: Receiver::new(config.limits),
-            tx: Sender::new(config.pool.clone()),
+            rx: Receiver::new(framing, config.limits),
+            tx: Sender::new(framing, config.pool.clone()),
             config,
             phase: Phase::Handshake(Box::new(handshake)),
             events: VecDeque::new(),

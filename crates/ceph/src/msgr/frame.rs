@@ -145,10 +145,38 @@ pub(super) struct Epilogue {
 ///
 /// All that secure mode does otherwise lies in this type: how long preamble, first segment and epilogue are on the
 /// wire, and what has to be checked and taken off before their bytes may be used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Framing;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Framing {
+    /// Do the second to fourth segments have checksums?
+    data_crc: bool,
+}
 
 impl Framing {
+    pub(super) const fn new(data_crc: bool) -> Self {
+        Self { data_crc }
+    }
+
+    /// Continues the checksum of a second to fourth segment.
+    #[inline]
+    pub(super) fn sum(self, crc: u32, bytes: &[u8]) -> u32 {
+        if self.data_crc { crc32c(crc, bytes) } else { crc }
+    }
+
+    /// Compares the checksums of the second to fourth segment with those that came, as far as the frame has them.
+    /// `Err`: which of them is wrong.
+    pub(super) fn check(
+        self,
+        preamble: &Preamble,
+        found: [u32; MAX_SEGMENTS - 1],
+        sent: [u32; MAX_SEGMENTS - 1],
+    ) -> Result<(), usize> {
+        let used = preamble.segments as usize - 1;
+        match (0..used).find(|&i| found[i] != sent[i]) {
+            Some(i) if self.data_crc => Err(i),
+            _ => Ok(()),
+        }
+    }
+
     /// Bytes of a preamble.
     pub(super) fn preamble_len(self) -> usize {
         PREAMBLE_LEN
@@ -224,6 +252,8 @@ impl Framing {
 mod tests {
     use super::*;
 
+    const FRAMING: Framing = Framing { data_crc: true };
+
     #[test]
     fn trailing_empty_segments_are_left_out() {
         for (lens, segments) in
@@ -231,9 +261,9 @@ mod tests {
         {
             let preamble = Preamble::new(Tag::Message, lens);
             assert_eq!(preamble.segments, segments);
-            assert_eq!(Framing.open_preamble(&preamble.to_wire()), Ok(preamble));
-            assert_eq!(Framing.epilogue_len(&preamble), if segments > 1 { 13 } else { 0 });
-            assert_eq!(Framing.first_len(&preamble), if lens[0] > 0 { 24 } else { 0 });
+            assert_eq!(FRAMING.open_preamble(&preamble.to_wire()), Ok(preamble));
+            assert_eq!(FRAMING.epilogue_len(&preamble), if segments > 1 { 13 } else { 0 });
+            assert_eq!(FRAMING.first_len(&preamble), if lens[0] > 0 { 24 } else { 0 });
         }
     }
 
@@ -250,7 +280,7 @@ mod tests {
         let with = |at: usize, value: u8| {
             let mut bytes = good;
             bytes[at] = value;
-            Framing.open_preamble(&resealed(bytes))
+            FRAMING.open_preamble(&resealed(bytes))
         };
         assert_eq!(with(0, 99), Err(Error::UnknownTag(99)));
         assert_eq!(with(1, 0), Err(Error::BadFrame("no segments or more than four")));
@@ -264,22 +294,22 @@ mod tests {
         for bit in 0..PREAMBLE_LEN * 8 {
             let mut bytes = good;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Framing.open_preamble(&bytes), Err(Error::Corrupt("a frame's preamble")), "bit {bit}");
+            assert_eq!(FRAMING.open_preamble(&bytes), Err(Error::Corrupt("a frame's preamble")), "bit {bit}");
         }
     }
 
     #[test]
     fn the_late_status_stands_a_flipped_bit() {
         let preamble = Preamble::new(Tag::Message, [41, 5, 0, 0]);
-        let complete = Framing.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX]);
-        assert_eq!(Framing.open_epilogue(&complete), Ok(Epilogue { aborted: false, crcs: [7, 0, 0] }));
+        let complete = FRAMING.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX]);
+        assert_eq!(FRAMING.open_epilogue(&complete), Ok(Epilogue { aborted: false, crcs: [7, 0, 0] }));
         let mut bytes = complete;
         bytes[0] = 0xe0 | LATE_ABORTED;
-        assert!(Framing.open_epilogue(&bytes).unwrap().aborted);
+        assert!(FRAMING.open_epilogue(&bytes).unwrap().aborted);
         for bit in 0..4 {
             for word in [LATE_ABORTED, LATE_COMPLETE] {
                 bytes[0] = word ^ 1 << bit;
-                assert_eq!(Framing.open_epilogue(&bytes), Err(Error::Corrupt("a frame's late status")));
+                assert_eq!(FRAMING.open_epilogue(&bytes), Err(Error::Corrupt("a frame's late status")));
             }
         }
     }

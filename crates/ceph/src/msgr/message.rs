@@ -2,6 +2,7 @@
 //!
 //! Source: ceph `src/include/msgr.h` (`ceph_msg_header2`), `src/msg/async/frames_v2.h` (`MessageFrame`).
 
+use super::frame::{CRC_LEN, EPILOGUE_LEN, PREAMBLE_LEN};
 use crate::messages::Payload;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
@@ -120,6 +121,12 @@ impl Message {
             return Err(DecodeError::TooNew { what: std::any::type_name::<P>(), compat, known });
         }
         P::decode(version, &self.front, std::mem::take(&mut self.data))
+    }
+
+    /// Bytes that the message takes on the wire, with all that frames it.
+    pub fn frame_len(&self) -> usize {
+        let epilogue = if self.body_len() > 0 { EPILOGUE_LEN } else { 0 };
+        PREAMBLE_LEN + HEADER_LEN + CRC_LEN + self.body_len() + epilogue
     }
 
     pub(super) fn middle_len(&self) -> usize {

@@ -9,7 +9,7 @@ use super::config::Limits;
 use super::error::Error;
 use super::frame::{CRC_LEN, EPILOGUE_LEN, Framing, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag};
 use super::message::{HEADER_LEN, Header, Message, Placer};
-use onego_buf::{List, Segment, SegmentMut, crc32c};
+use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::Landing;
 
 /// Bytes that are asked for ahead as a rule: many small messages a system call.
@@ -34,6 +34,9 @@ const COPY_CHUNK: usize = 16 << 10;
 /// The most bytes of a fixed part.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
+
+/// The second to fourth segment of a message.
+const PARTS: [&str; MAX_SEGMENTS - 1] = ["a message's front", "a message's middle", "a message's payload"];
 
 const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
@@ -121,9 +124,9 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(framing: Framing, limits: Limits) -> Self {
         Self {
-            framing: Framing,
+            framing,
             limits,
             stage: Stage::BannerPrefix,
             messages: false,
@@ -163,7 +166,7 @@ impl Receiver {
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         let place = self.place.as_mut().filter(|place| place.out).expect("only what was handed out lands");
-        self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
+        self.crcs[2] = self.framing.sum(self.crcs[2], &rest[..filled]);
         place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
         place.filled += filled;
         place.out = false;
@@ -218,7 +221,7 @@ impl Receiver {
                 Stage::Front => {
                     let len = self.preamble.lens[1] as usize;
                     let Some(front) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
-                    self.crcs[0] = crc32c(SEGMENT_SEED, &front);
+                    self.crcs[0] = self.framing.sum(SEGMENT_SEED, &front);
                     self.front = Some(front);
                     self.stage = Stage::Middle;
                 }
@@ -226,7 +229,7 @@ impl Receiver {
                     let len = self.preamble.lens[2] as usize;
                     if len > 0 {
                         let Some(middle) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
-                        self.crcs[1] = crc32c(SEGMENT_SEED, &middle);
+                        self.crcs[1] = self.framing.sum(SEGMENT_SEED, &middle);
                         self.middle = Some(middle);
                     }
                     self.find_place(placer);
@@ -244,7 +247,9 @@ impl Receiver {
                     let complete = len == 0 || {
                         let epilogue = self.framing.open_epilogue(epilogue)?;
                         if !epilogue.aborted {
-                            check_crcs(&self.preamble, self.crcs, epilogue.crcs)?;
+                            self.framing
+                                .check(&self.preamble, self.crcs, epilogue.crcs)
+                                .map_err(|part| Error::Corrupt(PARTS[part]))?;
                         }
                         !epilogue.aborted
                     };
@@ -305,7 +310,7 @@ impl Receiver {
             let more = bytes.len().min(len - self.data.len());
             if more > 0 {
                 let piece = bytes.split_to(more);
-                self.crcs[2] = crc32c(self.crcs[2], &piece);
+                self.crcs[2] = self.framing.sum(self.crcs[2], &piece);
                 self.data.push(piece);
             }
             return self.data.len() == len;
@@ -314,7 +319,7 @@ impl Receiver {
         let taken = bytes.len().min(len - place.filled);
         for chunk in bytes[..taken].chunks(COPY_CHUNK) {
             place.buffer[place.filled..place.filled + chunk.len()].copy_from_slice(chunk);
-            self.crcs[2] = crc32c(self.crcs[2], chunk);
+            self.crcs[2] = self.framing.sum(self.crcs[2], chunk);
             place.filled += chunk.len();
         }
         bytes.advance(taken);
@@ -335,21 +340,6 @@ impl Receiver {
         }
         self.bulk = false;
         message.placed.map(|place| Input::Aborted(message.header, place))
-    }
-}
-
-/// Compares the checksums of the segments that a frame has.
-fn check_crcs(
-    preamble: &Preamble,
-    found: [u32; MAX_SEGMENTS - 1],
-    sent: [u32; MAX_SEGMENTS - 1],
-) -> Result<(), Error> {
-    const PARTS: [&str; MAX_SEGMENTS - 1] =
-        ["a message's front", "a message's middle", "a message's payload"];
-    let used = preamble.segments as usize - 1;
-    match (0..used).find(|&i| found[i] != sent[i]) {
-        Some(i) => Err(Error::Corrupt(PARTS[i])),
-        None => Ok(()),
     }
 }
 

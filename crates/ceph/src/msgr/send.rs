@@ -5,7 +5,7 @@ use super::control::SIGNATURE_LEN;
 use super::frame::{Framing, MAX_SEGMENTS, Preamble, SEGMENT_SEED, Tag};
 use super::message::{HEADER_LEN, Message};
 use crate::messages::Payload;
-use onego_buf::{List, Pool, Segment, crc32c};
+use onego_buf::{List, Pool, Segment};
 use onego_wire::Writer;
 use std::collections::VecDeque;
 
@@ -35,9 +35,9 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    pub(super) fn new(pool: Pool) -> Self {
+    pub(super) fn new(framing: Framing, pool: Pool) -> Self {
         Self {
-            framing: Framing,
+            framing,
             arena: Arena::new(pool.clone()),
             fronts: Arena::new(pool),
             writer: Writer::new(),
@@ -144,7 +144,7 @@ impl Sender {
             return SEGMENT_SEED;
         }
         if list.segments().all(|piece| piece.len() > COPY_MAX) {
-            let crc = list.crc32c(SEGMENT_SEED);
+            let crc = list.segments().fold(SEGMENT_SEED, |crc, piece| self.framing.sum(crc, piece));
             self.arena.flush(out);
             out.append(list);
             return crc;
@@ -154,7 +154,7 @@ impl Sender {
 
     /// Appends a piece and continues a checksum over it.
     fn piece(&mut self, piece: Segment, crc: u32, out: &mut List) -> u32 {
-        let crc = crc32c(crc, &piece);
+        let crc = self.framing.sum(crc, &piece);
         if piece.len() <= COPY_MAX {
             self.arena.put(&piece, out);
         } else {

@@ -1,0 +1,62 @@
+//! Requests in flight on a connection that answers them in order.
+
+use hdrhistogram::Histogram;
+use onego_wire::Time;
+use std::collections::VecDeque;
+
+/// What is in flight, by when it was sent: as many entries as there were looks at the clock, not as there are requests.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    runs: VecDeque<(Time, usize)>,
+}
+
+impl InFlight {
+    /// `n` more requests go out.
+    pub(crate) fn sent(&mut self, now: Time, n: usize) {
+        if n > 0 {
+            self.runs.push_back((now, n));
+        }
+    }
+
+    /// The oldest `n` requests are answered.
+    pub(crate) fn answered(&mut self, now: Time, mut n: usize, latency: &mut Histogram<u64>) {
+        while let Some((sent, left)) = self.runs.front_mut() {
+            let done = n.min(*left);
+            latency.saturating_record_n(now.since(*sent).as_nanos() as u64, done as u64);
+            n -= done;
+            *left -= done;
+            if *left > 0 {
+                break;
+            }
+            self.runs.pop_front();
+        }
+    }
+
+    /// How many are in flight.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.runs.iter().map(|(_, n)| n).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::latency_histogram;
+    use onego_engine::now;
+    use std::time::Duration;
+
+    #[test]
+    fn each_answer_is_to_the_oldest_request() {
+        let (start, mut latency, mut in_flight) = (now(), latency_histogram(), InFlight::default());
+        let at = |micros| start + Duration::from_micros(micros);
+        in_flight.sent(at(0), 3);
+        in_flight.sent(at(10), 2);
+        in_flight.sent(at(11), 0);
+        in_flight.answered(at(20), 4, &mut latency);
+        assert_eq!((in_flight.len(), latency.len()), (1, 4));
+        assert_eq!(latency.count_between(19_900, 20_100), 3);
+        in_flight.answered(at(30), 1, &mut latency);
+        assert_eq!((in_flight.len(), latency.count_between(19_900, 20_100)), (0, 4));
+    }
+}

@@ -1,0 +1,261 @@
+//! The transport alone: two messengers with no storage behind them, and bare sockets that move the same bytes.
+//!
+//! As in fio's engine for Ceph's messenger, a request carries data and a small message answers it.
+
+mod client;
+mod endpoint;
+mod messages;
+mod server;
+pub mod table;
+
+use crate::Error;
+use crate::floor::{self, Traffic};
+use crate::jobs;
+use crate::pattern::SECTOR;
+use crate::peer::Peer;
+use crate::progress::Progress;
+use crate::row::{self, Count, Ends, Pattern, Row};
+use crate::table::short_size;
+use client::Client;
+use onego_engine::EngineKind;
+use serde::{Deserialize, Serialize};
+use server::Report;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use server::serve;
+
+/// Idle memory that each end keeps for the heads of frames: those of a deep queue.
+const POOL_IDLE: usize = 4 << 20;
+
+/// How often it is told how far a load is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// What both ends of a measurement have to agree upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// What moves the bytes.
+    pub engine: EngineKind,
+    /// Make and check checksums of fronts and data.
+    pub crc: bool,
+    /// How long to poll before going to sleep.
+    pub spin: Duration,
+}
+
+/// A load to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// Both ends.
+    pub end: End,
+    /// Bytes of data of a request.
+    pub block_size: u32,
+    /// Connections, all served by one thread at each end.
+    pub connections: u32,
+    /// Requests in flight on a connection.
+    pub io_depth: u32,
+    /// Check all data.
+    pub verify: bool,
+}
+
+impl Load {
+    /// The load in the words of rows.
+    fn as_row(&self) -> row::Load {
+        row::Load {
+            rw: Pattern::Write,
+            block_size: self.block_size.into(),
+            jobs: self.connections,
+            io_depth: self.io_depth,
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            sizes: messages::sizes(self.block_size),
+            clients: 1,
+            connections: self.connections,
+            io_depth: self.io_depth,
+        }
+    }
+}
+
+/// One measurement: a request is an I/O, `jobs` are connections.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MsgrRow {
+    /// What every benchmark's rows have.
+    #[serde(flatten)]
+    pub row: Row,
+    /// Were there checksums of fronts and data?
+    pub crc: bool,
+    /// How long each end polled before it went to sleep, microseconds.
+    pub spin_us: u64,
+    /// System calls a request.
+    pub system_calls_per_io: Ends,
+}
+
+impl MsgrRow {
+    fn new(mode: &str, engine: &str, load: &Load, count: &Count, system_calls_per_io: Ends) -> Self {
+        let row = Row::new("msgr", engine, mode, load.as_row(), count);
+        let End { crc, spin, .. } = load.end;
+        Self { row, crc, spin_us: spin.as_micros() as u64, system_calls_per_io }
+    }
+}
+
+/// Loads to be measured one after the other, and how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The loads.
+    pub loads: Vec<Load>,
+    /// How long to measure each.
+    pub duration: Duration,
+    /// The serving half, if messengers are to be measured.
+    pub server: Option<Peer>,
+    /// That of bare sockets, if they are to be measured.
+    pub floor: Option<Peer>,
+    /// Where the bytes of messages follow from.
+    pub seed: u64,
+}
+
+/// What came of a load.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The figures of the messenger.
+    pub row: Option<MsgrRow>,
+    /// Those of bare sockets.
+    pub floor: Option<MsgrRow>,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl Measured {
+    /// All figures.
+    pub fn rows(&self) -> impl Iterator<Item = &MsgrRow> {
+        self.row.iter().chain(&self.floor)
+    }
+
+    /// What moved the bytes: an engine, unless bare sockets were measured alone.
+    pub fn engine(&self) -> &str {
+        self.rows().next().map_or("", |row| &row.row.engine)
+    }
+
+    /// Requests a second, beside those of bare sockets.
+    pub fn share_of_floor(&self) -> Option<f64> {
+        let (row, floor) = self.row.as_ref().zip(self.floor.as_ref())?;
+        Some(row.row.iops / floor.row.iops)
+    }
+}
+
+impl Plan {
+    /// Fails if a load cannot be measured as asked.
+    pub fn check(&self) -> Result<(), Error> {
+        let unfit =
+            self.loads.iter().find(|load| load.verify && !load.block_size.is_multiple_of(SECTOR as u32));
+        match unfit {
+            Some(load) => Err(Error::Unfit(format!(
+                "blocks of {} bytes cannot be verified: they are not whole sectors of {SECTOR} bytes",
+                load.block_size
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// How long all of it takes.
+    pub fn total(&self) -> Duration {
+        let each = u32::from(self.server.is_some()) + u32::from(self.floor.is_some());
+        self.duration * each * self.loads.len() as u32
+    }
+
+    /// Measures the loads. `each` hears of every one when it is done; `stop` ends it all early.
+    pub fn measure(
+        &self,
+        progress: &Progress,
+        stop: &AtomicBool,
+        mut each: impl FnMut(&Measured),
+    ) -> Result<Vec<Measured>, Error> {
+        self.check()?;
+        let (mut all, mut from) = (Vec::new(), Duration::ZERO);
+        for load in &self.loads {
+            progress.task(&format!("{} {}", load.end.engine, short_size(load.block_size.into())));
+            let mut measured = Measured { row: None, floor: None, errors: Vec::new() };
+            if let Some(server) = &self.server {
+                let told = |elapsed| progress.at((from + elapsed).as_millis() as u64);
+                let (row, errors) = self.measure_messenger(server, load, told, stop)?;
+                (measured.row, measured.errors) = (Some(row), errors);
+                from += self.duration;
+            }
+            if let Some(server) = &self.floor {
+                measured.floor = Some(self.measure_floor(server, load)?);
+                from += self.duration;
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            progress.at(from.as_millis() as u64);
+            each(&measured);
+            all.push(measured);
+        }
+        Ok(all)
+    }
+
+    fn measure_messenger(
+        &self,
+        server: &Peer,
+        load: &Load,
+        told: impl Fn(Duration) + Sync,
+        stop: &AtomicBool,
+    ) -> Result<(MsgrRow, Vec<String>), Error> {
+        let End { engine, crc, spin } = load.end;
+        let crc = if crc { "on" } else { "off" };
+        let arguments =
+            ["--engine", &engine.to_string(), "--crc", crc, "--spin", &spin.as_micros().to_string()]
+                .map(str::to_owned);
+        let arguments = [&arguments[..], &[load.connections.to_string()]].concat();
+        let mut serving = server.start(&arguments).map_err(Error::io("starting the serving half"))?;
+        let port = serving.port().map_err(Error::io("starting the serving half"))?;
+        let work = |client: &mut Client| {
+            let mut next = Duration::ZERO;
+            client.run(self.duration, |elapsed| {
+                if elapsed >= next {
+                    next = elapsed + TELL_EVERY;
+                    told(elapsed);
+                }
+                !stop.load(Ordering::Relaxed)
+            })
+        };
+        let prepare = |_| Client::connect(port, load, self.seed);
+        let (done, cpu_seconds) = jobs::run(1, Some(serving.pid()), prepare, work, Client::finish)?;
+        let line = serving.line().map_err(Error::io("asking the serving half what it saw"))?;
+        let report: Report = serde_json::from_str(&line)
+            .map_err(|error| Error::Failed(format!("the serving half says {line:?}: {error}")))?;
+        let Some(done) = done.into_iter().next() else { return Err(Error::Interrupted) };
+        let mut errors = report.errors;
+        if report.requests != done.answered {
+            errors.push(format!(
+                "{} requests were answered, but {} replies came",
+                report.requests, done.answered
+            ));
+        }
+        let system_calls_per_io = Ends {
+            client: Some(done.system_calls as f64 / done.ios.max(1) as f64),
+            server: Some(report.system_calls as f64 / report.requests.max(1) as f64),
+        };
+        let count = Count {
+            ios: done.ios,
+            errors: errors.len() as u64,
+            seconds: done.seconds,
+            latency: done.latency,
+            cpu_seconds,
+        };
+        let row = MsgrRow::new("onego", &done.engine.to_string(), load, &count, system_calls_per_io);
+        Ok((row, errors))
+    }
+
+    fn measure_floor(&self, server: &Peer, load: &Load) -> Result<MsgrRow, Error> {
+        let floor::Measured { count, system_calls } =
+            floor::measure(server, load.traffic(), self.duration.as_secs_f64())
+                .map_err(Error::io("measuring bare sockets"))?;
+        let ios = count.ios.max(1) as f64;
+        let each = |calls: Option<f64>| calls.map(|calls| calls / ios);
+        let per_io = Ends { client: each(system_calls.client), server: each(system_calls.server) };
+        Ok(MsgrRow::new("floor", "sockets", load, &count, per_io))
+    }
+}

@@ -1,0 +1,241 @@
+//! The measuring half: keeps so many requests in flight on each connection.
+
+use super::endpoint::{Endpoint, Link, Role};
+use super::messages::{Reply, Request};
+use super::{Load, POOL_IDLE};
+use crate::Error;
+use crate::in_flight::InFlight;
+use crate::row::latency_histogram;
+use hdrhistogram::Histogram;
+use onego_buf::{List, Pool, SegmentMut};
+use onego_ceph::addr::EntityAddr;
+use onego_ceph::msgr::{Config, Connection, Message, Target};
+use onego_ceph::types::EntityName;
+use onego_engine::{AnyEngine, EngineKind, Pump, Wait, open};
+use onego_wire::Time;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long all connections together may take to open and to close: both ends are on this machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a client has done.
+pub(super) struct Done {
+    /// The engine that it ran over, which another may stand in for.
+    pub(super) engine: EngineKind,
+    pub(super) ios: u64,
+    pub(super) latency: Histogram<u64>,
+    pub(super) seconds: f64,
+    /// System calls while it was measured.
+    pub(super) system_calls: u64,
+    /// Requests that were answered in all, also those after it was measured.
+    pub(super) answered: u64,
+}
+
+/// A client: connections of the messenger, and their requests.
+pub(super) struct Client {
+    pump: Pump<AnyEngine, Endpoint<Requester>>,
+    io_depth: u32,
+    span: (Time, Time),
+    system_calls: u64,
+}
+
+impl Client {
+    /// Opens the connections to a server at that port.
+    pub(super) fn connect(port: u16, load: &Load, seed: u64) -> Result<Self, Error> {
+        let mut config = Config::client("bench", std::process::id(), Pool::new(POOL_IDLE));
+        config.keepalive = None;
+        config.data_crc = load.end.crc;
+        let (config, now) = (Arc::new(config), onego_engine::now());
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let target = Target { kind: EntityName::OSD, addr: EntityAddr::msgr2(addr, 0), global_id: 1 };
+        let mut endpoint = Endpoint::new(Requester::new(load, seed));
+        for _ in 0..load.connections {
+            let connection = Connection::connect(now, Arc::clone(&config), target.clone());
+            endpoint.connect(addr, connection, Progress::default());
+        }
+        let engine = open(load.end.engine).map_err(Error::io("opening an engine"))?;
+        let mut pump = Pump::new(engine, endpoint);
+        pump.set_spin(load.end.spin);
+        let mut this = Self { pump, io_depth: load.io_depth, span: (now, now), system_calls: 0 };
+        this.turn_until(|pump| pump.machine().role.ready == load.connections)?;
+        Ok(this)
+    }
+
+    /// Measures for so long. `told` hears how long it has been under way, and says whether to go on.
+    pub(super) fn run(
+        &mut self,
+        duration: Duration,
+        mut told: impl FnMut(Duration) -> bool,
+    ) -> Result<(), Error> {
+        let calls = self.calls();
+        let start = self.pump.now();
+        let depth = self.io_depth;
+        self.pump.machine_mut().role.end = start + duration;
+        self.pump.machine_mut().on_each(|role, link| role.request(start, link, depth as usize));
+        while self.pump.machine().role.now < start + duration {
+            self.turn(Wait::Forever)?;
+            if !told(self.pump.machine().role.now.since(start)) {
+                break;
+            }
+        }
+        let requester = &mut self.pump.machine_mut().role;
+        self.span = (start, requester.now);
+        // What comes from here on is checked, but no part of the measurement.
+        requester.measured = Some((requester.answered, requester.latency.clone()));
+        requester.end = requester.now;
+        self.system_calls = self.calls() - calls;
+        Ok(())
+    }
+
+    /// Waits for what is in flight, and closes the connections.
+    pub(super) fn finish(mut self) -> Result<Done, Error> {
+        self.turn_until(|pump| pump.machine().role.in_flight == 0)?;
+        self.pump.machine_mut().close_all();
+        self.turn_until(|pump| pump.connections() == 0)?;
+        let engine = self.pump.engine().kind();
+        let Requester { answered, measured, latency, .. } = self.pump.into_machine().role;
+        let (ios, latency) = measured.unwrap_or((answered, latency));
+        let seconds = self.span.1.since(self.span.0).as_secs_f64();
+        Ok(Done { engine, ios, latency, seconds, system_calls: self.system_calls, answered })
+    }
+
+    fn calls(&self) -> u64 {
+        self.pump.stats().system_calls
+    }
+
+    fn turn(&mut self, wait: Wait) -> Result<(), Error> {
+        self.pump.turn(wait).map_err(Error::io("waiting for events"))?;
+        match self.pump.machine().role.failure.as_ref() {
+            Some(why) => Err(Error::Failed(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn turn_until(
+        &mut self,
+        done: impl Fn(&Pump<AnyEngine, Endpoint<Requester>>) -> bool,
+    ) -> Result<(), Error> {
+        let end = self.pump.now() + PATIENCE;
+        while !done(&self.pump) {
+            if self.pump.now() >= end {
+                return Err(Error::Failed(format!("connections do not open or close within {PATIENCE:?}")));
+            }
+            self.turn(Wait::Until(end))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The number of the next request.
+    next: u64,
+    /// The number of the next reply.
+    due: u64,
+    /// Replies that came at once.
+    fresh: usize,
+    in_flight: InFlight,
+}
+
+/// Sends requests, and the next as soon as one is answered.
+pub(super) struct Requester {
+    block_size: u32,
+    /// What every request carries that is not checked.
+    payload: List,
+    /// Where the bytes of requests follow from that are checked.
+    seed: Option<u64>,
+    /// Connections that are open.
+    ready: u32,
+    /// From here on nothing is sent.
+    end: Time,
+    /// When the last reply came.
+    now: Time,
+    in_flight: u64,
+    answered: u64,
+    latency: Histogram<u64>,
+    /// What was answered when the measurement ended, and how late.
+    measured: Option<(u64, Histogram<u64>)>,
+    failure: Option<String>,
+}
+
+impl Requester {
+    fn new(load: &Load, seed: u64) -> Self {
+        let mut payload = SegmentMut::zeroed(load.block_size as usize);
+        SmallRng::seed_from_u64(seed).fill(&mut payload[..]);
+        Self {
+            block_size: load.block_size,
+            payload: payload.into(),
+            seed: load.verify.then_some(seed.max(1)),
+            ready: 0,
+            end: Time::default(),
+            now: Time::default(),
+            in_flight: 0,
+            answered: 0,
+            latency: latency_histogram(),
+            measured: None,
+            failure: None,
+        }
+    }
+
+    /// Sends `n` requests.
+    fn request(&mut self, now: Time, link: &mut Link<Progress>, n: usize) {
+        for _ in 0..n {
+            let number = link.state.next;
+            link.state.next += 1;
+            let request = match self.seed {
+                Some(seed) => Request::with_pattern(number, seed, self.block_size),
+                None => Request { number, seed: 0, length: self.block_size, data: self.payload.clone() },
+            };
+            link.send(number, &request);
+        }
+        self.in_flight += n as u64;
+        link.state.in_flight.sent(now, n);
+    }
+}
+
+impl Role for Requester {
+    type State = Progress;
+
+    fn ready(&mut self) {
+        self.ready += 1;
+    }
+
+    fn message(&mut self, link: &mut Link<Progress>, mut message: Message) -> Result<(), String> {
+        let reply = message.decode::<Reply>().map_err(|error| error.to_string())?;
+        let due = link.state.due;
+        if (reply.number, message.header.tid) != (due, due) {
+            return Err(format!("the reply to request {} came where that to {due} was due", reply.number));
+        }
+        if reply.length != self.block_size {
+            return Err(format!("request {due} had {} bytes, but {} came", self.block_size, reply.length));
+        }
+        link.state.due += 1;
+        link.state.fresh += 1;
+        Ok(())
+    }
+
+    fn told_all(&mut self, now: Time, link: &mut Link<Progress>) {
+        let replies = std::mem::take(&mut link.state.fresh);
+        if replies == 0 {
+            return;
+        }
+        self.now = now;
+        self.answered += replies as u64;
+        self.in_flight -= replies as u64;
+        link.state.in_flight.answered(now, replies, &mut self.latency);
+        if now < self.end {
+            self.request(now, link, replies);
+        }
+    }
+
+    fn gone(&mut self, why: Option<String>) {
+        if self.in_flight > 0 || why.is_some() {
+            self.failure = Some(why.unwrap_or_else(|| "the serving half has closed a connection".to_owned()));
+        }
+    }
+}

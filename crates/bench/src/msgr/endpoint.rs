@@ -1,0 +1,193 @@
+//! One end of the connections as a machine: the messenger, and a role that messages go to.
+
+use onego_buf::{List, Segment, SegmentMut};
+use onego_ceph::messages::Payload;
+use onego_ceph::msgr::{Connection, Event, Message, NoPlacer};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+
+/// What one end does with messages.
+pub(super) trait Role {
+    /// What it keeps of a connection.
+    type State;
+
+    /// The listener is up, or is not.
+    fn listening(&mut self, _result: io::Result<SocketAddr>) {}
+
+    /// A peer has connected. `None`: it is sent away.
+    fn accepted(
+        &mut self,
+        _now: Time,
+        _peer: SocketAddr,
+        _local: SocketAddr,
+    ) -> Option<(Connection, Self::State)> {
+        None
+    }
+
+    /// Messages may flow on a connection.
+    fn ready(&mut self) {}
+
+    /// A message has come. An error says what is wrong with it.
+    fn message(&mut self, link: &mut Link<Self::State>, message: Message) -> Result<(), String>;
+
+    /// All messages that came at once were told of.
+    fn told_all(&mut self, _now: Time, _link: &mut Link<Self::State>) {}
+
+    /// A connection is gone; why, if that is nobody's wish.
+    fn gone(&mut self, why: Option<String>);
+}
+
+/// A connection.
+pub(super) struct Link<S> {
+    connection: Connection,
+    /// What the role keeps of it.
+    pub(super) state: S,
+    /// The driver knows that there is something to send.
+    announced: bool,
+}
+
+impl<S> Link<S> {
+    /// Queues a message.
+    pub(super) fn send<P: Payload>(&mut self, tid: u64, payload: &P) {
+        self.connection.send_payload(tid, payload);
+    }
+}
+
+/// One end.
+pub(super) struct Endpoint<R: Role> {
+    pub(super) role: R,
+    links: ConnTable<Link<R::State>>,
+    actions: VecDeque<Action>,
+}
+
+impl<R: Role> Endpoint<R> {
+    pub(super) fn new(role: R) -> Self {
+        Self { role, links: ConnTable::default(), actions: VecDeque::new() }
+    }
+
+    pub(super) fn listen(&mut self, addr: SocketAddr) {
+        self.actions.push_back(Action::Listen { listener: ListenerId(0), addr });
+    }
+
+    pub(super) fn connect(&mut self, addr: SocketAddr, connection: Connection, state: R::State) {
+        let conn = self.links.insert(Link { connection, state, announced: false });
+        self.actions.push_back(Action::Connect { conn, addr });
+    }
+
+    /// Lets the role do something on every connection.
+    pub(super) fn on_each(&mut self, mut what: impl FnMut(&mut R, &mut Link<R::State>)) {
+        for (conn, link) in self.links.iter_mut() {
+            what(&mut self.role, link);
+            announce(link, conn, &mut self.actions);
+        }
+    }
+
+    /// Closes all connections.
+    pub(super) fn close_all(&mut self) {
+        let conns: Vec<ConnId> = self.links.iter().map(|(conn, _)| conn).collect();
+        for conn in conns {
+            self.links.remove(conn);
+            self.actions.push_back(Action::Close { conn });
+            self.role.gone(None);
+        }
+    }
+
+    /// Tells the role what the connection has for it.
+    fn tell(&mut self, now: Time, conn: ConnId) {
+        let Some(link) = self.links.get_mut(conn) else { return };
+        while let Some(event) = link.connection.poll() {
+            let wrong = match event {
+                Event::Ready(_) => {
+                    self.role.ready();
+                    continue;
+                }
+                Event::Message(message) => match self.role.message(link, message) {
+                    Ok(()) => continue,
+                    Err(wrong) => wrong,
+                },
+                Event::Unplaced(..) => continue,
+                Event::Fault(error) => error.to_string(),
+            };
+            self.links.remove(conn);
+            self.actions.push_back(Action::Close { conn });
+            return self.role.gone(Some(wrong));
+        }
+        self.role.told_all(now, link);
+        announce(link, conn, &mut self.actions);
+    }
+}
+
+/// Tells the driver, once, if a connection has something to send.
+fn announce<S>(link: &mut Link<S>, conn: ConnId, actions: &mut VecDeque<Action>) {
+    if !link.announced && link.connection.has_output() {
+        link.announced = true;
+        actions.push_back(Action::Transmit { conn });
+    }
+}
+
+impl<R: Role> Machine for Endpoint<R> {
+    fn next_action(&mut self, _: Time) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn listening(&mut self, _: Time, _: ListenerId, result: io::Result<SocketAddr>) {
+        self.role.listening(result);
+    }
+
+    fn accepted(&mut self, now: Time, _: ListenerId, peer: SocketAddr, local: SocketAddr) -> Option<ConnId> {
+        let (connection, state) = self.role.accepted(now, peer, local)?;
+        let conn = self.links.insert(Link { connection, state, announced: false });
+        self.tell(now, conn);
+        Some(conn)
+    }
+
+    fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
+        if let Some(link) = self.links.get_mut(conn) {
+            link.connection.opened(now, local);
+            announce(link, conn, &mut self.actions);
+        }
+    }
+
+    fn disconnected(&mut self, _: Time, conn: ConnId, cause: Disconnect) {
+        if self.links.remove(conn).is_some() {
+            self.role.gone(match cause {
+                Disconnect::Closed => None,
+                Disconnect::Failed(error) => Some(error.to_string()),
+            });
+        }
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        self.links.get_mut(conn).map_or_else(Landing::default, |link| link.connection.landing())
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        if let Some(link) = self.links.get_mut(conn) {
+            link.connection.landed(now, place, filled);
+            self.tell(now, conn);
+        }
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        if let Some(link) = self.links.get_mut(conn) {
+            link.connection.received(now, bytes, &mut NoPlacer);
+            self.tell(now, conn);
+        }
+    }
+
+    fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
+        if let Some(link) = self.links.get_mut(conn) {
+            link.connection.transmit(out, limit);
+            link.announced = link.connection.has_output();
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        // Both ends are this program, and whoever started them gives up what takes too long.
+        None
+    }
+
+    fn timeout(&mut self, _: Time) {}
+}

@@ -1,0 +1,131 @@
+//! The messages: a request with data, and a small reply.
+
+use crate::floor::Sizes;
+use crate::pattern;
+use onego_buf::{List, SegmentMut};
+use onego_ceph::messages::{Payload, kind};
+use onego_ceph::msgr::Message;
+use onego_wire::{Decoded, Reader, Writer};
+
+/// A request. Its kind is that of an operation on an object, as it is in fio's engine for the messenger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Its number on its connection.
+    pub(super) number: u64,
+    /// Where its bytes follow from, if they are to be checked; else 0.
+    pub(super) seed: u64,
+    /// Bytes of its data.
+    pub(super) length: u32,
+    /// Its data.
+    pub(super) data: List,
+}
+
+/// The reply to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reply {
+    /// The request's number.
+    pub(super) number: u64,
+    /// Bytes of data that came with it.
+    pub(super) length: u32,
+}
+
+impl Payload for Request {
+    const KIND: u16 = kind::OSD_OP;
+    const VERSION: u16 = 1;
+    const COMPAT: u16 = 1;
+
+    fn encode(&self, front: &mut Writer, data: &mut List) {
+        front.u64(self.number);
+        front.u64(self.seed);
+        front.u32(self.length);
+        *data = self.data.clone();
+    }
+
+    fn decode(_: u16, front: &[u8], data: List) -> Decoded<Self> {
+        let mut r = Reader::new(front);
+        let (number, seed) = (r.u64("request number")?, r.u64("request seed")?);
+        Ok(Self { number, seed, length: r.u32("request length")?, data })
+    }
+}
+
+impl Payload for Reply {
+    const KIND: u16 = kind::OSD_OP_REPLY;
+    const VERSION: u16 = 1;
+    const COMPAT: u16 = 1;
+
+    fn encode(&self, front: &mut Writer, _: &mut List) {
+        front.u64(self.number);
+        front.u32(self.length);
+    }
+
+    fn decode(_: u16, front: &[u8], _: List) -> Decoded<Self> {
+        let mut r = Reader::new(front);
+        Ok(Self { number: r.u64("reply number")?, length: r.u32("reply length")? })
+    }
+}
+
+impl Request {
+    /// A request whose bytes can be checked. They are whole sectors.
+    pub(super) fn with_pattern(number: u64, seed: u64, length: u32) -> Self {
+        let mut data = SegmentMut::zeroed(length as usize);
+        pattern::fill(&mut data, seed, number * u64::from(length), GENERATION);
+        Self { number, seed, length, data: data.into() }
+    }
+
+    /// Checks that it is the request of that number, with all its data.
+    pub(super) fn check(&self, number: u64) -> Result<(), String> {
+        let (length, came) = (self.length as usize, self.data.len());
+        if self.number != number {
+            return Err(format!("request {} came where {number} was due", self.number));
+        }
+        if came != length {
+            return Err(format!("request {number} came with {came} bytes of {length}"));
+        }
+        if self.seed == 0 {
+            return Ok(());
+        }
+        let at = number * u64::from(self.length);
+        pattern::check(&self.data.to_segment(), self.seed, at, GENERATION)
+            .map_err(|mismatch| format!("request {number}: {mismatch}"))
+    }
+}
+
+/// Nothing is ever written over here.
+const GENERATION: u32 = 1;
+
+/// Bytes that the messages take on the wire.
+pub(super) fn sizes(block_size: u32) -> Sizes {
+    let data = SegmentMut::zeroed(block_size as usize).into();
+    let request = Message::of(0, &Request { number: 0, seed: 0, length: block_size, data });
+    let reply = Message::of(0, &Reply { number: 0, length: 0 });
+    Sizes { request: request.frame_len(), reply: reply.frame_len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(request: &Request) -> Request {
+        Message::of(1, request).decode().unwrap()
+    }
+
+    #[test]
+    fn a_request_that_is_not_as_it_was_sent_is_told_apart() {
+        let request = Request::with_pattern(3, 77, 4096);
+        assert_eq!(arrived(&request), request);
+        assert_eq!(arrived(&request).check(3), Ok(()));
+        assert_eq!(arrived(&request).check(4).unwrap_err(), "request 3 came where 4 was due");
+        let short = Request { data: request.data.slice(0, 512), ..request.clone() };
+        assert_eq!(short.check(3).unwrap_err(), "request 3 came with 512 bytes of 4096");
+        let other = Request { data: Request::with_pattern(2, 77, 4096).data, ..request.clone() };
+        let wrong = other.check(3).unwrap_err();
+        assert!(wrong.contains("belongs at byte 8192"), "{wrong}");
+        assert_eq!(Request { seed: 0, ..other }.check(3), Ok(()), "not to be checked");
+    }
+
+    #[test]
+    fn the_floor_moves_as_many_bytes_as_the_messages_take() {
+        // Preamble, header and its checksum, front, data, epilogue.
+        assert_eq!(sizes(4096), Sizes { request: 32 + 45 + 20 + 4096 + 13, reply: 32 + 45 + 12 + 13 });
+    }
+}

@@ -1,0 +1,106 @@
+//! The serving half: answers every request, and says at the end what it saw.
+
+use super::endpoint::{Endpoint, Link, Role};
+use super::messages::{Reply, Request};
+use super::{End, POOL_IDLE};
+use onego_buf::Pool;
+use onego_ceph::addr::{AddrVec, EntityAddr};
+use onego_ceph::msgr::{Config, Connection, Message, Visitor};
+use onego_ceph::types::EntityName;
+use onego_engine::{Pump, Wait, open};
+use onego_wire::Time;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// What the serving half saw.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// Requests that were answered.
+    pub(super) requests: u64,
+    /// System calls that it took, from the first connection to the last.
+    pub(super) system_calls: u64,
+    /// Why connections ended otherwise than in order.
+    pub(super) errors: Vec<String>,
+}
+
+/// Serves so many connections, says what it saw, and returns: the other half of a measurement, in a process of its
+/// own.
+pub fn serve(connections: u32, end: End) -> io::Result<()> {
+    let mut endpoint = Endpoint::new(Answerer::new(connections, end.crc));
+    endpoint.listen((Ipv4Addr::LOCALHOST, 0).into());
+    let mut pump = Pump::new(open(end.engine)?, endpoint);
+    pump.set_spin(end.spin);
+    while pump.machine().role.config.is_none() {
+        pump.turn(Wait::Forever)?;
+        if let Some(error) = pump.machine_mut().role.failed.take() {
+            return Err(error);
+        }
+    }
+    println!("{}", pump.machine().role.port);
+    io::stdout().flush()?;
+    while pump.machine().role.left > 0 {
+        pump.turn(Wait::Forever)?;
+    }
+    let system_calls = pump.stats().system_calls;
+    let report = Report { system_calls, ..pump.into_machine().role.report };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Answers requests.
+struct Answerer {
+    /// Connections that are still to come or to end.
+    left: u32,
+    crc: bool,
+    /// There once the listener is up.
+    config: Option<Arc<Config>>,
+    port: u16,
+    failed: Option<io::Error>,
+    report: Report,
+}
+
+impl Answerer {
+    fn new(connections: u32, crc: bool) -> Self {
+        Self { left: connections, crc, config: None, port: 0, failed: None, report: Report::default() }
+    }
+}
+
+impl Role for Answerer {
+    /// The number of the next request.
+    type State = u64;
+
+    fn listening(&mut self, result: io::Result<SocketAddr>) {
+        match result {
+            Ok(addr) => {
+                let addrs = AddrVec(vec![EntityAddr::msgr2(addr, 0)]);
+                let mut config = Config::server(EntityName::osd(0), addrs, Pool::new(POOL_IDLE));
+                config.data_crc = self.crc;
+                self.config = Some(Arc::new(config));
+                self.port = addr.port();
+            }
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    fn accepted(&mut self, now: Time, peer: SocketAddr, local: SocketAddr) -> Option<(Connection, u64)> {
+        let visitor = Visitor { addr: peer, fresh_global_id: 0 };
+        Some((Connection::accept(now, Arc::clone(self.config.as_ref()?), visitor, local), 0))
+    }
+
+    fn message(&mut self, link: &mut Link<u64>, mut message: Message) -> Result<(), String> {
+        let request = message.decode::<Request>().map_err(|error| error.to_string())?;
+        request.check(link.state)?;
+        link.state += 1;
+        self.report.requests += 1;
+        // No client of this benchmark has more in flight than its depth, so no more replies than that wait here.
+        link.send(message.header.tid, &Reply { number: request.number, length: request.length });
+        Ok(())
+    }
+
+    fn gone(&mut self, why: Option<String>) {
+        self.left = self.left.saturating_sub(1);
+        self.report.errors.extend(why);
+    }
+}
