@@ -415,7 +415,7 @@ impl Engine for Uring {
         }
         self.stats.sends += 1;
         // What does not fit into one request is sent in pieces: that each has gone is to be told at once.
-        let long = list.len() > i32::MAX as usize || list.segments().nth(MAX_SLICES).is_some();
+        let long = list.len() > i32::MAX as usize || list.segments().len() > MAX_SLICES;
         let hasty = self.silent && !long;
         self.push_send(id, list, if hasty { Patience::None } else { Patience::Waits });
         None
