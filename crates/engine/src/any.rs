@@ -1,5 +1,6 @@
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::ring::{self, Mode, RingSize, Setup};
+use crate::zero_copy::Settings;
 use crate::{Epoll, SocketId, Uepoll, Uring, Waker};
 use onego_buf::List;
 use onego_wire::Time;
@@ -54,7 +55,7 @@ impl FromStr for EngineKind {
 /// An engine chosen at run time.
 pub enum AnyEngine {
     /// Readiness, by epoll.
-    Epoll(Epoll),
+    Epoll(Box<Epoll>),
     /// Readiness, read from an io_uring in user memory.
     Uepoll(Box<Uepoll>),
     /// Completion, by io_uring.
@@ -69,7 +70,7 @@ pub fn open(kind: EngineKind) -> io::Result<AnyEngine> {
 fn open_with(kind: EngineKind, setup: Setup<'_>) -> io::Result<AnyEngine> {
     let size = RingSize::default();
     let ringed = match kind {
-        EngineKind::Epoll => return Epoll::open().map(AnyEngine::Epoll),
+        EngineKind::Epoll => return Epoll::open().map(Box::new).map(AnyEngine::Epoll),
         EngineKind::Uepoll => Uepoll::with(size, setup).map(|engine| AnyEngine::Uepoll(Box::new(engine))),
         EngineKind::Uring => {
             Uring::with(Mode::Deferred, size, setup).map(|engine| AnyEngine::Uring(Box::new(engine)))
@@ -77,7 +78,7 @@ fn open_with(kind: EngineKind, setup: Setup<'_>) -> io::Result<AnyEngine> {
     };
     ringed.or_else(|error| {
         tracing::warn!("{error}: {} is used instead of {kind}", EngineKind::Epoll);
-        Epoll::open().map(AnyEngine::Epoll)
+        Epoll::open().map(Box::new).map(AnyEngine::Epoll)
     })
 }
 
@@ -101,6 +102,13 @@ macro_rules! each {
             AnyEngine::Uring($engine) => $call,
         }
     };
+}
+
+impl AnyEngine {
+    /// Which sends of connections that are made from now on are without a copy: none, unless this says so.
+    pub fn set_zero_copy(&mut self, settings: Settings) {
+        each!(self, engine => engine.set_zero_copy(settings));
+    }
 }
 
 impl Engine for AnyEngine {

@@ -1,3 +1,4 @@
+use crate::zero_copy::Counters;
 use crate::{SocketId, Waker};
 use onego_buf::{List, SegmentMut};
 use onego_wire::Time;
@@ -165,4 +166,6 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Bytes sent.
     pub sent_bytes: u64,
+    /// Sends without a copy, and why others were not.
+    pub zero_copy: Counters,
 }

@@ -5,6 +5,7 @@
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::socket::Accepted;
+use crate::zero_copy::Settings;
 use crate::{Sleeper, SocketId, Waker, clock, socket};
 use onego_buf::List;
 use onego_wire::Time;
@@ -48,6 +49,11 @@ impl Epoll {
             precise: true,
             waits: 0,
         })
+    }
+
+    /// Which sends of connections that are made from now on are without a copy.
+    pub fn set_zero_copy(&mut self, settings: Settings) {
+        self.sockets.set_zero_copy(settings);
     }
 
     fn add(&mut self, fd: OwnedFd, kind: Kind) -> io::Result<SocketId> {
@@ -151,7 +157,7 @@ impl Engine for Epoll {
 
     fn close(&mut self, id: SocketId) {
         // Closing the descriptor takes it out of the epoll set: nobody holds a duplicate.
-        self.sockets.table.remove(id);
+        self.sockets.close(id);
     }
 
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {

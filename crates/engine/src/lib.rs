@@ -10,6 +10,7 @@ mod any;
 mod clock;
 mod engine;
 mod epoll;
+mod message;
 mod pump;
 mod readiness;
 mod ring;

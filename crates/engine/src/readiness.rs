@@ -14,6 +14,7 @@
 //! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
 use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
+use crate::zero_copy::{Closing, Settings, Stream};
 use crate::{SocketId, SocketTable, clock, socket};
 use onego_buf::List;
 use onego_wire::Time;
@@ -44,6 +45,8 @@ pub(crate) struct Socket {
     ended: bool,
     /// The last send was short: tell when there is room.
     full: bool,
+    /// Its sends without a copy, once it has been asked for them.
+    zero_copy: Option<Box<Stream>>,
 }
 
 /// What an engine has to do for a listener that was ready.
@@ -60,23 +63,41 @@ pub(crate) struct Sockets {
     pub(crate) table: SocketTable<Socket>,
     /// Listeners that rest, and until when; there are few, and hardly ever any.
     paused: Vec<(SocketId, Time)>,
+    zero_copy: Settings,
+    closing: Closing,
     stats: Stats,
 }
 
 impl Sockets {
     /// What was done, with so many calls that waited.
     pub(crate) fn stats(&self, waits: u64) -> Stats {
-        let Stats { recvs, sends, accepts, .. } = self.stats;
-        Stats { waits, system_calls: waits + recvs + sends + accepts, ..self.stats }
+        let mut stats = self.stats;
+        let streams = self.table.iter().filter_map(|(_, socket)| socket.zero_copy.as_deref());
+        streams.for_each(|stream| count(&mut stats, stream));
+        // Of notifications so far.
+        let Stats { recvs, sends, accepts, system_calls, .. } = stats;
+        Stats { waits, system_calls: system_calls + waits + recvs + sends + accepts, ..stats }
     }
 
     pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        self.table.insert(Socket { fd, kind, ended: false, full: false })
+        let zero_copy = if kind == Kind::Listener { None } else { Stream::new(&fd, self.zero_copy) };
+        self.table.insert(Socket { fd, kind, ended: false, full: false, zero_copy })
     }
 
     /// A connection is ready for something: tells what that means.
-    pub(crate) fn ready(&mut self, id: SocketId, flags: PollFlags, events: &mut Vec<Event>) {
+    pub(crate) fn ready(&mut self, id: SocketId, mut flags: PollFlags, events: &mut Vec<Event>) {
         let Some(socket) = self.table.get_mut(id) else { return };
+        if flags.contains(PollFlags::ERR)
+            && socket.kind == Kind::Stream
+            && let Some(zero_copy) = &mut socket.zero_copy
+        {
+            // Notifications are told as an error, also when an earlier look has taken them already; a connection that
+            // has failed is hung up as well.
+            zero_copy.reap(&socket.fd);
+            if !flags.intersects(PollFlags::HUP | PollFlags::RDHUP) {
+                flags.remove(PollFlags::ERR);
+            }
+        }
         let writable = flags.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP);
         if socket.kind == Kind::Connecting {
             if !writable {
@@ -108,9 +129,9 @@ impl Sockets {
         }
     }
 
-    /// Does a listener rest?
+    /// Is something to be looked at before long: a listener that rests, or a socket that is closing?
     pub(crate) fn resting(&self) -> bool {
-        !self.paused.is_empty()
+        !self.paused.is_empty() || !self.closing.is_empty()
     }
 
     /// Does this listener rest?
@@ -118,8 +139,9 @@ impl Sockets {
         self.paused.iter().any(|&(listener, _)| listener == id)
     }
 
-    /// A listener that has rested long enough, to be watched again.
+    /// A listener that has rested long enough, to be watched again. Looks at sockets that are closing on the way.
     pub(crate) fn rested(&mut self) -> Option<SocketId> {
+        self.closing.turn();
         let now = clock::now();
         let index = self.paused.iter().position(|&(_, until)| until <= now)?;
         Some(self.paused.swap_remove(index).0)
@@ -160,10 +182,11 @@ impl Sockets {
             return Sent { rest: list, result: Err(Errno::BADF.into()), full: true };
         };
         self.stats.sends += 1;
-        let (asked, result) = send_some(&socket.fd, &list);
+        let Socket { fd, zero_copy, .. } = socket;
+        let sent = zero_copy.as_mut().and_then(|zero_copy| zero_copy.send(fd, &mut list));
+        let (asked, result) = sent.unwrap_or_else(|| send_some(fd, &mut list));
         match result {
             Ok(n) => {
-                list.advance(n);
                 self.stats.sent_bytes += n as u64;
                 socket.full = n < asked;
             }
@@ -171,6 +194,19 @@ impl Sockets {
             Err(_) => {}
         }
         Sent { rest: list, full: socket.full, result: result.map_err(io::Error::from) }
+    }
+
+    /// Which sends of connections that are made from now on are without a copy.
+    pub(crate) fn set_zero_copy(&mut self, settings: Settings) {
+        self.zero_copy = settings;
+    }
+
+    /// Forgets a socket. It is closed when it is dropped, or later: `None`.
+    pub(crate) fn close(&mut self, id: SocketId) -> Option<OwnedFd> {
+        let Socket { fd, zero_copy, .. } = self.table.remove(id)?;
+        let Some(stream) = zero_copy else { return Some(fd) };
+        count(&mut self.stats, &stream);
+        self.closing.close(fd, stream)
     }
 
     pub(crate) fn shutdown(&mut self, id: SocketId) {
@@ -181,8 +217,31 @@ impl Sockets {
     }
 }
 
-/// One send of as much as a call takes: how many bytes were offered, and how many the socket took.
-fn send_some(fd: &OwnedFd, list: &List) -> (usize, Result<usize, Errno>) {
+/// Adds what a connection's sends without a copy were.
+fn count(stats: &mut Stats, stream: &Stream) {
+    stats.system_calls += stream.calls();
+    stats.zero_copy += stream.counters();
+}
+
+/// What is in the kernel's hands comes back before it is freed.
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for id in self.table.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.close(id);
+        }
+    }
+}
+
+/// One send of as much as a call takes, which is cut off: how many bytes were offered, and how many the socket took.
+fn send_some(fd: &OwnedFd, list: &mut List) -> (usize, Result<usize, Errno>) {
+    let (asked, result) = offer(fd, list);
+    if let Ok(n) = result {
+        list.advance(n);
+    }
+    (asked, result)
+}
+
+fn offer(fd: &OwnedFd, list: &List) -> (usize, Result<usize, Errno>) {
     let mut segments = list.segments();
     if let (Some(only), None) = (segments.next(), segments.next()) {
         return (only.len(), net::send(fd, only, SendFlags::NOSIGNAL));

@@ -13,6 +13,7 @@ use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::ring::{self, Mode, Ring, RingSize, Setup};
 use crate::socket::Accepted;
+use crate::zero_copy::Settings;
 use crate::{Sleeper, SocketId, Waker, clock, socket};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
@@ -58,6 +59,11 @@ impl Uepoll {
         };
         engine.watch_waker();
         Ok(engine)
+    }
+
+    /// Which sends of connections that are made from now on are without a copy.
+    pub fn set_zero_copy(&mut self, settings: Settings) {
+        self.sockets.set_zero_copy(settings);
     }
 
     fn watch_waker(&mut self) {
@@ -175,10 +181,12 @@ impl Engine for Uepoll {
     }
 
     fn close(&mut self, id: SocketId) {
-        let Some(socket) = self.sockets.table.remove(id) else { return };
+        if self.sockets.table.get(id).is_none() {
+            return;
+        }
         // The request keeps the socket open: it is closed once that is gone.
         self.remove(id.to_bits());
-        self.closing.push(socket.fd);
+        self.closing.extend(self.sockets.close(id));
     }
 
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {

@@ -20,10 +20,12 @@
 //! *Buffers* belong to [`Ops`] from submission to completion, whatever happens to the socket or the engine meanwhile.
 mod loans;
 mod ops;
+mod uncopied;
 
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::ring::{self, Missing, Mode, Ring, RingSize, Setup};
 use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
+use crate::zero_copy::{Completion, Policy, Registry, Settings, Transfer};
 use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
@@ -70,6 +72,8 @@ struct Socket {
     drained: bool,
     /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
     ended: bool,
+    /// Which of its sends are without a copy, if any may be.
+    policy: Option<Box<Policy>>,
 }
 
 /// The completion engine over io_uring.
@@ -91,6 +95,8 @@ pub struct Uring {
     closing: Vec<OwnedFd>,
     /// Listeners that rest; there are few, and hardly ever any.
     paused: Vec<SocketId>,
+    zero_copy: Settings,
+    registry: Registry,
     stats: Stats,
 }
 
@@ -123,6 +129,8 @@ impl Uring {
             hasty: Vec::new(),
             closing: Vec::new(),
             paused: Vec::new(),
+            zero_copy: Settings::default(),
+            registry: Registry::new(),
             stats: Stats::default(),
         };
         engine.watch_waker();
@@ -138,7 +146,9 @@ impl Uring {
     }
 
     fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        let socket = Socket { fd, kind, poll: None, send: None, lent: None, drained: false, ended: false };
+        let policy = self.policy();
+        let socket =
+            Socket { fd, kind, poll: None, send: None, lent: None, drained: false, ended: false, policy };
         let id = self.sockets.insert(socket);
         // A stream is watched by the receive that waits.
         if kind != Kind::Stream || self.loans.is_none() {
@@ -166,6 +176,9 @@ impl Uring {
     }
 
     fn complete(&mut self, entry: &cqueue::Entry, events: &mut Vec<Event>) {
+        if let Completion::Freed { copied } = Completion::of(entry) {
+            return self.freed(entry.user_data() as usize, copied);
+        }
         let result = u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result()));
         match entry.user_data() {
             WAKER => {
@@ -174,6 +187,8 @@ impl Uring {
                 }
             }
             CANCEL => {}
+            // Only a send without a copy is answered more than once.
+            key if cqueue::more(entry.flags()) => self.accepted(key as usize, result, events),
             key => match self.ops.finish(key as usize) {
                 Some(Op::Poll(id)) => self.polled(id, result, events),
                 Some(Op::Recv(id, bufs, message)) => {
@@ -185,7 +200,11 @@ impl Uring {
                     self.ops.recycle(message);
                     self.sent(id, list, result, patience, events);
                 }
-                None => tracing::error!(key, "a completion of nothing"),
+                Some(Op::Uncopied(id, list, message)) => {
+                    self.ops.recycle(message);
+                    self.refused(id, list, result, events);
+                }
+                Some(Op::InUse(..)) | None => tracing::error!(key, "a completion of nothing"),
             },
         }
     }
@@ -321,16 +340,20 @@ impl Uring {
         patience: Patience,
         events: &mut Vec<Event>,
     ) {
-        let n = result.unwrap_or(0) as usize;
-        self.stats.sent_bytes += n as u64;
-        rest.advance(n);
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        socket.send = None;
+        rest.advance(result.unwrap_or(0) as usize);
         let full = patience == Patience::None && matches!(result, Ok(_) | Err(Errno::WOULDBLOCK));
-        if full && !rest.is_empty() {
+        if full && !rest.is_empty() && self.sockets.get(id).is_some() {
+            self.stats.sent_bytes += u64::from(result.unwrap_or(0));
             return self.push_send(id, rest, Patience::Waits);
         }
-        let result = result.map(|_| n).map_err(Into::into);
+        self.finish_send(id, rest, result, events);
+    }
+
+    fn finish_send(&mut self, id: SocketId, rest: List, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+        self.stats.sent_bytes += u64::from(result.unwrap_or(0));
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.send = None;
+        let result = result.map(|n| n as usize).map_err(Into::into);
         events.push(Event::Sent(id, Sent { rest, result, full: false }));
     }
 
@@ -414,6 +437,13 @@ impl Engine for Uring {
             return Some(Sent { rest: list, result: Err(Errno::BADF.into()), full: true });
         }
         self.stats.sends += 1;
+        match self.transfer(id, &list) {
+            Transfer::Copy => {}
+            transfer => {
+                self.push_uncopied(id, list, transfer);
+                return None;
+            }
+        }
         // What does not fit into one request is sent in pieces: that each has gone is to be told at once.
         let long = list.len() > i32::MAX as usize || list.segments().len() > MAX_SLICES;
         let hasty = self.silent && !long;
@@ -448,6 +478,7 @@ impl Engine for Uring {
         for key in [socket.poll, socket.send, socket.lent].into_iter().flatten() {
             self.cancel(key);
         }
+        self.stats.zero_copy += socket.policy.map(|policy| policy.counters()).unwrap_or_default();
         self.closing.push(socket.fd);
     }
 
@@ -487,18 +518,30 @@ impl Engine for Uring {
 
     fn stats(&self) -> Stats {
         let waits = self.ring.calls();
-        Stats { waits, system_calls: waits + self.stats.accepts, ..self.stats }
+        let mut zero_copy = self.stats.zero_copy;
+        let policies = self.sockets.iter().filter_map(|(_, socket)| socket.policy.as_ref());
+        policies.for_each(|policy| zero_copy += policy.counters());
+        Stats { waits, system_calls: waits + self.stats.accepts, zero_copy, ..self.stats }
     }
 }
 
 impl Drop for Uring {
     /// Gets all memory back from the kernel before it is freed.
     fn drop(&mut self) {
+        // A socket that is closed can no longer be aborted.
+        let mut events = Vec::new();
+        let end = self.now() + DROP_PATIENCE;
+        while !self.ops.sending_uncopied().is_empty()
+            && self.now() < end
+            && self.poll(Wait::Until(end), &mut events).is_ok()
+        {
+            events.clear();
+        }
+        self.abort_uncopied();
         let end = self.now() + DROP_PATIENCE;
         for id in self.sockets.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.close(id);
         }
-        let mut events = Vec::new();
         while !self.ops.hold_no_memory() {
             let now = self.now();
             if now >= end || self.poll(Wait::Until(end), &mut events).is_err() {

@@ -1,34 +1,10 @@
 //! Operations that the kernel may be working on, with the memory it may be working in.
 use crate::SocketId;
 use crate::engine::RecvBufs;
+use crate::message::{Message, vector};
 use crate::socket::MAX_SLICES;
 use onego_buf::List;
 use slab::Slab;
-
-/// A message header and its vectors, where the kernel can find them.
-pub(super) struct Message {
-    header: libc::msghdr,
-    vectors: Vec<libc::iovec>,
-}
-
-// SAFETY: the pointers inside lead into the message's own vectors and into buffers that the same operation owns and
-// that are `Send` themselves.
-unsafe impl Send for Message {}
-
-impl Message {
-    fn new() -> Box<Self> {
-        // SAFETY: a header of zeroes is one without name, vectors and control data.
-        let header = unsafe { std::mem::zeroed() };
-        Box::new(Self { header, vectors: Vec::new() })
-    }
-
-    fn set(&mut self, vectors: impl Iterator<Item = libc::iovec>) {
-        self.vectors.clear();
-        self.vectors.extend(vectors);
-        self.header.msg_iov = self.vectors.as_mut_ptr();
-        self.header.msg_iovlen = self.vectors.len();
-    }
-}
 
 /// Something that the kernel was asked for.
 pub(super) enum Op {
@@ -40,6 +16,10 @@ pub(super) enum Op {
     Lent(SocketId, usize),
     /// A send. The kernel reads from the list.
     Send(SocketId, List, Box<Message>, Patience),
+    /// A send without a copy, which waits until all is taken.
+    Uncopied(SocketId, List, Box<Message>),
+    /// What the socket has taken of such a send. The kernel reads from the list.
+    InUse(SocketId, List),
 }
 
 /// What a send does when the socket is full.
@@ -66,10 +46,6 @@ pub(super) struct Ops {
 /// Spare headers that are kept: as many as operations go well into one submission.
 const MAX_SPARE: usize = 256;
 
-fn vector(bytes: &[u8]) -> libc::iovec {
-    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
-}
-
 fn vector_mut(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
@@ -88,8 +64,7 @@ impl Ops {
             let len = ahead.len().min(limit);
             vector_mut(&mut ahead[..len])
         });
-        message.set(place.into_iter().chain(ahead));
-        let header = &raw mut message.header;
+        let header = message.set(place.into_iter().chain(ahead));
         (self.ops.insert(Op::Recv(socket, bufs, message)), header)
     }
 
@@ -105,9 +80,35 @@ impl Ops {
         patience: Patience,
     ) -> (usize, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
-        message.set(list.segments().take(MAX_SLICES).map(|segment| vector(segment)));
-        let header = &raw const message.header;
+        let header = message.set(list.segments().take(MAX_SLICES).map(vector));
         (self.ops.insert(Op::Send(socket, list, message, patience)), header)
+    }
+
+    /// Keeps the list of a send without a copy, until the kernel has let go of it.
+    pub(super) fn uncopied(&mut self, socket: SocketId, list: List) -> (usize, *const libc::msghdr) {
+        let mut message = self.spare.pop().unwrap_or_else(Message::new);
+        let header = message.set(list.segments().take(MAX_SLICES).map(vector));
+        (self.ops.insert(Op::Uncopied(socket, list, message)), header)
+    }
+
+    /// The socket has taken the first `n` bytes of a send without a copy: they are kept on, and the rest is ours again.
+    pub(super) fn keep(&mut self, key: usize, n: usize) -> Option<(SocketId, List, Box<Message>)> {
+        let op = self.ops.get_mut(key)?;
+        let Op::Uncopied(id, list, _) = op else { return None };
+        let (id, taken) = (*id, list.split_to(n));
+        match std::mem::replace(op, Op::InUse(id, taken)) {
+            Op::Uncopied(_, rest, message) => Some((id, rest, message)),
+            _ => None,
+        }
+    }
+
+    /// Sockets whose sends the kernel uses memory of.
+    pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
+        let in_use = |(_, op): (usize, &Op)| match op {
+            Op::Uncopied(id, ..) | Op::InUse(id, _) => Some(*id),
+            _ => None,
+        };
+        self.ops.iter().filter_map(in_use).collect()
     }
 
     /// The kernel has answered: the operation's memory is ours again.

@@ -69,7 +69,7 @@ impl Socket {
         for _ in 0..self.reap_every {
             let sent = loop {
                 let result = match (self.zero_copy, self.block.segments().next()) {
-                    (true, _) => error_queue::send(self.socket.as_fd(), &self.block),
+                    (true, _) => error_queue::send(self.socket.as_fd(), &self.block).1,
                     (false, Some(bytes)) => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
                     (false, None) => Ok(0),
                 };
@@ -137,7 +137,7 @@ impl Ring {
         let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
         let blocks = blocks(size, batch);
         if how == How::Registered {
-            let vector = |list: &List| list.segments().next().map(super::message::vector);
+            let vector = |list: &List| list.segments().next().map(crate::message::vector);
             let vectors: Vec<_> = blocks.iter().filter_map(vector).collect();
             // SAFETY: the blocks live as long as the ring.
             unsafe { ring.submitter().register_buffers(&vectors)? };
@@ -150,7 +150,7 @@ impl Ring {
                 How::Registered => Transfer::Registered(i as u16),
             };
             let linked = if is_stream && i + 1 < batch { Flags::IO_LINK } else { Flags::empty() };
-            send(SOCKET, block, None, transfer, flags).flags(Flags::FIXED_FILE | linked)
+            send(SOCKET, block, transfer, flags).flags(Flags::FIXED_FILE | linked)
         };
         let requests = blocks.iter().enumerate().map(request).collect();
         Ok(Self { ring, _socket: socket, is_stream, how, requests, _blocks: blocks, count: Count::default() })

@@ -15,21 +15,35 @@
 //! What the kernel (6.18) refuses: to skip the notification of a request (`IOSQE_CQE_SKIP_SUCCESS` is `EINVAL`), so
 //! each request posts its own and a slot joins them here; `SEND_ZC` of a vector in registered memory (`SENDMSG_ZC` takes it).
 pub mod bare;
+mod closing;
 mod error_queue;
-mod message;
 mod notifier;
 mod policy;
 mod registry;
-mod request;
+pub(crate) mod request;
 mod ring;
 mod socket;
+mod stream;
 mod thresholds;
 mod tracker;
 
+pub(crate) use closing::Closing;
+pub(crate) use error_queue::abort;
 pub use notifier::{Flush, Freed, Notifier, SlotId};
 pub use policy::{Access, Counters, Mode, Policy, Shape, UnknownMode};
 pub use registry::Registry;
+pub(crate) use request::{Completion, Transfer};
 pub use ring::RingSender;
 pub use socket::SocketSender;
+pub(crate) use stream::Stream;
 pub use thresholds::{BadLine, BadThresholds, Thresholds};
 pub use tracker::Tracker;
+
+/// Which sends of an engine's connections are made without a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// When.
+    pub mode: Mode,
+    /// From which sizes on, for the adaptive mode.
+    pub thresholds: Thresholds,
+}

@@ -82,6 +82,17 @@ pub struct Counters {
     pub probes: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let Self { zero_copy, copied, too_small, declined, probes } = other;
+        self.zero_copy += zero_copy;
+        self.copied += copied;
+        self.too_small += too_small;
+        self.declined += declined;
+        self.probes += probes;
+    }
+}
+
 /// Sends that are copied before the kernel is tried again: a send that it copies costs up to 1.7 times as much as one
 /// that it is asked to copy, so this bounds the loss to a thousandth.
 const FIRST_PAUSE: u32 = 1024;

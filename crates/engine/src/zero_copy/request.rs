@@ -1,6 +1,5 @@
 //! Requests to send, as a ring takes them, and what it says of them.
 use super::Access;
-use super::message::Message;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use onego_buf::List;
@@ -36,38 +35,32 @@ impl Transfer {
     }
 }
 
-/// A request to send the first segment of a list, or as many as go into a send with a header for them.
-///
-/// The list, and until it is submitted the header, have to stay where they are.
-pub(crate) fn send(
+/// A request to send the only segment of a list, which has to stay where it is.
+pub(crate) fn send(fd: Fd, list: &List, transfer: Transfer, flags: i32) -> squeue::Entry {
+    let (ptr, len) =
+        list.segments().next().map_or((std::ptr::null(), 0), |only| (only.as_ptr(), only.len() as u32));
+    let without_copy = || opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE);
+    match transfer {
+        Transfer::Copy => opcode::Send::new(fd, ptr, len).flags(flags).build(),
+        Transfer::ZeroCopy => without_copy().build(),
+        Transfer::Registered(index) => without_copy().buf_index(Some(index)).build(),
+    }
+}
+
+/// A request to send what a header names; both have to stay where they are, the header until it is submitted.
+pub(crate) fn send_message(
     fd: Fd,
-    list: &List,
-    header: Option<&mut Message>,
+    header: *const libc::msghdr,
     transfer: Transfer,
     flags: i32,
 ) -> squeue::Entry {
-    if let Some(header) = header {
-        let header = header.set(list);
-        return match transfer {
-            Transfer::Copy => opcode::SendMsg::new(fd, header).flags(flags as u32).build(),
-            Transfer::ZeroCopy => {
-                opcode::SendMsgZc::new(fd, header).ioprio(REPORT_USAGE).flags(flags as u32).build()
-            }
-            Transfer::Registered(index) => {
-                let request = opcode::SendMsgZc::new(fd, header).ioprio(REPORT_USAGE | FIXED_BUF);
-                with_buffer(request.flags(flags as u32).build(), index)
-            }
-        };
-    }
-    let (ptr, len) =
-        list.segments().next().map_or((std::ptr::null(), 0), |only| (only.as_ptr(), only.len() as u32));
+    let flags = flags as u32;
+    let without_copy =
+        |how| opcode::SendMsgZc::new(fd, header).ioprio(REPORT_USAGE | how).flags(flags).build();
     match transfer {
-        Transfer::Copy => opcode::Send::new(fd, ptr, len).flags(flags).build(),
-        Transfer::ZeroCopy => opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE).build(),
-        Transfer::Registered(index) => {
-            let request = opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE);
-            request.buf_index(Some(index)).build()
-        }
+        Transfer::Copy => opcode::SendMsg::new(fd, header).flags(flags).build(),
+        Transfer::ZeroCopy => without_copy(0),
+        Transfer::Registered(index) => with_buffer(without_copy(FIXED_BUF), index),
     }
 }
 

@@ -1,6 +1,7 @@
-use super::message::Message;
-use super::request::{Completion, Transfer, send};
+use super::request::{Completion, Transfer, send, send_message};
 use super::{Counters, Flush, Freed, Notifier, Policy, Registry, Shape, SlotId};
+use crate::message::{Message, vector};
+use crate::socket::MAX_SLICES;
 use io_uring::squeue::Flags;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
@@ -100,7 +101,13 @@ impl RingSender {
         let key = entry.key() as u64;
         let out = entry.insert(Out { list, header, slot, failed: false });
         let flags = libc::MSG_NOSIGNAL | if self.is_stream { libc::MSG_WAITALL } else { 0 };
-        let request = send(SOCKET, &out.list, out.header.as_deref_mut(), transfer, flags);
+        let request = match &mut out.header {
+            None => send(SOCKET, &out.list, transfer, flags),
+            Some(header) => {
+                let header = header.set(out.list.segments().take(MAX_SLICES).map(vector));
+                send_message(SOCKET, header, transfer, flags)
+            }
+        };
         self.queue.push(request.flags(Flags::FIXED_FILE).user_data(key));
         Ok(())
     }
@@ -181,17 +188,26 @@ impl RingSender {
         answered
     }
 
-    /// Waits until the kernel has let go of all memory; `false`: it has not in that time.
+    /// Waits until the kernel says something, or nothing is in use, or the time is over; takes what has come.
+    pub fn wait(&mut self, patience: Duration) -> io::Result<()> {
+        if self.sends.len() > self.queue.len() {
+            let timeout = Timespec::from(patience);
+            retried(self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)))?;
+            self.collect(drop);
+        }
+        Ok(())
+    }
+
+    /// Submits what is queued, and waits until the kernel has let go of all memory; `false`: it has not in that time.
     pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
+        self.submit()?;
         let end = Instant::now() + patience;
         while !self.sends.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
-            let timeout = Timespec::from(left);
-            retried(self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)))?;
-            self.collect(drop);
+            self.wait(left)?;
         }
         Ok(true)
     }

@@ -8,7 +8,7 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sends of one socket by `sendmsg`, with `MSG_ZEROCOPY` where the policy says so.
 ///
@@ -39,7 +39,7 @@ impl SocketSender {
         if list.is_empty() || !self.policy.decide(shape) {
             return Ok(copy(self.socket.as_fd(), &list)?);
         }
-        match error_queue::send(self.socket.as_fd(), &list) {
+        match error_queue::send(self.socket.as_fd(), &list).1 {
             Ok(sent) => {
                 let slot = self.notifier.attach();
                 self.in_use.push((list.split_to(sent), slot));
@@ -75,20 +75,28 @@ impl SocketSender {
         }
     }
 
+    /// Waits until a notification comes, or nothing is in use, or the time is over; takes what has come.
+    pub fn wait(&mut self, patience: Duration) -> io::Result<()> {
+        self.reap()?;
+        if self.in_use.is_empty() {
+            return Ok(());
+        }
+        let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+        // Errors are always told, and a notification is one.
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => self.reap(),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Waits until the kernel has let go of all memory; `false`: it has not in that time.
     pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
-        let end = std::time::Instant::now() + patience;
+        let end = Instant::now() + patience;
         loop {
-            self.reap()?;
-            let left = end.saturating_duration_since(std::time::Instant::now());
+            let left = end.saturating_duration_since(Instant::now());
+            self.wait(left)?;
             if self.in_use.is_empty() || left.is_zero() {
                 return Ok(self.in_use.is_empty());
-            }
-            // Errors are always told, and a notification is one.
-            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&self.socket, PollFlags::empty())], Some(&left)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -1,15 +1,14 @@
 //! Message headers where the kernel finds them.
-use crate::socket::MAX_SLICES;
-use onego_buf::{List, Segment};
+use onego_buf::Segment;
 
-/// A header with the segments of a list. Neither moves while it is in its box.
+/// A header and its vectors. Neither moves while it is in its box.
 pub(crate) struct Message {
     header: libc::msghdr,
     vectors: Vec<libc::iovec>,
 }
 
-// SAFETY: the pointers inside lead into the message's own vectors and to segments, which are `Send` themselves; the
-// segments are kept by whoever sends.
+// SAFETY: the pointers inside lead into the message's own vectors and into buffers that whoever sends or receives owns
+// and that are `Send` themselves.
 unsafe impl Send for Message {}
 
 /// A segment as the kernel wants it named.
@@ -24,12 +23,12 @@ impl Message {
         Box::new(Self { header, vectors: Vec::new() })
     }
 
-    /// Names the first segments of a list, as many as a send may have.
-    pub(crate) fn set(&mut self, list: &List) -> *const libc::msghdr {
+    /// Names these buffers, and no others.
+    pub(crate) fn set(&mut self, vectors: impl Iterator<Item = libc::iovec>) -> *mut libc::msghdr {
         self.vectors.clear();
-        self.vectors.extend(list.segments().take(MAX_SLICES).map(vector));
+        self.vectors.extend(vectors);
         self.header.msg_iov = self.vectors.as_mut_ptr();
         self.header.msg_iovlen = self.vectors.len();
-        &raw const self.header
+        &raw mut self.header
     }
 }

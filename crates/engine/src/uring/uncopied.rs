@@ -1,0 +1,97 @@
+//! Sends without a copy, which are answered twice: when the socket has taken the bytes, and when the kernel no longer
+//! uses the memory.
+use super::Uring;
+use super::ops::{Op, Patience};
+use crate::SocketId;
+use crate::engine::Event;
+use crate::zero_copy::{Policy, Settings, Shape, Transfer, abort, request};
+use io_uring::types::Fd;
+use onego_buf::List;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd};
+
+impl Uring {
+    /// Which sends of connections that are made from now on are without a copy.
+    pub fn set_zero_copy(&mut self, settings: Settings) {
+        self.zero_copy = settings;
+    }
+
+    /// For a new connection, if any of its sends may be without a copy.
+    pub(super) fn policy(&self) -> Option<Box<Policy>> {
+        let policy = Policy::new(self.zero_copy.mode, self.zero_copy.thresholds);
+        (!policy.is_off()).then(|| Box::new(policy))
+    }
+
+    /// How a list is to go.
+    #[inline]
+    pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> Transfer {
+        let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {
+            return Transfer::Copy;
+        };
+        let index = self.registry.index_of(&self.ring.submitter(), list);
+        let (bytes, segments) = (list.len(), list.segments().len());
+        match policy.decide(Shape { bytes, segments, memory: Transfer::access(index) }) {
+            true => Transfer::zero_copy(index),
+            false => Transfer::Copy,
+        }
+    }
+
+    pub(super) fn push_uncopied(&mut self, id: SocketId, list: List, transfer: Transfer) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let fd = Fd(socket.fd.as_raw_fd());
+        let (key, header) = self.ops.uncopied(id, list);
+        socket.send = Some(key);
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let send = request::send_message(fd, header, transfer, flags).user_data(key as u64);
+        // SAFETY: as for a send with a copy; the list stays with `self.ops` until the kernel no longer uses it.
+        unsafe { self.ring.push(&send) };
+    }
+
+    /// The socket has taken what it could; the kernel goes on using that.
+    pub(super) fn accepted(&mut self, key: usize, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+        let Some((id, rest, message)) = self.ops.keep(key, result.unwrap_or(0) as usize) else {
+            return tracing::error!(key, "a completion of nothing");
+        };
+        self.ops.recycle(message);
+        self.finish_send(id, rest, result, events);
+    }
+
+    /// A send without a copy was not made.
+    pub(super) fn refused(
+        &mut self,
+        id: SocketId,
+        mut list: List,
+        result: Result<u32, Errno>,
+        events: &mut Vec<Event>,
+    ) {
+        let policy = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut());
+        let Some(policy) = policy else { return };
+        policy.withdraw();
+        if let Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) = result {
+            tracing::warn!(%error, "the kernel cannot send without a copy on a connection (Linux 6.2): it copies");
+            policy.disable();
+            return self.push_send(id, list, Patience::Waits);
+        }
+        list.advance(result.unwrap_or(0) as usize);
+        self.finish_send(id, list, result, events);
+    }
+
+    /// The kernel no longer uses what it had accepted.
+    pub(super) fn freed(&mut self, key: usize, copied: bool) {
+        let Some(Op::InUse(id, list)) = self.ops.finish(key) else { return };
+        match self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
+            Some(policy) if list.is_empty() => policy.withdraw(),
+            Some(policy) => policy.report(copied),
+            None => self.stats.zero_copy.copied += u64::from(copied && !list.is_empty()),
+        }
+    }
+
+    /// Before an engine is dropped: connections whose memory is in use are aborted, so that the kernel lets go.
+    pub(super) fn abort_uncopied(&mut self) {
+        for id in self.ops.sending_uncopied() {
+            if let Some(socket) = self.sockets.get(id) {
+                abort(socket.fd.as_fd());
+            }
+        }
+    }
+}

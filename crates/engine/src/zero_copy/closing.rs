@@ -1,0 +1,92 @@
+//! Sockets that are closed while the kernel still uses memory for them.
+use super::error_queue;
+use super::stream::Stream;
+use crate::clock;
+use onego_wire::Time;
+use rustix::net::{Shutdown, shutdown};
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
+
+/// Time in which a peer has to acknowledge what was sent to it before the connection was closed; then the connection
+/// is aborted. It bounds the memory that peers which have vanished hold.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often they are looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an engine that is dropped waits for peers, and then, once their connections are aborted, for the kernel;
+/// else the memory is leaked.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Sockets that stay open until the kernel has let go of the memory of their sends: a socket that is closed has nobody
+/// to notify.
+#[derive(Default)]
+pub(crate) struct Closing {
+    sockets: Vec<(OwnedFd, Box<Stream>, Time)>,
+    next: Time,
+}
+
+impl Closing {
+    /// Closes a socket later, or gives it back: nothing of it is in use.
+    pub(crate) fn close(&mut self, socket: OwnedFd, mut stream: Box<Stream>) -> Option<OwnedFd> {
+        if !stream.is_idle() {
+            stream.reap(&socket);
+        }
+        if stream.is_idle() {
+            return Some(socket);
+        }
+        // It fails if the connection is gone already.
+        let _ = shutdown(&socket, Shutdown::Both);
+        self.sockets.push((socket, stream, clock::now() + PATIENCE));
+        None
+    }
+
+    /// Is there none?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sockets.is_empty()
+    }
+
+    /// Looks at them if it is time to.
+    pub(crate) fn turn(&mut self) {
+        let now = clock::now();
+        if self.sockets.is_empty() || now < self.next {
+            return;
+        }
+        self.next = now + INTERVAL;
+        self.sockets.retain_mut(|(socket, stream, end)| {
+            if *end <= now {
+                error_queue::abort(socket.as_fd());
+            }
+            stream.reap(socket);
+            !stream.is_idle()
+        });
+    }
+
+    /// Looks at all of them again and again; `true`: the kernel has let go of everything in time.
+    fn finish(&mut self, patience: Duration) -> bool {
+        let end = clock::now() + patience;
+        loop {
+            self.next = Time::default();
+            self.turn();
+            if self.sockets.is_empty() || clock::now() >= end {
+                return self.sockets.is_empty();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+impl Drop for Closing {
+    /// Gets all memory back from the kernel before it is freed; first in good order.
+    fn drop(&mut self) {
+        if self.finish(DROP_PATIENCE) {
+            return;
+        }
+        self.sockets.iter_mut().for_each(|(_, _, end)| *end = Time::default());
+        if !self.finish(DROP_PATIENCE) {
+            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            self.sockets.iter_mut().for_each(|(_, stream, _)| stream.leak());
+        }
+    }
+}
