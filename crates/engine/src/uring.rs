@@ -324,10 +324,10 @@ impl Uring {
             Ok(1..) if ahead.is_none() => Err(Errno::IO),
             result => result,
         };
+        let drained = socket.drained;
         self.stats.recvs += 1;
         self.stats.received_bytes += n as u64;
         let bufs = RecvBufs { place: None, ahead, ahead_limit: limit };
-        let drained = result == Err(Errno::WOULDBLOCK);
         let result = result.map(|_| n).map_err(Into::into);
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }

@@ -28,6 +28,8 @@ pub(super) struct Conn {
     pub(super) receiving: bool,
     /// A receive into the engine's own memory waits for something to come.
     pub(super) waiting: bool,
+    /// Bytes received one after the other, and there are more.
+    pub(super) run: usize,
     /// Where the next bytes go, if the machine was asked already and nothing came.
     pub(super) held: Option<Landing>,
     /// A send would not take anything.
@@ -52,6 +54,7 @@ impl Conn {
             readable: false,
             receiving: false,
             waiting: false,
+            run: 0,
             held: None,
             full: false,
             sending: false,

@@ -6,7 +6,7 @@ use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
 use std::io;
 
 /// Bytes received on one connection in one turn: a fast peer does not starve the others.
-const RECEIVE_BUDGET: usize = 1 << 20;
+pub(super) const RECEIVE_BUDGET: usize = 1 << 20;
 
 /// Receives that a completion engine may have at a time: each may hold a chunk of receive memory.
 const MAX_RECEIVES_OUT: usize = 64;
@@ -86,6 +86,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         conn.receiving = false;
         conn.waiting = false;
         conn.readable = !received.drained;
+        conn.run = if received.drained { 0 } else { conn.run + *received.result.as_ref().unwrap_or(&0) };
         let (id, phase) = (conn.id, conn.phase);
         let bufs = received.bufs;
         match received.result {

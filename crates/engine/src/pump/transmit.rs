@@ -1,5 +1,6 @@
 use super::Pump;
 use super::conn::Phase;
+use super::receive::RECEIVE_BUDGET;
 use crate::SocketId;
 use crate::engine::{Engine, Sent};
 use onego_buf::List;
@@ -28,6 +29,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             if conn.sending || conn.full || conn.failed.is_some() || conn.phase == Phase::Connecting {
                 return;
             }
+            // A completion engine has just been asked for more that is there already. What it leads to is sent along.
+            if (conn.waiting || conn.receiving) && (1..RECEIVE_BUDGET).contains(&conn.run) {
+                return self.want_send(socket);
+            }
+            conn.run = 0;
             let mut more = conn.phase == Phase::Flushing;
             if conn.phase == Phase::Open && conn.out.len() < SEND_LOW {
                 let limit = SEND_BATCH - conn.out.len();
