@@ -371,7 +371,7 @@ fn a_deadline_is_kept_to_the_millisecond(kind: EngineKind) {
     for micros in [100, 900, 1500, 20_300] {
         let mut best = Duration::MAX;
         // Another program may have the processor at any one time, but hardly each time.
-        for _ in 0..10 {
+        for _ in 0..200 {
             let alarm = now() + Duration::from_micros(micros);
             pump.machine_mut().alarm = Some(alarm);
             let turns = pump.stats().waits;
@@ -380,6 +380,9 @@ fn a_deadline_is_kept_to_the_millisecond(kind: EngineKind) {
             assert!(at >= alarm);
             assert!(pump.stats().waits - turns <= 2, "it slept until then");
             best = best.min(at.since(alarm));
+            if best < Duration::from_millis(1) {
+                break;
+            }
         }
         assert!(best < Duration::from_millis(1), "{micros} us: {best:?} late at best");
     }
