@@ -51,6 +51,9 @@ enum Command {
     /// Measure throughput, latency and CPU
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Find from which sizes on sends without a copy pay on this machine, and remember it
+    #[command(after_help = zc::CALIBRATE_EXAMPLES)]
+    Calibrate(zc::CalibrateOptions),
     /// Print a script that completes command lines
     #[command(after_help = "Example:\n  onego completions bash > /etc/bash_completion.d/onego")]
     Completions {
@@ -78,6 +81,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Pool(command) => pool::run(&cli.access, command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
+        Command::Calibrate(options) => zc::calibrate(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "onego", &mut std::io::stdout());
             Ok(())

@@ -1,4 +1,4 @@
-//! `onego bench zc`.
+//! `onego bench zc`, `onego calibrate`.
 
 use crate::bench::{seconds, write, write_json};
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::process::{stop_on_signal, this_program};
 use crate::size;
 use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
-use onego_bench::zc::{self, Flush, Path, Plan, Row, Sender, Thresholds};
+use onego_bench::zc::{self, Calibration, Flush, Path, Plan, Row, Sender, Thresholds};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -143,4 +143,51 @@ fn print(progress: &Progress, rows: &[Row]) {
     let baseline = rows.iter().find(|row| row.row.mode == Sender::MsgZerocopy.name());
     progress.print(&zc::header(first));
     rows.iter().for_each(|row| progress.print(&zc::line(row, baseline)));
+}
+
+pub(crate) const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  onego calibrate
+  onego calibrate --output ~/.config/onego/zero-copy.conf
+
+Sends bytes to a device that discards them, in a network namespace of its own, which takes root. For each
+size it prints the CPU time of a send without a copy beside that of one with. The file has a threshold a
+line, \"registered = 8192\" or \"= never\"; the adaptive policy finds it at
+$XDG_CONFIG_HOME/onego/zero-copy.conf (~/.config), else at /etc/onego/zero-copy.conf, else uses built-in
+values. A file that is wrong is an error: remove it, or calibrate again.";
+
+#[derive(clap::Args)]
+pub(crate) struct CalibrateOptions {
+    /// Where to write the thresholds [default: /etc/onego/zero-copy.conf]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How long each measurement takes
+    #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 0.1, value_parser = seconds)]
+    seconds: f64,
+    /// Measure each so many times; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Show no progress
+    #[arg(long)]
+    no_progress: bool,
+}
+
+pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
+    let calibration =
+        Calibration { duration: Duration::from_secs_f64(options.seconds), repeat: options.repeat };
+    let stop = stop_on_signal()?;
+    let progress = Progress::of_time(calibration.total(), !options.no_progress);
+    let thresholds = calibration.run(&progress, &stop);
+    progress.finish();
+    let text = format!(
+        "# Bytes from which on a send without a copy is cheaper, written by \"onego calibrate\".\n{}",
+        thresholds?
+    );
+    let path = options.output.clone().unwrap_or_else(Thresholds::system_path);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(Failure::file(parent))?;
+    }
+    write(&path, &text)?;
+    println!("{text}written to {}", path.display());
+    Ok(())
 }

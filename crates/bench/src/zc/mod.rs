@@ -3,10 +3,12 @@
 //! Bytes go by UDP to a device that discards them, where a send without a copy is one; and by TCP over loopback and
 //! over a pair of virtual Ethernet devices, where Linux copies all the same.
 
+mod calibrate;
 mod place;
 mod report;
 mod sending;
 
+pub use calibrate::Calibration;
 pub use onego_engine::zero_copy::{BadThresholds, Thresholds};
 pub use place::receive;
 pub use report::{Row, header, line, svg};
@@ -145,6 +147,8 @@ pub struct Cell {
     pub batch: u32,
     /// When slots are flushed, for who has them.
     pub flush: Flush,
+    /// In how many pieces of memory a send is.
+    pub pieces: u32,
 }
 
 /// The most that UDP over IPv4 carries is 65507 bytes; the device takes 65535 with the headers.
@@ -209,7 +213,7 @@ impl Plan {
     }
 
     fn cells_of(&self, path: Path, sender: Sender, size: u32) -> Vec<Cell> {
-        let cell = |batch, flush| Cell { path, sender, size, batch, flush };
+        let cell = |batch, flush| Cell { path, sender, size, batch, flush, pieces: 1 };
         if !sender.has_batches() {
             return vec![cell(1, Flush::Request)];
         }
@@ -295,7 +299,7 @@ fn measure_path(
         for _ in 0..plan.repeat {
             for (cell, figures) in cells.iter().zip(&mut figures) {
                 done.progress.task(&format!("{} {} {}", path.name(), cell.sender.name(), cell.size));
-                figures.push(measure_cell(&place, cell, plan, stop)?);
+                figures.push(measure_cell(&place, cell, plan.duration, plan.thresholds, stop)?);
                 done.time += plan.duration;
                 done.progress.at(done.time.as_millis() as u64);
             }
@@ -308,16 +312,22 @@ fn measure_path(
     Ok(rows)
 }
 
-fn measure_cell(place: &Place, cell: &Cell, plan: &Plan, stop: &AtomicBool) -> Result<Figures, Error> {
+fn measure_cell(
+    place: &Place,
+    cell: &Cell,
+    duration: Duration,
+    thresholds: Thresholds,
+    stop: &AtomicBool,
+) -> Result<Figures, Error> {
     let failed = || Error::io(format!("sending {} bytes by {}", cell.size, cell.sender.name()));
-    let mut sending = Sending::start(place.connect()?, cell, plan.thresholds).map_err(failed())?;
+    let mut sending = Sending::start(place.connect()?, cell, thresholds).map_err(failed())?;
     // Memory, tables and the congestion window are as they stay after a while.
-    run(&mut sending, plan.duration / 10, stop, |_| {}).map_err(failed())?;
+    run(&mut sending, duration / 10, stop, |_| {}).map_err(failed())?;
     let before = sending.settle().map_err(failed())?;
     let mut latency = latency_histogram();
     let meter = Meter::start(place.receiver());
     let start = Instant::now();
-    run(&mut sending, plan.duration, stop, |nanos| latency.saturating_record(nanos)).map_err(failed())?;
+    run(&mut sending, duration, stop, |nanos| latency.saturating_record(nanos)).map_err(failed())?;
     let after = sending.settle().map_err(failed())?;
     let (seconds, cpu_seconds) = (start.elapsed().as_secs_f64(), meter.spent());
     if stop.load(Ordering::Relaxed) {

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn row(sender: Sender, batch: u32, cpu: &[f64], copied: u64) -> Row {
-        let cell = Cell { path: Path::Sink, sender, size: 65_435, batch, flush: Flush::Request };
+        let cell = Cell { path: Path::Sink, sender, size: 65_435, batch, flush: Flush::Request, pieces: 1 };
         Row::new(&cell, cpu.iter().map(|cpu| figures(*cpu, copied)).collect())
     }
 

@@ -77,11 +77,21 @@ impl Sending {
     }
 }
 
-/// Blocks to be sent, in registrable memory or not.
-fn blocks(size: usize, count: usize, registrable: bool) -> Vec<Segment> {
+/// Bytes between the pieces of a block, so that they do not join: pieces begin on a page.
+const GAP: usize = 4096;
+
+/// Blocks to be sent, in registrable memory or not, each in so many pieces.
+fn blocks(size: usize, count: usize, registrable: bool, pieces: usize) -> Vec<List> {
     let pool = Pool::registrable(0, 64 << 20);
-    let block = || if registrable { pool.get(size) } else { SegmentMut::zeroed(size) };
-    (0..count).map(|_| block().freeze()).collect()
+    let whole = if pieces == 1 { size } else { size + pieces * GAP };
+    let memory = || if registrable { pool.get(whole) } else { SegmentMut::zeroed(whole) };
+    let piece = size / pieces;
+    let step = (piece + GAP).min(whole);
+    let block = || {
+        let memory: Segment = memory().freeze();
+        (0..pieces).map(|i| memory.slice(i * step..i * step + piece)).collect()
+    };
+    (0..count).map(|_| block()).collect()
 }
 
 fn reported(sends: u64, bytes: u64, counters: onego_engine::zero_copy::Counters) -> Count {
@@ -91,7 +101,7 @@ fn reported(sends: u64, bytes: u64, counters: onego_engine::zero_copy::Counters)
 /// Our own sends by io_uring.
 pub(super) struct Ring {
     sender: RingSender,
-    blocks: Vec<Segment>,
+    blocks: Vec<List>,
     flush: Flush,
     sends: u64,
     bytes: u64,
@@ -104,13 +114,13 @@ impl Ring {
             Flush::Batch => onego_engine::zero_copy::Flush::Asked,
         };
         let sender = RingSender::open(socket, policy, flush)?;
-        let blocks = blocks(cell.size as usize, cell.batch as usize, registrable);
+        let blocks = blocks(cell.size as usize, cell.batch as usize, registrable, cell.pieces as usize);
         Ok(Self { sender, blocks, flush: cell.flush, sends: 0, bytes: 0 })
     }
 
     fn turn(&mut self) -> io::Result<()> {
         for block in &self.blocks {
-            self.sender.send(List::from(block.clone()))?;
+            self.sender.send(block.clone())?;
         }
         if self.flush == Flush::Batch {
             self.sender.flush();
@@ -129,7 +139,7 @@ impl Ring {
 /// Our own sends by `sendmsg`.
 pub(super) struct Socket {
     sender: SocketSender,
-    block: Segment,
+    block: List,
     sends: u64,
     bytes: u64,
 }
@@ -137,12 +147,12 @@ pub(super) struct Socket {
 impl Socket {
     fn new(socket: OwnedFd, policy: Policy, size: usize) -> Self {
         let sender = SocketSender::new(socket, policy, onego_engine::zero_copy::Flush::Sends(REAP_EVERY));
-        Self { sender, block: blocks(size, 1, false).remove(0), sends: 0, bytes: 0 }
+        Self { sender, block: blocks(size, 1, false, 1).remove(0), sends: 0, bytes: 0 }
     }
 
     fn turn(&mut self) -> io::Result<()> {
         for _ in 0..REAP_EVERY {
-            self.bytes += self.sender.send(List::from(self.block.clone()))? as u64;
+            self.bytes += self.sender.send(self.block.clone())? as u64;
             self.sends += 1;
         }
         self.sender.reap()?;

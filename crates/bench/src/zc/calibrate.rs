@@ -1,0 +1,146 @@
+//! From which sizes on a send without a copy is cheaper than one with, on this machine.
+
+use super::place::Place;
+use super::{Cell, Flush, Path, Sender, Thresholds, measure_cell};
+use crate::Error;
+use crate::peer::Peer;
+use crate::progress::Progress;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
+
+/// Sends a submission: as many as a busy connection has.
+const BATCH: u32 = 8;
+
+/// Sizes that are tried; the largest is what a datagram of whole pages holds.
+const SIZES: [u32; 7] = [2 << 10, 4 << 10, 8 << 10, 16 << 10, 24 << 10, 32 << 10, 60 << 10];
+
+/// Bytes of sends in several pieces, and the sizes of the pieces.
+const IN_PIECES: u32 = 32 << 10;
+const PIECES: [u32; 4] = [2 << 10, 4 << 10, 8 << 10, 16 << 10];
+
+/// Cheaper by less than this is the same.
+const MARGIN: f64 = 0.98;
+
+/// A threshold that no size reaches.
+const NEVER: usize = usize::MAX;
+
+/// How the thresholds of a machine are found.
+#[derive(Debug, Clone, Copy)]
+pub struct Calibration {
+    /// How long each measurement takes.
+    pub duration: Duration,
+    /// How often each is made; the median counts.
+    pub repeat: u32,
+}
+
+/// One threshold: a way to send without a copy against the same with one, over sizes.
+struct Contest {
+    name: &'static str,
+    without: Sender,
+    with: Sender,
+    /// What is varied, and the send that it makes.
+    sizes: &'static [u32],
+    cell: fn(Sender, u32) -> Cell,
+}
+
+fn whole(sender: Sender, size: u32) -> Cell {
+    Cell { path: Path::Sink, sender, size, batch: BATCH, flush: Flush::Batch, pieces: 1 }
+}
+
+fn in_pieces(sender: Sender, piece: u32) -> Cell {
+    Cell { pieces: IN_PIECES / piece, ..whole(sender, IN_PIECES) }
+}
+
+const CONTESTS: [Contest; 4] = [
+    Contest { name: "registered", without: Sender::Fixed, with: Sender::Copy, sizes: &SIZES, cell: whole },
+    Contest { name: "unregistered", without: Sender::Zc, with: Sender::Copy, sizes: &SIZES, cell: whole },
+    Contest {
+        name: "msg_zerocopy",
+        without: Sender::SocketOn,
+        with: Sender::SocketOff,
+        sizes: &SIZES,
+        cell: whole,
+    },
+    Contest { name: "segment", without: Sender::Fixed, with: Sender::Copy, sizes: &PIECES, cell: in_pieces },
+];
+
+impl Calibration {
+    /// How long all of it takes.
+    pub fn total(&self) -> Duration {
+        let measurements: usize = CONTESTS.iter().map(|contest| contest.sizes.len() * 2).sum();
+        self.duration * self.repeat * u32::try_from(measurements).unwrap_or(u32::MAX)
+    }
+
+    /// Measures; says for each size how much cheaper a send without a copy was.
+    pub fn run(&self, progress: &Progress, stop: &AtomicBool) -> Result<Thresholds, Error> {
+        // A thread of its own: it does not come back from the namespace that it enters.
+        thread::scope(|scope| {
+            let measuring = scope.spawn(|| self.measure(progress, stop));
+            measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn measure(&self, progress: &Progress, stop: &AtomicBool) -> Result<Thresholds, Error> {
+        let nobody = Peer { program: Default::default(), arguments: Vec::new() };
+        let place = Place::enter(Path::Sink, &nobody)?;
+        let mut time = Duration::ZERO;
+        let mut found = [NEVER; CONTESTS.len()];
+        for (contest, found) in CONTESTS.iter().zip(&mut found) {
+            progress.task(contest.name);
+            let mut ratios = Vec::new();
+            for &size in contest.sizes {
+                let cells = [contest.without, contest.with].map(|sender| (contest.cell)(sender, size));
+                let ratio = self.ratio(&place, cells, stop)?;
+                progress.print(&format!("{:14} {size:>6}  {ratio:.2}", contest.name));
+                ratios.push((size as usize, ratio));
+                time += self.duration * self.repeat * 2;
+                progress.at(time.as_millis() as u64);
+            }
+            *found = threshold(&ratios);
+        }
+        let [registered, unregistered, msg_zerocopy, segment] = found;
+        Ok(Thresholds { registered, unregistered, msg_zerocopy, segment })
+    }
+
+    /// CPU a byte without a copy, beside that with one: the median of pairs, each measured in one go.
+    fn ratio(&self, place: &Place, cells: [Cell; 2], stop: &AtomicBool) -> Result<f64, Error> {
+        let mut ratios = Vec::new();
+        for _ in 0..self.repeat {
+            let mut cost = [0.0; 2];
+            for (cost, cell) in cost.iter_mut().zip(&cells) {
+                let figures = measure_cell(place, cell, self.duration, Thresholds::default(), stop)?;
+                *cost = figures.cpu_per_gb().client.unwrap_or(f64::INFINITY);
+            }
+            ratios.push(cost[0] / cost[1]);
+        }
+        ratios.sort_by(f64::total_cmp);
+        Ok(ratios[ratios.len() / 2])
+    }
+}
+
+/// The smallest size from which on all are cheaper without a copy.
+fn threshold(ratios: &[(usize, f64)]) -> usize {
+    let cheaper = ratios.iter().rev().take_while(|(_, ratio)| *ratio < MARGIN);
+    cheaper.last().map_or(NEVER, |(size, _)| *size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threshold_is_where_the_last_loss_is_over() {
+        let ratios = [(2, 1.3), (4, 0.9), (8, 1.0), (16, 0.8), (32, 0.5)];
+        assert_eq!(threshold(&ratios), 16);
+        assert_eq!(threshold(&ratios[..3]), NEVER);
+        assert_eq!(threshold(&ratios[3..]), 16);
+    }
+
+    #[test]
+    fn pieces_make_up_what_is_sent() {
+        for piece in PIECES {
+            assert_eq!(in_pieces(Sender::Fixed, piece).pieces * piece, IN_PIECES);
+        }
+    }
+}
