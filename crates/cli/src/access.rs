@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use onego::rados::Cluster;
+use onego::zero_copy::{Mode, Settings, Thresholds};
 use onego::{Config, EngineKind, Reactor};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,26 +22,43 @@ pub(crate) struct Access {
     /// What moves the bytes: epoll, uepoll or uring
     #[arg(long, global = true, default_value_t)]
     pub(crate) engine: EngineKind,
+    /// Whether sends leave the bytes where they are: off, on or adaptive ("onego calibrate" finds where it pays)
+    #[arg(long, global = true, default_value_t)]
+    pub(crate) zero_copy: Mode,
 }
 
 impl Access {
     /// The configuration that the options name.
-    pub(crate) fn config(&self) -> Result<Config, onego::Error> {
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
         let config = match (&self.conf, &self.mon_host) {
             (Some(path), _) => Config::from_file(path),
             (None, Some(monitors)) => Config::from_mon_host(monitors),
             (None, None) => Config::from_environment(),
         };
-        Ok(self.complete(config?))
+        self.complete(config?)
     }
 
     /// The configuration in a file, with what else the options say.
-    pub(crate) fn config_in(&self, path: &Path) -> Result<Config, onego::Error> {
-        Ok(self.complete(Config::from_file(path)?))
+    pub(crate) fn config_in(&self, path: &Path) -> Result<Config, Failure> {
+        self.complete(Config::from_file(path)?)
     }
 
-    fn complete(&self, config: Config) -> Config {
-        Config { connect_timeout: Duration::from_secs(self.connect_timeout), engine: self.engine, ..config }
+    fn complete(&self, config: Config) -> Result<Config, Failure> {
+        Ok(Config {
+            connect_timeout: Duration::from_secs(self.connect_timeout),
+            engine: self.engine,
+            zero_copy: self.zero_copy()?,
+            ..config
+        })
+    }
+
+    /// What the options say of sends without a copy; the thresholds are looked up where they matter.
+    pub(crate) fn zero_copy(&self) -> Result<Settings, Failure> {
+        let thresholds = match self.zero_copy {
+            Mode::Adaptive => Thresholds::load().map_err(onego_bench::Error::from)?,
+            Mode::Off | Mode::On => Thresholds::default(),
+        };
+        Ok(Settings { mode: self.zero_copy, thresholds })
     }
 
     /// A connection that this thread drives.

@@ -208,10 +208,11 @@ pub(crate) fn start_embedded(
     image: u64,
     null_writes: bool,
 ) -> Result<EmbeddedCluster, Failure> {
-    let engine = access.engine.to_string();
+    let (engine, zero_copy) = (access.engine.to_string(), access.zero_copy.to_string());
     // Objects are not as tight as their data, and for a moment an old and a new state of a block are there.
     let memory = image.saturating_mul(2).saturating_add(256 << 20).to_string();
-    let mut options = ["--memory", &memory, "--engine", &engine].map(str::to_owned).to_vec();
+    let options = ["--memory", &memory, "--engine", &engine, "--zero-copy", &zero_copy];
+    let mut options = options.map(str::to_owned).to_vec();
     if null_writes {
         options.push("--null-writes".to_owned());
     }

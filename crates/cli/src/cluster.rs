@@ -75,6 +75,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         memory_limit: options.memory,
         null_writes: options.null_writes,
         engine: access.engine,
+        zero_copy: access.zero_copy()?,
         ..Config::default()
     })?;
     let conf = cluster.write_conf(&conf_dir)?;

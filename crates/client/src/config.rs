@@ -1,6 +1,7 @@
 use crate::Error;
 use onego_ceph::addr::AddrVec;
 use onego_engine::EngineKind;
+use onego_engine::zero_copy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Config {
     pub request_timeout: Option<Duration>,
     /// What moves the bytes.
     pub engine: EngineKind,
+    /// Which sends are made without a copy.
+    pub zero_copy: zero_copy::Settings,
 }
 
 /// Where Ceph's programs look for the cluster's configuration, in this order.
@@ -33,6 +36,7 @@ impl Config {
             connect_timeout: Duration::from_secs(30),
             request_timeout: None,
             engine: EngineKind::default(),
+            zero_copy: zero_copy::Settings::default(),
         })
     }
 

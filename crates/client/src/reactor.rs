@@ -67,7 +67,8 @@ impl Reactor {
     /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven.
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
         let failed = |what| move |source| Error::Io { what, source };
-        let engine = onego_engine::open(config.engine).map_err(failed("opening the event engine"))?;
+        let mut engine = onego_engine::open(config.engine).map_err(failed("opening the event engine"))?;
+        engine.set_zero_copy(config.zero_copy);
         let mailbox = Arc::new(Mailbox::new());
         let core = Core::new(&client_config(config)?, Arc::clone(&mailbox), engine.now());
         let pump = Pump::new(engine, core);

@@ -4,6 +4,7 @@ use crate::mon::NewPool;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
+use onego_engine::zero_copy;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub pools: Vec<NewPool>,
     /// Which event engine moves the bytes.
     pub engine: EngineKind,
+    /// Which sends are made without a copy.
+    pub zero_copy: zero_copy::Settings,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
     /// The cluster's id; none: a new one.
@@ -49,6 +52,7 @@ impl Default for Config {
             null_writes: false,
             pools: vec![NewPool::for_images("rbd")],
             engine: EngineKind::default(),
+            zero_copy: zero_copy::Settings::default(),
             conf_dir: None,
             fsid: None,
         }

@@ -115,15 +115,16 @@ impl Cluster {
         };
         let (tasks, inbox) = channel();
         let (started, up) = channel();
-        let kind = config.engine;
+        let (kind, zero_copy) = (config.engine, config.zero_copy);
         let body = move || {
-            let engine = match onego_engine::open(kind) {
+            let mut engine = match onego_engine::open(kind) {
                 Ok(engine) => engine,
                 Err(source) => {
                     let error = Error::Engine { kind: kind.to_string(), source };
                     return drop(started.send(Err(error)));
                 }
             };
+            engine.set_zero_copy(zero_copy);
             serve(Pump::new(engine, ClusterMachine::new(settings)), &started, &inbox);
         };
         let thread =
