@@ -93,6 +93,11 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
+/// Large sends of a new connection that are copied before the first try. Many connections never have as many; and while
+/// a receive window is small, a send that the kernel copies late takes so much more of it that Linux, over loopback,
+/// was seen to shrink it below a segment and then wait 200 ms for a window probe.
+const YOUTH: u32 = 64;
+
 /// Sends that are copied before the kernel is tried again: a send that it copies costs up to 1.7 times as much as one
 /// that it is asked to copy, so this bounds the loss to a thousandth.
 const FIRST_PAUSE: u32 = 1024;
@@ -106,19 +111,17 @@ const PATIENCE: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing is known.
-    Unknown,
     /// One send was made to find out.
     Asked,
     /// The kernel does not copy; so many reports speak against it.
     Pays { against: u32 },
-    /// The kernel copies; it is tried again after so many sends.
+    /// The kernel copies, or nothing is known; it is tried after so many sends.
     Copies { left: u32 },
 }
 
 /// Decides for one connection which sends are made without a copy.
 ///
-/// Adaptive sends what is below the thresholds as usual. Of the rest it makes one without a copy, and waits for the
+/// Adaptive sends what is below the thresholds as usual. Of the rest it makes one without a copy before long, and waits for the
 /// kernel's report: over loopback, or through a device without scatter/gather, the kernel copies all the same, and only
 /// the bookkeeping comes on top. It then goes on without copies, or with copies and a new try now and then.
 #[derive(Debug, Clone)]
@@ -133,7 +136,13 @@ pub struct Policy {
 impl Policy {
     /// Of a new connection.
     pub fn new(mode: Mode, thresholds: Thresholds) -> Self {
-        Self { mode, thresholds, state: State::Unknown, pause: FIRST_PAUSE, counters: Counters::default() }
+        Self {
+            mode,
+            thresholds,
+            state: State::Copies { left: YOUTH },
+            pause: FIRST_PAUSE,
+            counters: Counters::default(),
+        }
     }
 
     /// Is it worth while to ask at all?
@@ -180,7 +189,7 @@ impl Policy {
                 *left -= 1;
                 return false;
             }
-            State::Unknown | State::Copies { .. } => {}
+            State::Copies { .. } => {}
         }
         self.state = State::Asked;
         self.counters.probes += 1;
@@ -205,7 +214,7 @@ impl Policy {
             }
             State::Pays { against } => *against = against.saturating_sub(1),
             // Of a send that was made before it was known.
-            State::Unknown | State::Copies { .. } => {}
+            State::Copies { .. } => {}
         }
     }
 
@@ -218,7 +227,7 @@ impl Policy {
     pub fn withdraw(&mut self) {
         self.counters.zero_copy -= 1;
         if self.state == State::Asked {
-            self.state = State::Unknown;
+            self.state = State::Copies { left: 0 };
         }
     }
 
@@ -239,8 +248,16 @@ mod tests {
 
     const LARGE: Shape = Shape { bytes: 1 << 20, segments: 1, memory: Access::Registered };
 
+    /// Past its youth.
+    fn grown(thresholds: Thresholds) -> Policy {
+        let mut policy = Policy::new(Mode::Adaptive, thresholds);
+        assert!((0..YOUTH).all(|_| !policy.decide(LARGE)));
+        policy.counters = Counters::default();
+        policy
+    }
+
     fn adaptive() -> Policy {
-        Policy::new(Mode::Adaptive, Thresholds::default())
+        grown(Thresholds::default())
     }
 
     /// Decides `n` times and reports each send that was made; how many were.
@@ -314,7 +331,7 @@ mod tests {
     fn sizes_pieces_and_registration_have_thresholds() {
         let thresholds =
             Thresholds { registered: 8000, unregistered: 20_000, msg_zerocopy: 50_000, segment: 4000 };
-        let mut policy = Policy::new(Mode::Adaptive, thresholds);
+        let mut policy = grown(thresholds);
         assert!(policy.decide(LARGE));
         policy.report(false);
         let mut decide = |bytes, segments, memory| policy.decide(Shape { bytes, segments, memory });
