@@ -4,7 +4,8 @@ mod msgr;
 
 use msgr::*;
 use onego_buf::{List, Segment};
-use onego_ceph::msgr::{Connection, Event, Message, NoPlacer, features};
+use onego_ceph::messages::GetVersionReply;
+use onego_ceph::msgr::{Config, Connection, Error, Event, Message, NoPlacer, features};
 use onego_ceph::types::EntityName;
 use proptest::prelude::*;
 
@@ -170,6 +171,68 @@ fn a_payload_goes_out_as_it_is_and_a_tiny_one_with_the_headers() {
         client.send(message(tid, 200, 100));
     }
     assert!(transmitted(&mut client, 1 << 20).segments().len() <= 2);
+}
+
+#[test]
+fn messages_encoded_into_the_queue_keep_their_order_among_others() {
+    let (mut client, mut server) = ready();
+    let version = |tid: u64| GetVersionReply { handle: tid, newest: tid ^ 7, oldest: 1 };
+    let mut sent = 0;
+    for batch in [1, 700, 30, 5000] {
+        for _ in 0..batch {
+            match sent % 3 {
+                0 => client.send(message(sent, sent as usize % 2000, 10)),
+                _ => client.send_payload(sent, &version(sent)),
+            }
+            sent += 1;
+        }
+        // Some stay behind, but in the end none does.
+        let out = transmitted(&mut client, if batch == 5000 { usize::MAX } else { 20_000 });
+        deliver_whole(&mut server, &out.to_vec());
+    }
+    for (tid, event) in (0..sent).zip(events(&mut server)) {
+        let Event::Message(mut got) = event else { panic!("{event:?}") };
+        assert_eq!((got.header.tid, got.header.seq), (tid, tid + 1));
+        match tid % 3 {
+            0 => assert_eq!(got.front, message(tid, tid as usize % 2000, 0).front),
+            _ => assert_eq!(got.decode::<GetVersionReply>(), Ok(version(tid))),
+        }
+    }
+    assert_eq!((client.queued_messages(), client.queued_bytes()), (0, 0));
+}
+
+#[test]
+fn a_connection_whose_line_is_idle_holds_no_memory_of_the_pool() {
+    let config = client_config();
+    let pool = config.pool.clone();
+    let (mut client, _, _, _) = ready_with(config, server_config());
+    client.send(message(1, 200, 100));
+    let out = transmitted(&mut client, 1 << 20);
+    let while_sent = pool.stats();
+    drop(out);
+    assert_eq!(pool.stats().idle_bytes - while_sent.idle_bytes, 16 << 10);
+    let blocks = pool.stats().allocated;
+    assert_eq!(pool.stats().idle_bytes, blocks * (16 << 10), "every block is back");
+}
+
+#[test]
+fn checksums_of_fronts_and_data_can_be_left_out_by_both_ends() {
+    let without = |config: Config| Config { data_crc: false, ..config };
+    let (mut client, mut server, _, _) = ready_with(without(client_config()), without(server_config()));
+    client.send(message(1, 200, 5000));
+    let mut bytes = output(&mut client);
+    assert_eq!(bytes[bytes.len() - 12..], [0xff; 12]);
+    bytes[1000] ^= 1;
+    deliver_whole(&mut server, &bytes);
+    let events = events(&mut server);
+    let [Event::Message(got)] = &events[..] else { panic!("{events:?}") };
+    assert_ne!(payload(got), message(1, 200, 5000).data.to_vec(), "nobody notices");
+
+    let (mut client, mut server, _, _) = ready_with(without(client_config()), server_config());
+    client.send(message(1, 200, 5000));
+    exchange(&mut client, &mut server);
+    let events = msgr::events(&mut server);
+    assert!(matches!(&events[..], [Event::Fault(Error::Corrupt(_))]), "{events:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::in_flight::InFlight;
 use crate::row::latency_histogram;
 use hdrhistogram::Histogram;
-use onego_buf::{List, Pool, SegmentMut};
+use onego_buf::{Pool, SegmentMut};
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::msgr::{Config, Connection, Message, Target};
 use onego_ceph::types::EntityName;
@@ -145,8 +145,8 @@ pub(super) struct Progress {
 /// Sends requests, and the next as soon as one is answered.
 pub(super) struct Requester {
     block_size: u32,
-    /// What every request carries that is not checked.
-    payload: List,
+    /// Every request that is not checked, but for its number.
+    request: Request,
     /// Where the bytes of requests follow from that are checked.
     seed: Option<u64>,
     /// Connections that are open.
@@ -169,7 +169,7 @@ impl Requester {
         SmallRng::seed_from_u64(seed).fill(&mut payload[..]);
         Self {
             block_size: load.block_size,
-            payload: payload.into(),
+            request: Request { number: 0, seed: 0, length: load.block_size, data: payload.into() },
             seed: load.verify.then_some(seed.max(1)),
             ready: 0,
             end: Time::default(),
@@ -187,11 +187,13 @@ impl Requester {
         for _ in 0..n {
             let number = link.state.next;
             link.state.next += 1;
-            let request = match self.seed {
-                Some(seed) => Request::with_pattern(number, seed, self.block_size),
-                None => Request { number, seed: 0, length: self.block_size, data: self.payload.clone() },
-            };
-            link.send(number, &request);
+            match self.seed {
+                Some(seed) => link.send(number, &Request::with_pattern(number, seed, self.block_size)),
+                None => {
+                    self.request.number = number;
+                    link.send(number, &self.request);
+                }
+            }
         }
         self.in_flight += n as u64;
         link.state.in_flight.sent(now, n);

@@ -1,9 +1,9 @@
 //! Memory in which small pieces of frames are put one after the other.
 
-use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 
 /// Size of a block: some fifty messages without their payloads. Larger blocks would save little more (a block costs
-/// two allocations from a pool), and every connection that ever sent keeps one.
+/// two allocations from a pool), and a connection whose peer does not read holds one.
 const BLOCK: usize = 16 << 10;
 
 /// Collects small pieces in blocks, so that neighbours become one piece of a list.
@@ -28,8 +28,21 @@ impl Arena {
     }
 
     /// Adds a copy of `bytes` behind what is in the arena; `out` gets what is pending when a block is full.
-    #[inline]
-    pub(super) fn put(&mut self, mut bytes: &[u8], out: &mut List) {
+    #[inline(always)]
+    pub(super) fn put(&mut self, bytes: &[u8], out: &mut List) {
+        if let Some(block) = &mut self.block
+            && let Some(room) = block.get_mut(self.pending..self.pending + bytes.len())
+        {
+            room.copy_from_slice(bytes);
+            self.pending += bytes.len();
+        } else {
+            self.put_across(bytes, out);
+        }
+    }
+
+    /// The same where the block has no room for all of it.
+    #[cold]
+    fn put_across(&mut self, mut bytes: &[u8], out: &mut List) {
         while !bytes.is_empty() {
             let block = self.block.get_or_insert_with(|| self.pool.get(BLOCK));
             let n = bytes.len().min(block.len() - self.pending);
@@ -43,23 +56,6 @@ impl Arena {
         }
     }
 
-    /// A copy of `bytes` in a piece of its own, when nothing is pending.
-    #[inline]
-    pub(super) fn copy(&mut self, bytes: &[u8]) -> Segment {
-        debug_assert_eq!(self.pending, 0, "what is pending would be part of the copy");
-        if bytes.len() > BLOCK / 4 {
-            return Segment::copy_from(bytes);
-        }
-        let pool = &self.pool;
-        let block = self.block.get_or_insert_with(|| pool.get(BLOCK));
-        if block.len() < bytes.len() {
-            *block = pool.get(BLOCK);
-        }
-        let mut copy = block.split_to(bytes.len());
-        copy.copy_from_slice(bytes);
-        copy.freeze()
-    }
-
     /// Appends what is pending to `out`.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut List) {
@@ -67,5 +63,11 @@ impl Arena {
             out.push(block.split_to(self.pending));
             self.pending = 0;
         }
+    }
+
+    /// Gives the block back once nothing is pending: an idle connection holds no memory here.
+    pub(super) fn rest(&mut self) {
+        debug_assert_eq!(self.pending, 0, "what is pending is still to be sent");
+        self.block = None;
     }
 }

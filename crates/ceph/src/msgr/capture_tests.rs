@@ -23,11 +23,12 @@ const FRAMING: Framing = Framing::new(true);
 const BANNER_LEN: usize = 26;
 
 /// Encodes what was received once more.
-fn echo(input: Input, from_client: bool, out: &mut Sender, sent: &mut List) {
+fn echo(input: Input, rx: &mut Receiver, from_client: bool, out: &mut Sender, sent: &mut List) {
     match input {
         Input::Banner(_) => {}
         Input::Control(tag, payload) => out.control(tag, |w| echo_control(tag, &payload, from_client, w)),
-        Input::Message(message) => {
+        Input::Message => {
+            let message = rx.take_message();
             let ack = message.header.ack_seq;
             out.push(message);
             out.transmit(sent, usize::MAX, ack);
@@ -69,7 +70,7 @@ fn echoed(stream: &[u8], from_client: bool, step: usize) -> (Vec<u8>, usize) {
         let mut piece = Segment::copy_from(piece);
         while let Some(input) = rx.next(&mut piece, &mut NoPlacer).unwrap() {
             inputs += 1;
-            echo(input, from_client, &mut tx, &mut sent);
+            echo(input, &mut rx, from_client, &mut tx, &mut sent);
         }
     }
     (sent.to_vec(), inputs)
@@ -96,7 +97,8 @@ fn messages_with_payload_are_encoded_to_their_bytes() {
         rx.allow_messages();
         let mut bytes = Segment::from(stream);
         assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Banner(_)))));
-        let Ok(Some(Input::Message(message))) = rx.next(&mut bytes, &mut NoPlacer) else { panic!() };
+        assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Message))));
+        let message = rx.take_message();
         assert_eq!((message.header.tid, message.data.len(), message.middle), (1, data_len, None));
     }
 }

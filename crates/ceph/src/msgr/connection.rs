@@ -152,7 +152,7 @@ impl Connection {
 
     fn handle(&mut self, input: Input) -> Result<(), Error> {
         match (input, &mut self.phase) {
-            (Input::Message(message), _) => return self.message(message),
+            (Input::Message, _) => return self.message(),
             (Input::Aborted(header, place), _) => self.events.push_back(Event::Unplaced(header, place)),
             (Input::Banner(banner), Phase::Handshake(handshake)) => handshake.banner(banner, &mut self.tx)?,
             (Input::Control(tag, payload), Phase::Handshake(handshake)) => {
@@ -170,8 +170,9 @@ impl Connection {
 
     /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
     /// (ProtocolV2.cc, handle_message).
-    fn message(&mut self, message: Message) -> Result<(), Error> {
-        let Header { seq, .. } = message.header;
+    fn message(&mut self) -> Result<(), Error> {
+        let message = self.rx.take_message();
+        let seq = message.header.seq;
         if seq <= self.seq {
             return Err(Error::OldMessage { seq, last: self.seq });
         }

@@ -19,6 +19,11 @@ pub(super) const CRC_LEN: usize = 4;
 /// Bytes of an epilogue in crc mode.
 pub(super) const EPILOGUE_LEN: usize = 13;
 
+/// Bytes of a message's header, the first segment of its frame.
+pub(super) const HEADER_LEN: usize = 41;
+/// Bytes of a message's frame before its front.
+pub(super) const HEAD_LEN: usize = PREAMBLE_LEN + HEADER_LEN + CRC_LEN;
+
 /// Where the preamble's own crc starts.
 const PREAMBLE_CRC_AT: usize = PREAMBLE_LEN - CRC_LEN;
 /// What checksums of segments start with; the preamble's starts with 0.
@@ -92,7 +97,7 @@ impl Preamble {
         Self { tag, lens, segments: segments as u8 }
     }
 
-    fn to_wire(self) -> [u8; PREAMBLE_LEN] {
+    pub(super) fn to_wire(self) -> [u8; PREAMBLE_LEN] {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[0] = self.tag as u8;
         bytes[1] = self.segments;
@@ -129,6 +134,47 @@ impl Preamble {
 
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// A preamble and its bytes. Messages that follow each other mostly have the same lengths, and then the same preamble:
+/// neither its bytes nor its checksum are worked out again.
+#[derive(Debug)]
+pub(super) struct Known {
+    preamble: Preamble,
+    bytes: [u8; PREAMBLE_LEN],
+}
+
+impl Known {
+    pub(super) fn new(preamble: Preamble) -> Self {
+        Self { preamble, bytes: preamble.to_wire() }
+    }
+
+    pub(super) fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// The bytes of a preamble.
+    #[inline]
+    pub(super) fn bytes_of(&mut self, preamble: Preamble) -> &[u8; PREAMBLE_LEN] {
+        if self.preamble != preamble {
+            *self = Self::new(preamble);
+        }
+        &self.bytes
+    }
+
+    /// Takes the preamble that `bytes` are, which `open` makes of them if they are others than the last.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        open: impl FnOnce(&[u8]) -> Result<Preamble, Error>,
+    ) -> Result<(), Error> {
+        if self.bytes != *bytes {
+            self.preamble = open(bytes)?;
+            self.bytes.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
 }
 
 /// What an epilogue says.
@@ -232,6 +278,21 @@ impl Framing {
         }
     }
 
+    /// The preamble of a message and all of its first segment.
+    #[inline]
+    pub(super) fn seal_header(
+        self,
+        preamble: &[u8; PREAMBLE_LEN],
+        header: [u8; HEADER_LEN],
+    ) -> [u8; HEAD_LEN] {
+        const HEADER_END: usize = PREAMBLE_LEN + HEADER_LEN;
+        let mut bytes = [0; HEAD_LEN];
+        bytes[..PREAMBLE_LEN].copy_from_slice(preamble);
+        bytes[PREAMBLE_LEN..HEADER_END].copy_from_slice(&header);
+        bytes[HEADER_END..].copy_from_slice(&crc32c(SEGMENT_SEED, &header).to_le_bytes());
+        bytes
+    }
+
     /// The epilogue of a frame that is complete and has more than one segment. `crcs` are those of the second to
     /// fourth segment, whether empty or not.
     pub(super) fn seal_epilogue(
@@ -265,6 +326,28 @@ mod tests {
             assert_eq!(FRAMING.epilogue_len(&preamble), if segments > 1 { 13 } else { 0 });
             assert_eq!(FRAMING.first_len(&preamble), if lens[0] > 0 { 24 } else { 0 });
         }
+    }
+
+    #[test]
+    fn a_preamble_that_was_seen_before_is_the_same_and_any_other_is_looked_at() {
+        let preambles = [[41, 5, 0, 0], [41, 5, 0, 0], [41, 5, 0, 9], [41, 5, 0, 0]]
+            .map(|lens| Preamble::new(Tag::Message, lens));
+        let (mut sent, mut received) = (Known::new(preambles[2]), Known::new(preambles[2]));
+        let mut opened = 0;
+        for preamble in preambles {
+            assert_eq!(*sent.bytes_of(preamble), preamble.to_wire());
+            let open = |bytes: &[u8]| {
+                opened += 1;
+                FRAMING.open_preamble(bytes)
+            };
+            assert_eq!(received.take(&preamble.to_wire(), open), Ok(()));
+            assert_eq!(*received.preamble(), preamble);
+        }
+        assert_eq!(opened, 3);
+        let mut damaged = preambles[0].to_wire();
+        damaged[2] ^= 1;
+        let open = |bytes: &[u8]| FRAMING.open_preamble(bytes);
+        assert_eq!(received.take(&damaged, open), Err(Error::Corrupt("a frame's preamble")));
     }
 
     /// `bytes` with a correct crc at the end of its preamble.

@@ -2,13 +2,10 @@
 //!
 //! Source: ceph `src/include/msgr.h` (`ceph_msg_header2`), `src/msg/async/frames_v2.h` (`MessageFrame`).
 
-use super::frame::{CRC_LEN, EPILOGUE_LEN, PREAMBLE_LEN};
+use super::frame::{EPILOGUE_LEN, HEAD_LEN, HEADER_LEN};
 use crate::messages::Payload;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
-
-/// Bytes of a header.
-pub(super) const HEADER_LEN: usize = 41;
 
 /// The priority of a message that is like any other (`CEPH_MSG_PRIO_DEFAULT`).
 pub const PRIORITY_DEFAULT: u16 = 127;
@@ -37,6 +34,19 @@ pub struct Header {
 }
 
 impl Header {
+    /// The header of a message with content of that kind, as part of transaction `tid`.
+    #[inline]
+    pub(super) fn of<P: Payload>(tid: u64) -> Self {
+        Self {
+            tid,
+            kind: P::KIND,
+            priority: PRIORITY_DEFAULT,
+            version: P::VERSION,
+            compat_version: P::COMPAT,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn to_wire(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..8].copy_from_slice(&self.seq.to_le_bytes());
@@ -126,7 +136,7 @@ impl Message {
     /// Bytes that the message takes on the wire, with all that frames it.
     pub fn frame_len(&self) -> usize {
         let epilogue = if self.body_len() > 0 { EPILOGUE_LEN } else { 0 };
-        PREAMBLE_LEN + HEADER_LEN + CRC_LEN + self.body_len() + epilogue
+        HEAD_LEN + self.body_len() + epilogue
     }
 
     pub(super) fn middle_len(&self) -> usize {

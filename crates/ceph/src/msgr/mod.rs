@@ -17,6 +17,7 @@ mod control;
 mod error;
 pub mod features;
 mod frame;
+mod fronts;
 mod handshake;
 mod message;
 mod receive;

@@ -7,8 +7,11 @@
 use super::banner::{Banner, PREFIX_LEN};
 use super::config::Limits;
 use super::error::Error;
-use super::frame::{CRC_LEN, EPILOGUE_LEN, Framing, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag};
-use super::message::{HEADER_LEN, Header, Message, Placer};
+use super::frame::{
+    CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, HEADER_LEN, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble,
+    SEGMENT_SEED, Tag,
+};
+use super::message::{Header, Message, Placer};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::Landing;
 
@@ -42,11 +45,11 @@ const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
 /// Something whole that was received.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "a box would cost every message an allocation")]
 pub(super) enum Input {
     Banner(Banner),
     Control(Tag, Segment),
-    Message(Message),
+    /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
+    Message,
     /// A message whose sender gave it up half way, with the place that was meant for its payload.
     Aborted(Header, SegmentMut),
 }
@@ -84,18 +87,27 @@ struct Part {
 }
 
 impl Part {
-    /// The next `n` bytes once all are here.
+    /// The next `n` bytes once all are here, and how many of `from` are used up by them: read where they lie, if they
+    /// lie there in one piece.
     #[inline]
-    fn take(&mut self, n: usize, from: &mut Segment) -> Option<&[u8]> {
+    fn take<'a>(&'a mut self, n: usize, from: &'a mut Segment) -> Option<(&'a [u8], usize)> {
+        if self.filled == 0 && from.len() >= n {
+            return Some((&from[..n], n));
+        }
+        self.take_cut(n, from)
+    }
+
+    #[cold]
+    fn take_cut(&mut self, n: usize, from: &mut Segment) -> Option<(&[u8], usize)> {
         let more = (n - self.filled).min(from.len());
         self.bytes[self.filled..self.filled + more].copy_from_slice(&from[..more]);
-        from.advance(more);
         self.filled += more;
         if self.filled < n {
+            from.advance(more);
             return None;
         }
         self.filled = 0;
-        Some(&self.bytes[..n])
+        Some((&self.bytes[..n], more))
     }
 }
 
@@ -109,8 +121,8 @@ pub(super) struct Receiver {
     /// Does the connection carry bulk at the moment?
     bulk: bool,
     part: Part,
-    /// The frame that is being received.
-    preamble: Preamble,
+    /// The preamble of the frame that is being received.
+    last: Known,
     header: Header,
     /// Checksums of the second to fourth segment as they were received.
     crcs: [u32; MAX_SEGMENTS - 1],
@@ -132,7 +144,7 @@ impl Receiver {
             messages: false,
             bulk: false,
             part: Part { bytes: [0; PART_MAX], filled: 0 },
-            preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
+            last: Known::new(Preamble::new(Tag::Ack, [0; MAX_SEGMENTS])),
             header: Header::default(),
             crcs: [SEGMENT_SEED; MAX_SEGMENTS - 1],
             gathered: Vec::new(),
@@ -178,7 +190,8 @@ impl Receiver {
         Some((self.header, place.buffer))
     }
 
-    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up.
+    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
+    /// tells of is taken before it is asked again.
     pub(super) fn next(
         &mut self,
         bytes: &mut Segment,
@@ -187,8 +200,9 @@ impl Receiver {
         loop {
             match self.stage {
                 Stage::BannerPrefix => {
-                    let Some(prefix) = self.part.take(PREFIX_LEN, bytes) else { return Ok(None) };
+                    let Some((prefix, used)) = self.part.take(PREFIX_LEN, bytes) else { return Ok(None) };
                     self.stage = Stage::BannerPayload(Banner::payload_len(prefix)?);
+                    bytes.advance(used);
                 }
                 Stage::BannerPayload(len) => {
                     let Some(payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
@@ -196,44 +210,45 @@ impl Receiver {
                     return Ok(Some(Input::Banner(Banner::decode(&payload)?)));
                 }
                 Stage::Preamble => {
-                    let Some(preamble) = self.part.take(self.framing.preamble_len(), bytes) else {
-                        return Ok(None);
-                    };
-                    self.preamble = self.framing.open_preamble(preamble)?;
+                    let len = self.framing.preamble_len();
+                    let Some((preamble, used)) = self.part.take(len, bytes) else { return Ok(None) };
+                    self.last.take(preamble, |bytes| self.framing.open_preamble(bytes))?;
+                    bytes.advance(used);
                     self.stage = self.check_preamble()?;
                 }
                 Stage::Control => {
-                    let len = self.framing.first_len(&self.preamble);
+                    let len = self.framing.first_len(self.last.preamble());
                     let Some(mut payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
                     let len = self.framing.open_first(&payload, "a control frame")?.len();
                     payload.truncate(len);
                     self.stage = Stage::Preamble;
-                    return Ok(Some(Input::Control(self.preamble.tag, payload)));
+                    return Ok(Some(Input::Control(self.last.preamble().tag, payload)));
                 }
                 Stage::Header => {
-                    let len = self.framing.first_len(&self.preamble);
-                    let Some(first) = self.part.take(len, bytes) else { return Ok(None) };
+                    let len = self.framing.first_len(self.last.preamble());
+                    let Some((first, used)) = self.part.take(len, bytes) else { return Ok(None) };
                     let header = self.framing.open_first(first, "a message's header")?;
                     self.header = Header::from_wire(header.try_into().map_err(|_| HEADER_SIZE)?)?;
+                    bytes.advance(used);
                     self.crcs = [SEGMENT_SEED; MAX_SEGMENTS - 1];
                     self.stage = Stage::Front;
                 }
                 Stage::Front => {
-                    let len = self.preamble.lens[1] as usize;
+                    let len = self.last.preamble().lens[1] as usize;
                     let Some(front) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
                     self.crcs[0] = self.framing.sum(SEGMENT_SEED, &front);
                     self.front = Some(front);
                     self.stage = Stage::Middle;
                 }
                 Stage::Middle => {
-                    let len = self.preamble.lens[2] as usize;
+                    let len = self.last.preamble().lens[2] as usize;
                     if len > 0 {
                         let Some(middle) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
                         self.crcs[1] = self.framing.sum(SEGMENT_SEED, &middle);
                         self.middle = Some(middle);
                     }
                     self.find_place(placer);
-                    self.stage = if self.preamble.lens[3] > 0 { Stage::Data } else { Stage::Epilogue };
+                    self.stage = if self.last.preamble().lens[3] > 0 { Stage::Data } else { Stage::Epilogue };
                 }
                 Stage::Data => {
                     if !self.take_data(bytes) {
@@ -242,21 +257,25 @@ impl Receiver {
                     self.stage = Stage::Epilogue;
                 }
                 Stage::Epilogue => {
-                    let len = self.framing.epilogue_len(&self.preamble);
-                    let Some(epilogue) = self.part.take(len, bytes) else { return Ok(None) };
-                    let complete = len == 0 || {
-                        let epilogue = self.framing.open_epilogue(epilogue)?;
-                        if !epilogue.aborted {
-                            self.framing
-                                .check(&self.preamble, self.crcs, epilogue.crcs)
-                                .map_err(|part| Error::Corrupt(PARTS[part]))?;
+                    if self.framing.epilogue_len(self.last.preamble()) > 0 {
+                        let Some((epilogue, used)) = self.part.take(EPILOGUE_LEN, bytes) else {
+                            return Ok(None);
+                        };
+                        let Epilogue { aborted, crcs } = self.framing.open_epilogue(epilogue)?;
+                        bytes.advance(used);
+                        if aborted {
+                            self.stage = Stage::Preamble;
+                            match self.give_up_message() {
+                                Some(aborted) => return Ok(Some(aborted)),
+                                None => continue,
+                            }
                         }
-                        !epilogue.aborted
-                    };
-                    self.stage = Stage::Preamble;
-                    if let Some(input) = self.finish_message(complete) {
-                        return Ok(Some(input));
+                        self.framing
+                            .check(self.last.preamble(), self.crcs, crcs)
+                            .map_err(|part| Error::Corrupt(PARTS[part]))?;
                     }
+                    self.stage = Stage::Preamble;
+                    return Ok(Some(Input::Message));
                 }
             }
         }
@@ -264,7 +283,7 @@ impl Receiver {
 
     /// Checks that a frame of that kind and size may come now, and says what comes next of it.
     fn check_preamble(&self) -> Result<Stage, Error> {
-        let Preamble { tag, lens, segments } = self.preamble;
+        let Preamble { tag, lens, segments } = *self.last.preamble();
         let bounded = |what, len: u32, bound: u32| {
             if len <= bound {
                 Ok(())
@@ -293,7 +312,7 @@ impl Receiver {
 
     /// Asks where the payload goes, now that the message is known up to it.
     fn find_place(&mut self, placer: &mut dyn Placer) {
-        let len = self.preamble.lens[3] as usize;
+        let len = self.last.preamble().lens[3] as usize;
         let front = self.front.as_deref().unwrap_or_default();
         let buffer = if len > 0 { placer.place(&self.header, front, len) } else { None };
         self.bulk = buffer.is_some() && len >= BULK;
@@ -305,7 +324,7 @@ impl Receiver {
 
     /// Takes what is here of the payload. `true`: all of it is here.
     fn take_data(&mut self, bytes: &mut Segment) -> bool {
-        let len = self.preamble.lens[3] as usize;
+        let len = self.last.preamble().lens[3] as usize;
         let Some(place) = &mut self.place else {
             let more = bytes.len().min(len - self.data.len());
             if more > 0 {
@@ -326,20 +345,23 @@ impl Receiver {
         place.filled == len
     }
 
-    fn finish_message(&mut self, complete: bool) -> Option<Input> {
-        let placed = self.place.take().map(|place| place.buffer);
-        let message = Message {
+    /// The message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn take_message(&mut self) -> Message {
+        Message {
             header: self.header,
             front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
             middle: self.middle.take(),
             data: std::mem::take(&mut self.data),
-            placed,
-        };
-        if complete {
-            return Some(Input::Message(message));
+            placed: self.place.take().map(|place| place.buffer),
         }
+    }
+
+    /// Forgets a message whose sender gave it up.
+    fn give_up_message(&mut self) -> Option<Input> {
         self.bulk = false;
-        message.placed.map(|place| Input::Aborted(message.header, place))
+        let Message { header, placed, .. } = self.take_message();
+        placed.map(|place| Input::Aborted(header, place))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::arena::Arena;
 use super::control::SIGNATURE_LEN;
-use super::frame::{Framing, MAX_SEGMENTS, Preamble, SEGMENT_SEED, Tag};
-use super::message::{HEADER_LEN, Message};
+use super::frame::{Framing, HEADER_LEN, Known, MAX_SEGMENTS, Preamble, SEGMENT_SEED, Tag};
+use super::fronts::Fronts;
+use super::message::{Header, Message};
 use crate::messages::Payload;
 use onego_buf::{List, Pool, Segment};
 use onego_wire::Writer;
@@ -17,17 +18,50 @@ const COPY_MAX: usize = 1 << 10;
 /// Room for the control frames of a handshake.
 const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
 
+/// A message that waits to be sent.
+#[derive(Debug)]
+struct Queued {
+    header: Header,
+    front: Front,
+    middle: Option<Segment>,
+    data: List,
+}
+
+/// Where the front of a message is.
+#[derive(Debug)]
+enum Front {
+    /// So many bytes behind those of the messages before it.
+    Encoded(usize),
+    /// By itself.
+    Own(Segment),
+}
+
+impl Queued {
+    fn front_len(&self) -> usize {
+        match &self.front {
+            Front::Encoded(len) => *len,
+            Front::Own(front) => front.len(),
+        }
+    }
+
+    fn middle_len(&self) -> usize {
+        self.middle.as_deref().map_or(0, <[u8]>::len)
+    }
+
+    fn body_len(&self) -> usize {
+        self.front_len() + self.middle_len() + self.data.len()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Sender {
-    framing: Framing,
-    /// What is on its way out.
-    arena: Arena,
-    /// Fronts of messages in the queue, as they come out of `writer`.
-    fronts: Arena,
-    writer: Writer,
+    assembler: Assembler,
     /// Control frames that go out before the next message.
     control: Vec<u8>,
-    queue: VecDeque<Message>,
+    /// What a control frame says, while it is written.
+    writer: Writer,
+    queue: VecDeque<Queued>,
+    fronts: Fronts,
     /// Bytes of the bodies in the queue.
     queued: usize,
     /// Number of the last message that was sent.
@@ -37,12 +71,15 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(framing: Framing, pool: Pool) -> Self {
         Self {
-            framing,
-            arena: Arena::new(pool.clone()),
-            fronts: Arena::new(pool),
-            writer: Writer::new(),
+            assembler: Assembler {
+                framing,
+                last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
+                arena: Arena::new(pool),
+            },
             control: Vec::with_capacity(CONTROL_CAPACITY),
+            writer: Writer::new(),
             queue: VecDeque::new(),
+            fronts: Fronts::default(),
             queued: 0,
             seq: 0,
         }
@@ -59,28 +96,34 @@ impl Sender {
         body(&mut self.writer);
         let payload = self.writer.as_slice();
         let preamble = Preamble::new(tag, lens([payload.len(), 0, 0, 0]));
-        self.framing.seal_first(preamble, payload, |bytes| self.control.extend_from_slice(bytes));
+        self.assembler.framing.seal_first(preamble, payload, |bytes| self.control.extend_from_slice(bytes));
     }
 
     /// Queues a message.
     pub(super) fn push(&mut self, message: Message) {
-        self.queued += message.body_len();
-        self.queue.push_back(message);
+        let Message { header, front, middle, data, placed: _ } = message;
+        self.queue(Queued { header, front: Front::Own(front), middle, data });
     }
 
     /// Queues the message with this content, without taking memory for its front alone.
+    #[inline]
     pub(super) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        self.writer.clear();
         let mut data = List::new();
-        payload.encode(&mut self.writer, &mut data);
-        let front = self.fronts.copy(self.writer.as_slice());
-        self.push(Message::new(P::KIND, P::VERSION, P::COMPAT, front).with_tid(tid).with_data(data));
+        let front = Front::Encoded(self.fronts.add(|writer| payload.encode(writer, &mut data)));
+        self.queue(Queued { header: Header::of::<P>(tid), front, middle: None, data });
+    }
+
+    #[inline]
+    fn queue(&mut self, message: Queued) {
+        self.queued += message.body_len();
+        self.queue.push_back(message);
     }
 
     /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
         self.queue.clear();
+        self.fronts.clear();
         self.queued = 0;
     }
 
@@ -99,8 +142,8 @@ impl Sender {
     /// Appends control frames to `out`.
     pub(super) fn transmit_control(&mut self, out: &mut List) {
         if !self.control.is_empty() {
-            self.arena.put(&self.control, out);
-            self.arena.flush(out);
+            self.assembler.arena.put(&self.control, out);
+            self.assembler.arena.flush(out);
             self.control.clear();
         }
     }
@@ -109,57 +152,86 @@ impl Sender {
     /// number `ack` were received.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, ack: u64) {
         let start = out.len();
-        self.arena.put(&self.control, out);
+        self.assembler.arena.put(&self.control, out);
         self.control.clear();
-        while out.len() + self.arena.pending() - start < limit {
-            let Some(message) = self.queue.pop_front() else { break };
+        while out.len() + self.assembler.arena.pending() - start < limit {
+            // Looked at where it stands: to move it would take as long as to write its header.
+            let Some(message) = self.queue.front_mut() else { break };
             self.queued -= message.body_len();
-            self.frame(message, ack, out);
+            self.seq += 1;
+            (message.header.seq, message.header.ack_seq) = (self.seq, ack);
+            self.assembler.frame(message, &mut self.fronts, out);
+            self.queue.pop_front();
         }
-        self.arena.flush(out);
+        self.assembler.arena.flush(out);
+        if self.queue.is_empty() {
+            self.fronts.clear();
+            self.assembler.arena.rest();
+        }
     }
+}
 
-    /// Appends the frame of a message.
-    fn frame(&mut self, message: Message, ack: u64, out: &mut List) {
-        let lens = lens([HEADER_LEN, message.front.len(), message.middle_len(), message.data.len()]);
-        let Message { mut header, front, middle, data, placed: _ } = message;
-        self.seq += 1;
-        header.seq = self.seq;
-        header.ack_seq = ack;
+/// Puts frames of messages together.
+#[derive(Debug)]
+struct Assembler {
+    framing: Framing,
+    /// The preamble of the last message.
+    last: Known,
+    /// What is on its way out.
+    arena: Arena,
+}
+
+impl Assembler {
+    /// Appends the frame of a message, whose data it takes.
+    fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        let lens = lens([HEADER_LEN, message.front_len(), message.middle_len(), message.data.len()]);
         let preamble = Preamble::new(Tag::Message, lens);
-        self.framing.seal_first(preamble, &header.to_wire(), |bytes| self.arena.put(bytes, out));
-        let crcs = [
-            self.piece(front, SEGMENT_SEED, out),
-            middle.map_or(SEGMENT_SEED, |middle| self.piece(middle, SEGMENT_SEED, out)),
-            self.pieces(data, out),
-        ];
+        let head = self.framing.seal_header(self.last.bytes_of(preamble), message.header.to_wire());
+        self.arena.put(&head, out);
+        let front = match &message.front {
+            Front::Encoded(len) => self.bytes(fronts.take(*len), out),
+            Front::Own(front) => self.piece(front, SEGMENT_SEED, out),
+        };
+        let middle =
+            message.middle.as_ref().map_or(SEGMENT_SEED, |middle| self.piece(middle, SEGMENT_SEED, out));
+        let crcs = [front, middle, self.pieces(&mut message.data, out)];
         if self.framing.epilogue_len(&preamble) > 0 {
             self.arena.put(&self.framing.seal_epilogue(&preamble, crcs), out);
         }
     }
 
-    /// Appends a list as it is, but for its small pieces, and returns its checksum.
-    fn pieces(&mut self, list: List, out: &mut List) -> u32 {
-        if list.is_empty() {
-            return SEGMENT_SEED;
+    /// Appends a copy of `bytes`, and returns their checksum.
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8], out: &mut List) -> u32 {
+        if bytes.len() > COPY_MAX {
+            return self.piece(&Segment::copy_from(bytes), SEGMENT_SEED, out);
         }
-        if list.segments().all(|piece| piece.len() > COPY_MAX) {
-            let crc = list.segments().fold(SEGMENT_SEED, |crc, piece| self.framing.sum(crc, piece));
+        self.arena.put(bytes, out);
+        self.framing.sum(SEGMENT_SEED, bytes)
+    }
+
+    /// Takes a list and appends it as it is, but for its small pieces. Returns its checksum.
+    fn pieces(&mut self, list: &mut List, out: &mut List) -> u32 {
+        let large = list.segments().all(|piece| piece.len() > COPY_MAX);
+        if large && !list.is_empty() {
+            let framing = self.framing;
+            let crc = list.segments().fold(SEGMENT_SEED, |crc, piece| framing.sum(crc, piece));
             self.arena.flush(out);
-            out.append(list);
+            out.append(std::mem::take(list));
             return crc;
         }
-        list.segments().fold(SEGMENT_SEED, |crc, piece| self.piece(piece.clone(), crc, out))
+        list.segments().fold(SEGMENT_SEED, |crc, piece| self.piece(piece, crc, out))
     }
 
     /// Appends a piece and continues a checksum over it.
-    fn piece(&mut self, piece: Segment, crc: u32, out: &mut List) -> u32 {
-        let crc = self.framing.sum(crc, &piece);
+    #[inline]
+    fn piece(&mut self, piece: &Segment, crc: u32, out: &mut List) -> u32 {
+        let crc = self.framing.sum(crc, piece);
         if piece.len() <= COPY_MAX {
-            self.arena.put(&piece, out);
+            self.arena.put(piece, out);
         } else {
             self.arena.flush(out);
-            out.push(piece);
+            out.push(piece.clone());
         }
         crc
     }
