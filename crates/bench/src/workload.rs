@@ -89,8 +89,9 @@ impl Client {
         let block = work.load.block_size as usize;
         let now = Instant::now();
         let depth = work.load.io_depth as usize;
-        let slot =
-            |_| Slot { buffer: Some(SegmentMut::zeroed(block)), block: 0, writes: false, started: now };
+        // One piece of memory, as fio has it: large enough for huge pages.
+        let mut buffers = SegmentMut::zeroed(block * depth);
+        let slot = |_| Slot { buffer: Some(buffers.split_to(block)), block: 0, writes: false, started: now };
         let mut random = SmallRng::seed_from_u64(work.seed);
         let mut payload = SegmentMut::zeroed(block);
         random.fill(&mut payload[..]);
