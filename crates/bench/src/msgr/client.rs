@@ -7,8 +7,9 @@ use crate::Error;
 use crate::in_flight::InFlight;
 use crate::row::latency_histogram;
 use hdrhistogram::Histogram;
-use onego_buf::{Pool, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_ceph::addr::EntityAddr;
+use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Config, Connection, Message, Target};
 use onego_ceph::types::EntityName;
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, open};
@@ -207,8 +208,9 @@ impl Role for Requester {
         self.ready += 1;
     }
 
-    fn message(&mut self, link: &mut Link<Progress>, mut message: Message) -> Result<(), String> {
-        let reply = message.decode::<Reply>().map_err(|error| error.to_string())?;
+    fn message(&mut self, link: &mut Link<Progress>, message: &Message) -> Result<(), String> {
+        let reply = Reply::decode(message.header.version, &message.front, List::new())
+            .map_err(|error| error.to_string())?;
         let due = link.state.due;
         if (reply.number, message.header.tid) != (due, due) {
             return Err(format!("the reply to request {} came where that to {due} was due", reply.number));

@@ -30,7 +30,7 @@ pub(super) trait Role {
     fn ready(&mut self) {}
 
     /// A message has come. An error says what is wrong with it.
-    fn message(&mut self, link: &mut Link<Self::State>, message: Message) -> Result<(), String>;
+    fn message(&mut self, link: &mut Link<Self::State>, message: &Message) -> Result<(), String>;
 
     /// All messages that came at once were told of.
     fn told_all(&mut self, _now: Time, _link: &mut Link<Self::State>) {}
@@ -103,7 +103,7 @@ impl<R: Role> Endpoint<R> {
                     self.role.ready();
                     continue;
                 }
-                Event::Message(message) => match self.role.message(link, message) {
+                Event::Message(ref message) => match self.role.message(link, message) {
                     Ok(()) => continue,
                     Err(wrong) => wrong,
                 },

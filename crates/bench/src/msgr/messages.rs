@@ -38,13 +38,11 @@ impl Payload for Request {
         front.u64(self.number);
         front.u64(self.seed);
         front.u32(self.length);
-        *data = self.data.clone();
+        self.data.segments().for_each(|segment| data.push(segment.clone()));
     }
 
     fn decode(_: u16, front: &[u8], data: List) -> Decoded<Self> {
-        let mut r = Reader::new(front);
-        let (number, seed) = (r.u64("request number")?, r.u64("request seed")?);
-        Ok(Self { number, seed, length: r.u32("request length")?, data })
+        Ok(Self { data, ..Self::without_data(front)? })
     }
 }
 
@@ -72,9 +70,16 @@ impl Request {
         Self { number, seed, length, data: data.into() }
     }
 
-    /// Checks that it is the request of that number, with all its data.
-    pub(super) fn check(&self, number: u64) -> Result<(), String> {
-        let (length, came) = (self.length as usize, self.data.len());
+    /// What the front says: data that is looked at where it is needs not be moved here.
+    pub(super) fn without_data(front: &[u8]) -> Decoded<Self> {
+        let mut r = Reader::new(front);
+        let (number, seed) = (r.u64("request number")?, r.u64("request seed")?);
+        Ok(Self { number, seed, length: r.u32("request length")?, data: List::new() })
+    }
+
+    /// Checks that it is the request of that number, with all its `data`.
+    pub(super) fn check(&self, number: u64, data: &List) -> Result<(), String> {
+        let (length, came) = (self.length as usize, data.len());
         if self.number != number {
             return Err(format!("request {} came where {number} was due", self.number));
         }
@@ -85,7 +90,7 @@ impl Request {
             return Ok(());
         }
         let at = number * u64::from(self.length);
-        pattern::check(&self.data.to_segment(), self.seed, at, GENERATION)
+        pattern::check(&data.to_segment(), self.seed, at, GENERATION)
             .map_err(|mismatch| format!("request {number}: {mismatch}"))
     }
 }
@@ -113,14 +118,15 @@ mod tests {
     fn a_request_that_is_not_as_it_was_sent_is_told_apart() {
         let request = Request::with_pattern(3, 77, 4096);
         assert_eq!(arrived(&request), request);
-        assert_eq!(arrived(&request).check(3), Ok(()));
-        assert_eq!(arrived(&request).check(4).unwrap_err(), "request 3 came where 4 was due");
+        let checked = |request: &Request, number| request.check(number, &request.data);
+        assert_eq!(checked(&arrived(&request), 3), Ok(()));
+        assert_eq!(checked(&request, 4).unwrap_err(), "request 3 came where 4 was due");
         let short = Request { data: request.data.slice(0, 512), ..request.clone() };
-        assert_eq!(short.check(3).unwrap_err(), "request 3 came with 512 bytes of 4096");
+        assert_eq!(checked(&short, 3).unwrap_err(), "request 3 came with 512 bytes of 4096");
         let other = Request { data: Request::with_pattern(2, 77, 4096).data, ..request.clone() };
-        let wrong = other.check(3).unwrap_err();
+        let wrong = checked(&other, 3).unwrap_err();
         assert!(wrong.contains("belongs at byte 8192"), "{wrong}");
-        assert_eq!(Request { seed: 0, ..other }.check(3), Ok(()), "not to be checked");
+        assert_eq!(checked(&Request { seed: 0, ..other }, 3), Ok(()), "not to be checked");
     }
 
     #[test]

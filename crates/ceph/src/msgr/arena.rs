@@ -40,7 +40,23 @@ impl Arena {
         }
     }
 
-    /// The same where the block has no room for all of it.
+    /// Adds `N` bytes that `fill` writes where they are sent from: what is built elsewhere from small fields is not in
+    /// a state to be copied at once, and the processor waits for it.
+    #[inline(always)]
+    pub(super) fn write<const N: usize>(&mut self, out: &mut List, fill: impl FnOnce(&mut [u8; N])) {
+        if let Some(block) = &mut self.block
+            && let Some(room) = block[self.pending..].first_chunk_mut::<N>()
+        {
+            fill(room);
+            self.pending += N;
+        } else {
+            let mut bytes = [0; N];
+            fill(&mut bytes);
+            self.put_across(&bytes, out);
+        }
+    }
+
+    /// Adds a copy of `bytes` where the block has no room for all of it.
     #[cold]
     fn put_across(&mut self, mut bytes: &[u8], out: &mut List) {
         while !bytes.is_empty() {

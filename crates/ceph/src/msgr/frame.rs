@@ -8,6 +8,7 @@
 //! Empty segments take nothing, the crc of an empty first segment neither; a frame of one segment has no epilogue.
 
 use super::error::Error;
+use super::message::Header;
 use onego_buf::crc32c;
 
 /// Most segments a frame has.
@@ -278,34 +279,33 @@ impl Framing {
         }
     }
 
-    /// The preamble of a message and all of its first segment.
+    /// Writes the preamble of a message and all of its first segment to `to`.
     #[inline]
-    pub(super) fn seal_header(
-        self,
-        preamble: &[u8; PREAMBLE_LEN],
-        header: [u8; HEADER_LEN],
-    ) -> [u8; HEAD_LEN] {
-        const HEADER_END: usize = PREAMBLE_LEN + HEADER_LEN;
-        let mut bytes = [0; HEAD_LEN];
-        bytes[..PREAMBLE_LEN].copy_from_slice(preamble);
-        bytes[PREAMBLE_LEN..HEADER_END].copy_from_slice(&header);
-        bytes[HEADER_END..].copy_from_slice(&crc32c(SEGMENT_SEED, &header).to_le_bytes());
-        bytes
+    pub(super) fn seal_header(self, preamble: &[u8; PREAMBLE_LEN], header: &Header, to: &mut [u8; HEAD_LEN]) {
+        let (head, rest) = to.split_at_mut(PREAMBLE_LEN);
+        head.copy_from_slice(preamble);
+        let (first, crc) = rest.split_at_mut(HEADER_LEN);
+        if let Some(first) = first.first_chunk_mut() {
+            header.put(first);
+        }
+        crc.copy_from_slice(&crc32c(SEGMENT_SEED, first).to_le_bytes());
     }
 
-    /// The epilogue of a frame that is complete and has more than one segment. `crcs` are those of the second to
-    /// fourth segment, whether empty or not.
+    /// Writes the epilogue of a frame that is complete and has more than one segment to `to`. `crcs` are those of the
+    /// second to fourth segment, whether empty or not.
+    #[inline]
     pub(super) fn seal_epilogue(
         self,
         preamble: &Preamble,
         crcs: [u32; MAX_SEGMENTS - 1],
-    ) -> [u8; EPILOGUE_LEN] {
-        let mut bytes = [0; EPILOGUE_LEN];
-        bytes[0] = LATE_COMPLETE;
-        for (i, crc) in crcs.iter().enumerate().take(preamble.segments as usize - 1) {
-            bytes[1 + 4 * i..5 + 4 * i].copy_from_slice(&crc.to_le_bytes());
-        }
-        bytes
+        to: &mut [u8; EPILOGUE_LEN],
+    ) {
+        let used = |i: usize| if i + 1 < preamble.segments as usize { crcs[i] } else { 0 };
+        let crcs = u128::from(used(0)) | u128::from(used(1)) << 32 | u128::from(used(2)) << 64;
+        let bytes = u128::from(LATE_COMPLETE) | crcs << 8;
+        // Two words that overlap are all of it.
+        to[..8].copy_from_slice(&(bytes as u64).to_le_bytes());
+        to[5..].copy_from_slice(&((bytes >> 40) as u64).to_le_bytes());
     }
 }
 
@@ -384,7 +384,8 @@ mod tests {
     #[test]
     fn the_late_status_stands_a_flipped_bit() {
         let preamble = Preamble::new(Tag::Message, [41, 5, 0, 0]);
-        let complete = FRAMING.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX]);
+        let mut complete = [0; EPILOGUE_LEN];
+        FRAMING.seal_epilogue(&preamble, [7, u32::MAX, u32::MAX], &mut complete);
         assert_eq!(FRAMING.open_epilogue(&complete), Ok(Epilogue { aborted: false, crcs: [7, 0, 0] }));
         let mut bytes = complete;
         bytes[0] = 0xe0 | LATE_ABORTED;

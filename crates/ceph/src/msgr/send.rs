@@ -102,21 +102,25 @@ impl Sender {
     /// Queues a message.
     pub(super) fn push(&mut self, message: Message) {
         let Message { header, front, middle, data, placed: _ } = message;
-        self.queue(Queued { header, front: Front::Own(front), middle, data });
+        let message = Queued { header, front: Front::Own(front), middle, data };
+        self.queued += message.body_len();
+        self.queue.push_back(message);
     }
 
     /// Queues the message with this content, without taking memory for its front alone.
     #[inline]
     pub(super) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        let mut data = List::new();
-        let front = Front::Encoded(self.fronts.add(|writer| payload.encode(writer, &mut data)));
-        self.queue(Queued { header: Header::of::<P>(tid), front, middle: None, data });
-    }
-
-    #[inline]
-    fn queue(&mut self, message: Queued) {
+        let header = Header::of::<P>(tid);
+        // Encoded where it stays.
+        let message = self.queue.push_back_mut(Queued {
+            header,
+            front: Front::Encoded(0),
+            middle: None,
+            data: List::new(),
+        });
+        let front = self.fronts.add(|writer| payload.encode(writer, &mut message.data));
+        message.front = Front::Encoded(front);
         self.queued += message.body_len();
-        self.queue.push_back(message);
     }
 
     /// Forgets everything that was not handed out yet.
@@ -186,8 +190,8 @@ impl Assembler {
     fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
         let lens = lens([HEADER_LEN, message.front_len(), message.middle_len(), message.data.len()]);
         let preamble = Preamble::new(Tag::Message, lens);
-        let head = self.framing.seal_header(self.last.bytes_of(preamble), message.header.to_wire());
-        self.arena.put(&head, out);
+        let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
+        self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
         let front = match &message.front {
             Front::Encoded(len) => self.bytes(fronts.take(*len), out),
             Front::Own(front) => self.piece(front, SEGMENT_SEED, out),
@@ -196,7 +200,7 @@ impl Assembler {
             message.middle.as_ref().map_or(SEGMENT_SEED, |middle| self.piece(middle, SEGMENT_SEED, out));
         let crcs = [front, middle, self.pieces(&mut message.data, out)];
         if self.framing.epilogue_len(&preamble) > 0 {
-            self.arena.put(&self.framing.seal_epilogue(&preamble, crcs), out);
+            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
     }
 
