@@ -5,11 +5,11 @@ use onego::rbd::Image;
 use onego::{Error, ImageRequest, Reactor, SegmentMut, Wait};
 use std::ops::Range;
 
-/// Bytes of a request: large enough to cost little, and a part of every usual object size.
-const PIECE: u64 = 1 << 20;
+/// Bytes of a request: an object of the usual size.
+const PIECE: u64 = 4 << 20;
 
 /// Requests in flight.
-const DEPTH: usize = 16;
+const DEPTH: usize = 8;
 
 /// Fills a range, which is whole sectors, with the first generation of a pattern. `told` hears the bytes done.
 pub(crate) fn fill(

@@ -22,6 +22,9 @@ pub(crate) struct Options {
     /// Seconds for each load
     #[arg(long, default_value_t = 5)]
     seconds: u32,
+    /// Measure everything this many times, in turn, and report medians
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
+    repeat: u32,
     /// Measure this program instead of building it
     #[arg(long, value_name = "PROGRAM")]
     onego: Option<PathBuf>,
@@ -72,9 +75,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let install = Install::find(Release::Pacific, &home)?;
     let stage = |name: &str| Stage::new(&home, name, &install, &onego);
 
-    let mut rows = ours(stage("compare-onego")?, options.seconds)?;
-    rows.extend(librbd_on_ours(stage("compare-librbd-onego")?, options.seconds)?);
-    rows.extend(librbd_on_ceph(stage("compare-librbd-ceph")?, options.seconds)?);
+    let mut rows = Vec::new();
+    for round in 1..=options.repeat {
+        sh::step(&format!("round {round} of {}", options.repeat));
+        rows.extend(ours(stage("compare-onego")?, options.seconds)?);
+        rows.extend(librbd_on_ours(stage("compare-librbd-onego")?, options.seconds)?);
+        rows.extend(librbd_on_ceph(stage("compare-librbd-ceph")?, options.seconds)?);
+    }
 
     report::print(&rows, LOADS);
     if let Some(path) = &options.json {
