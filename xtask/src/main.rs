@@ -4,6 +4,7 @@
 mod cluster;
 mod compare;
 mod fuzz;
+mod guest;
 mod interop;
 mod lint;
 mod packages;

@@ -11,18 +11,23 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need { program: "busybox", package: "busybox-static" },
     Need { program: "ceph", package: "ceph-common" },
     Need { program: "ceph-mon", package: "ceph-mon" },
     Need { program: "ceph-osd", package: "ceph-osd" },
     Need { program: "crushtool", package: "ceph-base" },
     Need { program: "debootstrap", package: "debootstrap" },
+    Need { program: "depmod", package: "kmod" },
     Need { program: "fio", package: "fio" },
     Need { program: "ip", package: "iproute2" },
+    Need { program: "mke2fs", package: "e2fsprogs" },
     Need { program: "monmaptool", package: "ceph-common" },
     Need { program: "nsenter", package: "util-linux" },
     Need { program: "osdmaptool", package: "ceph-base" },
+    Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
     Need { program: "rados", package: "ceph-common" },
     Need { program: "rbd", package: "ceph-common" },
+    Need { program: "xz", package: "xz-utils" },
 ];
 
 /// Makes sure that every program is there: installs what is missing when run as root on Debian, and otherwise
@@ -39,11 +44,16 @@ pub(crate) fn ensure() -> Result<()> {
         bail!("the tests need these Debian packages: {names} (as root on Debian they are installed for you)");
     }
     sh::step(&format!("installing {names}"));
-    apt(&["update", "--quiet"])
+    update()
         .and_then(|()| {
             apt(&[&["install", "--quiet", "--yes", "--no-install-recommends"], &missing[..]].concat())
         })
         .map_err(|error| error.context(format!("the tests need these Debian packages: {names}")))
+}
+
+/// Fetches the lists of packages.
+pub(crate) fn update() -> Result<()> {
+    apt(&["update", "--quiet"])
 }
 
 fn apt(arguments: &[&str]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Running programs and saying clearly which one failed.
 
 use anyhow::{Context as _, Result, bail};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Announces what comes next.
@@ -55,10 +56,16 @@ pub(crate) fn tail(said: &[u8]) -> String {
 
 /// Is there a program of this name?
 pub(crate) fn have(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// Where the program of this name is.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     // The folders of system programs are not in every user's path.
     let system = ["/usr/sbin", "/sbin"].map(Into::into);
-    std::env::split_paths(&folders).chain(system).any(|folder| folder.join(program).is_file())
+    let mut files = std::env::split_paths(&folders).chain(system).map(|folder| folder.join(program));
+    files.find(|file| file.is_file())
 }
 
 /// The cargo that runs us.

@@ -9,4 +9,4 @@ mod stage;
 pub(crate) use embedded::Embedded;
 pub(crate) use install::{Install, Release};
 pub(crate) use real::{RealCeph, Store};
-pub(crate) use stage::{Home, Stage};
+pub(crate) use stage::{ADDRESS, Home, Stage};

@@ -111,6 +111,11 @@ impl Stage {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
     }
 
+    /// A folder that outlives the stage: for what is kept from one run to the next.
+    pub(crate) fn cache(&self, name: &str) -> PathBuf {
+        self.folder.with_file_name(name)
+    }
+
     /// A file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

@@ -5,6 +5,7 @@ mod bad_input;
 mod disk;
 pub(crate) mod garbage;
 mod images;
+mod krbd;
 mod load;
 mod memory;
 mod tools;
@@ -41,12 +42,13 @@ struct Scenario {
     run: fn(&Stage) -> Result<()>,
 }
 
-/// The same scenarios for every release of Ceph that we are tested against.
+/// The same scenarios for every release of Ceph that we are tested against, then those that have no release.
 macro_rules! for_releases {
-    ($($name:literal, $what:literal, $run:path;)*) => {
+    ($($name:literal, $what:literal, $run:path;)* once: $($once:literal, $once_what:literal, $once_run:path;)*) => {
         &[
             $(Scenario { name: concat!("ceph16-", $name), what: $what, release: Release::Pacific, run: $run },)*
             $(Scenario { name: concat!("ceph18-", $name), what: $what, release: Release::Reef, run: $run },)*
+            $(Scenario { name: $once, what: $once_what, release: Release::Pacific, run: $once_run },)*
         ]
     };
 }
@@ -63,6 +65,8 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
     "memory-limit", "a full embedded cluster refuses writes and keeps what it has", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
+    once:
+    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
 };
 
 /// Runs the scenarios that the options name. An error if one fails.

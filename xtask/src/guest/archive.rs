@@ -1,0 +1,106 @@
+//! Initial file systems, in the one format that Linux unpacks when it starts.
+//!
+//! Source: linux `Documentation/driver-api/early-userspace/buffer-format.rst` ("newc", the new portable format of
+//! cpio).
+
+use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+const FOLDER: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+
+/// Files and folders by their names, which have no `/` in front.
+#[derive(Default)]
+pub(super) struct Archive {
+    /// A folder has no content. The order of names puts folders before what is in them.
+    entries: BTreeMap<String, Option<Vec<u8>>>,
+}
+
+impl Archive {
+    /// Adds a folder, and those that it lies in.
+    pub(super) fn folder(&mut self, name: &str) {
+        if let Some((parent, _)) = name.rsplit_once('/') {
+            self.folder(parent);
+        }
+        self.entries.insert(name.to_owned(), None);
+    }
+
+    /// Adds a file that everybody may read and run, and the folders that it lies in.
+    pub(super) fn program(&mut self, name: &str, content: Vec<u8>) {
+        if let Some((parent, _)) = name.rsplit_once('/') {
+            self.folder(parent);
+        }
+        self.entries.insert(name.to_owned(), Some(content));
+    }
+
+    /// Writes the archive to a file.
+    pub(super) fn write(&self, path: &Path) -> Result<()> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut out = BufWriter::new(file);
+        self.write_to(&mut out)?;
+        Ok(out.flush()?)
+    }
+
+    fn write_to(&self, out: &mut impl Write) -> Result<()> {
+        for (number, (name, content)) in (1..).zip(&self.entries) {
+            let mode = if content.is_some() { PROGRAM } else { FOLDER };
+            write_entry(out, number, mode, name, content.as_deref().unwrap_or_default())?;
+        }
+        write_entry(out, 0, 0, "TRAILER!!!", &[])
+    }
+}
+
+/// A header of a magic number and thirteen hexadecimal fields, the name and the content, these two with padding.
+fn write_entry(out: &mut impl Write, number: u32, mode: u32, name: &str, content: &[u8]) -> Result<()> {
+    let size = u32::try_from(content.len()).with_context(|| format!("{name} has 4 GiB or more"))?;
+    let name_size = u32::try_from(name.len() + 1)?;
+    // Inode number, mode, owner, group, links, time, size, four parts of device numbers, length of the name, checksum.
+    let fields = [number, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+    write!(out, "070701")?;
+    for field in fields {
+        write!(out, "{field:08x}")?;
+    }
+    write!(out, "{name}\0")?;
+    pad(out, 6 + 8 * fields.len() + name.len() + 1)?;
+    out.write_all(content)?;
+    pad(out, content.len())
+}
+
+/// Fills up to a multiple of four bytes.
+fn pad(out: &mut impl Write, written: usize) -> Result<()> {
+    Ok(out.write_all(&[0; 3][..written.wrapping_neg() % 4])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_has_folders_before_files_and_everything_on_borders_of_four_bytes() {
+        let mut archive = Archive::default();
+        archive.program("bin/a", b"12345".to_vec());
+        archive.folder("tmp");
+        let mut bytes = Vec::new();
+        archive.write_to(&mut bytes).expect("memory takes everything");
+        let mut names = Vec::new();
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            assert_eq!(&rest[..6], b"070701");
+            let field = |i: usize| {
+                let text = std::str::from_utf8(&rest[6 + 8 * i..14 + 8 * i]).expect("hexadecimal");
+                usize::from_str_radix(text, 16).expect("hexadecimal")
+            };
+            let (size, name_size) = (field(6), field(11));
+            names.push((
+                String::from_utf8(rest[110..110 + name_size - 1].to_vec()).expect("a name"),
+                field(1),
+            ));
+            rest = &rest[(110 + name_size).next_multiple_of(4) + size.next_multiple_of(4)..];
+        }
+        let expected = [("bin", 0o040_755), ("bin/a", 0o100_755), ("tmp", 0o040_755), ("TRAILER!!!", 0)];
+        assert_eq!(names, expected.map(|(name, mode)| (name.to_owned(), mode)));
+    }
+}
