@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) const PAGE: usize = 4096;
 
 /// Blocks of this size or more are mapped: they come as zeros without being written to, and go back for good.
-const MAPPED: usize = 64 << 10;
+pub(crate) const MAPPED: usize = 64 << 10;
 
 /// Bytes of a huge page: to touch one is one page fault instead of 512.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
@@ -126,6 +126,18 @@ impl Memory {
             Home::Slab(slab) | Home::Pool(_, Some(slab)) => Some(slab),
             _ => None,
         }
+    }
+
+    /// Cuts off the second half.
+    ///
+    /// # Panics
+    /// If the block is not mapped by itself, or if its halves are too small for it.
+    pub(crate) fn split_half(&mut self) -> Self {
+        let half = self.len / 2;
+        assert!(matches!(self.home, Home::Mapped) && half >= MAPPED && half.is_multiple_of(PAGE));
+        self.len = half;
+        // SAFETY: it is within the block. A mapping can be given back in parts of whole pages.
+        Self { ptr: unsafe { self.ptr.add(half) }, len: half, home: Home::Mapped }
     }
 
     /// Where a block of that size goes when no pool wants it: each size comes from one place alone.

@@ -1,5 +1,5 @@
 use crate::SegmentMut;
-use crate::memory::{Memory, PAGE};
+use crate::memory::{MAPPED, Memory, PAGE};
 use crate::slab::{SLAB, Slab};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,8 @@ const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 /// Blocks are powers of two from 4 KiB to 4 MiB; what is larger is allocated and freed each time. A pool keeps at
 /// most its limit of bytes idle, of the sizes that came back last; it never refuses, because every caller has a bound
 /// of its own on what it asks for.
-/// A block that is used again still holds the bytes of its last use.
+/// A block that is used again still holds the bytes of its last use. Where there is none of a size, a larger one is
+/// cut up, if it is large enough to be mapped by itself.
 ///
 /// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](Slab) as long as its limit allows,
 /// and keeps those for as long as it lives.
@@ -103,8 +104,22 @@ impl PoolShared {
         {
             return Some(block);
         }
-        let block = self.classes[class].pop()?;
+        let block = self.classes[class].pop().or_else(|| self.carve(class))?;
         self.idle.fetch_sub(block.len() as u64, Relaxed);
+        Some(block)
+    }
+
+    /// Makes a block of a class from a larger one that is kept, whose rest stays kept: fresh memory costs a page fault
+    /// and zeros for every page.
+    fn carve(&self, class: usize) -> Option<Memory> {
+        if PAGE << class < MAPPED {
+            return None;
+        }
+        let mut block = self.classes[class + 1..].iter().find_map(Class::pop)?;
+        while block.len() > PAGE << class {
+            let rest = block.split_half();
+            self.classes[class_of(rest.len())?].push(rest);
+        }
         Some(block)
     }
 
@@ -186,6 +201,28 @@ impl std::fmt::Debug for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_block_that_nobody_uses_is_cut_up_for_smaller_ones() {
+        let pool = Pool::new(1 << 20);
+        drop(pool.get(512 << 10));
+        let mut halves: Vec<_> = (0..2).map(|_| pool.get(256 << 10)).collect();
+        let stats = pool.stats();
+        assert_eq!((stats.allocated, stats.reused, stats.idle_bytes), (1, 2, 0));
+        for (half, byte) in halves.iter_mut().zip([1, 2]) {
+            half.fill(byte);
+        }
+        assert!(halves[0].iter().all(|byte| *byte == 1) && halves[1].iter().all(|byte| *byte == 2));
+        drop(halves);
+        assert_eq!(pool.stats().idle_bytes, 512 << 10);
+        // A page is not mapped by itself.
+        let page = pool.get(PAGE);
+        assert_eq!(pool.stats().allocated, 2);
+        drop(page);
+        // What is kept no longer is unmapped in the pieces that it was cut to.
+        drop(pool.get(1 << 20));
+        assert_eq!(pool.stats().idle_bytes, (512 << 10) + PAGE as u64);
+    }
 
     #[test]
     fn a_block_comes_back_when_its_last_segment_is_dropped() {

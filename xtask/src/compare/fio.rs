@@ -1,36 +1,40 @@
 //! fio's librbd engine as the peer.
 
 use super::row::{Latency, Row, Sides};
-use super::{IMAGE_MIB, LOADS, Load};
+use super::{IMAGE_MIB, Load};
 use crate::cluster::{Stage, process};
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs::{self, File};
 
-/// Runs every load of the comparison on a fresh image in the pool `rbd`. `server_cpu` reads the server's CPU time.
-pub(crate) fn measure(
-    stage: &Stage,
-    who: &'static str,
-    seconds: u32,
-    mut server_cpu: impl FnMut() -> Result<f64>,
-) -> Result<Vec<Row>> {
+/// Makes an image in the pool `rbd` and writes all of it: reads of what was never written are cheap and tell nothing.
+pub(crate) fn fill(stage: &Stage) -> Result<()> {
     stage.ceph(&format!("rbd create --size {IMAGE_MIB}M --image-feature layering rbd/fio"))?;
-    // Reads of what was never written are cheap and tell nothing.
-    fio(stage, "--name=fill --rw=write --bs=4m --iodepth=8")?;
-    let mut rows = Vec::new();
-    for load in LOADS {
-        sh::step(&format!("{who}: {load}"));
+    fio(stage, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
+}
+
+/// fio with librbd as the client of a cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) who: &'static str,
+    /// How long a load is measured.
+    pub(crate) seconds: u32,
+}
+
+impl Peer<'_> {
+    /// Runs a load on the image that was [filled](fill). `server_cpu` reads the server's CPU time.
+    pub(crate) fn measure(self, load: &Load, mut server_cpu: impl FnMut() -> Result<f64>) -> Result<Row> {
         let before = server_cpu()?;
         let line = format!(
-            "--name=load --rw={} --bs={} --iodepth={} --time_based --runtime={seconds}",
-            load.rw, load.block_size, load.io_depth
+            "--name=load --rw={} --bs={} --iodepth={} --time_based --runtime={}",
+            load.rw, load.block_size, load.io_depth, self.seconds
         );
-        let (report, client) = fio(stage, &line)?;
+        let (report, client) = fio(self.stage, &line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
-        rows.push(row(who, load, &report, cpu)?);
+        row(self.who, load, &report, cpu)
     }
-    Ok(rows)
 }
 
 /// Runs fio and returns its report, and its CPU time with that of all its threads.

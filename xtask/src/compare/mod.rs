@@ -66,6 +66,9 @@ pub(crate) const LIBRBD_CEPH: &str = "librbd, Ceph memstore OSD";
 pub(crate) const FLOOR: &str = "floor (bare sockets)";
 
 /// Measures everything, prints the tables and writes the rows.
+///
+/// What is compared is measured right after each other, load by load and round by round: the machine may be twice as
+/// fast a minute later.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let What::Rbd = options.what;
     packages::ensure()?;
@@ -74,13 +77,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let home = Home::enter(&workspace)?;
     let install = Install::find(Release::Pacific, &home)?;
     let stage = |name: &str| Stage::new(&home, name, &install, &onego);
+    let [onego, librbd_onego, librbd_ceph] =
+        [stage("compare-onego")?, stage("compare-librbd-onego")?, stage("compare-librbd-ceph")?];
+    let mut embedded = embedded(&librbd_onego)?;
+    let ceph = RealCeph::start(&librbd_ceph, Store::Memory)?;
+    for stage in [&librbd_onego, &librbd_ceph] {
+        fio::fill(stage)?;
+    }
 
     let mut rows = Vec::new();
     for round in 1..=options.repeat {
-        sh::step(&format!("round {round} of {}", options.repeat));
-        rows.extend(ours(stage("compare-onego")?, options.seconds)?);
-        rows.extend(librbd_on_ours(stage("compare-librbd-onego")?, options.seconds)?);
-        rows.extend(librbd_on_ceph(stage("compare-librbd-ceph")?, options.seconds)?);
+        for load in LOADS {
+            sh::step(&format!("round {round} of {}: {load}", options.repeat));
+            let peer = |stage, who| fio::Peer { stage, who, seconds: options.seconds };
+            rows.extend(ours(&onego, load, options.seconds)?);
+            rows.push(peer(&librbd_onego, LIBRBD_OURS).measure(load, || embedded.server().cpu_seconds())?);
+            rows.push(peer(&librbd_ceph, LIBRBD_CEPH).measure(load, || ceph.osd_cpu_seconds())?);
+        }
+    }
+    drop((embedded, ceph));
+    for stage in [onego, librbd_onego, librbd_ceph] {
+        stage.clear()?;
     }
 
     report::print(&rows, LOADS);
@@ -93,45 +110,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// `onego bench rbd` with the cluster as its child, and the floor that it measures beside.
-fn ours(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for (number, load) in LOADS.iter().enumerate() {
-        sh::step(&format!("{OURS}: {load}"));
-        let file = format!("rows-{number}.json");
-        stage.onego(&format!(
-            "bench rbd --cluster embedded --rw {} --block-size {} --io-depth {} --size {IMAGE_MIB}M \
-             --seconds {seconds} --json {file}",
-            load.rw, load.block_size, load.io_depth
-        ))?;
-        let found: Vec<Row> = row::read(&stage.path(&file))?;
-        ensure!(found.iter().any(|row| !row.is_floor()), "`onego bench rbd` wrote no row of its own");
-        rows.extend(found.into_iter().map(|mut row| {
-            row.who = if row.is_floor() { FLOOR } else { OURS };
-            row
-        }));
+fn ours(stage: &Stage, load: &Load, seconds: u32) -> Result<Vec<Row>> {
+    stage.onego(&format!(
+        "bench rbd --cluster embedded --rw {} --block-size {} --io-depth {} --size {IMAGE_MIB}M \
+         --seconds {seconds} --json rows.json",
+        load.rw, load.block_size, load.io_depth
+    ))?;
+    let mut rows: Vec<Row> = row::read(&stage.path("rows.json"))?;
+    ensure!(rows.iter().any(|row| !row.is_floor()), "`onego bench rbd` wrote no row of its own");
+    for row in &mut rows {
+        row.who = if row.is_floor() { FLOOR } else { OURS };
     }
-    stage.clear()?;
     Ok(rows)
 }
 
-fn librbd_on_ours(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
+/// The embedded cluster that librbd is a client of.
+fn embedded(stage: &Stage) -> Result<Embedded> {
     // Room for the image twice: objects are not as tight as their data.
-    let mut cluster = Embedded::start(&stage, &format!("--memory {}M", 2 * IMAGE_MIB))?;
+    let cluster = Embedded::start(stage, &format!("--memory {}M", 2 * IMAGE_MIB))?;
     if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
         stage.ceph("ceph osd pool create rbd 32")?;
     }
-    let rows = fio::measure(&stage, LIBRBD_OURS, seconds, || cluster.server().cpu_seconds())?;
-    drop(cluster);
-    stage.clear()?;
-    Ok(rows)
-}
-
-fn librbd_on_ceph(stage: Stage, seconds: u32) -> Result<Vec<Row>> {
-    let ceph = RealCeph::start(&stage, Store::Memory)?;
-    let rows = fio::measure(&stage, LIBRBD_CEPH, seconds, || ceph.osd_cpu_seconds())?;
-    drop(ceph);
-    stage.clear()?;
-    Ok(rows)
+    Ok(cluster)
 }
 
 impl std::fmt::Display for Load {
