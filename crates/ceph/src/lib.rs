@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod addr;
+pub mod auth;
 pub mod client;
 pub mod cls;
 pub mod crush;

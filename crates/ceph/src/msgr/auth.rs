@@ -3,10 +3,9 @@
 //! Source: ceph `src/auth/Auth.h` (`AUTH_MODE_*`), `src/auth/none/AuthNoneProtocol.h`, `src/mon/MonClient.cc`
 //! (`MonConnection::get_auth_request`), `src/include/ceph_fs.h` (`CEPH_AUTH_*`, `CEPH_CON_MODE_*`).
 
+pub use crate::auth::AuthName;
 use crate::encoding::{Decode, Encode};
-use crate::types::EntityName;
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
-use std::fmt;
 
 /// The authentication method by which everybody is believed (`CEPH_AUTH_NONE`).
 pub(super) const METHOD_NONE: u32 = 1;
@@ -17,46 +16,6 @@ pub(super) const MODE_CRC: u32 = 1;
 const TO_SERVICE: u8 = 1;
 /// How a client introduces itself to a monitor, which gives it a global id (`AUTH_MODE_MON`).
 const TO_MONITOR: u8 = 10;
-
-/// A name under which somebody is known to the authentication, like `client.admin` (`EntityName` in ceph; what is
-/// called so here is Ceph's `entity_name_t`).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AuthName {
-    /// The kind, one of [`EntityName`]'s constants.
-    pub kind: u8,
-    /// What comes after the dot.
-    pub id: String,
-}
-
-impl AuthName {
-    /// The name of a client.
-    pub fn client(id: &str) -> Self {
-        Self { kind: EntityName::CLIENT, id: id.to_owned() }
-    }
-}
-
-impl fmt::Display for AuthName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = EntityName { kind: self.kind, num: 0 }.to_string();
-        write!(f, "{}.{}", kind.trim_end_matches(".0"), self.id)
-    }
-}
-
-impl Decode for AuthName {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        let kind = r.u32("auth name kind")?;
-        let kind = u8::try_from(kind)
-            .map_err(|_| DecodeError::Invalid { what: "auth name kind", value: kind.into() })?;
-        Ok(Self { kind, id: r.string("auth name id")? })
-    }
-}
-
-impl Encode for AuthName {
-    fn encode(&self, w: &mut Writer) {
-        w.u32(self.kind.into());
-        w.string(&self.id);
-    }
-}
 
 /// What a client says of itself with the method "none".
 #[derive(Debug, Clone, PartialEq, Eq)]
