@@ -85,7 +85,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         format!(
             "monitor {}, OSD {}, {} of memory",
             cluster.mon_addr(),
-            cluster.osd_addr(),
+            cluster.osd_addrs()[0],
             size::human(options.memory)
         ),
         format!("try: ceph -c {conf} -s"),

@@ -8,8 +8,13 @@ use onego_engine::zero_copy;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Bytes that the OSD of a cluster holds if nobody says how many.
+/// Bytes that an OSD of a cluster holds if nobody says how many.
 const DEFAULT_MEMORY: u64 = 1 << 30;
+
+/// Copies of each object in a pool for which nobody says how many: Ceph's three, or as many as there are OSDs.
+pub(crate) fn default_size(osds: u32) -> u32 {
+    osds.clamp(1, 3)
+}
 
 /// What a cluster is told to be.
 ///
@@ -25,7 +30,7 @@ pub struct Config {
     pub mon_port: u16,
     /// The OSD's port; 0: any.
     pub osd_port: u16,
-    /// Bytes that the OSD holds at most: over it, writes get ENOSPC.
+    /// Bytes that each OSD holds at most: over it, writes get ENOSPC.
     pub memory_limit: u64,
     /// Writes are acknowledged and thrown away, and reads give zeros: to measure everything but the store.
     pub null_writes: bool,
@@ -65,14 +70,10 @@ impl Default for Config {
 pub struct Settings {
     /// The cluster.
     pub fsid: Uuid,
-    /// The OSD.
-    pub osd_uuid: Uuid,
     /// Where the monitor listens.
     pub mon: SocketAddr,
-    /// Where the OSD listens.
-    pub osd: SocketAddr,
-    /// Tells this life of the OSD from others at the same address.
-    pub nonce: u32,
+    /// The OSDs, the first being number 0.
+    pub osds: Vec<OsdSettings>,
     /// See [`Config::memory_limit`].
     pub memory_limit: u64,
     /// See [`Config::null_writes`].
@@ -81,9 +82,31 @@ pub struct Settings {
     pub pools: Vec<NewPool>,
 }
 
+/// One OSD of [`Settings`].
+#[derive(Debug, Clone)]
+pub struct OsdSettings {
+    /// Names its store.
+    pub uuid: Uuid,
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// Tells this life of the OSD from others at the same address.
+    pub nonce: u32,
+}
+
+impl OsdSettings {
+    /// The OSD of that store, with a nonce that comes from its name.
+    pub fn new(uuid: Uuid, addr: SocketAddr) -> Self {
+        let [a, b, c, d, ..] = uuid.0;
+        // The lives that follow count up from here.
+        Self { uuid, addr, nonce: u32::from_le_bytes([a, b, c, d]) >> 1 }
+    }
+}
+
 /// The `ceph.conf` by which Ceph's programs, and ours, find the cluster.
-pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec) -> String {
-    // Nobody needs a key, so that programs must not look for one; and what they make themselves, they make for one OSD.
+pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec, osds: u32) -> String {
+    // Nobody needs a key, so that programs must not look for one; and what they make themselves fits the OSDs.
+    let size = default_size(osds);
+    let min_size = size - size / 2;
     format!(
         "\
 [global]
@@ -97,8 +120,8 @@ ms service mode = crc
 ms client mode = crc
 ms mon client mode = crc
 keyring = /dev/null
-osd pool default size = 1
-osd pool default min size = 1
+osd pool default size = {size}
+osd pool default min size = {min_size}
 osd pool default pg num = 32
 osd pool default pgp num = 32
 "
@@ -113,8 +136,9 @@ mod tests {
     #[test]
     fn the_conf_names_the_cluster_and_its_monitor() {
         let addr = EntityAddr::msgr2("127.0.0.1:3300".parse().unwrap(), 0);
-        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]));
+        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3);
         assert!(text.contains("fsid = 07070707-0707-0707-0707-070707070707\n"), "{text}");
         assert!(text.contains("mon host = [v2:127.0.0.1:3300/0]\n"), "{text}");
+        assert!(text.contains("default size = 3\nosd pool default min size = 2\n"), "{text}");
     }
 }

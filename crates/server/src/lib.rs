@@ -1,4 +1,4 @@
-//! An embedded Ceph cluster: one monitor and one in-memory OSD in a process.
+//! An embedded Ceph cluster: one monitor and in-memory OSDs in a process.
 #![forbid(unsafe_code)]
 
 mod cluster;
@@ -8,8 +8,8 @@ mod mon;
 pub mod osd;
 
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Stats};
-pub use config::{Config, Settings};
-pub use mon::{NewPool, Usage};
+pub use config::{Config, OsdSettings, Settings};
+pub use mon::{NewPool, OsdUsage, Usage};
 
 /// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
 pub(crate) const VERSION_TEXT: &str =

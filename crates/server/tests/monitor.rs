@@ -48,7 +48,7 @@ fn changes_lead_to_the_same_map_as_the_whole() {
         let pool = NewPool { pg_num: 8 + n, ..NewPool::new(format!("pool{n}")) };
         net.machine.create_pool(net.now, &pool).unwrap();
     }
-    net.machine.restart_osd(net.now);
+    net.machine.restart_osd(net.now, 0);
     let mut changes = 0;
     while let Some((_, update)) = net.receive::<MapUpdate>(client) {
         for change in update.incrementals.values() {
@@ -183,7 +183,7 @@ fn nonsense_is_refused_with_a_reason_and_the_session_goes_on() {
         (r#"{"prefix": "osd pool create", "pool": "x", "pg_num": 5000000000}"#, -22, "too large"),
         (r#"{"prefix": "osd pool create", "pool": "x", "pg_num": 70000}"#, -34, "65536"),
         (r#"{"prefix": "osd pool create", "pool": ["x"]}"#, -22, "must be a text"),
-        (r#"{"prefix": "osd pool create", "pool": "x", "size": 3}"#, -22, "one OSD"),
+        (r#"{"prefix": "osd pool create", "pool": "x", "size": 3}"#, -22, "from 1 to 1"),
         (r#"{"prefix": "osd pool get", "pool": "none", "var": "size"}"#, -2, "'none'"),
         (r#"{"prefix": "osd pool get", "pool": "rbd", "var": "colour"}"#, -22, "one of size|"),
         (r#"{"prefix": "osd pool set", "pool": "rbd", "var": "pg_num", "val": "many"}"#, -22, "'many'"),

@@ -125,7 +125,7 @@ fn a_new_life_of_the_osd_breaks_connections_and_keeps_objects() {
     let client = net.client(OSD);
     let op = write(&net, "thing", b"still here".to_vec());
     ask(&mut net, client, &op).unwrap();
-    net.machine.stop_osd(net.now);
+    net.machine.stop_osd(net.now, 0);
     net.run();
     assert!(net.is_closed(client));
     assert!(!net.machine.osdmap().unwrap().is_up(0));
@@ -136,7 +136,7 @@ fn a_new_life_of_the_osd_breaks_connections_and_keeps_objects() {
     };
     assert_eq!(health["checks"]["OSD_DOWN"]["severity"], "HEALTH_WARN");
 
-    net.machine.start_osd(net.now);
+    net.machine.start_osd(net.now, 0);
     let client = net.client(OSD);
     assert!(ask(&mut net, client, &op).is_none(), "requests of before its life are dropped");
     let op = read(&net, "thing");

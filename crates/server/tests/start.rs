@@ -83,7 +83,7 @@ fn pools_and_restarts_are_made_from_outside_and_cost_is_told() {
     let cluster = Cluster::start(Config::default()).unwrap();
     assert_eq!(cluster.create_pool(NewPool::new("more")).unwrap(), Some(2));
     let epoch = cluster.with(|machine, _| machine.osdmap().unwrap().epoch).unwrap();
-    cluster.restart_osd().unwrap();
+    cluster.restart_osd(0).unwrap();
     assert_eq!(cluster.with(|machine, _| machine.osdmap().unwrap().epoch).unwrap(), epoch + 2);
     let stats = cluster.stats().unwrap();
     assert!(stats.cpu > Duration::ZERO && stats.cpu < Duration::from_secs(10), "{stats:?}");

@@ -1,4 +1,4 @@
-//! The monitor and the OSD, and what passes between them and their clients.
+//! The monitor and the OSDs, and what passes between them and their clients.
 //!
 //! Source for what an OSD does with a request by the epoch of its sender: ceph
 //! `doc/dev/rados-client-protocol.rst`, "Resends"; `src/osd/PG.cc` (`can_discard_op`), `src/osd/OSD.cc`
@@ -8,15 +8,16 @@ use super::links::{Links, Service};
 use super::machine::Addresses;
 use crate::config::Settings;
 use crate::errno::EOPNOTSUPP;
-use crate::mon::{Identity, Mon, OSD_ID, Tell, TellReply, Usage};
+use crate::mon::{FirstOsd, GroupReport, GroupState, Identity, Mon, OsdUsage, Tell, TellReply, Usage};
 use crate::osd::{self, Osd, SessionId};
 use onego_buf::Pool;
 use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::messages::{OsdOp, kind};
 use onego_ceph::msgr::{Config, Connection, Limits, Message, Peer, Visitor};
-use onego_ceph::types::{EntityName, Epoch};
+use onego_ceph::types::{EntityName, Epoch, PgId};
 use onego_wire::{ConnId, DecodeError, Decoded, Time};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -27,17 +28,28 @@ const MON_LIMITS: Limits = Limits { control: 64 << 10, front: 1 << 20, middle: 6
 /// 32 MiB.
 const OSD_LIMITS: Limits = Limits { control: 64 << 10, front: 1 << 20, middle: 64 << 10, data: 64 << 20 };
 
-/// The monitor and the OSD.
+/// The monitor and the OSDs.
 pub(super) struct Daemons {
     pub(super) mon: Mon,
-    osd: Osd,
     mon_config: Arc<Config>,
-    osd_config: Arc<Config>,
-    /// The connections of the OSD's clients, and the number of the newest.
+    /// By their numbers.
+    osds: Vec<OsdDaemon>,
+    /// The connections of the OSDs' clients, and the number of the newest.
     sessions: FxHashMap<SessionId, ConnId>,
     last_session: u64,
-    /// The epoch since which the OSD is up.
-    osd_since: Epoch,
+}
+
+/// An OSD, as it is reached.
+struct OsdDaemon {
+    osd: Osd,
+    config: Arc<Config>,
+    /// The epoch since which it is up.
+    since: Epoch,
+}
+
+/// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
+fn wants_usage(message: u16) -> bool {
+    matches!(message, kind::MON_COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
 }
 
 fn addrs(sock: SocketAddr, nonce: u32) -> AddrVec {
@@ -49,41 +61,64 @@ fn config(name: EntityName, addrs: AddrVec, limits: Limits, pool: &Pool) -> Arc<
 }
 
 impl Daemons {
-    pub(super) fn new(now: Time, settings: &Settings, mon: SocketAddr, osd: SocketAddr, pool: &Pool) -> Self {
+    pub(super) fn new(
+        now: Time,
+        settings: &Settings,
+        mon: SocketAddr,
+        osds: &[SocketAddr],
+        pool: &Pool,
+    ) -> Self {
         // A monitor is known by its address alone; an OSD's clients must notice that it has started anew.
-        let (mon_addrs, osd_addrs) = (addrs(mon, 0), addrs(osd, settings.nonce));
-        let identity = Identity {
-            fsid: settings.fsid,
-            osd_uuid: settings.osd_uuid,
-            mon_addrs: mon_addrs.clone(),
-            osd_addrs: osd_addrs.clone(),
-        };
+        let mon_addrs = addrs(mon, 0);
+        let first = settings.osds.iter().zip(osds);
+        let first = first.map(|(osd, sock)| FirstOsd { uuid: osd.uuid, addrs: addrs(*sock, osd.nonce) });
+        let first: Vec<FirstOsd> = first.collect();
+        let identity = Identity { fsid: settings.fsid, mon_addrs: mon_addrs.clone(), osds: first.clone() };
         let mut mon = Mon::new(now, identity);
         for pool in &settings.pools {
             mon.make_pool(now, pool);
         }
-        Self {
-            osd_since: mon.osdmap().epoch,
-            mon,
+        let since = mon.osdmap().epoch;
+        let osds = (0..).zip(first).map(|(id, first)| OsdDaemon {
             osd: Osd::new(osd::Config {
                 memory_limit: settings.memory_limit,
                 null_writes: settings.null_writes,
             }),
+            config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, pool),
+            since,
+        });
+        Self {
+            osds: osds.collect(),
+            mon,
             sessions: FxHashMap::default(),
             last_session: 0,
             mon_config: config(EntityName::mon(0), mon_addrs, MON_LIMITS, pool),
-            osd_config: config(EntityName::osd(OSD_ID), osd_addrs, OSD_LIMITS, pool),
         }
     }
 
     pub(super) fn addresses(&self) -> Addresses {
-        Addresses { mon: self.mon_config.addrs.clone(), osd: self.osd_config.addrs.clone() }
+        let osds = self.osds.iter().map(|daemon| daemon.config.addrs.clone());
+        Addresses { mon: self.mon_config.addrs.clone(), osds: osds.collect() }
     }
 
     pub(super) fn usage(&self) -> Usage {
-        let osd::Usage { used, limit, .. } = self.osd.usage();
-        let pools = self.mon.osdmap().pools.keys().map(|&id| (id, self.osd.pool_usage(id)));
-        Usage { total: limit, used, pools: pools.collect() }
+        let osds = (0..).zip(&self.osds).map(|(id, daemon)| {
+            let osd::Usage { used, limit, .. } = daemon.osd.usage();
+            (id, OsdUsage { total: limit, used })
+        });
+        let osds: BTreeMap<i32, OsdUsage> = osds.collect();
+        let map = self.mon.osdmap();
+        let pools = map.pools.keys().map(|&id| (id, self.osds[0].osd.pool_usage(id)));
+        let groups =
+            map.pools.iter().flat_map(|(&pool, one)| (0..one.pg_num).map(move |seed| PgId { pool, seed }));
+        let state = GroupState { active: true, clean: true, stale: !map.is_up(0), ..GroupState::default() };
+        Usage {
+            total: osds.values().map(|osd| osd.total).sum(),
+            used: osds.values().map(|osd| osd.used).sum(),
+            pools: pools.collect(),
+            osds,
+            groups: groups.map(|pg| (pg, GroupReport { state, ..GroupReport::default() })).collect(),
+        }
     }
 
     /// The end of a connection that has come in; none if the daemon takes none.
@@ -96,8 +131,8 @@ impl Daemons {
     ) -> Option<Connection> {
         let (config, fresh_global_id) = match service {
             Service::Mon => (&self.mon_config, self.mon.global_id()),
-            Service::Osd if self.mon.osdmap().is_up(OSD_ID) => (&self.osd_config, 0),
-            Service::Osd => return None,
+            Service::Osd(osd) if self.mon.osdmap().is_up(osd) => (&self.osds[osd as usize].config, 0),
+            Service::Osd(_) => return None,
         };
         let visitor = Visitor { addr: peer, fresh_global_id };
         Some(Connection::accept(now, Arc::clone(config), visitor, local))
@@ -109,12 +144,12 @@ impl Daemons {
         let Some(link) = links.get(conn) else { return };
         match link.service {
             Service::Mon => self.mon.opened(conn, peer),
-            Service::Osd => {
+            Service::Osd(osd) => {
                 self.last_session += 1;
                 let session = SessionId(self.last_session);
                 // A client has one address; the messenger sees to it that it has one at all.
                 let addr = peer.addrs.0.first().copied().unwrap_or_default();
-                self.osd.session_opened(session, peer.name, addr);
+                self.osds[osd as usize].osd.session_opened(session, peer.name, addr);
                 self.sessions.insert(session, conn);
                 link.session = Some(session);
             }
@@ -126,11 +161,11 @@ impl Daemons {
         let Some(link) = links.get(conn) else { return };
         match (link.service, link.session.take()) {
             (Service::Mon, _) => self.mon.closed(conn),
-            (Service::Osd, Some(session)) => {
-                self.osd.session_closed(now, session);
+            (Service::Osd(osd), Some(session)) => {
+                self.osds[osd as usize].osd.session_closed(now, session);
                 self.sessions.remove(&session);
             }
-            (Service::Osd, None) => {}
+            (Service::Osd(_), None) => {}
         }
     }
 
@@ -148,7 +183,7 @@ impl Daemons {
         }
         match link.service {
             Service::Mon => {
-                let usage = self.usage();
+                let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;
                 self.mon.message(now, conn, message, &usage)?;
                 if self.mon.osdmap().epoch != epoch {
@@ -157,20 +192,21 @@ impl Daemons {
                 self.send_mon(now, links);
                 Ok(())
             }
-            Service::Osd => self.osd_message(now, conn, message, links),
+            Service::Osd(osd) => self.osd_message(now, osd, conn, message, links),
         }
     }
 
     fn osd_message(
         &mut self,
         now: Time,
+        osd: i32,
         conn: ConnId,
         mut message: Message,
         links: &mut Links,
     ) -> Decoded<()> {
         let tid = message.header.tid;
         match message.header.kind {
-            kind::OSD_OP => self.request(now, conn, tid, message.decode()?, links)?,
+            kind::OSD_OP => self.request(now, osd, conn, tid, message.decode()?, links)?,
             kind::COMMAND => {
                 message.decode::<Tell>()?;
                 let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
@@ -184,7 +220,15 @@ impl Daemons {
     }
 
     /// A request. What comes by too old a map is dropped: its sender will find out that it has to send it again.
-    fn request(&mut self, now: Time, conn: ConnId, tid: u64, op: OsdOp, links: &mut Links) -> Decoded<()> {
+    fn request(
+        &mut self,
+        now: Time,
+        osd: i32,
+        conn: ConnId,
+        tid: u64,
+        op: OsdOp,
+        links: &mut Links,
+    ) -> Decoded<()> {
         let newest = self.mon.osdmap().epoch;
         if op.epoch > newest {
             // Ceph waits for the map. Here the monitor and the OSD have the same one, so it will never come.
@@ -199,12 +243,14 @@ impl Daemons {
         }
         let map = self.mon.osdmap();
         let Some(pool) = map.pools.get(&op.pg.pg.pool) else { return Ok(()) };
-        if op.epoch < self.osd_since.max(pool.last_force_op_resend) || op.pg.pg.seed >= pool.pg_num {
+        if op.epoch < self.osds[osd as usize].since.max(pool.last_force_op_resend)
+            || op.pg.pg.seed >= pool.pg_num
+        {
             tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
             return Ok(());
         }
         let Some(session) = links.get(conn).and_then(|link| link.session) else { return Ok(()) };
-        if let Some(reply) = self.osd.request(now, session, tid, op, self.mon.osdmap()) {
+        if let Some(reply) = self.osds[osd as usize].osd.request(now, session, tid, op, self.mon.osdmap()) {
             links.send_payload(now, conn, tid, &reply);
         }
         self.send_notifications(now, links);
@@ -212,9 +258,11 @@ impl Daemons {
     }
 
     fn send_notifications(&mut self, now: Time, links: &mut Links) {
-        while let Some((session, event)) = self.osd.poll_event() {
-            if let Some(&conn) = self.sessions.get(&session) {
-                links.send_payload(now, conn, 0, &event);
+        for daemon in &mut self.osds {
+            while let Some((session, event)) = daemon.osd.poll_event() {
+                if let Some(&conn) = self.sessions.get(&session) {
+                    links.send_payload(now, conn, 0, &event);
+                }
             }
         }
     }
@@ -229,9 +277,9 @@ impl Daemons {
         }
     }
 
-    /// The map has changed: the OSD goes on by the new one, and who wants to know is told.
+    /// The map has changed: the OSDs go on by the new one, and who wants to know is told.
     pub(super) fn map_changed(&mut self, now: Time, links: &mut Links) {
-        self.osd.map_changed(self.mon.osdmap());
+        self.osds.iter_mut().for_each(|daemon| daemon.osd.map_changed(self.mon.osdmap()));
         self.send_notifications(now, links);
         self.send_mon(now, links);
     }
@@ -242,31 +290,40 @@ impl Daemons {
         }
     }
 
-    pub(super) fn stop_osd(&mut self, now: Time, links: &mut Links) {
-        for conn in links.of(Service::Osd) {
+    /// Is there an OSD of this number?
+    fn has_osd(&self, osd: i32) -> bool {
+        usize::try_from(osd).is_ok_and(|osd| osd < self.osds.len())
+    }
+
+    pub(super) fn stop_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
+        for conn in links.of(Service::Osd(osd)) {
             self.closed(now, conn, links);
             links.close(now, conn);
         }
-        self.mon.osd_down(now);
+        self.mon.osds_down(now, [osd]);
         self.map_changed(now, links);
     }
 
-    pub(super) fn start_osd(&mut self, now: Time, links: &mut Links) {
-        if self.mon.osdmap().is_up(OSD_ID) {
+    pub(super) fn start_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
+        if self.mon.osdmap().is_up(osd) || !self.has_osd(osd) {
             return;
         }
-        let mut config = Config::clone(&self.osd_config);
+        let daemon = &mut self.osds[osd as usize];
+        let mut config = Config::clone(&daemon.config);
         for addr in &mut config.addrs.0 {
             addr.nonce = addr.nonce.wrapping_add(1);
         }
-        self.mon.osd_up(now, &config.addrs);
-        self.osd_config = Arc::new(config);
-        self.osd_since = self.mon.osdmap().epoch;
+        daemon.since = self.mon.osd_up(now, osd, &config.addrs);
+        daemon.config = Arc::new(config);
         self.map_changed(now, links);
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.mon.deadline().into_iter().chain(self.osd.deadline()).min()
+        self.mon
+            .deadline()
+            .into_iter()
+            .chain(self.osds.iter().filter_map(|daemon| daemon.osd.deadline()))
+            .min()
     }
 
     pub(super) fn timeout(&mut self, now: Time, links: &mut Links) {
@@ -274,9 +331,11 @@ impl Daemons {
             self.mon.timeout(now);
             self.map_changed(now, links);
         }
-        if self.osd.deadline().is_some_and(|deadline| deadline <= now) {
-            self.osd.timeout(now);
-            self.send_notifications(now, links);
+        for daemon in &mut self.osds {
+            if daemon.osd.deadline().is_some_and(|deadline| deadline <= now) {
+                daemon.osd.timeout(now);
+            }
         }
+        self.send_notifications(now, links);
     }
 }

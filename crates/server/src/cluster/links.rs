@@ -1,4 +1,4 @@
-//! The connections of the cluster's two daemons, what goes up to the driver, and the bounds on memory.
+//! The connections of the cluster's daemons, what goes up to the driver, and the bounds on memory.
 //!
 //! A peer can make a daemon hold memory in two ways: by payloads that it begins to send, and by answers that it does
 //! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from
@@ -38,7 +38,7 @@ const QUEUE_LIMIT_MESSAGES: usize = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
     Mon,
-    Osd,
+    Osd(i32),
 }
 
 /// One connection.

@@ -1,4 +1,4 @@
-//! The cluster as one state machine: two listeners, the connections to them, and the daemons behind.
+//! The cluster as one state machine: a listener for each daemon, the connections to them, and the daemons behind.
 
 use super::daemons::Daemons;
 use super::links::{Links, Service};
@@ -14,25 +14,34 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// The monitor's listener; those of the OSDs follow.
 const MON: ListenerId = ListenerId(0);
-const OSD: ListenerId = ListenerId(1);
+
+fn listener(osd: usize) -> ListenerId {
+    ListenerId(MON.0 + 1 + osd as u32)
+}
+
+/// The daemon that a listener belongs to.
+fn service(listener: ListenerId) -> Service {
+    match listener.0.checked_sub(MON.0 + 1) {
+        Some(osd) => Service::Osd(osd as i32),
+        None => Service::Mon,
+    }
+}
 
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
 const IDLE_MEMORY: usize = 32 << 20;
 
 /// How far the cluster is.
 enum Stage {
-    /// The listeners come up, one after the other.
-    Starting {
-        mon: Option<SocketAddr>,
-        osd: Option<SocketAddr>,
-    },
+    /// The listeners come up, one after the other: the monitor's, then those of the OSDs.
+    Starting(Vec<Option<SocketAddr>>),
     Up(Box<Daemons>),
     /// A listener could not be opened.
     Failed(Option<io::Error>),
 }
 
-/// A cluster of one monitor and one OSD as a state machine: no thread, no socket, no clock.
+/// A cluster of one monitor and its OSDs as a state machine: no thread, no socket, no clock.
 ///
 /// Drive it as [`Machine`] says. Once [`addresses`](Self::addresses) says where, clients may come.
 pub struct ClusterMachine {
@@ -47,8 +56,8 @@ pub struct ClusterMachine {
 pub struct Addresses {
     /// The monitor.
     pub mon: AddrVec,
-    /// The OSD.
-    pub osd: AddrVec,
+    /// The OSDs, the first being number 0.
+    pub osds: Vec<AddrVec>,
 }
 
 impl ClusterMachine {
@@ -57,8 +66,11 @@ impl ClusterMachine {
         let pool = Pool::new(IDLE_MEMORY);
         let mut links = Links::new(pool.clone());
         links.push_action(Action::Listen { listener: MON, addr: settings.mon });
-        links.push_action(Action::Listen { listener: OSD, addr: settings.osd });
-        Self { settings, stage: Stage::Starting { mon: None, osd: None }, links, pool }
+        for (at, osd) in settings.osds.iter().enumerate() {
+            links.push_action(Action::Listen { listener: listener(at), addr: osd.addr });
+        }
+        let stage = Stage::Starting(vec![None; 1 + settings.osds.len()]);
+        Self { settings, stage, links, pool }
     }
 
     /// Where the daemons are reached, once they are up.
@@ -93,24 +105,24 @@ impl ClusterMachine {
         }
     }
 
-    /// Stops the OSD: its connections break, the map says that it is down, what it holds stays.
-    pub fn stop_osd(&mut self, now: Time) {
+    /// Stops an OSD: its connections break, the map says that it is down, what it holds stays.
+    pub fn stop_osd(&mut self, now: Time, osd: i32) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.stop_osd(now, &mut self.links);
+            daemons.stop_osd(now, osd, &mut self.links);
         }
     }
 
-    /// Starts the OSD again after [`stop_osd`](Self::stop_osd), as another life of it at the same address.
-    pub fn start_osd(&mut self, now: Time) {
+    /// Starts an OSD again after [`stop_osd`](Self::stop_osd), as another life of it at the same address.
+    pub fn start_osd(&mut self, now: Time, osd: i32) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.start_osd(now, &mut self.links);
+            daemons.start_osd(now, osd, &mut self.links);
         }
     }
 
-    /// Stops the OSD and starts it again.
-    pub fn restart_osd(&mut self, now: Time) {
-        self.stop_osd(now);
-        self.start_osd(now);
+    /// Stops an OSD and starts it again.
+    pub fn restart_osd(&mut self, now: Time, osd: i32) {
+        self.stop_osd(now, osd);
+        self.start_osd(now, osd);
     }
 
     /// Sets or clears flags of the OSD map (see [`onego_ceph::osdmap::flag`]).
@@ -175,9 +187,9 @@ impl ClusterMachine {
         self.links.close(now, conn);
     }
 
-    /// Both listeners are up: starts the daemons.
-    fn start(&mut self, now: Time, mon: SocketAddr, osd: SocketAddr) {
-        let daemons = Daemons::new(now, &self.settings, mon, osd, &self.pool);
+    /// All listeners are up, at these addresses: starts the daemons.
+    fn start(&mut self, now: Time, addrs: &[SocketAddr]) {
+        let daemons = Daemons::new(now, &self.settings, addrs[0], &addrs[1..], &self.pool);
         self.stage = Stage::Up(Box::new(daemons));
     }
 }
@@ -188,19 +200,21 @@ impl Machine for ClusterMachine {
     }
 
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
-        let Stage::Starting { mon, osd } = &mut self.stage else { return };
-        let (slot, wanted) =
-            if listener == MON { (mon, self.settings.mon) } else { (osd, self.settings.osd) };
+        let Stage::Starting(addrs) = &mut self.stage else { return };
+        let wanted = match service(listener) {
+            Service::Mon => self.settings.mon,
+            Service::Osd(osd) => self.settings.osds[osd as usize].addr,
+        };
         match result {
-            Ok(addr) => *slot = Some(addr),
+            Ok(addr) => addrs[listener.0 as usize] = Some(addr),
             Err(error) => {
                 let error = io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}"));
                 self.stage = Stage::Failed(Some(error));
                 return;
             }
         }
-        if let Stage::Starting { mon: Some(mon), osd: Some(osd) } = self.stage {
-            self.start(now, mon, osd);
+        if let Some(addrs) = addrs.iter().copied().collect::<Option<Vec<SocketAddr>>>() {
+            self.start(now, &addrs);
         }
     }
 
@@ -216,7 +230,7 @@ impl Machine for ClusterMachine {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return None;
         }
-        let service = if listener == MON { Service::Mon } else { Service::Osd };
+        let service = service(listener);
         let connection = daemons.accept(now, service, peer, local)?;
         Some(self.links.add(now, service, connection))
     }

@@ -1,7 +1,7 @@
 //! A cluster on a thread of its own.
 
 use super::machine::{Addresses, ClusterMachine};
-use crate::config::{Config, Settings, conf_text};
+use crate::config::{Config, OsdSettings, Settings, conf_text};
 use crate::mon::{NewPool, Usage};
 use onego_ceph::addr::AddrVec;
 use onego_ceph::types::Uuid;
@@ -68,7 +68,7 @@ type Pumped = Pump<AnyEngine, ClusterMachine>;
 /// Something to be done on the cluster's thread.
 type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
 
-/// A running cluster of one monitor and one OSD. It stops when this value is dropped.
+/// A running cluster of one monitor and its OSDs. It stops when this value is dropped.
 ///
 /// ```
 /// # fn main() -> Result<(), onego_server::Error> {
@@ -102,13 +102,14 @@ impl Cluster {
             return Err(Error::Unspecified(config.listen));
         }
         let fsid = config.fsid.map_or_else(fresh_uuid, Ok)?;
-        let osd_uuid = fresh_uuid()?;
+        let osds = (0..1).map(|osd| {
+            let port = if config.osd_port == 0 { 0 } else { config.osd_port + osd };
+            Ok(OsdSettings::new(fresh_uuid()?, SocketAddr::new(config.listen, port)))
+        });
         let settings = Settings {
             fsid,
-            osd_uuid,
             mon: SocketAddr::new(config.listen, config.mon_port),
-            osd: SocketAddr::new(config.listen, config.osd_port),
-            nonce: u32::from_le_bytes([osd_uuid.0[0], osd_uuid.0[1], osd_uuid.0[2], osd_uuid.0[3]]) >> 1,
+            osds: osds.collect::<Result<_, Error>>()?,
             memory_limit: config.memory_limit,
             null_writes: config.null_writes,
             pools: config.pools,
@@ -147,14 +148,14 @@ impl Cluster {
         &self.addresses.mon
     }
 
-    /// Where clients reach the OSD, in its first life.
-    pub fn osd_addr(&self) -> &AddrVec {
-        &self.addresses.osd
+    /// Where clients reach the OSDs, in their first lives.
+    pub fn osd_addrs(&self) -> &[AddrVec] {
+        &self.addresses.osds
     }
 
     /// A `ceph.conf` that Ceph's programs, and ours, take as it is.
     pub fn conf(&self) -> String {
-        conf_text(self.fsid, &self.addresses.mon)
+        conf_text(self.fsid, &self.addresses.mon, self.addresses.osds.len() as u32)
     }
 
     /// Writes a `ceph.conf` into a folder, which is made if it is not there, and says where.
@@ -201,9 +202,9 @@ impl Cluster {
         self.with(move |machine, now| machine.create_pool(now, &pool))
     }
 
-    /// Stops the OSD and starts it again: connections break, objects stay.
-    pub fn restart_osd(&self) -> Result<(), Error> {
-        self.with(ClusterMachine::restart_osd)
+    /// Stops an OSD and starts it again: connections break, objects stay.
+    pub fn restart_osd(&self, osd: i32) -> Result<(), Error> {
+        self.with(move |machine, now| machine.restart_osd(now, osd))
     }
 
     /// What the cluster has cost so far.

@@ -1,4 +1,4 @@
-//! The maps that a cluster begins with: one monitor, one OSD.
+//! The maps that a cluster begins with: of one monitor, and of its OSDs.
 
 use onego_ceph::addr::AddrVec;
 use onego_ceph::crush::{CrushMap, Layout};
@@ -8,9 +8,8 @@ use onego_ceph::osdmap::{OsdInfo, OsdMap, OsdXInfo, Ratios, WEIGHT_IN, flag, rel
 use onego_ceph::types::{Epoch, Utime, Uuid};
 use std::sync::Arc;
 
-/// The monitor's name and the OSD's number.
+/// The monitor's name.
 pub(crate) const MON_NAME: &str = "a";
-pub(crate) const OSD_ID: i32 = 0;
 
 /// The first epoch: clients take 0 for "none".
 const FIRST_EPOCH: Epoch = 1;
@@ -35,11 +34,19 @@ pub(crate) fn monitors(fsid: Uuid, now: Utime, addrs: AddrVec) -> MonMap {
     map
 }
 
-/// The map of the one OSD, up and in, without pools, in the encoding that every client since Nautilus reads.
-pub(crate) fn osds(fsid: Uuid, osd_uuid: Uuid, now: Utime, addrs: AddrVec) -> OsdMap {
-    const OSD: usize = OSD_ID as usize;
+/// An OSD that a cluster begins with.
+#[derive(Debug, Clone)]
+pub(crate) struct FirstOsd {
+    pub(crate) uuid: Uuid,
+    /// Where clients reach it.
+    pub(crate) addrs: AddrVec,
+}
+
+/// The map of the OSDs, all up and in, without pools, in the encoding that every client since Nautilus reads.
+pub(crate) fn osds(fsid: Uuid, now: Utime, osds: &[FirstOsd]) -> OsdMap {
+    let ids: Vec<i32> = (0..).take(osds.len()).collect();
     let mut map = OsdMap::default();
-    map.set_max_osd(OSD + 1);
+    map.set_max_osd(osds.len());
     map.version = OsdMap::VERSION_NAUTILUS;
     map.fsid = fsid;
     map.epoch = FIRST_EPOCH;
@@ -49,18 +56,20 @@ pub(crate) fn osds(fsid: Uuid, osd_uuid: Uuid, now: Utime, addrs: AddrVec) -> Os
     map.last_in_change = now;
     map.flags = flag::SORTBITWISE | flag::RECOVERY_DELETES | flag::PURGED_SNAPDIRS | flag::PGLOG_HARDLIMIT;
     map.pool_max = 0;
-    map.crush = Arc::new(CrushMap::flat(&[OSD_ID], Layout::OneHost));
+    map.crush = Arc::new(CrushMap::flat(&ids, Layout::OneHost));
     map.ratios = Ratios { nearfull: 0.85, full: 0.95, backfillfull: 0.9 };
     map.require_min_compat_client = release::LUMINOUS;
     map.require_osd_release = release::PACIFIC;
-    map.osd_state[OSD] = state::EXISTS | state::UP;
-    map.osd_weight[OSD] = WEIGHT_IN;
-    map.client_addrs[OSD] = addrs.clone();
-    map.cluster_addrs[OSD] = addrs.clone();
-    map.heartbeat_front_addrs[OSD] = addrs.clone();
-    map.heartbeat_back_addrs[OSD] = addrs;
-    map.osd_uuid[OSD] = osd_uuid;
-    map.osd_info[OSD] = OsdInfo { up_from: FIRST_EPOCH, up_thru: FIRST_EPOCH, ..OsdInfo::default() };
-    map.osd_xinfo[OSD] = OsdXInfo { features: features::ALL, ..OsdXInfo::default() };
+    map.osd_state.fill(state::EXISTS | state::UP);
+    map.osd_weight.fill(WEIGHT_IN);
+    map.osd_info.fill(OsdInfo { up_from: FIRST_EPOCH, up_thru: FIRST_EPOCH, ..OsdInfo::default() });
+    map.osd_xinfo.fill(OsdXInfo { features: features::ALL, ..OsdXInfo::default() });
+    for (at, FirstOsd { uuid, addrs }) in osds.iter().enumerate() {
+        map.client_addrs[at] = addrs.clone();
+        map.cluster_addrs[at] = addrs.clone();
+        map.heartbeat_front_addrs[at] = addrs.clone();
+        map.heartbeat_back_addrs[at] = addrs.clone();
+        map.osd_uuid[at] = *uuid;
+    }
     map
 }

@@ -8,17 +8,19 @@ mod command;
 mod first_map;
 mod maps;
 mod osd_flags;
+mod osds;
 mod pools;
 mod stats;
 mod subscriptions;
 mod text;
 mod usage;
 
-pub(crate) use first_map::OSD_ID;
+pub(crate) use first_map::FirstOsd;
 pub(crate) use maps::MapHistory;
 pub use pools::NewPool;
 pub(crate) use stats::{Tell, TellReply};
-pub use usage::Usage;
+pub(crate) use usage::{GroupReport, GroupState};
+pub use usage::{OsdUsage, Usage};
 
 use crate::errno::EOPNOTSUPP;
 use onego_ceph::addr::AddrVec;
@@ -29,7 +31,7 @@ use onego_ceph::messages::{
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
 use onego_ceph::msgr::{Message, Peer};
-use onego_ceph::osdmap::{Incremental, OsdMap, state};
+use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime, Uuid};
 use onego_wire::{ConnId, Decoded, Time, Writer};
 use stats::{GetPoolStats, GetPoolStatsReply};
@@ -45,12 +47,10 @@ const FIRST_GLOBAL_ID: u64 = 4100;
 pub(crate) struct Identity {
     /// The cluster.
     pub fsid: Uuid,
-    /// The OSD.
-    pub osd_uuid: Uuid,
     /// Where clients reach the monitor.
     pub mon_addrs: AddrVec,
-    /// Where clients reach the OSD.
-    pub osd_addrs: AddrVec,
+    /// The OSDs, the first being number 0.
+    pub osds: Vec<FirstOsd>,
 }
 
 /// The monitor.
@@ -69,16 +69,16 @@ pub(crate) struct Mon {
 }
 
 impl Mon {
-    /// The monitor of a new cluster whose OSD is up.
+    /// The monitor of a new cluster whose OSDs are up.
     pub(crate) fn new(now: Time, identity: Identity) -> Self {
-        let Identity { fsid, osd_uuid, mon_addrs, osd_addrs } = identity;
+        let Identity { fsid, mon_addrs, osds } = identity;
         let stamp = Utime::from(now);
         Self {
             fsid,
             started: now,
             monmap: first_map::monitors(fsid, stamp, mon_addrs),
             mgrmap: MgrMap { epoch: 1, ..MgrMap::default() },
-            maps: MapHistory::new(first_map::osds(fsid, osd_uuid, stamp, osd_addrs)),
+            maps: MapHistory::new(first_map::osds(fsid, stamp, &osds)),
             config: BTreeMap::new(),
             sessions: BTreeMap::new(),
             next_global_id: FIRST_GLOBAL_ID,
@@ -232,28 +232,6 @@ impl Mon {
         tracing::debug!(epoch, "new osdmap");
         self.publish();
         epoch
-    }
-
-    /// The OSD has gone.
-    pub(crate) fn osd_down(&mut self, now: Time) {
-        if self.osdmap().is_up(OSD_ID) {
-            let mut change = self.maps.change(now);
-            change.new_state.insert(OSD_ID, state::UP);
-            change.new_last_up_change = change.modified;
-            self.commit(change);
-        }
-    }
-
-    /// The OSD is back, at these addresses.
-    pub(crate) fn osd_up(&mut self, now: Time, addrs: &AddrVec) {
-        let mut change = self.maps.change(now);
-        change.new_up_client.insert(OSD_ID, addrs.clone());
-        change.new_up_cluster.insert(OSD_ID, addrs.clone());
-        change.new_heartbeat_back_up.insert(OSD_ID, addrs.clone());
-        change.new_heartbeat_front_up.insert(OSD_ID, addrs.clone());
-        change.new_up_thru.insert(OSD_ID, change.epoch);
-        change.new_last_up_change = change.modified;
-        self.commit(change);
     }
 
     /// Sets or clears flags of the map (see [`onego_ceph::osdmap::flag`]).

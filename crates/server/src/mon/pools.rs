@@ -5,6 +5,8 @@
 
 use super::Mon;
 use super::command::Refusal;
+use super::osds::ids;
+use crate::config::default_size;
 use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
 use onego_ceph::osdmap::{Pool, pool_flag};
@@ -31,6 +33,8 @@ pub struct NewPool {
     pub name: String,
     /// Its number of placement groups.
     pub pg_num: u32,
+    /// Copies of each object: at most one for each OSD. None: three, or as many as there are OSDs.
+    pub size: Option<u32>,
     /// What it is for: "rbd", "rgw", or a name of one's own.
     pub application: Option<String>,
 }
@@ -38,7 +42,7 @@ pub struct NewPool {
 impl NewPool {
     /// A pool with the usual number of placement groups.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), pg_num: DEFAULT_PG_NUM, application: None }
+        Self { name: name.into(), pg_num: DEFAULT_PG_NUM, size: None, application: None }
     }
 
     /// The same for RBD images.
@@ -62,6 +66,20 @@ pub(super) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
     Err(Refusal::new(ERANGE, format!("'pg_num' must be from 1 to {MAX_PG_NUM}, not {pg_num}")))
 }
 
+/// Can there be so many copies?
+pub(super) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
+    if (1..=osds).contains(&size) {
+        return Ok(());
+    }
+    let text = format!("pool size must be from 1 to {osds}, not {size}: the cluster has {osds} OSD(s)");
+    Err(Refusal::invalid(text))
+}
+
+/// With fewer copies than this a pool serves nobody (`osd_pool_default_min_size`).
+pub(super) fn default_min_size(size: u32) -> u32 {
+    size - size / 2
+}
+
 impl Mon {
     /// The id of a pool that must be there.
     pub(super) fn find_pool(&self, name: &str) -> Result<i64, Refusal> {
@@ -79,12 +97,15 @@ impl Mon {
         if map.pools.len() >= MAX_POOLS {
             return Err(Refusal::new(ERANGE, format!("there are {MAX_POOLS} pools, which is the most")));
         }
+        let osds = ids(map).count() as u32;
+        let size = new.size.unwrap_or(default_size(osds));
+        check_size(size, osds)?;
         let id = map.pool_max + 1;
         let mut change = self.maps.change(now);
         let applications = new.application.iter().map(|name| (name.clone(), BTreeMap::new()));
         let pool = Pool {
-            size: 1,
-            min_size: 1,
+            size: size as u8,
+            min_size: default_min_size(size) as u8,
             pg_num: new.pg_num,
             pgp_num: new.pg_num,
             pg_num_target: new.pg_num,

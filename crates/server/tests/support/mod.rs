@@ -7,7 +7,7 @@ use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{CommandReply, MapUpdate, MonCommand, Payload, Subscribe, Subscription, kind};
 use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Target};
 use onego_ceph::types::{EntityName, Uuid};
-use onego_server::{ClusterMachine, NewPool, Settings};
+use onego_server::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -46,10 +46,8 @@ pub(crate) struct Who(usize);
 pub(crate) fn settings() -> Settings {
     Settings {
         fsid: Uuid([7; 16]),
-        osd_uuid: Uuid([8; 16]),
         mon: "127.0.0.1:3300".parse().unwrap(),
-        osd: "127.0.0.1:6800".parse().unwrap(),
-        nonce: 1000,
+        osds: vec![OsdSettings { uuid: Uuid([8; 16]), addr: "127.0.0.1:6800".parse().unwrap(), nonce: 1000 }],
         memory_limit: 64 << 20,
         null_writes: false,
         pools: vec![NewPool::for_images("rbd")],
@@ -82,8 +80,11 @@ impl Net {
         let number = self.clients.len();
         let peer: SocketAddr = format!("127.0.0.1:{}", 40_000 + number).parse().unwrap();
         let addresses = self.machine.addresses().expect("the cluster is up");
-        let (kind, addrs) =
-            if listener == MON { (EntityName::MON, addresses.mon) } else { (EntityName::OSD, addresses.osd) };
+        let (kind, addrs) = if listener == MON {
+            (EntityName::MON, addresses.mon)
+        } else {
+            (EntityName::OSD, addresses.osds[0].clone())
+        };
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;
         let global_id = if listener == MON { 0 } else { 5000 + number as u64 };

@@ -8,7 +8,7 @@ use onego_ceph::ops::Op;
 use onego_ceph::osdmap::flag;
 use onego_ceph::types::Uuid;
 use onego_engine::Pump;
-use onego_server::{ClusterMachine, NewPool, Settings};
+use onego_server::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_testkit::{Faults, Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -92,10 +92,8 @@ impl World {
         let mon = SocketAddr::new(SERVER, 3300);
         let settings = Settings {
             fsid: Uuid([7; 16]),
-            osd_uuid: Uuid([8; 16]),
             mon,
-            osd: SocketAddr::new(SERVER, 6800),
-            nonce: 1,
+            osds: vec![OsdSettings::new(Uuid([8; 16]), SocketAddr::new(SERVER, 6800))],
             memory_limit: 1 << 30,
             null_writes: false,
             pools: vec![NewPool::for_images("rbd")],
@@ -167,7 +165,7 @@ impl World {
         }
         if self.stopped_until.is_some_and(|until| until <= now) {
             self.stopped_until = None;
-            self.server.machine_mut().start_osd(now);
+            self.server.machine_mut().start_osd(now, 0);
         }
         if now < self.next_event {
             return;
@@ -179,9 +177,9 @@ impl World {
             0 => {
                 machine.touch_map(now);
             }
-            1 if self.stopped_until.is_none() => machine.restart_osd(now),
+            1 if self.stopped_until.is_none() => machine.restart_osd(now, 0),
             2 if self.stopped_until.is_none() => {
-                machine.stop_osd(now);
+                machine.stop_osd(now, 0);
                 self.stopped_until = Some(now + Duration::from_millis(self.random.random_range(1..2000)));
             }
             3 if self.paused_until.is_none() => {
@@ -211,7 +209,7 @@ impl World {
         let machine = self.server.machine_mut();
         machine.set_flags(now, flag::PAUSERD | flag::PAUSEWR, false);
         if self.stopped_until.take().is_some() {
-            machine.start_osd(now);
+            machine.start_osd(now, 0);
         }
         self.paused_until = None;
     }

@@ -79,6 +79,12 @@ impl<'a> Call<'a> {
         self.fields.get(name)?.as_f64()
     }
 
+    /// Texts, as many as were given.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        let texts = self.fields.get(name).and_then(Value::as_array).into_iter().flatten();
+        texts.filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+    }
+
     /// A switch.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.fields.get(name).and_then(Value::as_bool).unwrap_or(false)

@@ -1,10 +1,9 @@
-//! The CRUSH map: how objects are spread over one OSD.
+//! The CRUSH map: how objects are spread over the OSDs.
 //!
 //! Source: ceph `src/crush/CrushWrapper.cc` (`dump`), `src/crush/CrushTreeDumper.h`.
 
 use super::{Call, Outcome, Refusal};
 use crate::mon::Mon;
-use crate::mon::first_map::OSD_ID;
 use crate::mon::text::{Left, Right, Table};
 use onego_ceph::crush::{Bucket, CrushMap, Rule, StepOp, WEIGHT_ONE};
 use serde_json::{Map, Value, json};
@@ -75,7 +74,6 @@ fn node_label(crush: &CrushMap, node: &Node<'_>) -> String {
 pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = super::osd::map_at(mon, call)?;
     let crush = &map.crush;
-    let up = if map.is_up(OSD_ID) { "up" } else { "down" };
     let mut table = Table::new(&[
         ("ID", Left, Right),
         ("CLASS", Left, Right),
@@ -91,11 +89,13 @@ pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         let mut row = vec![node.item.to_string(), String::new(), format!("{:.5}", weight(node.weight))];
         row.push(node_label(crush, &node));
         if node.bucket.is_none() {
+            let up = if map.is_up(node.item) { "up" } else { "down" };
+            let share = map.osd_weight.get(node.item as usize).copied().unwrap_or(0);
             fields.insert("exists".into(), 1.into());
             fields.insert("status".into(), up.into());
-            fields.insert("reweight".into(), 1.into());
+            fields.insert("reweight".into(), weight(share).into());
             fields.insert("primary_affinity".into(), 1.into());
-            row.extend([up.to_owned(), "1.00000".into(), "1.00000".into()]);
+            row.extend([up.to_owned(), format!("{:.5}", weight(share)), "1.00000".into()]);
         }
         list.push(Value::Object(fields));
         table.row(row);

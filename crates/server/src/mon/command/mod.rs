@@ -10,6 +10,7 @@ mod crush;
 mod describe;
 mod mons;
 mod osd;
+mod osd_df;
 mod osd_dump;
 mod pg;
 mod pool;

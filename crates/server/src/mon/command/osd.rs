@@ -1,4 +1,4 @@
-//! The OSD and its map.
+//! The OSDs and their map.
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc`, `src/osd/OSDMap.cc`.
 
@@ -6,12 +6,12 @@ use super::mons::addrs_json;
 use super::status::{osd_counts, osd_summary};
 use super::{Call, Outcome, Refusal, Reply};
 use crate::VERSION_TEXT;
-use crate::mon::first_map::OSD_ID;
+use crate::mon::osds::{ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::encoding::Encode as _;
-use onego_ceph::osdmap::OsdMap;
+use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
 use onego_ceph::types::{Epoch, PgId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -35,12 +35,14 @@ pub(super) fn map_at(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Refusal> {
     map.ok_or_else(|| Refusal::missing(format!("there is no map for epoch {epoch}")))
 }
 
-/// The one OSD there is, by its number or its name.
-fn check_osd(id: &str) -> Result<(), Refusal> {
-    if id.strip_prefix("osd.").unwrap_or(id) == OSD_ID.to_string() {
-        return Ok(());
+/// An OSD that there is, by its number or its name.
+fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
+    let number = id.strip_prefix("osd.").unwrap_or(id).parse::<i32>();
+    let number = number.map_err(|_| Refusal::invalid(format!("'{id}' is not the number of an OSD")))?;
+    if mon.osdmap().exists(number) {
+        return Ok(number);
     }
-    Err(Refusal::missing(format!("osd.{id} does not exist: the one OSD here is osd.{OSD_ID}")))
+    Err(Refusal::missing(format!("osd.{number} does not exist")))
 }
 
 pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
@@ -52,8 +54,10 @@ pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&osd_counts(mon), plain))
 }
 
-pub(super) fn list(_: &mut Mon, call: &Call<'_>) -> Outcome {
-    Ok(call.show(&json!([OSD_ID]), format!("{OSD_ID}\n")))
+pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let ids: Vec<i32> = ids(&map_at(mon, call)?).collect();
+    let plain: String = ids.iter().map(|id| format!("{id}\n")).collect();
+    Ok(call.show(&json!(ids), plain))
 }
 
 pub(super) fn get_max(mon: &mut Mon, call: &Call<'_>) -> Outcome {
@@ -94,23 +98,20 @@ pub(super) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 pub(super) fn find(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    check_osd(call.text("id"))?;
+    let osd = find_osd(mon, call.text("id"))?;
     let map = mon.osdmap();
     Ok(call.show_json(&json!({
-        "osd": OSD_ID,
-        "addrs": addrs_json(&map.client_addrs[OSD_ID as usize]),
-        "osd_fsid": map.osd_uuid[OSD_ID as usize].to_string(),
+        "osd": osd,
+        "addrs": addrs_json(&map.client_addrs[osd as usize]),
+        "osd_fsid": map.osd_uuid[osd as usize].to_string(),
         "crush_location": {"host": "host0", "root": "default"},
     })))
 }
 
-pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    if let Some(id) = call.get("id") {
-        check_osd(id)?;
-    }
-    let addrs = mon.osdmap().client_addrs[OSD_ID as usize].to_string();
-    let one = json!({
-        "id": OSD_ID,
+fn metadata_of(map: &OsdMap, osd: i32) -> Value {
+    let addrs = map.client_addrs[osd as usize].to_string();
+    json!({
+        "id": osd,
         "ceph_release": "pacific",
         "ceph_version": VERSION_TEXT,
         "front_addr": addrs,
@@ -120,18 +121,29 @@ pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         "os": "Linux",
         "osd_objectstore": "memory",
         "rotational": "0",
-    });
-    Ok(call.show_json(&if call.get("id").is_some() { one } else { json!([one]) }))
+    })
 }
 
-pub(super) fn perf(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let map = mon.osdmap();
+    let json = match call.get("id") {
+        Some(id) => metadata_of(map, find_osd(mon, id)?),
+        None => ids(map).map(|osd| metadata_of(map, osd)).collect::<Vec<_>>().into(),
+    };
+    Ok(call.show_json(&json))
+}
+
+pub(super) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let stats =
         json!({"commit_latency_ms": 0, "apply_latency_ms": 0, "commit_latency_ns": 0, "apply_latency_ns": 0});
-    let json =
-        json!({"pg_ready": true, "osdstats": {"osd_perf_infos": [{"id": OSD_ID, "perf_stats": stats}]}});
     let headings = ["osd", "commit_latency(ms)", "apply_latency(ms)"];
     let mut table = Table::new(&headings.map(|heading| (heading, Left, Right)));
-    table.row([OSD_ID.to_string(), "0".into(), "0".into()]);
+    let mut infos = Vec::new();
+    for osd in ids(mon.osdmap()) {
+        infos.push(json!({"id": osd, "perf_stats": stats}));
+        table.row([osd.to_string(), "0".into(), "0".into()]);
+    }
+    let json = json!({"pg_ready": true, "osdstats": {"osd_perf_infos": infos}});
     Ok(call.show(&json, table.render()))
 }
 
@@ -143,48 +155,56 @@ pub(super) fn profiles(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!([]), ""))
 }
 
-pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let usage = call.usage;
-    let up = if mon.osdmap().is_up(OSD_ID) { "up" } else { "down" };
-    let (count, _) = super::status::pgs(mon);
-    let sizes =
-        json!({"kb": usage.total >> 10, "kb_used": usage.used >> 10, "kb_avail": usage.available() >> 10});
-    let percent = usage.ratio() * 100.0;
-    let json = json!({
-        "nodes": [{
-            "id": OSD_ID, "name": format!("osd.{OSD_ID}"), "type": "osd", "type_id": 0, "crush_weight": 1,
-            "depth": 2, "pool_weights": {}, "reweight": 1,
-            "kb": sizes["kb"], "kb_used": sizes["kb_used"], "kb_used_data": sizes["kb_used"],
-            "kb_used_omap": 0, "kb_used_meta": 0, "kb_avail": sizes["kb_avail"],
-            "utilization": percent, "var": 1, "pgs": count, "status": up,
-        }],
-        "stray": [],
-        "summary": {
-            "total_kb": sizes["kb"], "total_kb_used": sizes["kb_used"], "total_kb_used_data": sizes["kb_used"],
-            "total_kb_used_omap": 0, "total_kb_used_meta": 0, "total_kb_avail": sizes["kb_avail"],
-            "average_utilization": percent, "min_var": 1, "max_var": 1, "dev": 0,
-        },
-    });
-    Ok(call.show(&json, df_text(call, count, up)))
+/// Marks OSDs that the command names, or all, and says what there was to do.
+fn mark(
+    mon: &mut Mon,
+    call: &Call<'_>,
+    is_so: fn(&OsdMap, i32) -> bool,
+    what: &str,
+    change: impl FnOnce(&mut Mon, Vec<i32>) -> Epoch,
+) -> Outcome {
+    let mut todo = Vec::new();
+    let mut lines = Vec::new();
+    for name in call.list("ids") {
+        let osds = match name.as_str() {
+            "all" | "any" | "*" => ids(mon.osdmap()).collect(),
+            id => vec![find_osd(mon, id)?],
+        };
+        for osd in osds {
+            if is_so(mon.osdmap(), osd) {
+                lines.push(format!("osd.{osd} is already {what}. "));
+            } else {
+                lines.push(format!("marked {what} osd.{osd}. "));
+                todo.push(osd);
+            }
+        }
+    }
+    change(mon, todo);
+    Ok(Reply::done(lines.concat()))
 }
 
-fn df_text(call: &Call<'_>, pgs: u64, up: &str) -> String {
-    let usage = call.usage;
-    let headings = [
-        "ID", "CLASS", "WEIGHT", "REWEIGHT", "SIZE", "RAW USE", "DATA", "OMAP", "META", "AVAIL", "%USE",
-        "VAR", "PGS", "STATUS",
-    ];
-    let mut table = Table::new(&headings.map(|heading| (heading, Left, Right)));
-    let [size, used, free] = [usage.total, usage.used, usage.available()].map(text::bytes);
-    let zero = text::bytes(0);
-    let amounts =
-        [size, used.clone(), used, zero.clone(), zero, free, format!("{:.2}", usage.ratio() * 100.0)];
-    let head = [OSD_ID.to_string(), String::new(), "1.00000".into(), "1.00000".into()];
-    let tail = ["1.00".to_owned(), pgs.to_string(), up.to_owned()];
-    table.row(head.into_iter().chain(amounts.clone()).chain(tail));
-    let head = [String::new(), String::new(), String::new(), "TOTAL".into()];
-    table.row(head.into_iter().chain(amounts));
-    table.render() + "MIN/MAX VAR: 1.00/1.00  STDDEV: 0\n"
+pub(super) fn down(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    mark(mon, call, |map, osd| !map.is_up(osd), "down", |mon, osds| mon.osds_down(call.now, osds))
+}
+
+pub(super) fn out(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let is_out = |map: &OsdMap, osd| !is_in(map, osd);
+    mark(mon, call, is_out, "out", |mon, osds| mon.weigh_osds(call.now, osds, 0))
+}
+
+pub(super) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    mark(mon, call, is_in, "in", |mon, osds| mon.weigh_osds(call.now, osds, WEIGHT_IN))
+}
+
+pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let osd = find_osd(mon, call.text("id"))?;
+    let weight = call.float("weight").unwrap_or(1.0);
+    if !(0.0..=1.0).contains(&weight) {
+        return Err(Refusal::invalid("weight must be in the range [0..1]"));
+    }
+    let parts = (weight * f64::from(WEIGHT_IN)) as u32;
+    mon.weigh_osds(call.now, [osd], parts);
+    Ok(Reply::done(format!("reweighted osd.{osd} to {weight} ({parts:x})")))
 }
 
 pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {

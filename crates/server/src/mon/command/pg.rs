@@ -1,27 +1,34 @@
-//! The placement groups, all in the one OSD.
+//! The placement groups: how they are, and where.
 //!
 //! Source: ceph `src/mon/PGMap.cc`, `process_pg_map_command`; `src/mon/OSDMonitor.cc`, "pg map".
 
-use super::status::{pgs, usage_summary};
+use super::status::{GroupCounts, usage_summary};
 use super::{Call, Outcome, Refusal};
 use crate::mon::Mon;
-use crate::mon::first_map::OSD_ID;
 use crate::mon::text::{self, Left, Right, Table};
+use crate::mon::usage::Usage;
+use onego_ceph::osdmap::{OsdMap, Placement};
 use onego_ceph::types::PgId;
 use serde_json::{Value, json};
 
 /// Groups that are listed one by one; the groups of a large pool say nothing that its first do not.
 const MAX_LISTED: usize = 4096;
 
+/// All groups of a map.
+pub(super) fn all(map: &OsdMap) -> impl Iterator<Item = PgId> {
+    map.pools.iter().flat_map(|(&pool, one)| (0..one.pg_num).map(move |seed| PgId { pool, seed }))
+}
+
 pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let usage = call.usage;
-    let (count, state) = pgs(mon);
-    let states = if count == 0 { json!([]) } else { json!([{"name": state, "num": count}]) };
+    let groups = GroupCounts::of(mon, usage);
+    let states: Vec<Value> =
+        groups.by_state.iter().map(|(state, count)| json!({"name": state, "num": count})).collect();
     let json = json!({
         "pg_ready": true,
         "pg_summary": {
             "num_pg_by_state": states,
-            "num_pgs": count,
+            "num_pgs": groups.all,
             "num_bytes": usage.bytes(),
             "total_bytes": usage.total,
             "total_avail_bytes": usage.available(),
@@ -29,50 +36,38 @@ pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
             "total_used_raw_bytes": usage.used,
         },
     });
-    let states = if count == 0 { String::new() } else { format!("{count} {state}") };
-    let plain =
-        format!("{count} pgs: {states}; {} data, {}\n", text::bytes(usage.bytes()), usage_summary(usage));
+    let degraded = match groups.degraded_summary(usage) {
+        Some(text) => format!("; {text}"),
+        None => String::new(),
+    };
+    let plain = format!(
+        "{} pgs: {}; {} data, {}{degraded}\n",
+        groups.all,
+        groups.in_a_line(", "),
+        text::bytes(usage.bytes()),
+        usage_summary(usage)
+    );
     Ok(call.show(&json, plain))
 }
 
-/// The groups with what they are: "active+clean".
-fn list(mon: &Mon) -> Vec<(PgId, &'static str)> {
-    let (_, state) = pgs(mon);
-    let pools = mon.osdmap().pools.iter();
-    let groups = pools.flat_map(|(&pool, one)| (0..one.pg_num).map(move |seed| PgId { pool, seed }));
-    groups.take(MAX_LISTED).map(|pg| (pg, state)).collect()
-}
-
 pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let usage = call.usage;
-    let groups: Vec<Value> = list(mon)
+    let (map, usage) = (mon.osdmap(), call.usage);
+    let state = |pg: &PgId| usage.groups.get(pg).map_or("unknown".into(), |group| group.state.name());
+    let groups: Vec<(PgId, Placement)> = all(map).take(MAX_LISTED).map(|pg| (pg, map.place(pg))).collect();
+    let stats: Vec<Value> = groups
         .iter()
-        .map(|(pg, state)| {
-            json!({"pgid": pg.to_string(), "state": state, "up": [OSD_ID], "acting": [OSD_ID],
-                "up_primary": OSD_ID, "acting_primary": OSD_ID})
+        .map(|(pg, place)| {
+            json!({"pgid": pg.to_string(), "state": state(pg), "up": place.up, "acting": place.acting,
+                "up_primary": place.up_primary, "acting_primary": place.acting_primary,
+                "stat_sum": {"num_objects": usage.groups.get(pg).map_or(0, |group| group.objects)}})
         })
         .collect();
-    let pools: Vec<Value> = mon
-        .osdmap()
-        .pools
-        .iter()
-        .map(|(id, pool)| {
-            let used = usage.pool(*id);
-            json!({"poolid": id, "num_pg": pool.pg_num, "stat_sum": {
-                "num_bytes": used.bytes, "num_objects": used.objects, "num_object_copies": used.objects,
-                "num_read": used.reads, "num_read_kb": used.read_bytes >> 10,
-                "num_write": used.writes, "num_write_kb": used.written_bytes >> 10,
-            }})
-        })
-        .collect();
-    let osd = json!({"osd": OSD_ID, "num_pgs": pgs(mon).0, "kb": usage.total >> 10,
-        "kb_used": usage.used >> 10, "kb_avail": usage.available() >> 10});
     let json = json!({"pg_ready": true, "pg_map": {
-        "version": mon.osdmap().epoch,
+        "version": map.epoch,
         "stamp": text::stamp(call.now.into()),
-        "pg_stats": groups,
-        "pool_stats": pools,
-        "osd_stats": [osd],
+        "pg_stats": stats,
+        "pool_stats": pool_stats(map, usage),
+        "osd_stats": osd_stats(map, usage),
     }});
     let mut table = Table::new(&[
         ("PG_STAT", Left, Left),
@@ -82,11 +77,39 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         ("ACTING", Left, Left),
         ("ACTING_PRIMARY", Left, Right),
     ]);
-    for (pg, state) in list(mon) {
-        let (set, osd) = (format!("[{OSD_ID}]"), OSD_ID.to_string());
-        table.row([pg.to_string(), state.into(), set.clone(), osd.clone(), set, osd]);
+    for (pg, place) in &groups {
+        let set = |osds: &[i32]| {
+            let osds: Vec<String> = osds.iter().map(ToString::to_string).collect();
+            format!("[{}]", osds.join(","))
+        };
+        let (up, acting) = (set(&place.up), set(&place.acting));
+        let [up_primary, acting_primary] =
+            [place.up_primary, place.acting_primary].map(|osd| osd.to_string());
+        table.row([pg.to_string(), state(pg), up, up_primary, acting, acting_primary]);
     }
     Ok(call.show(&json, table.render()).with_status("dumped pgs"))
+}
+
+fn pool_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
+    let pools = map.pools.iter().map(|(id, pool)| {
+        let used = usage.pool(*id);
+        let copies = used.objects * u64::from(pool.size);
+        json!({"poolid": id, "num_pg": pool.pg_num, "stat_sum": {
+            "num_bytes": used.bytes, "num_objects": used.objects, "num_object_copies": copies,
+            "num_read": used.reads, "num_read_kb": used.read_bytes >> 10,
+            "num_write": used.writes, "num_write_kb": used.written_bytes >> 10,
+        }})
+    });
+    pools.collect()
+}
+
+fn osd_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
+    let counts = super::osd_df::groups(map);
+    let osds = usage.osds.iter().map(|(osd, used)| {
+        json!({"osd": osd, "num_pgs": counts.get(osd).copied().unwrap_or(0), "kb": used.total >> 10,
+            "kb_used": used.used >> 10, "kb_avail": used.available() >> 10})
+    });
+    osds.collect()
 }
 
 pub(super) fn map(mon: &mut Mon, call: &Call<'_>) -> Outcome {

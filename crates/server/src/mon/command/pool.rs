@@ -191,17 +191,18 @@ pub(super) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     if call.get("pool_type") == Some("erasure") {
         return Err(Refusal::new(
             EOPNOTSUPP,
-            "erasure-coded pools are not supported: the cluster has one OSD",
+            "erasure-coded pools are not supported: choose a replicated one",
         ));
     }
     let rule = call.get("rule").or(call.get("erasure_code_profile")).filter(|rule| !rule.is_empty());
     if let Some(rule) = rule.filter(|rule| mon.osdmap().crush.rule_id(rule).is_none()) {
         return Err(Refusal::missing(format!("specified rule {rule} doesn't exist")));
     }
-    super::pool_set::check_size(call.int("size").unwrap_or(0))?;
+    let size = call.int("size").filter(|size| *size != 0);
+    let size = size.map(u32::try_from).transpose().map_err(|_| Refusal::invalid("'size' is too large"))?;
     let pg_num = call.int("pg_num").filter(|pg_num| *pg_num != 0).unwrap_or(DEFAULT_PG_NUM.into());
     let pg_num = u32::try_from(pg_num).map_err(|_| Refusal::invalid("'pg_num' is too large"))?;
-    match mon.create_pool(call.now, &NewPool { pg_num, ..NewPool::new(name) }) {
+    match mon.create_pool(call.now, &NewPool { pg_num, size, ..NewPool::new(name) }) {
         Ok(id) => {
             super::pool_set::set_at_creation(mon, call, id);
             Ok(Reply::done(format!("pool '{name}' created")))

@@ -7,7 +7,8 @@ use super::pool::{autoscale_name, flag};
 use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::EPERM;
 use crate::mon::Mon;
-use crate::mon::pools::check_pg_num;
+use crate::mon::osds::ids;
+use crate::mon::pools::{check_pg_num, check_size, default_min_size};
 use onego_ceph::osdmap::{Pool, PoolOption, pool_flag};
 use serde_json::{Map, Value};
 
@@ -144,14 +145,6 @@ pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&Value::Object(json), text))
 }
 
-/// There is one OSD, so there is one copy.
-pub(super) fn check_size(size: i64) -> Result<(), Refusal> {
-    if size > 1 {
-        return Err(Refusal::invalid(format!("pool size must be 1, not {size}: the cluster has one OSD")));
-    }
-    Ok(())
-}
-
 fn int(text: &str) -> Result<i64, Refusal> {
     text.parse().map_err(|_| Refusal::invalid(format!("error parsing integer value '{text}'")))
 }
@@ -173,12 +166,14 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (pool_name, name, text) = (call.text("pool"), call.text("var"), call.text("val"));
     let id = mon.find_pool(pool_name)?;
     match name {
-        "size" | "min_size" => {
-            let value = int(text)?;
-            check_size(value)?;
-            if value < 1 {
-                return Err(Refusal::invalid(format!("'{name}' must be 1: the cluster has one OSD")));
-            }
+        "size" => set_size(mon, call, id, int(text)?)?,
+        "min_size" => {
+            let (value, size) = (int(text)?, mon.osdmap().pools[&id].size);
+            let value = u8::try_from(value).ok().filter(|value| (1..=size).contains(value));
+            let value = value.ok_or_else(|| {
+                Refusal::invalid(format!("pool min_size must be between 1 and size, which is set to {size}"))
+            })?;
+            mon.edit_pool(call.now, id, |pool, _| pool.min_size = value);
         }
         "pg_num" | "pgp_num" => set_pg_num(mon, call, id, name, text)?,
         "crush_rule" => {
@@ -204,6 +199,20 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         },
     }
     Ok(Reply::done(format!("set pool {id} {name} to {text}")))
+}
+
+fn set_size(mon: &mut Mon, call: &Call<'_>, id: i64, size: i64) -> Result<(), Refusal> {
+    let size = u32::try_from(size).unwrap_or(0);
+    check_size(size, ids(mon.osdmap()).count() as u32)?;
+    if mon.osdmap().pools[&id].has_flag(pool_flag::NOSIZECHANGE) {
+        let text = "pool size change is disabled; you must unset nosizechange flag for the pool first";
+        return Err(Refusal::new(EPERM, text));
+    }
+    mon.edit_pool(call.now, id, |pool, _| {
+        pool.size = size as u8;
+        pool.min_size = default_min_size(size) as u8;
+    });
+    Ok(())
 }
 
 fn set_pg_num(mon: &mut Mon, call: &Call<'_>, id: i64, name: &str, text: &str) -> Result<(), Refusal> {

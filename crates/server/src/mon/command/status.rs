@@ -5,14 +5,15 @@
 
 use super::args::joined;
 use super::{Call, Outcome};
-use crate::mon::first_map::{MON_NAME, OSD_ID};
+use crate::mon::first_map::MON_NAME;
+use crate::mon::osds::{ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
-use crate::mon::usage::Usage;
+use crate::mon::usage::{GroupState, Usage};
 use crate::mon::{Mon, osd_flags};
-use onego_ceph::osdmap::state;
 use onego_ceph::types::Utime;
 use onego_wire::Time;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// From here on the cluster is said to be nearly full, and full (`mon_osd_nearfull_ratio`, `mon_osd_full_ratio`).
 const NEARFULL: f64 = 0.85;
@@ -39,17 +40,37 @@ fn checks(mon: &Mon, usage: &Usage) -> Vec<Check> {
     let mut warn = |code, error, summary: String, detail: Vec<String>| {
         checks.push(Check { code, error, summary, count: detail.len().max(1), detail });
     };
-    if !map.is_up(OSD_ID) {
-        warn("OSD_DOWN", false, "1 osds down".into(), vec![format!("osd.{OSD_ID} is down")]);
+    // One that is out as well is missed by nobody.
+    let down: Vec<i32> = ids(map).filter(|osd| !map.is_up(*osd) && is_in(map, *osd)).collect();
+    if !down.is_empty() {
+        let lines = down.iter().map(|osd| format!("osd.{osd} is down"));
+        warn("OSD_DOWN", false, format!("{} osds down", down.len()), lines.collect());
     }
     let flags = osd_flags::warned(map.flags);
     if !flags.is_empty() {
         warn("OSDMAP_FLAGS", false, format!("{flags} flag(s) set"), Vec::new());
     }
-    if usage.ratio() >= FULL {
-        warn("OSD_FULL", true, "1 full osd(s)".into(), vec![format!("osd.{OSD_ID} is full")]);
-    } else if usage.ratio() >= NEARFULL {
-        warn("OSD_NEARFULL", false, "1 nearfull osd(s)".into(), vec![format!("osd.{OSD_ID} is near full")]);
+    let fuller = |from: f64, to: f64| {
+        let osds = usage.osds.iter().filter(move |(_, used)| (from..to).contains(&used.ratio()));
+        osds.map(|(osd, _)| *osd).collect::<Vec<i32>>()
+    };
+    let (full, nearfull) = (fuller(FULL, f64::INFINITY), fuller(NEARFULL, FULL));
+    if !full.is_empty() {
+        let lines = full.iter().map(|osd| format!("osd.{osd} is full"));
+        warn("OSD_FULL", true, format!("{} full osd(s)", full.len()), lines.collect());
+    }
+    if !nearfull.is_empty() {
+        let lines = nearfull.iter().map(|osd| format!("osd.{osd} is near full"));
+        warn("OSD_NEARFULL", false, format!("{} nearfull osd(s)", nearfull.len()), lines.collect());
+    }
+    let groups = GroupCounts::of(mon, usage);
+    if groups.inactive > 0 {
+        let summary = format!("Reduced data availability: {} pgs inactive", groups.inactive);
+        warn("PG_AVAILABILITY", groups.lost > 0, summary, groups.lines(usage, |state| !state.active));
+    }
+    if let Some(summary) = groups.degraded_summary(usage) {
+        let lines = groups.lines(usage, |state| state.degraded || state.undersized);
+        warn("PG_DEGRADED", false, format!("Degraded data redundancy: {summary}"), lines);
     }
     let unused = map
         .pools
@@ -122,36 +143,104 @@ pub(super) fn ping(mon: &Mon, now: Time, usage: &Usage) -> Value {
     })
 }
 
-/// The placement groups: how many, and what they all are.
-pub(super) fn pgs(mon: &Mon) -> (u64, &'static str) {
+/// The placement groups: how many there are, and how they are.
+#[derive(Default)]
+pub(super) struct GroupCounts {
+    pub(super) all: u64,
+    /// The most frequent states come first.
+    pub(super) by_state: Vec<(String, usize)>,
+    inactive: usize,
+    /// Those whose newest data are nowhere, or down.
+    lost: usize,
+    degraded: usize,
+    undersized: usize,
+    degraded_objects: u64,
+    /// Copies that there should be of all objects.
+    copies: u64,
+}
+
+impl GroupCounts {
+    pub(super) fn of(mon: &Mon, usage: &Usage) -> Self {
+        let map = mon.osdmap();
+        let all = map.pools.values().map(|pool| u64::from(pool.pg_num)).sum();
+        let copies = map.pools.iter().map(|(id, pool)| usage.pool(*id).objects * u64::from(pool.size)).sum();
+        let mut counts = Self { all, copies, ..Self::default() };
+        let mut by_state = BTreeMap::<String, usize>::new();
+        for group in usage.groups.values() {
+            *by_state.entry(group.state.name()).or_default() += 1;
+            counts.inactive += usize::from(!group.state.active);
+            counts.lost += usize::from(group.state.down || group.state.incomplete);
+            counts.degraded += usize::from(group.state.degraded);
+            counts.undersized += usize::from(group.state.undersized);
+            counts.degraded_objects += group.degraded;
+        }
+        counts.by_state = by_state.into_iter().collect();
+        counts.by_state.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+
+    /// How many there are of each state.
+    pub(super) fn in_a_line(&self, separator: &str) -> String {
+        let states = self.by_state.iter().map(|(state, count)| format!("{count} {state}"));
+        states.collect::<Vec<_>>().join(separator)
+    }
+
+    /// What is missing of redundancy; none: nothing is.
+    pub(super) fn degraded_summary(&self, usage: &Usage) -> Option<String> {
+        let mut parts = Vec::new();
+        if self.degraded_objects > 0 && usage.objects() > 0 {
+            let share = text::percent(self.degraded_objects as f64 / self.copies as f64);
+            parts.push(format!("{}/{} objects degraded ({share}%)", self.degraded_objects, self.copies));
+        }
+        let groups = [(self.degraded, "degraded"), (self.undersized, "undersized")];
+        parts.extend(groups.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} pgs {what}")));
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// A line for each of the first groups of which something is true.
+    fn lines(&self, usage: &Usage, is: impl Fn(&GroupState) -> bool) -> Vec<String> {
+        const MAX_LINES: usize = 50;
+        let groups = usage.groups.iter().filter(|(_, group)| is(&group.state));
+        groups.take(MAX_LINES).map(|(pg, group)| format!("pg {pg} is {}", group.state.name())).collect()
+    }
+}
+
+/// How many OSDs are up and in.
+fn up_and_in(mon: &Mon) -> (usize, usize, usize) {
     let map = mon.osdmap();
-    let count = map.pools.values().map(|pool| u64::from(pool.pg_num)).sum();
-    (count, if map.is_up(OSD_ID) { "active+clean" } else { "stale+active+clean" })
+    let up = ids(map).filter(|osd| map.is_up(*osd)).count();
+    let taken_in = ids(map).filter(|osd| is_in(map, *osd)).count();
+    (ids(map).count(), up, taken_in)
 }
 
 /// How many OSDs are up and in, and since when.
 pub(super) fn osd_counts(mon: &Mon) -> Value {
     let map = mon.osdmap();
+    let (all, up, taken_in) = up_and_in(mon);
     json!({
         "epoch": map.epoch,
-        "num_osds": 1,
-        "num_up_osds": u8::from(map.is_up(OSD_ID)),
+        "num_osds": all,
+        "num_up_osds": up,
         "osd_up_since": map.last_up_change.sec,
-        "num_in_osds": u8::from(map.state(OSD_ID) & state::EXISTS != 0),
+        "num_in_osds": taken_in,
         "osd_in_since": map.last_in_change.sec,
-        "num_remapped_pgs": 0,
+        "num_remapped_pgs": map.pg_temp.len(),
     })
 }
 
 pub(super) fn osd_summary(mon: &Mon, now: Time) -> String {
     let map = mon.osdmap();
     let age = |since: Utime| text::span(now.since(since.into()));
-    format!(
-        "1 osds: {} up (since {}), 1 in (since {})",
-        u8::from(map.is_up(OSD_ID)),
+    let (all, up, taken_in) = up_and_in(mon);
+    let mut summary = format!(
+        "{all} osds: {up} up (since {}), {taken_in} in (since {})",
         age(map.last_up_change),
         age(map.last_in_change)
-    )
+    );
+    if !map.pg_temp.is_empty() {
+        summary += &format!("; {} remapped pgs", map.pg_temp.len());
+    }
+    summary
 }
 
 pub(super) fn usage_summary(usage: &Usage) -> String {
@@ -167,8 +256,9 @@ pub(super) fn status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 
 fn status_json(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> Value {
     let usage = call.usage;
-    let (pg_count, pg_state) = pgs(mon);
-    let states = if pg_count == 0 { json!([]) } else { json!([{"state_name": pg_state, "count": pg_count}]) };
+    let groups = GroupCounts::of(mon, usage);
+    let states: Vec<Value> =
+        groups.by_state.iter().map(|(state, count)| json!({"state_name": state, "count": count})).collect();
     json!({
         "fsid": mon.fsid.to_string(),
         "health": health_json(checks, false),
@@ -180,7 +270,7 @@ fn status_json(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> Value {
         "osdmap": osd_counts(mon),
         "pgmap": {
             "pgs_by_state": states,
-            "num_pgs": pg_count,
+            "num_pgs": groups.all,
             "num_pools": mon.osdmap().pools.len(),
             "num_objects": usage.objects(),
             "data_bytes": usage.bytes(),
@@ -209,12 +299,12 @@ fn status_text(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> String {
     if !flags.is_empty() {
         text += &format!("         flags {flags}\n");
     }
-    let (pg_count, pg_state) = pgs(mon);
-    let pg_line = if pg_count == 0 { String::new() } else { format!("{pg_count} {pg_state}") };
-    text += &format!(" \n  data:\n    pools:   {} pools, {pg_count} pgs\n", map.pools.len());
+    let groups = GroupCounts::of(mon, usage);
+    let pg_lines = groups.in_a_line("\n             ");
+    text += &format!(" \n  data:\n    pools:   {} pools, {} pgs\n", map.pools.len(), groups.all);
     text +=
         &format!("    objects: {} objects, {}\n", text::number(usage.objects()), text::bytes(usage.bytes()));
-    text + &format!("    usage:   {}\n    pgs:     {pg_line}\n \n", usage_summary(usage))
+    text + &format!("    usage:   {}\n    pgs:     {pg_lines}\n \n", usage_summary(usage))
 }
 
 pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
@@ -229,7 +319,7 @@ pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
             "total_used_bytes": usage.used,
             "total_used_raw_bytes": usage.used,
             "total_used_raw_ratio": usage.ratio(),
-            "num_osds": 1,
+            "num_osds": ids(mon.osdmap()).count(),
             "num_per_pool_osds": 0,
             "num_per_pool_omap_osds": 0,
         },

@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use super::{Call, Outcome, auth, config, crush, mons, osd, osd_dump, pg, pool, pool_set, status};
+use super::{Call, Outcome, auth, config, crush, mons, osd, osd_df, osd_dump, pg, pool, pool_set, status};
 use crate::mon::Mon;
 
 /// A command: its words, what comes behind them, and what it does.
@@ -111,6 +111,8 @@ const DUMP_CONTENTS: Arg =
 const CONFIG_ARGS: &[Arg] =
     &[WHO, arg("name", ArgKind::Text), arg("value", ArgKind::Text), opt("force", ArgKind::Bool)];
 const DF_ARGS: &[Arg] = &[opt("output_method", ArgKind::Choices("plain|tree"))];
+const OSDS: &[Arg] = &[Arg { required: true, ..many("ids", ArgKind::Text) }];
+const REWEIGHT_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Float)];
 const MAP_ARGS: &[Arg] = &[POOL, arg("object", ArgKind::Object), opt("nspace", ArgKind::Text)];
 const RENAME_ARGS: &[Arg] = &[arg("srcpool", ArgKind::Pool), arg("destpool", ArgKind::Pool)];
 const SET_ARGS: &[Arg] =
@@ -158,7 +160,7 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd dump", &[EPOCH], "all that the OSDs' map says", osd_dump::dump),
     show("osd stat", &[], "the OSDs in a line", osd::stat),
     show("osd tree", &[EPOCH], "the OSDs and what they are in", crush::osd_tree),
-    show("osd df", DF_ARGS, "how full the OSDs are", osd::df),
+    show("osd df", DF_ARGS, "how full the OSDs are", osd_df::df),
     show("osd ls", &[EPOCH], "the OSDs' numbers", osd::list),
     show("osd getmaxosd", &[], "how many OSDs the map has room for", osd::get_max),
     show("osd getmap", &[EPOCH], "the OSDs' map, encoded", osd::getmap),
@@ -172,6 +174,10 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd get-require-min-compat-client", &[], "the oldest clients that are served", osd::min_compat_client),
     change("osd set", &[arg("key", ArgKind::Choices(osd::SETTABLE)), SURE], "set a flag of the map", osd::set),
     change("osd unset", &[arg("key", ArgKind::Choices(osd::SETTABLE))], "clear a flag of the map", osd::unset),
+    change("osd down", OSDS, "say that OSDs are down; those that run come up again", osd::down),
+    change("osd out", OSDS, "give the data of OSDs to others", osd::out),
+    change("osd in", OSDS, "give OSDs their share of the data", osd::bring_in),
+    change("osd reweight", REWEIGHT_ARGS, "give an OSD a part of its share of the data", osd::reweight),
     show("osd blocklist ls", &[], "the clients that are shut out", osd::blocklist_list),
     change("osd blocklist clear", &[], "let all clients in again", osd::blocklist_clear),
     change("osd blocklist", BLOCKLIST_ARGS, "shut a client out, or let it in again", osd::blocklist),

@@ -1,0 +1,67 @@
+//! OSDs that come and go, and how much of the data they take.
+//!
+//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_boot`, "osd down", "osd out", "osd in", "osd reweight").
+
+use super::Mon;
+use onego_ceph::addr::AddrVec;
+use onego_ceph::osdmap::{OsdMap, WEIGHT_IN, state};
+use onego_ceph::types::Epoch;
+use onego_wire::Time;
+
+/// The numbers of the OSDs of a map.
+pub(crate) fn ids(map: &OsdMap) -> impl Iterator<Item = i32> {
+    (0..).zip(&map.osd_state).filter(|(_, bits)| **bits & state::EXISTS != 0).map(|(id, _)| id)
+}
+
+/// Does the map give data to this OSD?
+pub(crate) fn is_in(map: &OsdMap, osd: i32) -> bool {
+    map.exists(osd) && map.osd_weight[osd as usize] != 0
+}
+
+impl Mon {
+    /// OSDs have gone. Those that are down already stay so.
+    pub(crate) fn osds_down(&mut self, now: Time, osds: impl IntoIterator<Item = i32>) -> Epoch {
+        let map = self.osdmap();
+        let up: Vec<i32> = osds.into_iter().filter(|osd| map.is_up(*osd)).collect();
+        if up.is_empty() {
+            return self.maps.epoch();
+        }
+        let mut change = self.maps.change(now);
+        // What is named here is flipped.
+        change.new_state = up.into_iter().map(|osd| (osd, state::UP)).collect();
+        change.new_last_up_change = change.modified;
+        self.commit(change)
+    }
+
+    /// An OSD is back, at these addresses.
+    pub(crate) fn osd_up(&mut self, now: Time, osd: i32, addrs: &AddrVec) -> Epoch {
+        let mut change = self.maps.change(now);
+        change.new_up_client.insert(osd, addrs.clone());
+        change.new_up_cluster.insert(osd, addrs.clone());
+        change.new_heartbeat_back_up.insert(osd, addrs.clone());
+        change.new_heartbeat_front_up.insert(osd, addrs.clone());
+        change.new_up_thru.insert(osd, change.epoch);
+        change.new_last_up_change = change.modified;
+        self.commit(change)
+    }
+
+    /// OSDs get a share of the data, in parts of [`WEIGHT_IN`]; 0: they are out.
+    pub(crate) fn weigh_osds(
+        &mut self,
+        now: Time,
+        osds: impl IntoIterator<Item = i32>,
+        weight: u32,
+    ) -> Epoch {
+        let map = self.osdmap();
+        let weight = weight.min(WEIGHT_IN);
+        let differs = |osd: &i32| map.exists(*osd) && map.osd_weight[*osd as usize] != weight;
+        let changed: Vec<i32> = osds.into_iter().filter(differs).collect();
+        if changed.is_empty() {
+            return self.maps.epoch();
+        }
+        let mut change = self.maps.change(now);
+        change.new_weight = changed.into_iter().map(|osd| (osd, weight)).collect();
+        change.new_last_in_change = change.modified;
+        self.commit(change)
+    }
+}
