@@ -25,6 +25,8 @@ const SOCKADDR_IN: usize = 16;
 const SOCKADDR_IN6: usize = 28;
 /// Size of `sockaddr_storage`, which the old form carries whole.
 const SOCKADDR_STORAGE: usize = 128;
+/// Size of an address in the old form.
+pub(crate) const LEGACY_LEN: usize = 8 + SOCKADDR_STORAGE;
 
 /// The protocol that is spoken at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -92,6 +94,37 @@ impl EntityAddr {
         let sock = decode_sockaddr(family, &mut r)?;
         let kind = if sock.is_some() { AddrKind::Legacy } else { AddrKind::None };
         Ok(Self { kind, nonce, sock })
+    }
+
+    /// Reads an address that is in the old form for certain.
+    pub(crate) fn decode_old(r: &mut Reader<'_>) -> Decoded<Self> {
+        // Old kernels have something of their own where the marker is now.
+        r.u8("old address")?;
+        Self::decode_legacy(r)
+    }
+
+    /// Writes the old form, which has no kind.
+    pub(crate) fn encode_old(&self, w: &mut Writer) {
+        w.u32(0);
+        w.u32(self.nonce);
+        let start = w.len();
+        match self.sock {
+            None => {}
+            Some(SocketAddr::V4(v4)) => {
+                w.put(&AF_INET.to_be_bytes());
+                w.put(&v4.port().to_be_bytes());
+                w.put(&v4.ip().octets());
+            }
+            Some(SocketAddr::V6(v6)) => {
+                w.put(&AF_INET6.to_be_bytes());
+                w.put(&v6.port().to_be_bytes());
+                w.u32(v6.flowinfo());
+                w.put(&v6.ip().octets());
+                w.u32(v6.scope_id());
+            }
+        }
+        let written = w.len() - start;
+        w.put(&[0; SOCKADDR_STORAGE][written..]);
     }
 
     /// Reads the rest of the new form, whose marker of 1 was read.
@@ -241,6 +274,18 @@ impl FromStr for EntityAddr {
     }
 }
 
+/// In which versions of the messenger's protocol a client connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Versions {
+    /// In that which a daemon names first (AsyncMessenger.cc, `create_connect`).
+    #[default]
+    Any,
+    /// In version 1 alone.
+    One,
+    /// In version 2 alone.
+    Two,
+}
+
 /// The addresses of one process, one for each protocol that it speaks (`entity_addrvec_t`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AddrVec(
@@ -257,6 +302,16 @@ impl AddrVec {
     /// The address at which version 1 of the messenger's protocol is spoken.
     pub fn legacy(&self) -> Option<&EntityAddr> {
         self.0.iter().find(|addr| addr.kind == AddrKind::Legacy)
+    }
+
+    /// The address at which a client connects that speaks these versions.
+    pub fn reached_by(&self, versions: Versions) -> Option<&EntityAddr> {
+        let usable = |addr: &&EntityAddr| addr.sock.is_some_and(|sock| sock.port() != 0);
+        self.0.iter().filter(usable).find(|addr| match versions {
+            Versions::Any => matches!(addr.kind, AddrKind::Msgr2 | AddrKind::Legacy),
+            Versions::One => addr.kind == AddrKind::Legacy,
+            Versions::Two => addr.kind == AddrKind::Msgr2,
+        })
     }
 
     /// The addresses of a monitor of which `addr` is known, which may lack the protocol or the port: both protocols
@@ -392,6 +447,17 @@ mod tests {
     }
 
     #[test]
+    fn the_old_form_is_written_as_it_is_read() {
+        for text in ["v1:192.0.2.1:6789/9", "v1:[2001:db8::1%7]:6789/77", "-"] {
+            let addr: EntityAddr = text.parse().unwrap();
+            let mut w = Writer::new();
+            addr.encode_old(&mut w);
+            assert_eq!(w.len(), LEGACY_LEN);
+            assert_eq!(EntityAddr::decode_old(&mut Reader::new(w.as_slice())), Ok(addr));
+        }
+    }
+
+    #[test]
     fn an_unknown_marker_kind_or_family_is_refused() {
         assert!(EntityAddr::from_bytes(&[3]).is_err());
         assert!(AddrVec::from_bytes(&[3]).is_err());
@@ -413,6 +479,20 @@ mod tests {
         assert_eq!(printed("10.0.0.1:40000"), "[v2:10.0.0.1:40000/0,v1:10.0.0.1:40000/0]");
         assert_eq!(printed("[v2:10.0.0.1:40000/3]"), "v2:10.0.0.1:40000/3");
         assert!("mon-a".parse::<AddrVec>().is_err());
+    }
+
+    #[test]
+    fn a_client_connects_in_the_version_that_is_named_first_or_in_the_one_it_speaks() {
+        let reached = |text: &str, versions| {
+            let addrs: AddrVec = text.parse().unwrap();
+            addrs.reached_by(versions).map_or("none".to_owned(), ToString::to_string)
+        };
+        let both = "[v1:10.0.0.1:6789/0,v2:10.0.0.1:3300/0]";
+        assert_eq!(reached(both, Versions::Any), "v1:10.0.0.1:6789/0");
+        assert_eq!(reached(both, Versions::One), "v1:10.0.0.1:6789/0");
+        assert_eq!(reached(both, Versions::Two), "v2:10.0.0.1:3300/0");
+        assert_eq!(reached("v2:10.0.0.1:3300/0", Versions::One), "none");
+        assert_eq!(reached("any:10.0.0.1:0/5", Versions::Any), "none");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
-use onego::{Config, EngineKind, Reactor};
+use onego::{Config, EngineKind, Reactor, Versions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,12 +19,28 @@ pub(crate) struct Access {
     /// How long to wait for the cluster to answer
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     connect_timeout: u64,
+    /// In which version of the messenger's protocol to connect: any (which the cluster prefers), v1 or v2
+    #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
+    messenger: Versions,
+    /// Neither make nor check checksums of payloads (a cluster need not be told in version 1)
+    #[arg(long, global = true)]
+    no_data_crc: bool,
     /// What moves the bytes: epoll, uepoll or uring
     #[arg(long, global = true, default_value_t)]
     pub(crate) engine: EngineKind,
     /// Whether sends leave the bytes where they are: off, on or adaptive ("onego calibrate" finds where it pays)
     #[arg(long, global = true, default_value_t)]
     pub(crate) zero_copy: Mode,
+}
+
+/// Reads the name of a version of the messenger's protocol.
+fn versions(text: &str) -> Result<Versions, String> {
+    match text {
+        "any" => Ok(Versions::Any),
+        "v1" => Ok(Versions::One),
+        "v2" => Ok(Versions::Two),
+        _ => Err("it is any, v1 or v2".to_owned()),
+    }
 }
 
 impl Access {
@@ -45,6 +61,8 @@ impl Access {
 
     fn complete(&self, config: Config) -> Result<Config, Failure> {
         Ok(Config {
+            versions: self.messenger,
+            data_crc: config.data_crc && !self.no_data_crc,
             connect_timeout: Duration::from_secs(self.connect_timeout),
             engine: self.engine,
             zero_copy: self.zero_copy()?,

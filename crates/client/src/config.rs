@@ -1,5 +1,5 @@
 use crate::Error;
-use onego_ceph::addr::AddrVec;
+use onego_ceph::addr::{AddrVec, Versions};
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,11 @@ use std::time::Duration;
 pub struct Config {
     /// Addresses of the monitors, one vector each.
     pub monitors: Vec<AddrVec>,
+    /// In which versions of the messenger's protocol to connect.
+    pub versions: Versions,
+    /// Make and check the checksums of payloads (`ms_crc_data`). In version 2 of the protocol the cluster must be told
+    /// the same.
+    pub data_crc: bool,
     /// How long to wait for a monitor before connecting fails (`client_mount_timeout`).
     pub connect_timeout: Duration,
     /// How long a request may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
@@ -33,6 +38,8 @@ impl Config {
         })?;
         Ok(Self {
             monitors,
+            versions: Versions::default(),
+            data_crc: true,
             connect_timeout: Duration::from_secs(30),
             request_timeout: None,
             engine: EngineKind::default(),

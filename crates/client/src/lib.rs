@@ -33,5 +33,6 @@ pub use crate::core::Outcome;
 pub use config::Config;
 pub use error::{Errno, Error};
 pub use onego_buf::{List, Segment, SegmentMut};
+pub use onego_ceph::addr::Versions;
 pub use onego_engine::{EngineKind, Stats, Wait, zero_copy};
 pub use reactor::{Completed, ImageRequest, Reactor};

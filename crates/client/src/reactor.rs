@@ -169,6 +169,8 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
     Ok(client::Config {
         nonce: u32::from_le_bytes([n0, n1, n2, n3]),
         seed: u64::from_le_bytes(seed),
+        versions: config.versions,
+        data_crc: config.data_crc,
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
         ..client::Config::new(config.monitors.clone(), "admin", Pool::new(POOL_LIMIT))

@@ -1,6 +1,6 @@
 //! What a client is told, and the bounds that hold in it.
 
-use crate::addr::AddrVec;
+use crate::addr::{AddrVec, Versions};
 use onego_buf::Pool;
 use std::time::Duration;
 
@@ -11,6 +11,11 @@ pub struct Config {
     pub monitors: Vec<AddrVec>,
     /// The name after `client.`, such as `admin`.
     pub id: String,
+    /// In which versions of the messenger's protocol to connect.
+    pub versions: Versions,
+    /// Make and check the checksums of payloads. In version 1 each side decides for itself; in version 2 nothing on
+    /// the wire tells, so that the cluster must be told the same (`ms_crc_data`).
+    pub data_crc: bool,
     /// Tells this process from earlier ones at the same address: any random number.
     pub nonce: u32,
     /// Seed of the order in which monitors are tried.
@@ -31,6 +36,8 @@ impl Config {
         Self {
             monitors,
             id: id.to_owned(),
+            versions: Versions::default(),
+            data_crc: true,
             nonce: 0,
             seed: 0,
             hostname: String::new(),

@@ -44,6 +44,7 @@ impl<T> Client<T> {
     /// A client that begins to look for a monitor.
     pub fn new(now: Time, config: &Config) -> Self {
         let link = msgr::Config::client(&config.id, config.nonce, config.pool.clone());
+        let link = msgr::Config { data_crc: config.data_crc, ..link };
         let mut client =
             Self { hub: Hub::new(link), monitors: Monitors::new(config), objects: Objects::new(config) };
         client.settle(now);

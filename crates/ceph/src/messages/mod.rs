@@ -3,10 +3,12 @@
 //! Each is a plain structure with a [`Payload`] implementation: a front that is decoded and a data part that is
 //! only ever passed on. Sources: ceph `src/messages/M*.h`, linux `net/ceph/{mon_client,osd_client}.c`.
 
+mod auth;
 mod mon;
 mod osd;
 mod osd_op;
 
+pub use auth::{Auth, AuthReply};
 pub use mon::{
     CommandReply, Config, GetMonMap, GetVersion, GetVersionReply, MonCommand, MonMapMessage, PoolOp,
     PoolOpKind, PoolOpReply, Statfs, StatfsReply, Subscribe, SubscribeAck, Subscription,

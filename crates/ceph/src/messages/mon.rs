@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 
 /// The head of every message to or from a monitor's services (`PaxosServiceMessage`): the version that the sender
 /// has, and two fields that only monitors use among themselves.
-fn encode_service_head(w: &mut Writer, version: u64) {
+pub(super) fn encode_service_head(w: &mut Writer, version: u64) {
     w.u64(version);
     w.i16(-1);
     w.u64(0);
 }
 
-fn decode_service_head(r: &mut Reader<'_>) -> Decoded<u64> {
+pub(super) fn decode_service_head(r: &mut Reader<'_>) -> Decoded<u64> {
     let version = r.u64("service version")?;
     r.i16("session monitor")?;
     r.u64("session monitor's tid")?;

@@ -8,7 +8,7 @@ mod subscriptions;
 
 pub(crate) use requests::{Ask, Asker};
 
-use crate::addr::{AddrVec, EntityAddr};
+use crate::addr::{AddrVec, EntityAddr, Versions};
 use crate::client::{Config, Error, Event, Hub, MonConfig, Random, Role};
 use crate::encoding::Decode;
 use crate::messages::{MapUpdate, MonMapMessage, kind};
@@ -51,6 +51,8 @@ pub(crate) struct Monitors<T> {
     hostname: String,
     /// Those that can be tried.
     known: Vec<EntityAddr>,
+    /// In which versions of the messenger's protocol monitors are connected to.
+    versions: Versions,
     /// Those of them, by place, that were not tried yet in this round; the next one last.
     untried: Vec<usize>,
     /// The one of the last session, which is tried last.
@@ -69,7 +71,8 @@ impl<T> Monitors<T> {
         Self {
             config: config.mon,
             hostname: config.hostname.clone(),
-            known: reachable(&config.monitors),
+            known: reachable(&config.monitors, config.versions),
+            versions: config.versions,
             untried: Vec::new(),
             last: None,
             round: 0,
@@ -214,7 +217,7 @@ impl<T> Monitors<T> {
         let map = MonMap::from_bytes(bytes)?;
         self.subscriptions.got_monmap(map.epoch);
         let known: Vec<AddrVec> = map.monitors.values().map(|monitor| monitor.public_addrs.clone()).collect();
-        let known = reachable(&known);
+        let known = reachable(&known, self.versions);
         // A map that names no place to go leaves those that were given: better old addresses than none.
         if !known.is_empty() && known != self.known {
             self.last = self.last.and_then(|last| known.iter().position(|addr| *addr == self.known[last]));
@@ -309,11 +312,6 @@ impl<T> Monitors<T> {
 }
 
 /// The addresses of monitors at which this client can speak to them.
-fn reachable(monitors: &[AddrVec]) -> Vec<EntityAddr> {
-    monitors
-        .iter()
-        .filter_map(|addrs| addrs.msgr2())
-        .filter(|addr| addr.sock.is_some_and(|sock| sock.port() != 0))
-        .copied()
-        .collect()
+fn reachable(monitors: &[AddrVec], versions: Versions) -> Vec<EntityAddr> {
+    monitors.iter().filter_map(|addrs| addrs.reached_by(versions)).copied().collect()
 }

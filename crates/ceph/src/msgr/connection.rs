@@ -39,17 +39,9 @@ enum Phase {
     Over,
 }
 
-/// One connection of the messenger, version 2.1 in crc mode, without I/O: the client's or the server's end.
-///
-/// It has the shape of a [`Machine`](onego_wire::Machine) with one connection, which it is meant to be a part of.
-/// Connections are lossy: what was queued when one breaks is gone, and it is the owner's to send it again on another.
-///
-/// - Bytes go in by [`landed`](Self::landed) and [`received`](Self::received), as [`landing`](Self::landing) asks.
-/// - Messages go out by [`send`](Self::send) and [`transmit`](Self::transmit).
-/// - After each of these, and after [`timeout`](Self::timeout), look for events with [`poll`](Self::poll), for output
-///   with [`has_output`](Self::has_output), and for the time with [`deadline`](Self::deadline).
+/// One connection of the messenger, version 2.1. See [`Connection`](super::Connection) for what its methods do.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     config: Arc<Config>,
     phase: Phase,
     rx: Receiver,
@@ -69,13 +61,13 @@ pub struct Connection {
 
 impl Connection {
     /// The end of a client that has begun to open a connection to `target`.
-    pub fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
+    pub(super) fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
         let handshake = Handshake::client(Arc::clone(&config), target, now.as_nanos());
         Self::new(now, config, handshake)
     }
 
     /// The end of a server on which `visitor` has opened a connection.
-    pub fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
+    pub(super) fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
         let handshake = Handshake::server(Arc::clone(&config), visitor, now.as_nanos());
         let mut this = Self::new(now, config, handshake);
         this.opened(now, local);
@@ -100,7 +92,7 @@ impl Connection {
     }
 
     /// The client's connection is open. `local` is this side's address.
-    pub fn opened(&mut self, now: Time, local: SocketAddr) {
+    pub(super) fn opened(&mut self, now: Time, local: SocketAddr) {
         self.heard = now;
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.open(local, &mut self.tx);
@@ -108,12 +100,12 @@ impl Connection {
     }
 
     /// May messages flow?
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)
     }
 
     /// Where the next bytes go. A connection that is over or paused asks for none.
-    pub fn landing(&mut self) -> Landing {
+    pub(super) fn landing(&mut self) -> Landing {
         if self.paused || matches!(self.phase, Phase::Over) { Landing::default() } else { self.rx.landing() }
     }
 
@@ -121,7 +113,7 @@ impl Connection {
     ///
     /// # Panics
     /// If it is not that buffer.
-    pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
+    pub(super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         self.rx.landed(place, filled);
         if matches!(self.phase, Phase::Over) {
             self.give_back_place();
@@ -131,7 +123,7 @@ impl Connection {
     }
 
     /// Bytes arrived in shared memory. `placer` is asked where the payloads go whose messages begin in them.
-    pub fn received(&mut self, now: Time, mut bytes: Segment, placer: &mut dyn Placer) {
+    pub(super) fn received(&mut self, now: Time, mut bytes: Segment, placer: &mut dyn Placer) {
         self.heard(now);
         while !matches!(self.phase, Phase::Over) {
             let handled = match self.rx.next(&mut bytes, placer) {
@@ -199,7 +191,7 @@ impl Connection {
     ///
     /// # Panics
     /// When it is sent, if one of its parts has 4 GiB or more.
-    pub fn send(&mut self, message: Message) {
+    pub(super) fn send(&mut self, message: Message) {
         if !matches!(self.phase, Phase::Over) {
             self.tx.push(message);
         }
@@ -207,29 +199,29 @@ impl Connection {
 
     /// Queues the message with this content as part of transaction `tid`, like [`send`](Self::send) but cheaper than
     /// with [`Message::of`].
-    pub fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
+    pub(super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         if !matches!(self.phase, Phase::Over) {
             self.tx.push_payload(tid, payload);
         }
     }
 
     /// Bytes of messages that wait to be sent, without their headers.
-    pub fn queued_bytes(&self) -> usize {
+    pub(super) fn queued_bytes(&self) -> usize {
         self.tx.queued_bytes()
     }
 
     /// Messages that wait to be sent.
-    pub fn queued_messages(&self) -> usize {
+    pub(super) fn queued_messages(&self) -> usize {
         self.tx.queued_messages()
     }
 
     /// Is there something to send?
-    pub fn has_output(&self) -> bool {
+    pub(super) fn has_output(&self) -> bool {
         self.tx.has_control() || (self.is_ready() && (self.answer.is_some() || self.tx.queued_messages() > 0))
     }
 
     /// Appends what is to be sent to `out`, about `limit` bytes of it: whole frames, at least one if there is any.
-    pub fn transmit(&mut self, out: &mut List, limit: usize) {
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
         if let Some(stamp) = self.answer.take() {
             self.tx.control(Tag::Keepalive2Ack, |w| stamp.encode(w));
         }
@@ -241,13 +233,13 @@ impl Connection {
     }
 
     /// The next event, until there is none.
-    pub fn poll(&mut self) -> Option<Event> {
+    pub(super) fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
     /// Stops asking for bytes, or goes on: back-pressure. What was received is still delivered. While it is paused a
     /// connection cannot tell whether the peer lives.
-    pub fn pause(&mut self, now: Time, paused: bool) {
+    pub(super) fn pause(&mut self, now: Time, paused: bool) {
         if self.paused && !paused {
             self.heard(now);
         }
@@ -255,7 +247,7 @@ impl Connection {
     }
 
     /// When [`timeout`](Self::timeout) wants to be called.
-    pub fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<Time> {
         match self.phase {
             Phase::Handshake(_) => Some(self.started + self.config.handshake_timeout),
             Phase::Ready if !self.paused => {
@@ -270,7 +262,7 @@ impl Connection {
     }
 
     /// Time has passed: asks for a sign of life, or gives up.
-    pub fn timeout(&mut self, now: Time) {
+    pub(super) fn timeout(&mut self, now: Time) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
@@ -291,7 +283,7 @@ impl Connection {
 
     /// The transport is gone: nothing more is sent or delivered but what was received, and a place that was given
     /// comes back. If it is out for a receive, it comes back after [`landed`](Self::landed).
-    pub fn closed(&mut self) {
+    pub(super) fn closed(&mut self) {
         self.phase = Phase::Over;
         self.tx.clear();
         self.give_back_place();

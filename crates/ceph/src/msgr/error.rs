@@ -23,6 +23,9 @@ pub enum Error {
     /// The peer's first bytes are not the banner of msgr2.
     #[error("the peer does not speak Ceph's messenger protocol 2")]
     NotMsgr2,
+    /// The peer's first bytes are not the banner of version 1.
+    #[error("the peer does not speak Ceph's messenger protocol 1")]
+    NotMsgr1,
     /// A control frame, or a message, that has no place in the state of the connection.
     #[error("the peer sent {tag:?} while {state}")]
     Unexpected {
@@ -68,6 +71,17 @@ pub enum Error {
     /// The peer speaks version 1 of the protocol.
     #[error("the peer speaks version 1 of Ceph's messenger protocol: use its port for version 2")]
     Msgr1,
+    /// The peer speaks version 2 of the protocol.
+    #[error("the peer speaks version 2 of Ceph's messenger protocol: use its port for version 1")]
+    Msgr2,
+    /// What the two kinds of daemons and clients say to each other has another version.
+    #[error("the peer speaks version {theirs} of the protocol for its kind, this side speaks {ours}")]
+    ProtocolVersion {
+        /// The version that this side speaks.
+        ours: u32,
+        /// The version that the peer speaks.
+        theirs: u32,
+    },
     /// Feature bits of the banner do not fit.
     #[error(
         "messenger features do not fit: this side lacks {lacked_here:#x}, the peer lacks {lacked_there:#x}"
@@ -100,6 +114,9 @@ pub enum Error {
         /// The connection modes that the peer allows.
         modes: Vec<u32>,
     },
+    /// The peer does not believe who this side says it is.
+    #[error("the peer refused the authorizer")]
+    BadAuthorizer,
     /// The peer chose a connection mode that was not offered.
     #[error("the peer chose connection mode {0}, which was not offered")]
     Mode(u32),
@@ -123,6 +140,9 @@ pub enum Error {
     #[error("the peer asks to wait for its own connection")]
     Wait,
 
+    /// The peer ended the session in order.
+    #[error("the peer closed the session")]
+    Closed,
     /// Bytes were damaged on their way.
     #[error("the checksum of {0} is wrong")]
     Corrupt(&'static str),
@@ -139,6 +159,7 @@ impl Error {
     pub fn blame(&self) -> Blame {
         match self {
             Self::NotMsgr2
+            | Self::NotMsgr1
             | Self::Unexpected { .. }
             | Self::UnknownTag(_)
             | Self::BadFrame(_)
@@ -148,6 +169,9 @@ impl Error {
             | Self::BadSignature
             | Self::EndlessHandshake(_) => Blame::Peer,
             Self::Msgr1
+            | Self::Msgr2
+            | Self::ProtocolVersion { .. }
+            | Self::BadAuthorizer
             | Self::MessengerFeatures { .. }
             | Self::Features { .. }
             | Self::AuthRefused { .. }
@@ -155,7 +179,7 @@ impl Error {
             | Self::WrongKind { .. }
             | Self::WrongPeer { .. }
             | Self::Wait => Blame::Mismatch,
-            Self::Corrupt(_) | Self::HandshakeTimeout(_) | Self::Silent(_) => Blame::Transport,
+            Self::Closed | Self::Corrupt(_) | Self::HandshakeTimeout(_) | Self::Silent(_) => Blame::Transport,
         }
     }
 }

@@ -29,6 +29,10 @@ pub const SERVER_SQUID: u64 = 1 << 49 | SECOND;
 pub const SERVER_TENTACLE: u64 = 1 << 50 | SECOND;
 /// One connection carries the replies of many placement groups: what librados demands of an OSD.
 pub const OSDREPLYMUX: u64 = 1 << 12;
+/// A connection that was lost is gone on with by numbers of messages (version 1 of the protocol).
+pub const RECONNECT_SEQ: u64 = 1 << 6;
+/// Footers of messages have room for a signature (version 1 of the protocol).
+pub const MSG_AUTH: u64 = 1 << 23;
 /// KEEPALIVE2 is known.
 pub const MSGR_KEEPALIVE2: u64 = 1 << 42;
 /// MOSDOp and `pg_pool_t` in the encoding of Jewel and later.

@@ -16,23 +16,23 @@ use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::Landing;
 
 /// Bytes that are asked for ahead as a rule: many small messages a system call.
-const AHEAD: usize = 256 << 10;
+pub(super) const AHEAD: usize = 256 << 10;
 
 /// Bytes that are asked for ahead while large payloads come in that have places: behind a payload it covers the
 /// epilogue and the next message up to its payload (13 + 32 + 45 bytes and a front of a few hundred). What is more
 /// would be payload that has to be copied to its place; what is less would take one more system call a message.
-const AHEAD_OF_BULK: usize = 1 << 10;
+pub(super) const AHEAD_OF_BULK: usize = 1 << 10;
 
 /// Payload from which on a connection is taken to carry bulk: copying less costs less than the system calls that
 /// small reads ahead cost.
-const BULK: usize = 32 << 10;
+pub(super) const BULK: usize = 32 << 10;
 
 /// Rest of a payload from which on it is received right into its place: copying a page costs less than one more
 /// vector in a receive, and much less than an engine that leaves its shared buffers.
-const LAND: usize = 4 << 10;
+pub(super) const LAND: usize = 4 << 10;
 
 /// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
-const COPY_CHUNK: usize = 16 << 10;
+pub(super) const COPY_CHUNK: usize = 16 << 10;
 
 /// The most bytes of a fixed part.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
@@ -70,13 +70,13 @@ enum Stage {
 
 /// The place of a payload.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     /// The whole place, or what is filled of it while the rest is out.
-    buffer: SegmentMut,
+    pub(super) buffer: SegmentMut,
     /// Bytes that are filled.
-    filled: usize,
+    pub(super) filled: usize,
     /// Is the rest out for a receive?
-    out: bool,
+    pub(super) out: bool,
 }
 
 /// A fixed part that may be cut.
@@ -366,7 +366,7 @@ impl Receiver {
 }
 
 /// The next `want` bytes in one piece once all are here: copied together only if they came in pieces.
-fn gather(have: &mut Vec<u8>, want: usize, bytes: &mut Segment) -> Option<Segment> {
+pub(super) fn gather(have: &mut Vec<u8>, want: usize, bytes: &mut Segment) -> Option<Segment> {
     if have.is_empty() && bytes.len() >= want {
         return Some(bytes.split_to(want));
     }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// Pieces of a front or payload up to this size are copied in between the headers. Another vector in a gathered send
 /// costs about as much as copying 1 KiB that is in the cache (its checksum was just made), and it cuts the run of
 /// headers in two, which makes it two.
-const COPY_MAX: usize = 1 << 10;
+pub(super) const COPY_MAX: usize = 1 << 10;
 
 /// Room for the control frames of a handshake.
 const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;

@@ -1,7 +1,7 @@
 //! New maps, and what they change for the requests in flight.
 
 use super::Objects;
-use super::target::{Astray, osd_addr};
+use super::target::Astray;
 use crate::client::{Error, Event, Hub};
 use crate::encoding::Decode;
 use crate::messages::MapUpdate;
@@ -116,10 +116,9 @@ impl<T> Objects<T> {
 
     /// Lets go of OSDs that are gone or elsewhere, and sends what is to be sent.
     fn after_maps(&mut self, now: Time, hub: &mut Hub<T>) {
-        let Some(map) = self.targets.map().cloned() else { return };
         for osd in 0..self.sessions.len() {
             let (id, Some(session)) = (osd as i32, &self.sessions[osd]) else { continue };
-            if osd_addr(&map, id) != Some(session.addr) {
+            if self.targets.addr(id) != Some(session.addr) {
                 self.drop_session(now, hub, id);
                 self.lingers.moved(id);
             }

@@ -79,7 +79,7 @@ impl<T> Objects<T> {
             table: Table::new(),
             in_flight: 0,
             bytes: 0,
-            targets: Targets::default(),
+            targets: Targets::new(config.versions),
             epoch: 0,
             gap_after: 0,
             sessions: Vec::new(),

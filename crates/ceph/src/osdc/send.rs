@@ -3,7 +3,7 @@
 use super::Objects;
 use super::session::Session;
 use super::table::NOBODY;
-use super::target::{Astray, Target, is_split, osd_addr};
+use super::target::{Astray, Target, is_split};
 use crate::client::{Ended, Error, Event, Hub, Role, errno};
 use crate::msgr::{Connection, Event as LinkEvent};
 use crate::ops::flag;
@@ -152,7 +152,7 @@ impl<T> Objects<T> {
 
     /// Opens a connection to an OSD, unless it failed a moment ago.
     fn open(&mut self, now: Time, hub: &mut Hub<T>, osd: i32) {
-        let Some(addr) = self.targets.map().and_then(|map| osd_addr(map, osd)) else { return };
+        let Some(addr) = self.targets.addr(osd) else { return };
         let at = osd as usize;
         if self.sessions.len() <= at {
             self.sessions.resize_with(at + 1, || None);

@@ -3,7 +3,7 @@
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::_calc_target; linux `net/ceph/osd_client.c`, calc_target.
 
 use super::table::NOBODY;
-use crate::addr::EntityAddr;
+use crate::addr::{EntityAddr, Versions};
 use crate::client::Random;
 use crate::crush::Workspace;
 use crate::messages::ObjectName;
@@ -76,6 +76,8 @@ struct PoolTargets {
 /// The map, and what was already found in it.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
+    /// In which versions of the messenger's protocol OSDs are connected to.
+    versions: Versions,
     map: Option<Arc<OsdMap>>,
     pools: FxHashMap<i64, PoolTargets>,
     reads_paused: bool,
@@ -85,6 +87,15 @@ pub(super) struct Targets {
 }
 
 impl Targets {
+    pub(super) fn new(versions: Versions) -> Self {
+        Self { versions, ..Self::default() }
+    }
+
+    /// Where an OSD is reached, if it is up.
+    pub(super) fn addr(&self, osd: i32) -> Option<EntityAddr> {
+        osd_addr(self.map.as_ref()?, osd, self.versions)
+    }
+
     pub(super) fn map(&self) -> Option<&Arc<OsdMap>> {
         self.map.as_ref()
     }
@@ -163,7 +174,7 @@ impl Targets {
         }
         let replicas = wants_replica(flags) && targets.replicated;
         let pg = PgId { pool, seed: stable_mod(hash, targets.pg_num, targets.mask) };
-        let group = targets.group(map, &mut self.workspace, pg);
+        let group = targets.group(map, self.versions, &mut self.workspace, pg);
         let (primary, shard) = (group.primary, group.shard);
         let osd = if replicas && primary >= 0 && !group.acting.is_empty() {
             let kept = group.acting.iter().find(|osd| **osd == at);
@@ -198,21 +209,21 @@ impl PoolTargets {
 
     /// The OSDs of a group, found at most once a map.
     #[inline]
-    fn group(&mut self, map: &OsdMap, workspace: &mut Workspace, pg: PgId) -> &Group {
+    fn group(&mut self, map: &OsdMap, versions: Versions, workspace: &mut Workspace, pg: PgId) -> &Group {
         if self.groups.is_empty() {
             self.groups.resize(self.pg_num.min(MAX_KEPT) as usize, None);
         }
         match self.groups.get_mut(pg.seed as usize) {
-            Some(group) => group.get_or_insert_with(|| Group::place(map, workspace, pg)),
-            None => self.beyond.insert(Group::place(map, workspace, pg)),
+            Some(group) => group.get_or_insert_with(|| Group::place(map, versions, workspace, pg)),
+            None => self.beyond.insert(Group::place(map, versions, workspace, pg)),
         }
     }
 }
 
 impl Group {
-    fn place(map: &OsdMap, workspace: &mut Workspace, pg: PgId) -> Self {
+    fn place(map: &OsdMap, versions: Versions, workspace: &mut Workspace, pg: PgId) -> Self {
         let placement = map.place_with(workspace, pg);
-        let reachable = |osd: i32| osd_addr(map, osd).is_some();
+        let reachable = |osd: i32| osd_addr(map, osd, versions).is_some();
         let primary = placement.acting_primary;
         Self {
             primary: if reachable(primary) { primary } else { NOBODY },
@@ -222,9 +233,8 @@ impl Group {
     }
 }
 
-/// Where an OSD can be reached, if it is up.
-pub(super) fn osd_addr(map: &OsdMap, osd: i32) -> Option<EntityAddr> {
-    map.client_addr(osd)?.msgr2().filter(|addr| addr.sock.is_some()).copied()
+fn osd_addr(map: &OsdMap, osd: i32, versions: Versions) -> Option<EntityAddr> {
+    map.client_addr(osd)?.reached_by(versions).copied()
 }
 
 /// May the request be served by a replica?

@@ -1,0 +1,315 @@
+//! One connection: handshake, authentication, messages, signs of life.
+
+use super::super::config::Config;
+use super::super::connection::Event;
+use super::super::error::Error;
+use super::super::handshake::{Peer, Target, Visitor};
+use super::super::liveness::{Due, Liveness};
+use super::super::message::{Message, Placer};
+use super::frame::Footers;
+use super::handshake::{Agreed, Handshake, Next};
+use super::mon_auth::{Answer, MonAuth};
+use super::receive::{Input, Receiver};
+use super::send::Sender;
+use crate::messages::{Payload, kind};
+use crate::types::{EntityName, Utime};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Landing, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How far a connection is.
+#[derive(Debug)]
+enum Phase {
+    Handshake(Box<Handshake>),
+    /// Monitor and client exchange messages of the authentication, and nothing else.
+    Auth(Box<Auth>),
+    Ready,
+    Over,
+}
+
+/// The authentication between a monitor and its client.
+#[derive(Debug)]
+struct Auth {
+    exchange: MonAuth,
+    peer: Peer,
+    /// What is to be sent next.
+    out: Option<Message>,
+}
+
+/// One connection of the messenger, version 1. See [`Connection`](super::super::Connection) for what its methods do.
+#[derive(Debug)]
+pub(in super::super) struct Connection {
+    config: Arc<Config>,
+    phase: Phase,
+    rx: Receiver,
+    tx: Sender,
+    events: VecDeque<Event>,
+    /// Is this the end that was connected to?
+    server: bool,
+    has_keepalive2: bool,
+    /// Number of the last message that was received.
+    seq: u64,
+    started: Time,
+    liveness: Liveness,
+    /// The stamp of the last KEEPALIVE2 that is not answered.
+    answer: Option<Utime>,
+    paused: bool,
+}
+
+impl Connection {
+    pub(in super::super) fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
+        let handshake = Handshake::client(Arc::clone(&config), target, global_seq(now));
+        Self::new(now, config, handshake, false)
+    }
+
+    pub(in super::super) fn accept(
+        now: Time,
+        config: Arc<Config>,
+        visitor: Visitor,
+        local: SocketAddr,
+    ) -> Self {
+        let handshake = Handshake::server(Arc::clone(&config), visitor, global_seq(now));
+        let mut this = Self::new(now, config, handshake, true);
+        this.opened(now, local);
+        this
+    }
+
+    fn new(now: Time, config: Arc<Config>, handshake: Handshake, server: bool) -> Self {
+        Self {
+            rx: Receiver::new(config.limits, config.data_crc),
+            tx: Sender::new(config.entity, config.data_crc, config.pool.clone()),
+            liveness: Liveness::new(now, config.keepalive),
+            config,
+            phase: Phase::Handshake(Box::new(handshake)),
+            events: VecDeque::new(),
+            server,
+            has_keepalive2: false,
+            seq: 0,
+            started: now,
+            answer: None,
+            paused: false,
+        }
+    }
+
+    pub(in super::super) fn opened(&mut self, now: Time, local: SocketAddr) {
+        self.liveness.heard(now);
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            let first = handshake.open(local, self.tx.control());
+            self.rx.want_part(first);
+        }
+    }
+
+    pub(in super::super) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    pub(in super::super) fn landing(&mut self) -> Landing {
+        if self.paused || matches!(self.phase, Phase::Over) { Landing::default() } else { self.rx.landing() }
+    }
+
+    pub(in super::super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
+        self.rx.landed(place, filled);
+        if matches!(self.phase, Phase::Over) {
+            self.give_back_place();
+        } else if filled > 0 {
+            self.liveness.heard(now);
+        }
+    }
+
+    pub(in super::super) fn received(&mut self, now: Time, mut bytes: Segment, placer: &mut dyn Placer) {
+        self.liveness.heard(now);
+        while !matches!(self.phase, Phase::Over) {
+            let handled = match self.rx.next(&mut bytes, placer) {
+                Ok(None) => break,
+                Ok(Some(input)) => self.handle(input),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = handled {
+                self.fail(error);
+            }
+        }
+    }
+
+    fn handle(&mut self, input: Input) -> Result<(), Error> {
+        match (input, &mut self.phase) {
+            (Input::Message, _) => return self.message(),
+            (Input::Aborted(header, Some(place)), _) => self.events.push_back(Event::Unplaced(header, place)),
+            (Input::Part(part), Phase::Handshake(handshake)) => {
+                match handshake.part(&part, self.tx.control())? {
+                    Next::Part(len) => self.rx.want_part(len),
+                    Next::Agreed(agreed) => self.agreed(agreed),
+                }
+            }
+            (Input::Keepalive2(stamp), _) => self.answer = Some(stamp),
+            (Input::Close, _) => return Err(Error::Closed),
+            // Lossy connections keep no message that was sent, so acknowledgements change nothing.
+            (Input::Ack | Input::Alive | Input::Aborted(_, None) | Input::Part(_), _) => {}
+        }
+        Ok(())
+    }
+
+    fn agreed(&mut self, agreed: Agreed) {
+        let Agreed { peer, has_signatures, has_keepalive2, auth } = agreed;
+        let footers = Footers { signed: has_signatures };
+        self.has_keepalive2 = has_keepalive2;
+        self.rx.allow_messages(footers);
+        let mut source = self.config.entity;
+        if source.num < 0 && peer.global_id > 0 {
+            // The number of a client is its global id.
+            source = EntityName { num: peer.global_id as i64, ..source };
+        }
+        self.tx.begin(source, footers);
+        match auth {
+            Some(exchange) => {
+                let out = exchange.start();
+                self.phase = Phase::Auth(Box::new(Auth { exchange, peer, out }));
+            }
+            None => self.ready(peer),
+        }
+    }
+
+    fn ready(&mut self, peer: Peer) {
+        self.phase = Phase::Ready;
+        self.events.push_back(Event::Ready(peer));
+    }
+
+    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
+    /// (ProtocolV1.cc, handle_message_footer).
+    fn message(&mut self) -> Result<(), Error> {
+        let message = self.rx.take_message();
+        let seq = message.header.seq;
+        if seq <= self.seq {
+            return Err(Error::OldMessage { seq, last: self.seq });
+        }
+        self.seq = seq;
+        if self.server && self.rx.peer_leaves_out_data_crc() {
+            // A client that does not want checksums gets none.
+            self.tx.leave_out_data_crc();
+        }
+        match &mut self.phase {
+            Phase::Auth(_) => self.auth_message(message),
+            _ => {
+                self.events.push_back(Event::Message(message));
+                Ok(())
+            }
+        }
+    }
+
+    fn auth_message(&mut self, mut message: Message) -> Result<(), Error> {
+        let Phase::Auth(auth) = &mut self.phase else { return Ok(()) };
+        let expected = if self.server { kind::AUTH } else { kind::AUTH_REPLY };
+        if message.header.kind != expected {
+            // A monitor may tell of its map first. It tells again when it is asked.
+            tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
+            return Ok(());
+        }
+        let Answer { message, done } = auth.exchange.answer(&mut message, &mut auth.peer)?;
+        auth.out = message.or(auth.out.take());
+        if done {
+            let (peer, out) = (auth.peer.clone(), auth.out.take());
+            if let Some(out) = out {
+                self.tx.queue.push_first(out);
+            }
+            self.ready(peer);
+        }
+        Ok(())
+    }
+
+    pub(in super::super) fn send(&mut self, message: Message) {
+        if !matches!(self.phase, Phase::Over) {
+            self.tx.queue.push(message);
+        }
+    }
+
+    pub(in super::super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
+        if !matches!(self.phase, Phase::Over) {
+            self.tx.queue.push_payload(tid, payload);
+        }
+    }
+
+    pub(in super::super) fn queued_bytes(&self) -> usize {
+        self.tx.queue.bytes()
+    }
+
+    pub(in super::super) fn queued_messages(&self) -> usize {
+        self.tx.queue.len()
+    }
+
+    pub(in super::super) fn has_output(&self) -> bool {
+        self.tx.has_control()
+            || match &self.phase {
+                Phase::Handshake(_) | Phase::Over => false,
+                Phase::Auth(auth) => auth.out.is_some() || self.answer.is_some(),
+                Phase::Ready => self.answer.is_some() || !self.tx.queue.is_empty(),
+            }
+    }
+
+    pub(in super::super) fn transmit(&mut self, out: &mut List, limit: usize) {
+        if let Some(stamp) = self.answer.take() {
+            self.tx.keepalive_ack(stamp);
+        }
+        match &mut self.phase {
+            Phase::Ready => self.tx.transmit(out, limit.max(1)),
+            Phase::Auth(auth) => self.tx.transmit_control(out, auth.out.take()),
+            Phase::Handshake(_) | Phase::Over => self.tx.transmit_control(out, None),
+        }
+    }
+
+    pub(in super::super) fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(in super::super) fn pause(&mut self, now: Time, paused: bool) {
+        if self.paused && !paused {
+            self.liveness.heard(now);
+        }
+        self.paused = paused;
+    }
+
+    pub(in super::super) fn deadline(&self) -> Option<Time> {
+        match self.phase {
+            Phase::Handshake(_) | Phase::Auth(_) => Some(self.started + self.config.handshake_timeout),
+            Phase::Ready if !self.paused => self.liveness.deadline(),
+            Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    pub(in super::super) fn timeout(&mut self, now: Time) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        if !self.is_ready() {
+            return self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
+        }
+        match self.liveness.timeout(now) {
+            Some(Due::GiveUp(keepalive)) => self.fail(Error::Silent(keepalive.timeout)),
+            Some(Due::Ask) => self.tx.keepalive(self.has_keepalive2.then(|| Utime::from(now))),
+            None => {}
+        }
+    }
+
+    pub(in super::super) fn closed(&mut self) {
+        self.phase = Phase::Over;
+        self.tx.clear();
+        self.answer = None;
+        self.give_back_place();
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.closed();
+        self.events.push_back(Event::Fault(error));
+    }
+
+    fn give_back_place(&mut self) {
+        if let Some((header, place)) = self.rx.take_place() {
+            self.events.push_back(Event::Unplaced(header, place));
+        }
+    }
+}
+
+/// Orders the connections of a process: the time in units of about a millisecond.
+fn global_seq(now: Time) -> u32 {
+    (now.as_nanos() >> 20) as u32
+}

@@ -1,0 +1,185 @@
+//! Puts messages together for the wire: many a call, in as few pieces as can be.
+
+use super::super::arena::Arena;
+use super::super::fronts::Fronts;
+use super::super::message::Message;
+use super::super::queue::{Front, Queue, Queued};
+use super::super::send::COPY_MAX;
+use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
+use crate::encoding::Encode;
+use crate::types::{EntityName, Utime};
+use onego_buf::{List, Pool, Segment, crc32c};
+use onego_wire::Writer;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    assembler: Assembler,
+    /// What goes out before the next message: parts of the handshake, signs of life.
+    control: Writer,
+    pub(super) queue: Queue,
+    /// Number of the last message that was sent.
+    seq: u64,
+}
+
+impl Sender {
+    pub(super) fn new(source: EntityName, data_crc: bool, pool: Pool) -> Self {
+        Self {
+            assembler: Assembler {
+                source,
+                data_crc,
+                footers: Footers { signed: false },
+                arena: Arena::new(pool),
+            },
+            control: Writer::new(),
+            queue: Queue::default(),
+            seq: 0,
+        }
+    }
+
+    /// What goes out before the next message is written here.
+    pub(super) fn control(&mut self) -> &mut Writer {
+        &mut self.control
+    }
+
+    /// Asks for a sign of life: old peers cannot be asked for one that bears a stamp.
+    pub(super) fn keepalive(&mut self, stamp: Option<Utime>) {
+        match stamp {
+            Some(stamp) => {
+                self.control.u8(tag::KEEPALIVE2);
+                stamp.encode(&mut self.control);
+            }
+            None => self.control.u8(tag::KEEPALIVE),
+        }
+    }
+
+    /// Answers the question for a sign of life.
+    pub(super) fn keepalive_ack(&mut self, stamp: Utime) {
+        self.control.u8(tag::KEEPALIVE2_ACK);
+        stamp.encode(&mut self.control);
+    }
+
+    /// The handshake is through: messages come from `source`, and have such footers.
+    pub(super) fn begin(&mut self, source: EntityName, footers: Footers) {
+        self.assembler.source = source;
+        self.assembler.footers = footers;
+    }
+
+    /// From now on payloads have no checksums.
+    pub(super) fn leave_out_data_crc(&mut self) {
+        self.assembler.data_crc = false;
+    }
+
+    /// Forgets everything that was not handed out yet.
+    pub(super) fn clear(&mut self) {
+        self.control.clear();
+        self.queue.clear();
+    }
+
+    pub(super) fn has_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Appends what goes out before the next message to `out`, and then `first`, which goes before all that is
+    /// queued.
+    pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>) {
+        self.assembler.arena.put(self.control.as_slice(), out);
+        self.control.clear();
+        if let Some(message) = first {
+            self.seq += 1;
+            let mut message = Queued::from(message);
+            message.header.seq = self.seq;
+            self.assembler.message(&mut message, &mut Fronts::default(), out);
+        }
+        self.assembler.arena.flush(out);
+        self.assembler.arena.rest();
+    }
+
+    /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
+        let start = out.len();
+        let Self { assembler, control, queue, seq } = self;
+        assembler.arena.put(control.as_slice(), out);
+        control.clear();
+        while out.len() + assembler.arena.pending() - start < limit {
+            let sent = queue.pop(|message, fronts| {
+                *seq += 1;
+                message.header.seq = *seq;
+                assembler.message(message, fronts, out);
+            });
+            if !sent {
+                break;
+            }
+        }
+        assembler.arena.flush(out);
+        if queue.is_empty() {
+            assembler.arena.rest();
+        }
+    }
+}
+
+/// Puts messages together.
+#[derive(Debug)]
+struct Assembler {
+    /// Who this side is.
+    source: EntityName,
+    /// Do payloads have checksums?
+    data_crc: bool,
+    footers: Footers,
+    /// What is on its way out.
+    arena: Arena,
+}
+
+impl Assembler {
+    /// Appends a message, whose data it takes.
+    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        let (source, lens) = (self.source, message.lens());
+        self.arena.write(out, |to| put_head(&message.header, source, lens, to));
+        let front_crc = match &message.front {
+            Front::Encoded(len) => self.bytes(fronts.take(*len), out),
+            Front::Own(front) => {
+                self.piece(front, out);
+                crc32c(0, front)
+            }
+        };
+        let mut middle_crc = 0;
+        if let Some(middle) = &message.middle {
+            middle_crc = crc32c(0, middle);
+            self.piece(middle, out);
+        }
+        let data_crc = self.data_crc.then(|| message.data.crc32c(0));
+        self.pieces(&mut message.data, out);
+        let mut footer = [0; FOOTER_MAX];
+        let len = self.footers.put(Footer { front_crc, middle_crc, data_crc }, &mut footer);
+        self.arena.put(&footer[..len], out);
+    }
+
+    /// Appends a copy of `bytes`, and returns their checksum.
+    fn bytes(&mut self, bytes: &[u8], out: &mut List) -> u32 {
+        if bytes.len() > COPY_MAX {
+            self.piece(&Segment::copy_from(bytes), out);
+        } else {
+            self.arena.put(bytes, out);
+        }
+        crc32c(0, bytes)
+    }
+
+    /// Takes a list and appends it as it is, but for its small pieces.
+    fn pieces(&mut self, list: &mut List, out: &mut List) {
+        if !list.is_empty() && list.segments().all(|piece| piece.len() > COPY_MAX) {
+            self.arena.flush(out);
+            out.append(std::mem::take(list));
+        } else {
+            list.segments().for_each(|piece| self.piece(piece, out));
+        }
+    }
+
+    /// Appends a piece.
+    fn piece(&mut self, piece: &Segment, out: &mut List) {
+        if piece.len() <= COPY_MAX {
+            self.arena.put(piece, out);
+        } else {
+            self.arena.flush(out);
+            out.push(piece.clone());
+        }
+    }
+}
