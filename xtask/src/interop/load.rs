@@ -1,7 +1,8 @@
 //! Verified loads on real clusters.
 
+use super::disk;
 use crate::cluster::process::Daemon;
-use crate::cluster::{RealCeph, Stage, Store};
+use crate::cluster::{ADDRESS, RealCeph, Stage, Store};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use std::fs;
@@ -25,6 +26,31 @@ pub(crate) fn verified(stage: &Stage) -> Result<()> {
          --json rows.json",
     )?;
     no_errors(&stage.path("rows.json"))
+}
+
+/// The same in version 1 of the messenger's protocol: with checksums of payloads, and without.
+pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    for options in ["--messenger v1", "--messenger v1 --no-data-crc"] {
+        let onego = |line: &str| stage.onego(&format!("--mon-host v1:{ADDRESS}:6789 {options} {line}"));
+        onego("rbd import disk.raw rbd/disk")?;
+        stage.ceph("rbd export rbd/disk theirs.raw")?;
+        onego("rbd export rbd/disk ours.raw")?;
+        for exported in ["theirs.raw", "ours.raw"] {
+            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
+            fs::remove_file(stage.path(exported))?;
+        }
+        onego("rbd rm rbd/disk")?;
+        let json = stage.path("rows.json");
+        stage.onego(&format!(
+            "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k,256k --io-depth 32 --size 64M \
+             --seconds 5 --verify --json rows.json"
+        ))?;
+        no_errors(&json)?;
+        fs::remove_file(&json)?;
+    }
+    Ok(())
 }
 
 /// The OSD stops in order in the middle of a load and comes back: every write acknowledged is read back.
