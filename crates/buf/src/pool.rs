@@ -87,8 +87,7 @@ impl PoolShared {
         if block.slab().is_some() {
             return lock(&self.classes[class].cut).push(block);
         }
-        self.idle.fetch_add(block.len() as u64, Relaxed);
-        self.classes[class].push(block);
+        self.keep(block);
         // What came back last is what is in use now. A size that nobody asks for any more must not fill the pool for
         // ever, so the size that fills most of it makes room.
         while self.idle.load(Relaxed) > self.idle_limit {
@@ -98,27 +97,30 @@ impl PoolShared {
         }
     }
 
+    fn keep(&self, block: Memory) {
+        let Some(class) = class_of(block.len()) else { return };
+        self.idle.fetch_add(block.len() as u64, Relaxed);
+        self.classes[class].push(block);
+    }
+
     fn take(&self, class: usize) -> Option<Memory> {
         if self.slab_limit > 0
             && let Some(block) = lock(&self.classes[class].cut).pop()
         {
             return Some(block);
         }
-        let block = self.classes[class].pop().or_else(|| self.carve(class))?;
-        self.idle.fetch_sub(block.len() as u64, Relaxed);
-        Some(block)
-    }
-
-    /// Makes a block of a class from a larger one that is kept, whose rest stays kept: fresh memory costs a page fault
-    /// and zeros for every page.
-    fn carve(&self, class: usize) -> Option<Memory> {
+        if let Some(block) = self.classes[class].pop() {
+            self.idle.fetch_sub(block.len() as u64, Relaxed);
+            return Some(block);
+        }
         if PAGE << class < MAPPED {
             return None;
         }
+        // Fresh memory would cost a page fault and zeros for every page.
         let mut block = self.classes[class + 1..].iter().find_map(Class::pop)?;
+        self.idle.fetch_sub(block.len() as u64, Relaxed);
         while block.len() > PAGE << class {
-            let rest = block.split_half();
-            self.classes[class_of(rest.len())?].push(rest);
+            self.keep(block.split_half());
         }
         Some(block)
     }

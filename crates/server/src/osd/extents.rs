@@ -6,10 +6,11 @@
 //! **What pins memory.** A segment keeps its whole block alive: a page written out of a receive buffer of a megabyte
 //! would keep the megabyte. So a segment is adopted as it is only if it is large ([`COPY_MAX`]) and fills at least
 //! half its block; anything else is copied, in place if the bytes to be replaced lie in memory that nobody else
-//! holds, else into memory of its own size. And since overwriting a part of an adopted block leaves dead bytes in it,
-//! each block knows how many of its bytes are alive: blocks that are more than half dead are copied out of as soon as
-//! an object pins more than twice what it holds ([`SLACK`] is granted on top). What [`Extents::pinned`] says is
-//! therefore what is really taken, and at most about twice the data.
+//! holds, else into memory of its own size. A small part ([`CHUNK`]) of a larger piece is written in place, too. And
+//! since overwriting a part of an adopted block leaves dead bytes in it, each block knows how many of its bytes are
+//! alive: blocks that are more than half dead are copied out of as soon as an object pins more than twice what it
+//! holds ([`SLACK`] is granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
+//! about twice the data.
 //!
 //! **Fragments.** Many small writes make many pieces. Whenever their number has doubled, small pieces that touch
 //! are joined ([`CHUNK`]), so that a write costs amortised constant work and an object of N bytes without holes comes
@@ -24,7 +25,7 @@ use std::ops::Range;
 /// than moving the bytes.
 pub(crate) const COPY_MAX: usize = 16 << 10;
 
-/// Pieces are joined up to this many bytes.
+/// Pieces are joined up to this many bytes, and parts of larger pieces up to it are written in place.
 const CHUNK: usize = 64 << 10;
 
 /// Pieces that an object may have before anybody looks for neighbours to join.
@@ -117,7 +118,7 @@ impl Extents {
             }
         }
         // What is copied goes in place if all of it is there. What is adopted may fill but half its block.
-        if len <= COPY_MAX as u64 && writable == len {
+        if writable == len && self.goes_in_place(offset, len) {
             return 0;
         }
         let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
@@ -175,7 +176,7 @@ impl Extents {
     /// Writes `data` at `offset`.
     pub(crate) fn write(&mut self, offset: u64, data: List) {
         let len = data.len() as u64;
-        if len == 0 || (data.len() <= COPY_MAX && self.write_in_place(offset, &data)) {
+        if len == 0 || (self.goes_in_place(offset, len) && self.write_in_place(offset, &data)) {
             return;
         }
         self.punch(offset, len);
@@ -185,6 +186,17 @@ impl Extents {
             self.adopt(offset, &data);
         }
         self.tidy();
+    }
+
+    /// Is it better to copy so many bytes to what is there than to put memory of their own in its place? What replaces
+    /// a whole block gives that back in exchange. What replaces a part of one gives nothing back, needs fresh memory,
+    /// and leaves dead bytes to be copied out of later.
+    fn goes_in_place(&self, offset: u64, len: u64) -> bool {
+        let within = |(start, piece): (u64, &Piece)| {
+            start <= offset && offset + len <= start + piece.len() as u64 && piece.len() as u64 > len
+        };
+        len <= COPY_MAX as u64
+            || (len <= CHUNK as u64 && self.overlapping(offset, len).next().is_some_and(within))
     }
 
     /// Copies `data` over bytes that are all there, in memory that nobody else holds. If that does not work out, some
