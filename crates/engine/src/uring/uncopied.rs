@@ -4,7 +4,7 @@ use super::Uring;
 use super::ops::{Op, Patience};
 use crate::SocketId;
 use crate::engine::Event;
-use crate::zero_copy::{Policy, Settings, Shape, Transfer, abort, request};
+use crate::zero_copy::{Policy, Settings, Transfer, abort, request};
 use io_uring::types::Fd;
 use onego_buf::List;
 use rustix::io::Errno;
@@ -28,12 +28,7 @@ impl Uring {
         let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {
             return Transfer::Copy;
         };
-        let index = self.registry.index_of(&self.ring.submitter(), list);
-        let (bytes, segments) = (list.len(), list.segments().len());
-        match policy.decide(Shape { bytes, segments, memory: Transfer::access(index) }) {
-            true => Transfer::zero_copy(index),
-            false => Transfer::Copy,
-        }
+        self.registry.transfer(policy, &self.ring.submitter(), list)
     }
 
     pub(super) fn push_uncopied(&mut self, id: SocketId, list: List, transfer: Transfer) {

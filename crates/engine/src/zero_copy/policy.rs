@@ -1,4 +1,5 @@
 use super::Thresholds;
+use onego_buf::List;
 use std::fmt;
 use std::str::FromStr;
 
@@ -45,15 +46,21 @@ impl FromStr for Mode {
     }
 }
 
-/// What a zero-copy send would be made of, and how.
+/// What a zero-copy send would be made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Its bytes.
     pub bytes: usize,
     /// In how many pieces.
     pub segments: usize,
-    /// How the kernel gets at the memory.
-    pub memory: Access,
+}
+
+impl Shape {
+    /// Of a list.
+    #[inline]
+    pub fn of(list: &List) -> Self {
+        Self { bytes: list.len(), segments: list.segments().len() }
+    }
 }
 
 /// How the kernel gets at the memory of a zero-copy send; each has a size of its own from which it pays.
@@ -152,28 +159,37 @@ impl Policy {
     }
 
     /// Is this send to be made without a copy? If so, a [`report`](Self::report) or a [`withdraw`](Self::withdraw)
-    /// follows.
+    /// follows. `memory` is asked only if it matters: the answer may cost a look-up, or a registration.
     #[inline]
-    pub fn decide(&mut self, shape: Shape) -> bool {
-        let zero_copy = match self.mode {
+    pub fn decide(&mut self, shape: Shape, memory: impl FnOnce() -> Access) -> bool {
+        match self.mode {
             Mode::Off => return false,
-            Mode::On => true,
-            Mode::Adaptive if self.is_too_small(shape) => {
-                self.counters.too_small += 1;
-                return false;
+            Mode::On => {
+                memory();
             }
-            Mode::Adaptive => self.decide_by_reports(),
-        };
-        match zero_copy {
-            true => self.counters.zero_copy += 1,
-            false => self.counters.declined += 1,
+            Mode::Adaptive => {
+                if shape.bytes < self.thresholds.least() {
+                    self.counters.too_small += 1;
+                    return false;
+                }
+                if self.declines() {
+                    self.counters.declined += 1;
+                    return false;
+                }
+                if self.is_too_small(shape, memory()) {
+                    self.counters.too_small += 1;
+                    return false;
+                }
+                self.ask();
+            }
         }
-        zero_copy
+        self.counters.zero_copy += 1;
+        true
     }
 
-    fn is_too_small(&self, shape: Shape) -> bool {
+    fn is_too_small(&self, shape: Shape, memory: Access) -> bool {
         let Thresholds { registered, unregistered, msg_zerocopy, segment } = self.thresholds;
-        let least = match shape.memory {
+        let least = match memory {
             Access::Registered => registered,
             Access::Ring => unregistered,
             Access::Socket => msg_zerocopy,
@@ -181,19 +197,25 @@ impl Policy {
         shape.bytes < least || shape.segments > 1 && shape.bytes / shape.segments < segment
     }
 
-    fn decide_by_reports(&mut self) -> bool {
+    /// Do the reports so far, or the lack of one, speak against it?
+    fn declines(&mut self) -> bool {
         match &mut self.state {
-            State::Pays { .. } => return true,
-            State::Asked => return false,
-            State::Copies { left } if *left > 0 => {
-                *left -= 1;
-                return false;
+            State::Pays { .. } => false,
+            State::Asked => true,
+            State::Copies { left } => {
+                let declines = *left > 0;
+                *left = left.saturating_sub(1);
+                declines
             }
-            State::Copies { .. } => {}
         }
-        self.state = State::Asked;
-        self.counters.probes += 1;
-        true
+    }
+
+    /// Notes that a send is made to find out, if it is not known yet.
+    fn ask(&mut self) {
+        if matches!(self.state, State::Copies { .. }) {
+            self.state = State::Asked;
+            self.counters.probes += 1;
+        }
     }
 
     /// The kernel has reported on a send that was to be made without a copy.
@@ -246,12 +268,16 @@ impl Policy {
 mod tests {
     use super::*;
 
-    const LARGE: Shape = Shape { bytes: 1 << 20, segments: 1, memory: Access::Registered };
+    const LARGE: Shape = Shape { bytes: 1 << 20, segments: 1 };
+
+    fn registered() -> Access {
+        Access::Registered
+    }
 
     /// Past its youth.
     fn grown(thresholds: Thresholds) -> Policy {
         let mut policy = Policy::new(Mode::Adaptive, thresholds);
-        assert!((0..YOUTH).all(|_| !policy.decide(LARGE)));
+        assert!((0..YOUTH).all(|_| !policy.decide(LARGE, registered)));
         policy.counters = Counters::default();
         policy
     }
@@ -264,7 +290,7 @@ mod tests {
     fn sends(policy: &mut Policy, n: usize, copied: bool) -> usize {
         (0..n)
             .filter(|_| {
-                let made = policy.decide(LARGE);
+                let made = policy.decide(LARGE, registered);
                 if made {
                     policy.report(copied);
                 }
@@ -278,7 +304,7 @@ mod tests {
         let mut off = Policy::new(Mode::Off, Thresholds::default());
         assert_eq!(sends(&mut off, 10, false), 0);
         let mut on = Policy::new(Mode::On, Thresholds::default());
-        assert!(on.decide(Shape { bytes: 1, ..LARGE }));
+        assert!(on.decide(Shape { bytes: 1, ..LARGE }, registered));
         on.report(true);
         assert_eq!(sends(&mut on, 100, true), 100);
         assert_eq!(on.counters(), Counters { zero_copy: 101, copied: 101, ..Counters::default() });
@@ -287,10 +313,10 @@ mod tests {
     #[test]
     fn it_waits_for_the_first_report() {
         let mut policy = adaptive();
-        assert!(policy.decide(LARGE));
-        assert!(!policy.decide(LARGE));
+        assert!(policy.decide(LARGE, registered));
+        assert!(!policy.decide(LARGE, registered));
         policy.report(false);
-        assert!(policy.decide(LARGE));
+        assert!(policy.decide(LARGE, registered));
         assert_eq!(
             policy.counters(),
             Counters { zero_copy: 2, declined: 1, probes: 1, ..Counters::default() }
@@ -332,9 +358,9 @@ mod tests {
         let thresholds =
             Thresholds { registered: 8000, unregistered: 20_000, msg_zerocopy: 50_000, segment: 4000 };
         let mut policy = grown(thresholds);
-        assert!(policy.decide(LARGE));
+        assert!(policy.decide(LARGE, registered));
         policy.report(false);
-        let mut decide = |bytes, segments, memory| policy.decide(Shape { bytes, segments, memory });
+        let mut decide = |bytes, segments, memory| policy.decide(Shape { bytes, segments }, || memory);
         assert_eq!([7999, 8000].map(|bytes| decide(bytes, 1, Access::Registered)), [false, true]);
         assert_eq!([19_999, 20_000].map(|bytes| decide(bytes, 1, Access::Ring)), [false, true]);
         assert_eq!([49_999, 50_000].map(|bytes| decide(bytes, 1, Access::Socket)), [false, true]);
@@ -345,9 +371,9 @@ mod tests {
     #[test]
     fn a_try_that_was_not_made_is_made_later() {
         let mut policy = adaptive();
-        assert!(policy.decide(LARGE));
+        assert!(policy.decide(LARGE, registered));
         policy.withdraw();
-        assert!(policy.decide(LARGE));
+        assert!(policy.decide(LARGE, registered));
         assert_eq!(policy.counters().zero_copy, 1);
     }
 

@@ -1,3 +1,5 @@
+use super::policy::{Access, Policy, Shape};
+use super::request::Transfer;
 use io_uring::Submitter;
 use onego_buf::{List, Slab};
 use std::io;
@@ -33,6 +35,20 @@ impl Registry {
     /// Nothing registered yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// How a list is to go, as a policy decides.
+    #[inline]
+    pub(crate) fn transfer(&mut self, policy: &mut Policy, ring: &Submitter<'_>, list: &List) -> Transfer {
+        let mut index = None;
+        let memory = || {
+            index = self.index_of(ring, list);
+            if index.is_some() { Access::Registered } else { Access::Ring }
+        };
+        match policy.decide(Shape::of(list), memory) {
+            true => index.map_or(Transfer::ZeroCopy, Transfer::Registered),
+            false => Transfer::Copy,
+        }
     }
 
     /// The index of the slab that all segments of a list lie in, if there is one and it can be registered: a request

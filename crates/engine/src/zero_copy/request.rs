@@ -1,5 +1,4 @@
 //! Requests to send, as a ring takes them, and what it says of them.
-use super::Access;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use onego_buf::List;
@@ -21,18 +20,6 @@ pub(crate) enum Transfer {
     ZeroCopy,
     /// As above, and the memory is registered under that index.
     Registered(u16),
-}
-
-impl Transfer {
-    /// Of a send without a copy from memory of that index, if it has one.
-    pub(crate) fn zero_copy(index: Option<u16>) -> Self {
-        index.map_or(Self::ZeroCopy, Self::Registered)
-    }
-
-    /// How the kernel gets at memory of that index.
-    pub(crate) fn access(index: Option<u16>) -> Access {
-        if index.is_some() { Access::Registered } else { Access::Ring }
-    }
 }
 
 /// A request to send the only segment of a list, which has to stay where it is.

@@ -1,5 +1,5 @@
 use super::request::{Completion, Transfer, send, send_message};
-use super::{Counters, Flush, Freed, Notifier, Policy, Registry, Shape, SlotId};
+use super::{Counters, Flush, Freed, Notifier, Policy, Registry, SlotId};
 use crate::message::{Message, vector};
 use crate::socket::MAX_SLICES;
 use io_uring::squeue::Flags;
@@ -93,7 +93,7 @@ impl RingSender {
         if self.queue.len() == SUBMISSIONS as usize {
             self.submit()?;
         }
-        let transfer = self.transfer(&list);
+        let transfer = self.registry.transfer(&mut self.policy, &self.ring.submitter(), &list);
         let slot = (transfer != Transfer::Copy).then(|| self.notifier.attach());
         let segments = list.segments().len();
         let header = (segments > 1).then(|| self.spare.pop().unwrap_or_else(Message::new));
@@ -110,18 +110,6 @@ impl RingSender {
         };
         self.queue.push(request.flags(Flags::FIXED_FILE).user_data(key));
         Ok(())
-    }
-
-    fn transfer(&mut self, list: &List) -> Transfer {
-        if self.policy.is_off() {
-            return Transfer::Copy;
-        }
-        let index = self.registry.index_of(&self.ring.submitter(), list);
-        let (bytes, segments) = (list.len(), list.segments().len());
-        match self.policy.decide(Shape { bytes, segments, memory: Transfer::access(index) }) {
-            true => Transfer::zero_copy(index),
-            false => Transfer::Copy,
-        }
     }
 
     /// Submits what is queued and waits until the kernel has accepted it; how many bytes it took. The first failure of

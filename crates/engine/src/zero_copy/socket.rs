@@ -35,8 +35,7 @@ impl SocketSender {
     /// Sends the first bytes of `list`, as many as the socket takes, and says how many. The memory of a send without a
     /// copy is kept until the kernel has let go of it.
     pub fn send(&mut self, mut list: List) -> io::Result<usize> {
-        let shape = Shape { bytes: list.len(), segments: list.segments().len(), memory: Access::Socket };
-        if list.is_empty() || !self.policy.decide(shape) {
+        if list.is_empty() || !self.policy.decide(Shape::of(&list), || Access::Socket) {
             return Ok(copy(self.socket.as_fd(), &list)?);
         }
         match error_queue::send(self.socket.as_fd(), &list).1 {

@@ -35,8 +35,7 @@ impl Stream {
         socket: &OwnedFd,
         list: &mut List,
     ) -> Option<(usize, Result<usize, Errno>)> {
-        let shape = Shape { bytes: list.len(), segments: list.segments().len(), memory: Access::Socket };
-        if !self.policy.decide(shape) {
+        if !self.policy.decide(Shape::of(list), || Access::Socket) {
             return None;
         }
         let (asked, result) = error_queue::send(socket.as_fd(), list);

@@ -18,6 +18,14 @@ pub struct Thresholds {
     pub segment: usize,
 }
 
+impl Thresholds {
+    /// The size below which none is, whatever the memory.
+    #[inline]
+    pub(crate) fn least(&self) -> usize {
+        self.registered.min(self.unregistered).min(self.msg_zerocopy)
+    }
+}
+
 /// What no send reaches: it never pays.
 const NEVER: usize = usize::MAX;
 
