@@ -19,9 +19,9 @@ pub(crate) struct Access {
     /// How long to wait for the cluster to answer
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     connect_timeout: u64,
-    /// In which version of the messenger's protocol to connect: any (which the cluster prefers), v1 or v2
+    /// The version of the messenger's protocol: v1, v2 or any (clients take the one that the cluster names first)
     #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
-    messenger: Versions,
+    pub(crate) messenger: Versions,
     /// Neither make nor check checksums of payloads (a cluster need not be told in version 1)
     #[arg(long, global = true)]
     no_data_crc: bool,

@@ -71,6 +71,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     let signals = process::ending_signals()?;
     let cluster = Cluster::start(Config {
         listen: options.listen.ip(),
+        versions: access.messenger,
         mon_port: options.listen.port(),
         memory_limit: options.memory,
         null_writes: options.null_writes,

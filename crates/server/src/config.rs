@@ -1,7 +1,7 @@
 //! What a cluster is told to be.
 
 use crate::mon::NewPool;
-use onego_ceph::addr::AddrVec;
+use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
@@ -26,9 +26,11 @@ pub(crate) fn default_size(osds: u32) -> u32 {
 pub struct Config {
     /// Where the daemons listen.
     pub listen: IpAddr,
-    /// The monitor's port; 0: any.
+    /// In which versions of the messenger's protocol clients may connect. Each has a port of its own.
+    pub versions: Versions,
+    /// The monitor's port; 0: any. With 3300 version 1 has 6789, otherwise any.
     pub mon_port: u16,
-    /// The OSD's port; 0: any.
+    /// The first OSD's port, after which come the others'; 0: any.
     pub osd_port: u16,
     /// Bytes that each OSD holds at most: over it, writes get ENOSPC.
     pub memory_limit: u64,
@@ -51,6 +53,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            versions: Versions::default(),
             mon_port: 0,
             osd_port: 0,
             memory_limit: DEFAULT_MEMORY,
@@ -64,14 +67,44 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// Where the monitor is to listen.
+    pub(crate) fn mon_addrs(&self) -> AddrVec {
+        let legacy = match (self.versions, self.mon_port) {
+            (Versions::One, port) => port,
+            (_, MON_PORT_MSGR2) => MON_PORT_LEGACY,
+            _ => 0,
+        };
+        self.addrs(self.mon_port, legacy)
+    }
+
+    /// Where an OSD is to listen.
+    pub(crate) fn osd_addrs(&self, osd: u16) -> AddrVec {
+        match self.osd_port {
+            0 => self.addrs(0, 0),
+            first => self.addrs(first + 2 * osd, first + 2 * osd + 1),
+        }
+    }
+
+    fn addrs(&self, msgr2: u16, legacy: u16) -> AddrVec {
+        let at = |port| SocketAddr::new(self.listen, port);
+        let (msgr2, legacy) = (EntityAddr::msgr2(at(msgr2), 0), EntityAddr::legacy(at(legacy), 0));
+        AddrVec(match self.versions {
+            Versions::Any => vec![msgr2, legacy],
+            Versions::One => vec![legacy],
+            Versions::Two => vec![msgr2],
+        })
+    }
+}
+
 /// What the state machine of a cluster is made from: like [`Config`], but with nothing left to chance or to the
 /// machine it runs on.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The cluster.
     pub fsid: Uuid,
-    /// Where the monitor listens.
-    pub mon: SocketAddr,
+    /// Where the monitor listens: an address for each version of the messenger's protocol.
+    pub mon: AddrVec,
     /// The OSDs, the first being number 0.
     pub osds: Vec<OsdSettings>,
     /// See [`Config::memory_limit`].
@@ -87,18 +120,20 @@ pub struct Settings {
 pub struct OsdSettings {
     /// Names its store.
     pub uuid: Uuid,
-    /// Where it listens.
-    pub addr: SocketAddr,
-    /// Tells this life of the OSD from others at the same address.
-    pub nonce: u32,
+    /// Where it listens: an address for each version of the messenger's protocol. Their nonces tell this life of the
+    /// OSD from others at the same addresses.
+    pub addrs: AddrVec,
 }
 
 impl OsdSettings {
-    /// The OSD of that store, with a nonce that comes from its name.
-    pub fn new(uuid: Uuid, addr: SocketAddr) -> Self {
+    /// The OSD of that store, with nonces that come from its name.
+    pub fn new(uuid: Uuid, mut addrs: AddrVec) -> Self {
         let [a, b, c, d, ..] = uuid.0;
-        // The lives that follow count up from here.
-        Self { uuid, addr, nonce: u32::from_le_bytes([a, b, c, d]) >> 1 }
+        for addr in &mut addrs.0 {
+            // The lives that follow count up from here.
+            addr.nonce = u32::from_le_bytes([a, b, c, d]) >> 1;
+        }
+        Self { uuid, addrs }
     }
 }
 
@@ -107,11 +142,13 @@ pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec, osds: u32) -> String {
     // Nobody needs a key, so that programs must not look for one; and what they make themselves fits the OSDs.
     let size = default_size(osds);
     let min_size = size - size / 2;
+    // Several addresses are printed in brackets as it is.
+    let mon = if mon.0.len() == 1 { format!("[{mon}]") } else { mon.to_string() };
     format!(
         "\
 [global]
 fsid = {fsid}
-mon host = [{mon}]
+mon host = {mon}
 auth cluster required = none
 auth service required = none
 auth client required = none
@@ -132,6 +169,16 @@ osd pool default pgp num = 32
 mod tests {
     use super::*;
     use onego_ceph::addr::EntityAddr;
+
+    #[test]
+    fn each_version_of_the_protocol_has_a_port_of_its_own() {
+        let config = Config { mon_port: 3300, osd_port: 6800, ..Config::default() };
+        assert_eq!(config.mon_addrs().to_string(), "[v2:127.0.0.1:3300/0,v1:127.0.0.1:6789/0]");
+        assert_eq!(config.osd_addrs(1).to_string(), "[v2:127.0.0.1:6802/0,v1:127.0.0.1:6803/0]");
+        assert_eq!(Config::default().osd_addrs(7).to_string(), "[v2:127.0.0.1:0/0,v1:127.0.0.1:0/0]");
+        let old = Config { versions: Versions::One, mon_port: 7000, ..Config::default() };
+        assert_eq!(old.mon_addrs().to_string(), "v1:127.0.0.1:7000/0");
+    }
 
     #[test]
     fn the_conf_names_the_cluster_and_its_monitor() {

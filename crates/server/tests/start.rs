@@ -23,6 +23,8 @@ fn a_cluster_is_up_in_under_50_ms() {
         let time = before.elapsed();
         let mon = cluster.mon_addr().msgr2().unwrap().sock.unwrap();
         assert_eq!(greeting(mon), b"ceph v2\n");
+        let mon = cluster.mon_addr().legacy().unwrap().sock.unwrap();
+        assert_eq!(greeting(mon), b"ceph v02");
         time
     });
     let fastest = fastest.min().unwrap();
@@ -40,7 +42,7 @@ fn the_conf_is_written_where_it_is_wanted() {
     for line in [
         "[global]".to_owned(),
         format!("fsid = {}", cluster.fsid()),
-        format!("mon host = [{}]", cluster.mon_addr()),
+        format!("mon host = {}", cluster.mon_addr()),
         "auth client required = none".into(),
         "osd pool default size = 1".into(),
     ] {

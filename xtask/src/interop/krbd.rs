@@ -11,7 +11,12 @@ const SCRIPT: &str = include_str!("krbd.sh");
 const PROGRAMS: &[&str] = &["fio", "mke2fs"];
 
 /// The port of the monitor, and the client's options.
-const OPTIONS: &[(u16, &str)] = &[(3300, "ms_mode=crc"), (3300, "ms_mode=prefer-crc")];
+const OPTIONS: &[(u16, &str)] = &[
+    (3300, "ms_mode=crc"),
+    (3300, "ms_mode=prefer-crc"),
+    (6789, "ms_mode=legacy"),
+    (6789, "ms_mode=legacy,nocrc"),
+];
 
 /// File systems and raw devices keep what is written to them, in every mode in which the kernel connects.
 pub(crate) fn modes(stage: &Stage) -> Result<()> {

@@ -64,6 +64,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
     "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
+    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "memory-limit", "a full embedded cluster refuses writes and keeps what it has", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     once:

@@ -191,21 +191,46 @@ pub(crate) fn rbd(stage: &Stage) -> Result<()> {
     stage.ceph_fails("rbd info rbd/three").map(drop)
 }
 
+/// Images, objects and fio in version 1 of the messenger's protocol, the only one that the cluster offers.
+pub(crate) fn v1(stage: &Stage) -> Result<()> {
+    let _cluster = Embedded::start(stage, "--messenger v1")?;
+    says(&stage.ceph("ceph mon dump")?, "v1:")?;
+    ensure_pool(stage)?;
+    disk::make(&stage.path("disk.raw"), 3)?;
+    stage.ceph("rbd import --image-feature layering disk.raw rbd/disk")?;
+    stage.ceph("rbd export rbd/disk theirs.raw")?;
+    stage.onego("--conf ceph.conf rbd export rbd/disk ours.raw")?;
+    for exported in ["theirs.raw", "ours.raw"] {
+        disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
+    }
+    stage.ceph("rados --pool rbd bench 3 write -b 65536 --no-cleanup")?;
+    let said = stage.ceph("rados --pool rbd bench 3 seq")?;
+    ensure!(!said.contains("is not correct"), "`rados bench seq` read something else:\n{said}");
+    fio_verifies_an_image(stage)
+}
+
 /// fio writes through librbd and through librados, and reads back what it wrote.
 pub(crate) fn fio(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
     ensure_pool(stage)?;
+    fio_verifies_an_image(stage)?;
+    let engine = "--ioengine=rados --conf=ceph.conf --size=16m --nrfiles=8";
+    let line = format!("fio --name=objects --rw=randwrite --bs=4k {engine} {FIO}");
+    fio_without_errors(&stage.ceph(&line)?)
+}
+
+/// What all runs of fio have in common.
+const FIO: &str =
+    "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
+
+fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
     stage.ceph("rbd create --size 64M rbd/fio")?;
-    let common =
-        "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
     for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
         let engine = "--ioengine=rbd --rbdname=fio --size=64m";
-        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {common}");
+        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {FIO}");
         fio_without_errors(&stage.ceph(&line)?)?;
     }
-    let engine = "--ioengine=rados --conf=ceph.conf --size=16m --nrfiles=8";
-    let line = format!("fio --name=objects --rw=randwrite --bs=4k {engine} {common}");
-    fio_without_errors(&stage.ceph(&line)?)
+    Ok(())
 }
 
 fn fio_without_errors(said: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::errno::EOPNOTSUPP;
 use crate::mon::{FirstOsd, GroupReport, GroupState, Identity, Mon, OsdUsage, Tell, TellReply, Usage};
 use crate::osd::{self, Osd, SessionId};
 use onego_buf::Pool;
-use onego_ceph::addr::{AddrVec, EntityAddr};
+use onego_ceph::addr::AddrVec;
 use onego_ceph::messages::{OsdOp, kind};
 use onego_ceph::msgr::{Config, Connection, Limits, Message, Peer, Visitor};
 use onego_ceph::types::{EntityName, Epoch, PgId};
@@ -52,26 +52,15 @@ fn wants_usage(message: u16) -> bool {
     matches!(message, kind::MON_COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
 }
 
-fn addrs(sock: SocketAddr, nonce: u32) -> AddrVec {
-    AddrVec(vec![EntityAddr::msgr2(sock, nonce)])
-}
-
 fn config(name: EntityName, addrs: AddrVec, limits: Limits, pool: &Pool) -> Arc<Config> {
     Arc::new(Config { limits, ..Config::server(name, addrs, pool.clone()) })
 }
 
 impl Daemons {
-    pub(super) fn new(
-        now: Time,
-        settings: &Settings,
-        mon: SocketAddr,
-        osds: &[SocketAddr],
-        pool: &Pool,
-    ) -> Self {
-        // A monitor is known by its address alone; an OSD's clients must notice that it has started anew.
-        let mon_addrs = addrs(mon, 0);
-        let first = settings.osds.iter().zip(osds);
-        let first = first.map(|(osd, sock)| FirstOsd { uuid: osd.uuid, addrs: addrs(*sock, osd.nonce) });
+    /// The daemons of a cluster whose listeners are all up.
+    pub(super) fn new(now: Time, settings: &Settings, pool: &Pool) -> Self {
+        let mon_addrs = settings.mon.clone();
+        let first = settings.osds.iter().map(|osd| FirstOsd { uuid: osd.uuid, addrs: osd.addrs.clone() });
         let first: Vec<FirstOsd> = first.collect();
         let identity = Identity { fsid: settings.fsid, mon_addrs: mon_addrs.clone(), osds: first.clone() };
         let mut mon = Mon::new(now, identity);

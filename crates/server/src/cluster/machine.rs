@@ -1,11 +1,11 @@
-//! The cluster as one state machine: a listener for each daemon, the connections to them, and the daemons behind.
+//! The cluster as one state machine: listeners for each daemon, the connections to them, and the daemons behind.
 
 use super::daemons::Daemons;
 use super::links::{Links, Service};
 use crate::config::Settings;
 use crate::mon::{NewPool, Usage};
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_ceph::addr::AddrVec;
+use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::msgr::Event;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::Epoch;
@@ -14,19 +14,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The monitor's listener; those of the OSDs follow.
-const MON: ListenerId = ListenerId(0);
-
-fn listener(osd: usize) -> ListenerId {
-    ListenerId(MON.0 + 1 + osd as u32)
+/// Where a daemon listens, for one version of the messenger's protocol.
+#[derive(Debug)]
+struct Listener {
+    service: Service,
+    /// The address that is asked for, until it is up.
+    addr: EntityAddr,
+    up: bool,
 }
 
-/// The daemon that a listener belongs to.
-fn service(listener: ListenerId) -> Service {
-    match listener.0.checked_sub(MON.0 + 1) {
-        Some(osd) => Service::Osd(osd as i32),
-        None => Service::Mon,
-    }
+/// The listeners that the settings ask for; [`ListenerId`]s are their places.
+fn listeners(settings: &Settings) -> Vec<Listener> {
+    let mon = settings.mon.0.iter().map(|addr| (Service::Mon, *addr));
+    let osds = (0..).zip(&settings.osds);
+    let osds = osds.flat_map(|(id, osd)| osd.addrs.0.iter().map(move |addr| (Service::Osd(id), *addr)));
+    mon.chain(osds).map(|(service, addr)| Listener { service, addr, up: false }).collect()
 }
 
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
@@ -34,8 +36,8 @@ const IDLE_MEMORY: usize = 32 << 20;
 
 /// How far the cluster is.
 enum Stage {
-    /// The listeners come up, one after the other: the monitor's, then those of the OSDs.
-    Starting(Vec<Option<SocketAddr>>),
+    /// The listeners come up, one after the other.
+    Starting,
     Up(Box<Daemons>),
     /// A listener could not be opened.
     Failed(Option<io::Error>),
@@ -46,6 +48,7 @@ enum Stage {
 /// Drive it as [`Machine`] says. Once [`addresses`](Self::addresses) says where, clients may come.
 pub struct ClusterMachine {
     settings: Settings,
+    listeners: Vec<Listener>,
     stage: Stage,
     links: Links,
     pool: Pool,
@@ -65,12 +68,12 @@ impl ClusterMachine {
     pub fn new(settings: Settings) -> Self {
         let pool = Pool::new(IDLE_MEMORY);
         let mut links = Links::new(pool.clone());
-        links.push_action(Action::Listen { listener: MON, addr: settings.mon });
-        for (at, osd) in settings.osds.iter().enumerate() {
-            links.push_action(Action::Listen { listener: listener(at), addr: osd.addr });
+        let listeners = listeners(&settings);
+        for (id, addr) in (0..).zip(listeners.iter().map(|listener| listener.addr.sock)) {
+            let Some(addr) = addr else { continue };
+            links.push_action(Action::Listen { listener: ListenerId(id), addr });
         }
-        let stage = Stage::Starting(vec![None; 1 + settings.osds.len()]);
-        Self { settings, stage, links, pool }
+        Self { settings, listeners, stage: Stage::Starting, links, pool }
     }
 
     /// Where the daemons are reached, once they are up.
@@ -188,9 +191,16 @@ impl ClusterMachine {
     }
 
     /// All listeners are up, at these addresses: starts the daemons.
-    fn start(&mut self, now: Time, addrs: &[SocketAddr]) {
-        let daemons = Daemons::new(now, &self.settings, addrs[0], &addrs[1..], &self.pool);
-        self.stage = Stage::Up(Box::new(daemons));
+    fn start(&mut self, now: Time) {
+        let of = |service| {
+            let listeners = self.listeners.iter().filter(|listener| listener.service == service);
+            AddrVec(listeners.map(|listener| listener.addr).collect())
+        };
+        self.settings.mon = of(Service::Mon);
+        for (id, osd) in (0..).zip(&mut self.settings.osds) {
+            osd.addrs = of(Service::Osd(id));
+        }
+        self.stage = Stage::Up(Box::new(Daemons::new(now, &self.settings, &self.pool)));
     }
 }
 
@@ -200,21 +210,19 @@ impl Machine for ClusterMachine {
     }
 
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
-        let Stage::Starting(addrs) = &mut self.stage else { return };
-        let wanted = match service(listener) {
-            Service::Mon => self.settings.mon,
-            Service::Osd(osd) => self.settings.osds[osd as usize].addr,
-        };
+        let Stage::Starting = self.stage else { return };
+        let Some(Listener { addr, up, .. }) = self.listeners.get_mut(listener.0 as usize) else { return };
         match result {
-            Ok(addr) => addrs[listener.0 as usize] = Some(addr),
+            Ok(sock) => (addr.sock, *up) = (Some(sock), true),
             Err(error) => {
+                let wanted = addr.sock.map_or_else(|| addr.to_string(), |sock| sock.to_string());
                 let error = io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}"));
                 self.stage = Stage::Failed(Some(error));
                 return;
             }
         }
-        if let Some(addrs) = addrs.iter().copied().collect::<Option<Vec<SocketAddr>>>() {
-            self.start(now, &addrs);
+        if self.listeners.iter().all(|listener| listener.up) {
+            self.start(now);
         }
     }
 
@@ -230,7 +238,7 @@ impl Machine for ClusterMachine {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return None;
         }
-        let service = service(listener);
+        let service = self.listeners.get(listener.0 as usize)?.service;
         let connection = daemons.accept(now, service, peer, local)?;
         Some(self.links.add(now, service, connection))
     }

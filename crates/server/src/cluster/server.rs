@@ -9,7 +9,7 @@ use onego_engine::{AnyEngine, Pump, Wait, Waker};
 use onego_wire::Time;
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -102,13 +102,10 @@ impl Cluster {
             return Err(Error::Unspecified(config.listen));
         }
         let fsid = config.fsid.map_or_else(fresh_uuid, Ok)?;
-        let osds = (0..1).map(|osd| {
-            let port = if config.osd_port == 0 { 0 } else { config.osd_port + osd };
-            Ok(OsdSettings::new(fresh_uuid()?, SocketAddr::new(config.listen, port)))
-        });
+        let osds = (0..1).map(|osd| Ok(OsdSettings::new(fresh_uuid()?, config.osd_addrs(osd))));
         let settings = Settings {
             fsid,
-            mon: SocketAddr::new(config.listen, config.mon_port),
+            mon: config.mon_addrs(),
             osds: osds.collect::<Result<_, Error>>()?,
             memory_limit: config.memory_limit,
             null_writes: config.null_writes,

@@ -47,7 +47,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         fsid: Uuid([7; 16]),
         mon: "127.0.0.1:3300".parse().unwrap(),
-        osds: vec![OsdSettings { uuid: Uuid([8; 16]), addr: "127.0.0.1:6800".parse().unwrap(), nonce: 1000 }],
+        osds: vec![OsdSettings { uuid: Uuid([8; 16]), addrs: "v2:127.0.0.1:6800/1000".parse().unwrap() }],
         memory_limit: 64 << 20,
         null_writes: false,
         pools: vec![NewPool::for_images("rbd")],

@@ -86,14 +86,19 @@ struct Waiting {
     disturbances: u64,
 }
 
+/// The addresses of somebody who listens there for version 2 of the messenger's protocol.
+fn msgr2(sock: SocketAddr) -> AddrVec {
+    AddrVec(vec![EntityAddr::msgr2(sock, 0)])
+}
+
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut sim = Sim::new(seed, Faults::none());
         let mon = SocketAddr::new(SERVER, 3300);
         let settings = Settings {
             fsid: Uuid([7; 16]),
-            mon,
-            osds: vec![OsdSettings::new(Uuid([8; 16]), SocketAddr::new(SERVER, 6800))],
+            mon: msgr2(mon),
+            osds: vec![OsdSettings::new(Uuid([8; 16]), msgr2(SocketAddr::new(SERVER, 6800)))],
             memory_limit: 1 << 30,
             null_writes: false,
             pools: vec![NewPool::for_images("rbd")],
@@ -238,7 +243,7 @@ fn client_addr(n: u8) -> IpAddr {
 impl User {
     fn new(sim: &Sim, mon: SocketAddr, n: u8, seed: u64) -> Self {
         let engine = sim.engine(client_addr(n));
-        let monitors = vec![AddrVec(vec![EntityAddr::msgr2(mon, 0)])];
+        let monitors = vec![msgr2(mon)];
         let mut config = Config::new(monitors, "admin", Pool::new(1 << 20));
         config.seed = seed;
         config.nonce = u32::from(n) + 1;
