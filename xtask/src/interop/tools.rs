@@ -203,7 +203,7 @@ pub(crate) fn v1(stage: &Stage) -> Result<()> {
     for exported in ["theirs.raw", "ours.raw"] {
         disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
     }
-    stage.ceph("rados --pool rbd bench 3 write -b 65536 --no-cleanup")?;
+    stage.ceph("rados --pool rbd bench 3 write -b 65536 --max-objects 4000 --no-cleanup")?;
     let said = stage.ceph("rados --pool rbd bench 3 seq")?;
     ensure!(!said.contains("is not correct"), "`rados bench seq` read something else:\n{said}");
     fio_verifies_an_image(stage)
