@@ -5,6 +5,7 @@
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, crc32c};
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
+use onego_ceph::auth::Login;
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::msgr::{Config, Connection, NoPlacer, Target, Visitor};
 use onego_ceph::types::EntityName;
@@ -23,15 +24,15 @@ fn address() -> SocketAddr {
 pub fn server() -> Connection {
     let addrs = AddrVec(vec![EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) }]);
     let config = Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE));
-    let visitor = Visitor { addr: address(), fresh_global_id: 4100 };
+    let visitor = Visitor { addr: address(), fresh_login: Login::unproved("admin", false, 4100) };
     Connection::accept(Time::default(), Arc::new(config), visitor, address())
 }
 
 /// The client's end of a connection.
 pub fn client() -> Connection {
-    let config = Config::client("admin", 1, Pool::new(IDLE));
+    let config = Config::client(1, Pool::new(IDLE));
     let addr = EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) };
-    let target = Target { kind: EntityName::OSD, addr, global_id: 4100 };
+    let target = Target { kind: EntityName::OSD, addr, login: Login::unproved("admin", false, 4100) };
     let mut client = Connection::connect(Time::default(), Arc::new(config), target);
     client.opened(Time::default(), address());
     client

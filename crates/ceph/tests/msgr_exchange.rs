@@ -4,6 +4,7 @@ mod msgr;
 
 use msgr::*;
 use onego_buf::{List, Segment};
+use onego_ceph::auth::Login;
 use onego_ceph::messages::GetVersionReply;
 use onego_ceph::msgr::{Config, Connection, Error, Event, Message, NoPlacer, features};
 use onego_ceph::types::EntityName;
@@ -44,7 +45,7 @@ fn a_monitor_gives_a_global_id_to_who_has_none() {
     config.entity = EntityName::mon(0);
     for (known, given) in [(0, 9000), (55, 55)] {
         let mut target = target();
-        (target.kind, target.global_id) = (EntityName::MON, known);
+        (target.kind, target.login) = (EntityName::MON, Login::unproved("admin", true, known));
         let (mut client, mut server) = (client(client_config(), target), server(config.clone()));
         settle(&mut client, &mut server);
         for end in [&mut client, &mut server] {

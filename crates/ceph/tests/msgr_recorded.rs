@@ -2,6 +2,7 @@
 
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::Login;
 use onego_ceph::messages::{Subscribe, kind};
 use onego_ceph::msgr::{Config, Connection, Event, NoPlacer, Target, Visitor, features};
 use onego_ceph::types::EntityName;
@@ -44,9 +45,9 @@ fn the_kernel_is_served() {
 
 #[test]
 fn a_monitor_of_pacific_is_understood() {
-    let config = Arc::new(Config::client("admin", 7, Pool::new(1 << 20)));
+    let config = Arc::new(Config::client(7, Pool::new(1 << 20)));
     let target = "v2:10.77.0.1:3300/0".parse().unwrap();
-    let target = Target { kind: EntityName::MON, addr: target, global_id: 0 };
+    let target = Target { kind: EntityName::MON, addr: target, login: Login::unproved("admin", true, 0) };
     let mut client = Connection::connect(NOW, config, target);
     client.opened(NOW, addr("10.77.0.5:52616"));
     let events = events(&mut client, MON_SERVER);

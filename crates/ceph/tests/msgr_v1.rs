@@ -7,6 +7,7 @@ use msgr::{
     settle,
 };
 use onego_buf::{List, Segment};
+use onego_ceph::auth::{self, AuthName, Login};
 use onego_ceph::messages::GetVersionReply;
 use onego_ceph::msgr::{
     Blame, Config, Connection, Error, Event, Keepalive, Limits, Message, NoPlacer, Target, features,
@@ -27,7 +28,7 @@ fn server_config(entity: EntityName) -> Config {
 }
 
 fn target(kind: u8) -> Target {
-    Target { kind, addr: "v1:10.0.0.1:6800/5".parse().unwrap(), global_id: 4123 }
+    Target { addr: "v1:10.0.0.1:6800/5".parse().unwrap(), ..msgr::target_of(kind) }
 }
 
 fn client() -> Connection {
@@ -84,7 +85,7 @@ fn an_osd_and_its_client_know_each_other_after_the_handshake() {
 fn a_monitor_gives_a_global_id_by_messages() {
     for (known, given) in [(0, 9000), (55, 55)] {
         let mut target = target(EntityName::MON);
-        target.global_id = known;
+        target.login = Login::unproved("admin", true, known);
         let mut client = msgr::client(client_config(), target);
         let mut server = msgr::server(server_config(EntityName::mon(0)));
         // What is queued early waits until the authentication is through.
@@ -379,7 +380,10 @@ fn asking() -> Connection {
 fn a_client_that_is_refused_says_why() {
     let cases = [
         (reply(10, features::ALL, 0, 0), Error::ProtocolVersion { ours: 24, theirs: 24 }),
-        (reply(11, features::ALL, 0, 0), Error::BadAuthorizer),
+        (
+            reply(11, features::ALL, 0, 0),
+            auth::Error::TicketRefused { name: AuthName::client("admin"), errno: -1 }.into(),
+        ),
         (reply(12, features::ALL | 1 << 63, 0, 0), Error::Features { lacked_here: 1 << 63, lacked_there: 0 }),
         (reply(3, features::ALL, 0, 0), Error::Wait),
         (reply(99, features::ALL, 0, 0), Error::UnknownTag(99)),

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
-use onego::{Config, EngineKind, Reactor, Versions};
+use onego::{AuthName, Config, EngineKind, Identity, MsMode, Reactor, Versions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,21 @@ pub(crate) struct Access {
     /// The cluster's monitors, instead of a configuration
     #[arg(short, long, global = true, value_name = "ADDRESSES", alias = "mon_host", conflicts_with = "conf")]
     mon_host: Option<String>,
+    /// Who to be, without "client." [default: admin]
+    #[arg(long, global = true, value_name = "ID", alias = "user", conflicts_with = "name")]
+    id: Option<String>,
+    /// Who to be, in full, like client.admin
+    #[arg(long, global = true, value_name = "NAME")]
+    name: Option<AuthName>,
+    /// A keyring that has the key [default: the configuration's, or /etc/ceph/ceph.NAME.keyring]
+    #[arg(long, global = true, value_name = "FILE")]
+    keyring: Option<PathBuf>,
+    /// A file with nothing but the key
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "keyring")]
+    keyfile: Option<PathBuf>,
+    /// How connections are protected: crc, secure, prefer-crc or prefer-secure [default: the configuration's]
+    #[arg(long, global = true, value_name = "MODE", alias = "ms_mode")]
+    ms_mode: Option<MsMode>,
     /// How long to wait for the cluster to answer
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
     connect_timeout: u64,
@@ -47,16 +62,27 @@ impl Access {
     /// The configuration that the options name.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let config = match (&self.conf, &self.mon_host) {
-            (Some(path), _) => Config::from_file(path),
-            (None, Some(monitors)) => Config::from_mon_host(monitors),
-            (None, None) => Config::from_environment(),
+            (Some(path), _) => Config::from_file_as(path, &self.identity()),
+            (None, Some(monitors)) => Config::from_mon_host_as(monitors, &self.identity()),
+            (None, None) => Config::from_environment_as(&self.identity()),
         };
         self.complete(config?)
     }
 
     /// The configuration in a file, with what else the options say.
     pub(crate) fn config_in(&self, path: &Path) -> Result<Config, Failure> {
-        self.complete(Config::from_file(path)?)
+        self.complete(Config::from_file_as(path, &self.identity())?)
+    }
+
+    /// Who the client is to be.
+    fn identity(&self) -> Identity {
+        let named = self.id.as_deref().map(AuthName::client);
+        Identity {
+            name: named.or_else(|| self.name.clone()),
+            keyring: self.keyring.clone(),
+            keyfile: self.keyfile.clone(),
+            ms_mode: self.ms_mode,
+        }
     }
 
     fn complete(&self, config: Config) -> Result<Config, Failure> {

@@ -132,7 +132,9 @@ fn code_of(error: &onego::Error) -> Code {
     match error {
         E::NotFound { .. } => Code::NotFound,
         E::Exists { .. } => Code::Exists,
-        E::Refused { .. } | E::Command { .. } | E::Busy { .. } | E::Features { .. } => Code::Refused,
+        E::Auth(_) | E::Refused { .. } | E::Command { .. } | E::Busy { .. } | E::Features { .. } => {
+            Code::Refused
+        }
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         E::NoAnswer { .. } => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,

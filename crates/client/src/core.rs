@@ -6,9 +6,12 @@ use crate::rados::WatchEvent;
 use crate::rbd::io::{ImageIo, IoOp, Shape};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_ceph::auth;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
 use onego_ceph::client::{Event, WatchId, WatchTarget};
+use onego_ceph::msgr;
 use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::EntityName;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
@@ -307,7 +310,26 @@ impl Core {
             }
             Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
             Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
-            Event::Fault { peer, error, .. } => tracing::debug!(%peer, %error, "connection failed"),
+            Event::Fault { peer, error, .. } => {
+                tracing::debug!(%peer, %error, "connection failed");
+                if let client::Error::Connection(msgr::Error::Auth(error)) = error
+                    && peer.kind == EntityName::MON
+                {
+                    self.refused_by_monitor(&error);
+                }
+            }
+        }
+    }
+
+    /// A monitor and the client do not agree on who the client is. Trying again will not help whoever waits to be
+    /// connected; a client that was connected before goes on trying: somebody may be changing its key.
+    fn refused_by_monitor(&mut self, error: &auth::Error) {
+        if self.client.osdmap().is_none() {
+            for waiter in self.map_waiters.drain(..) {
+                drop(waiter.done.send(Err(error.clone().into())));
+            }
+        } else {
+            tracing::warn!(%error, "no session with a monitor");
         }
     }
 

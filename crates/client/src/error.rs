@@ -89,6 +89,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The cluster does not believe who the client says it is, or the other way round.
+    #[error(transparent)]
+    Auth(#[from] onego_ceph::auth::Error),
     /// The session with the cluster failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),

@@ -23,6 +23,7 @@
 
 mod config;
 mod core;
+mod credentials;
 mod error;
 mod mailbox;
 pub mod rados;
@@ -31,8 +32,10 @@ mod reactor;
 
 pub use crate::core::Outcome;
 pub use config::Config;
+pub use credentials::{Identity, MsMode};
 pub use error::{Errno, Error};
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_ceph::addr::Versions;
+pub use onego_ceph::auth::{AuthName, Credentials};
 pub use onego_engine::{EngineKind, Stats, Wait, zero_copy};
 pub use reactor::{Completed, ImageRequest, Reactor};

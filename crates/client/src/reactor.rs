@@ -162,8 +162,9 @@ impl Wake for Alarm {
 }
 
 fn client_config(config: &Config) -> Result<client::Config, Error> {
-    let mut random = [0; 12];
+    let (mut random, mut secret_seed) = ([0; 12], [0; 32]);
     getrandom::fill(&mut random)
+        .and_then(|()| getrandom::fill(&mut secret_seed))
         .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
     let [n0, n1, n2, n3, seed @ ..] = random;
     Ok(client::Config {
@@ -171,6 +172,8 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         seed: u64::from_le_bytes(seed),
         versions: config.versions,
         data_crc: config.data_crc,
+        secret_seed,
+        credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
         ..client::Config::new(config.monitors.clone(), "admin", Pool::new(POOL_LIMIT))

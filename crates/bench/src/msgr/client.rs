@@ -9,6 +9,7 @@ use crate::row::latency_histogram;
 use hdrhistogram::Histogram;
 use onego_buf::{List, Pool, SegmentMut};
 use onego_ceph::addr::EntityAddr;
+use onego_ceph::auth::Login;
 use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Config, Connection, Message, Target};
 use onego_ceph::types::EntityName;
@@ -47,12 +48,16 @@ pub(super) struct Client {
 impl Client {
     /// Opens the connections to a server at that port.
     pub(super) fn connect(port: u16, load: &Load, seed: u64) -> Result<Self, Error> {
-        let mut config = Config::client("bench", std::process::id(), Pool::new(POOL_IDLE));
+        let mut config = Config::client(std::process::id(), Pool::new(POOL_IDLE));
         config.keepalive = None;
         config.data_crc = load.end.crc;
         let (config, now) = (Arc::new(config), onego_engine::now());
         let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let target = Target { kind: EntityName::OSD, addr: EntityAddr::msgr2(addr, 0), global_id: 1 };
+        let target = Target {
+            kind: EntityName::OSD,
+            addr: EntityAddr::msgr2(addr, 0),
+            login: Login::unproved("bench", false, 1),
+        };
         let mut endpoint = Endpoint::new(Requester::new(load, seed));
         for _ in 0..load.connections {
             let connection = Connection::connect(now, Arc::clone(&config), target.clone());

@@ -4,14 +4,10 @@
 //! `handle_auth_bad_method` and their kin of `MonConnection`).
 
 use super::monitor::{Granted, MonitorLogin};
-use super::tickets::{AS_AUTHORIZER, Authorizer, Ticket};
-use super::{AuthName, Entropy, Error, Key, Secret, method, mode};
+use super::tickets::{Authorizer, Ticket};
+use super::{AuthName, Entropy, Error, Introduction, Key, Secret, method, mode};
 use crate::encoding::Encode;
-use onego_wire::Writer;
 use std::sync::Arc;
-
-/// How a client introduces itself to a monitor, which gives it a global id (`AUTH_MODE_MON`).
-pub(super) const AS_MONITORS_CLIENT: u8 = 10;
 
 /// Error number in AUTH_BAD_METHOD: the method, or all modes of the connection, are not allowed.
 const EOPNOTSUPP: i32 = -95;
@@ -178,23 +174,28 @@ impl Login {
             (method::CEPHX, To::Monitor { old, services }) => {
                 let identity = self.credentials.identity().ok_or_else(|| self.no_key())?;
                 self.step = Step::Monitor(MonitorLogin::new(identity, old.clone(), *services));
-                (self.modes().to_vec(), self.introduction(AS_MONITORS_CLIENT))
+                (self.modes().to_vec(), self.introduction().to_bytes())
             }
-            (_, to) => {
-                let as_whom = if let To::Monitor { .. } = to { AS_MONITORS_CLIENT } else { AS_AUTHORIZER };
+            _ => {
                 self.step = Step::Introduced;
-                (vec![mode::CRC], self.introduction(as_whom))
+                (vec![mode::CRC], self.introduction().to_bytes())
             }
         };
         Ok(Attempt { method, modes, payload })
     }
 
-    fn introduction(&self, as_whom: u8) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.u8(as_whom);
-        self.credentials.name.encode(&mut w);
-        w.u64(self.global_id);
-        w.into_vec()
+    /// What the client says of itself, without a proof.
+    pub fn introduction(&self) -> Introduction {
+        Introduction {
+            to_monitor: matches!(self.to, To::Monitor { .. }),
+            name: self.credentials.name.clone(),
+            global_id: self.global_id,
+        }
+    }
+
+    /// The methods that the client agrees to, the best first.
+    pub fn methods(&self) -> &[u32] {
+        &self.credentials.methods
     }
 
     /// The peer did not take the attempt. The next one, if there is one that it allows.

@@ -9,9 +9,11 @@
 //! Secrets are wiped when they are dropped, compared in constant time and never shown: [`Secret`] sees to it.
 //! Randomness comes from an [`Entropy`] that is seeded from outside, time is an argument.
 
+mod authority;
 mod cipher;
 mod entropy;
 mod error;
+mod introduction;
 mod key;
 mod keyring;
 mod login;
@@ -19,12 +21,16 @@ mod monitor;
 mod name;
 mod principal;
 mod protocol;
+mod reception;
 mod sealed;
 mod secret;
 mod tickets;
+mod verify;
 
+pub use authority::{Authority, Lifetimes};
 pub use entropy::Entropy;
 pub use error::Error;
+pub use introduction::Introduction;
 pub use key::{Cipher, Key, Usage};
 pub use keyring::{Entry, Keyring, KeyringError};
 pub use login::{Attempt, Credentials, Login, Proved};
@@ -36,6 +42,7 @@ pub use protocol::{
     RequestHeader, ResponseHeader, ServerChallenge, ServiceTicket, ServiceTicketInfo, ServiceTicketRequest,
     TicketBlob, Validity, request,
 };
+pub use reception::{Admitted, Answer, Caps, Gate, Reception, Renewals};
 pub use sealed::{open, open_counted, seal, seal_counted};
 pub use secret::Secret;
 pub use tickets::{Authorizer, Ticket, Tickets};

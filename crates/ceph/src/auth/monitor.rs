@@ -5,10 +5,10 @@
 
 use super::key::Cipher;
 use super::protocol::{
-    Authenticate, ChallengeBlob, RequestHeader, ResponseHeader, ServerChallenge, ServiceTicketRequest,
+    Authenticate, Blob, ChallengeBlob, RequestHeader, ResponseHeader, ServerChallenge, ServiceTicketRequest,
     TicketBlob, request,
 };
-use super::sealed::{open, seal_counted};
+use super::sealed::{open_counted, seal_counted};
 use super::tickets::{Authorizer, Ticket, read_tickets};
 use super::{AuthName, Entropy, Error, Key, Secret, Usage, service};
 use crate::encoding::{Decode, Encode};
@@ -125,7 +125,8 @@ fn read_session(identity: &Identity, old: Option<&Ticket>, reply: &[u8]) -> Resu
         let secret = r.blob("connection secret")?;
         if !secret.is_empty() {
             let what = "the connection's secret";
-            let secret: super::protocol::Blob = open(&session_key, Usage::ConnectionSecret, secret, what)?;
+            let r = &mut Reader::new(secret);
+            let secret: Blob = open_counted(&session_key, Usage::ConnectionSecret, r, what)?;
             granted.connection_secret = Secret::new(secret.0);
         }
         let extra = r.blob("more tickets")?;

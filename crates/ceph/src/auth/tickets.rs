@@ -3,6 +3,7 @@
 //! Source: ceph `src/auth/cephx/CephxProtocol.cc` (`CephXTicketHandler`, `CephXAuthorizer`); linux
 //! `net/ceph/auth_x.c`.
 
+use super::introduction::TO_SERVICE;
 use super::protocol::{Authorize, AuthorizeChallenge, AuthorizeReply, ServiceTicket, TicketBlob, Validity};
 use super::sealed::{open, open_counted, seal_counted};
 use super::{Entropy, Error, Key, Secret, Usage};
@@ -10,9 +11,6 @@ use crate::encoding::{Decode, Encode};
 use onego_wire::{Reader, Time, Writer};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// How a client introduces itself to a service that has its own ways to know who it is (`AUTH_MODE_AUTHORIZER`).
-pub(super) const AS_AUTHORIZER: u8 = 1;
 
 /// A ticket for a service, as the monitors give it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +137,7 @@ impl Authorizer {
     /// The authorizer for a ticket.
     pub fn new(ticket: &Ticket, global_id: u64, entropy: &mut Entropy) -> Self {
         let mut w = Writer::new();
-        w.u8(AS_AUTHORIZER);
+        w.u8(TO_SERVICE);
         w.u64(global_id);
         w.u32(ticket.service);
         ticket.blob.encode(&mut w);

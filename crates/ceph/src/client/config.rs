@@ -1,6 +1,7 @@
 //! What a client is told, and the bounds that hold in it.
 
 use crate::addr::{AddrVec, Versions};
+use crate::auth::{AuthName, Credentials};
 use onego_buf::Pool;
 use std::time::Duration;
 
@@ -9,17 +10,19 @@ use std::time::Duration;
 pub struct Config {
     /// The monitors to begin with (`mon_host`). Once one has answered, its map of the monitors counts.
     pub monitors: Vec<AddrVec>,
-    /// The name after `client.`, such as `admin`.
-    pub id: String,
     /// In which versions of the messenger's protocol to connect.
     pub versions: Versions,
     /// Make and check the checksums of payloads. In version 1 each side decides for itself; in version 2 nothing on
     /// the wire tells, so that the cluster must be told the same (`ms_crc_data`).
     pub data_crc: bool,
+    /// Who the client is, and what it agrees to.
+    pub credentials: Credentials,
     /// Tells this process from earlier ones at the same address: any random number.
     pub nonce: u32,
     /// Seed of the order in which monitors are tried.
     pub seed: u64,
+    /// Seed of what nobody may guess: random bytes that are used for nothing else.
+    pub secret_seed: [u8; 32],
     /// This host, as monitors show it.
     pub hostname: String,
     /// Where the memory of messages comes from.
@@ -31,15 +34,16 @@ pub struct Config {
 }
 
 impl Config {
-    /// A client called `client.{id}` of the cluster with these monitors.
+    /// A client called `client.{id}`, without a key, of the cluster with these monitors.
     pub fn new(monitors: Vec<AddrVec>, id: &str, pool: Pool) -> Self {
         Self {
             monitors,
-            id: id.to_owned(),
             versions: Versions::default(),
             data_crc: true,
+            credentials: Credentials::new(AuthName::client(id), None),
             nonce: 0,
             seed: 0,
+            secret_seed: [0; 32],
             hostname: String::new(),
             pool,
             mon: MonConfig::default(),

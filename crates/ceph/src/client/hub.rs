@@ -3,8 +3,9 @@
 use super::request::{Completion, Event};
 use super::{Error, Outcome};
 use crate::addr::EntityAddr;
+use crate::auth::{self, Principal};
 use crate::messages::Payload;
-use crate::msgr::{Config, Connection, Target};
+use crate::msgr::{self, Config, Connection, Peer, Target};
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
@@ -45,21 +46,21 @@ pub(crate) struct Hub<T> {
     /// a connection has heard of its peer.
     wakeup: Option<Time>,
     config: Arc<Config>,
-    /// The id that the first monitor gave. It names this client to all others for good: OSDs tell requests that are
-    /// sent again by it.
-    global_id: u64,
+    /// Who this client is, with its tickets. The id that the first monitor gave names it to all others for good: OSDs
+    /// tell requests that are sent again by it.
+    principal: Principal,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
 }
 
 impl<T> Hub<T> {
-    pub(crate) fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config, principal: Principal) -> Self {
         Self {
             links: ConnTable::default(),
             actions: VecDeque::new(),
             wakeup: None,
             config: Arc::new(config),
-            global_id: 0,
+            principal,
             completions: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -68,11 +69,11 @@ impl<T> Hub<T> {
     /// Begins to open a connection. `None`: there is no address that can be connected to.
     pub(crate) fn open(&mut self, now: Time, role: Role, addr: EntityAddr) -> Option<ConnId> {
         let sock = addr.sock?;
-        let kind = match role {
-            Role::Monitor(_) => EntityName::MON,
-            Role::Osd(_) => EntityName::OSD,
+        let (kind, login) = match role {
+            Role::Monitor(_) => (EntityName::MON, self.principal.login_to_monitor()),
+            Role::Osd(_) => (EntityName::OSD, self.principal.login_to_service(now, auth::service::OSD)),
         };
-        let target = Target { kind, addr, global_id: self.global_id };
+        let target = Target { kind, addr, login };
         let connection = Connection::connect(now, Arc::clone(&self.config), target);
         let deadline = connection.deadline();
         let conn =
@@ -82,18 +83,38 @@ impl<T> Hub<T> {
         Some(conn)
     }
 
-    /// Remembers the id that a monitor gave: the first one counts.
-    pub(crate) fn identify(&mut self, global_id: u64) {
-        if self.global_id == 0 {
-            self.global_id = global_id;
+    /// A session with a monitor has begun: remembers the id that it gave, if it is the first one, and its tickets.
+    pub(crate) fn identify(&mut self, now: Time, monitor: Peer) {
+        let first = self.principal.global_id() == 0;
+        self.principal.session_began(now, monitor.global_id, monitor.granted);
+        if first {
             let mut config = Config::clone(&self.config);
-            config.entity = EntityName::client(global_id);
+            config.entity = EntityName::client(monitor.global_id);
             self.config = Arc::new(config);
         }
     }
 
     pub(crate) fn global_id(&self) -> u64 {
-        self.global_id
+        self.principal.global_id()
+    }
+
+    /// Who this client is, with its tickets.
+    pub(crate) fn principal(&mut self) -> &mut Principal {
+        &mut self.principal
+    }
+
+    /// When a ticket is to be renewed.
+    pub(crate) fn renewal_due(&self) -> Option<Time> {
+        self.principal.deadline()
+    }
+
+    /// A connection to a service has failed: if it did not take its ticket, a new one is asked for.
+    pub(crate) fn failed(&mut self, now: Time, role: Role, error: &Error) {
+        if let (Role::Osd(_), Error::Connection(msgr::Error::Auth(auth::Error::TicketRefused { .. }))) =
+            (role, error)
+        {
+            self.principal.doubt(now, auth::service::OSD);
+        }
     }
 
     /// The connection, unless it is over.

@@ -19,6 +19,7 @@ pub(crate) use random::Random;
 pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
 
 use crate::addr::EntityAddr;
+use crate::auth::{self, Entropy, Principal};
 use crate::messages::{MonCommand, PoolOp, Statfs};
 use crate::mon::{Ask, Asker, FromMonitor, Monitors};
 use crate::monmap::MonMap;
@@ -43,10 +44,12 @@ pub struct Client<T> {
 impl<T> Client<T> {
     /// A client that begins to look for a monitor.
     pub fn new(now: Time, config: &Config) -> Self {
-        let link = msgr::Config::client(&config.id, config.nonce, config.pool.clone());
+        let link = msgr::Config::client(config.nonce, config.pool.clone());
         let link = msgr::Config { data_crc: config.data_crc, ..link };
-        let mut client =
-            Self { hub: Hub::new(link), monitors: Monitors::new(config), objects: Objects::new(config) };
+        let credentials = Arc::new(config.credentials.clone());
+        let principal = Principal::new(credentials, auth::service::OSD, Entropy::new(config.secret_seed));
+        let (monitors, objects) = (Monitors::new(config), Objects::new(config));
+        let mut client = Self { hub: Hub::new(link, principal), monitors, objects };
         client.settle(now);
         client.monitors.start(now, &mut client.hub);
         client
@@ -232,7 +235,7 @@ impl<T> Client<T> {
             match event {
                 msgr::Event::Message(mut message) => self.message(now, conn, role, &mut message),
                 msgr::Event::Ready(peer) => match role {
-                    Role::Monitor(monitor) => self.monitors.ready(&mut self.hub, conn, monitor, &peer),
+                    Role::Monitor(monitor) => self.monitors.ready(now, &mut self.hub, conn, monitor, peer),
                     Role::Osd(osd) => self.objects.ready(now, &mut self.hub, osd, conn),
                 },
                 msgr::Event::Unplaced(header, part) => {
@@ -267,7 +270,7 @@ impl<T> Client<T> {
     }
 
     fn monitor_message(&mut self, now: Time, conn: ConnId, message: &mut Message) -> Result<(), Error> {
-        match self.monitors.receive(&mut self.hub, conn, message)? {
+        match self.monitors.receive(now, &mut self.hub, conn, message)? {
             Some(FromMonitor::Maps(update)) => self.objects.take_maps(now, &mut self.hub, &update),
             Some(FromMonitor::Newest(epoch)) => self.objects.newest(&mut self.hub, epoch),
             None => {}
@@ -284,6 +287,7 @@ impl<T> Client<T> {
 
     fn ended(&mut self, now: Time, conn: ConnId, ended: Ended, error: Error) {
         let role = ended.role;
+        self.hub.failed(now, role, &error);
         self.objects.bury(now, &mut self.hub, ended);
         match role {
             Role::Monitor(monitor) => self.monitors.lost(now, &mut self.hub, conn, monitor, error),
@@ -351,7 +355,10 @@ impl<T> Machine for Client<T> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        [self.hub.deadline(), self.monitors.deadline(), self.objects.deadline()].into_iter().flatten().min()
+        [self.hub.deadline(), self.monitors.deadline(&self.hub), self.objects.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn timeout(&mut self, now: Time) {

@@ -9,9 +9,10 @@ mod subscriptions;
 pub(crate) use requests::{Ask, Asker};
 
 use crate::addr::{AddrVec, EntityAddr, Versions};
+use crate::auth;
 use crate::client::{Config, Error, Event, Hub, MonConfig, Random, Role};
 use crate::encoding::Decode;
-use crate::messages::{MapUpdate, MonMapMessage, kind};
+use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
 use crate::msgr::{Message, Peer};
 use crate::types::{EntityName, Epoch, Uuid};
@@ -135,7 +136,7 @@ impl<T> Monitors<T> {
     }
 
     /// Messages may flow to a monitor: the first one is taken.
-    pub(crate) fn ready(&mut self, hub: &mut Hub<T>, conn: ConnId, monitor: usize, peer: &Peer) {
+    pub(crate) fn ready(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, peer: Peer) {
         let State::Hunting { tries, .. } = &mut self.state else {
             hub.close(conn);
             return;
@@ -145,7 +146,7 @@ impl<T> Monitors<T> {
         self.state = State::Open { conn, heard: false };
         self.last = Some(monitor);
         self.untried.clear();
-        hub.identify(peer.global_id);
+        hub.identify(now, peer);
         if let Some(addr) = self.known.get(monitor) {
             hub.tell(Event::Monitor(*addr));
         }
@@ -165,6 +166,7 @@ impl<T> Monitors<T> {
                 self.try_more(now, hub);
             }
             State::Open { conn: open, heard } if *open == conn => {
+                hub.principal().session_ended();
                 if *heard {
                     self.round = 0;
                     self.hunt(now, hub);
@@ -179,6 +181,7 @@ impl<T> Monitors<T> {
     /// A message from a monitor.
     pub(crate) fn receive(
         &mut self,
+        now: Time,
         hub: &mut Hub<T>,
         from: ConnId,
         message: &mut Message,
@@ -186,13 +189,14 @@ impl<T> Monitors<T> {
         if !matches!(self.state, State::Open { conn, .. } if conn == from) {
             return Ok(None);
         }
-        let taken = self.take(hub, from, message)?;
+        let taken = self.take(now, hub, from, message)?;
         self.state = State::Open { conn: from, heard: true };
         Ok(taken)
     }
 
     fn take(
         &mut self,
+        now: Time,
         hub: &mut Hub<T>,
         from: ConnId,
         message: &mut Message,
@@ -200,6 +204,7 @@ impl<T> Monitors<T> {
         match message.header.kind {
             kind::OSD_MAP => return message.decode().map(FromMonitor::Maps).map(Some),
             kind::MON_MAP => self.take_map(hub, from, &message.decode::<MonMapMessage>()?.map)?,
+            kind::AUTH_REPLY => take_tickets(now, hub, &message.decode()?),
             kind::MON_COMMAND_ACK
             | kind::STATFS_REPLY
             | kind::POOL_OP_REPLY
@@ -271,10 +276,11 @@ impl<T> Monitors<T> {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self, hub: &Hub<T>) -> Option<Time> {
         let hunt = match &self.state {
             State::Hunting { until, .. } | State::Resting { until } => Some(*until),
-            State::Idle | State::Open { .. } => None,
+            State::Open { .. } => hub.renewal_due(),
+            State::Idle => None,
         };
         [hunt, self.requests.deadline()].into_iter().flatten().min()
     }
@@ -300,6 +306,7 @@ impl<T> Monitors<T> {
                 self.hunt(now, hub);
             }
             State::Resting { until } if *until <= now => self.hunt(now, hub),
+            State::Open { conn, .. } => renew_tickets(now, hub, *conn),
             _ => {}
         }
     }
@@ -308,6 +315,24 @@ impl<T> Monitors<T> {
     pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
         self.state = State::Idle;
         self.requests.close(hub);
+    }
+}
+
+/// Asks the monitor for new tickets if it is time.
+fn renew_tickets<T>(now: Time, hub: &mut Hub<T>, conn: ConnId) {
+    if let Some(payload) = hub.principal().renew(now) {
+        hub.send(conn, 0, &Auth { method: auth::method::CEPHX, payload, monmap_epoch: 0 });
+    }
+}
+
+/// Takes the tickets that a monitor sends. Without new ones, the old ones do as long as they are good.
+fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) {
+    let principal = hub.principal();
+    if reply.result < 0 {
+        tracing::warn!(name = %principal.name(), result = reply.result, "tickets were not renewed");
+        principal.not_renewed(now);
+    } else if let Err(error) = principal.renewed(now, &reply.payload) {
+        tracing::warn!(name = %principal.name(), %error, "new tickets cannot be used");
     }
 }
 

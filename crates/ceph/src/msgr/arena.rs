@@ -6,6 +6,10 @@ use onego_buf::{List, Pool, SegmentMut};
 /// two allocations from a pool), and a connection whose peer does not read holds one.
 const BLOCK: usize = 16 << 10;
 
+/// What `fill` writes has memory of its own from this size on, up to so many bytes at a time: what is encrypted stays in
+/// the second-level cache until it is sent, and there are few pieces.
+const LARGE: usize = 128 << 10;
+
 /// Collects small pieces in blocks, so that neighbours become one piece of a list.
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -65,6 +69,28 @@ impl Arena {
             block[self.pending..self.pending + n].copy_from_slice(&bytes[..n]);
             self.pending += n;
             bytes = &bytes[n..];
+            if self.pending == block.len() {
+                self.flush(out);
+                self.block = None;
+            }
+        }
+    }
+
+    /// Adds `len` bytes that `fill` writes, in as many pieces as it is called for.
+    pub(super) fn fill(&mut self, mut len: usize, out: &mut List, mut fill: impl FnMut(&mut [u8])) {
+        while len >= BLOCK {
+            self.flush(out);
+            let mut block = self.pool.get(len.min(LARGE));
+            fill(&mut block);
+            len -= block.len();
+            out.push(block);
+        }
+        while len > 0 {
+            let block = self.block.get_or_insert_with(|| self.pool.get(BLOCK));
+            let n = len.min(block.len() - self.pending);
+            fill(&mut block[self.pending..self.pending + n]);
+            self.pending += n;
+            len -= n;
             if self.pending == block.len() {
                 self.flush(out);
                 self.block = None;

@@ -1,8 +1,8 @@
 //! What a connection is told of its side, and the bounds that hold on it.
 
-use super::auth::AuthName;
 use super::features;
 use crate::addr::AddrVec;
+use crate::auth::Gate;
 use crate::types::EntityName;
 use onego_buf::Pool;
 use std::time::Duration;
@@ -49,8 +49,8 @@ pub struct Keepalive {
 pub struct Config {
     /// Name of this process. A client's number is negative until a monitor gave it one.
     pub entity: EntityName,
-    /// Name of this process for the authentication.
-    pub auth_name: AuthName,
+    /// How a server lets clients in.
+    pub gate: Gate,
     /// Addresses of this process. A client that leaves them out uses the address that its connection has.
     pub addrs: AddrVec,
     /// Tells this process from earlier ones at the same address, for a client that leaves `addrs` out.
@@ -74,11 +74,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// The configuration of a client that is known as `client.{id}`, with the times that librados has.
-    pub fn client(id: &str, nonce: u32, pool: Pool) -> Self {
+    /// The configuration of a client, with the times that librados has.
+    pub fn client(nonce: u32, pool: Pool) -> Self {
         Self {
             entity: EntityName { kind: EntityName::CLIENT, num: -1 },
-            auth_name: AuthName::client(id),
+            gate: Gate::Open,
             addrs: AddrVec::default(),
             nonce,
             supported: features::ALL,
@@ -96,11 +96,11 @@ impl Config {
         }
     }
 
-    /// The configuration of a server that is known as `entity` and listens on `addrs`.
+    /// The configuration of a server that is known as `entity`, listens on `addrs` and believes everybody.
     pub fn server(entity: EntityName, addrs: AddrVec, pool: Pool) -> Self {
         Self {
             entity,
-            auth_name: AuthName { kind: entity.kind, id: entity.num.to_string() },
+            gate: Gate::Open,
             addrs,
             nonce: 0,
             supported: features::ALL,

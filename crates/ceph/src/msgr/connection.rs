@@ -128,7 +128,7 @@ impl Connection {
         while !matches!(self.phase, Phase::Over) {
             let handled = match self.rx.next(&mut bytes, placer) {
                 Ok(None) => break,
-                Ok(Some(input)) => self.handle(input),
+                Ok(Some(input)) => self.handle(now, input),
                 Err(error) => Err(error),
             };
             if let Err(error) = handled {
@@ -142,13 +142,13 @@ impl Connection {
         self.asked = None;
     }
 
-    fn handle(&mut self, input: Input) -> Result<(), Error> {
+    fn handle(&mut self, now: Time, input: Input) -> Result<(), Error> {
         match (input, &mut self.phase) {
             (Input::Message, _) => return self.message(),
             (Input::Aborted(header, place), _) => self.events.push_back(Event::Unplaced(header, place)),
             (Input::Banner(banner), Phase::Handshake(handshake)) => handshake.banner(banner, &mut self.tx)?,
             (Input::Control(tag, payload), Phase::Handshake(handshake)) => {
-                if let Some(peer) = handshake.frame(tag, &payload, &mut self.tx)? {
+                if let Some(peer) = handshake.frame(now, tag, &payload, &mut self.rx, &mut self.tx)? {
                     self.phase = Phase::Ready;
                     self.rx.allow_messages();
                     self.events.push_back(Event::Ready(peer));

@@ -119,6 +119,24 @@ impl Encode for AuthDone {
     }
 }
 
+/// AUTH_REPLY_MORE and AUTH_REQUEST_MORE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AuthMore {
+    pub(super) payload: Vec<u8>,
+}
+
+impl Decode for AuthMore {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { payload: r.blob("auth payload")?.to_vec() })
+    }
+}
+
+impl Encode for AuthMore {
+    fn encode(&self, w: &mut Writer) {
+        w.blob(&self.payload);
+    }
+}
+
 /// CLIENT_IDENT and SERVER_IDENT: the server's has no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ident {
@@ -232,6 +250,7 @@ mod tests {
         survives(&Hello { kind: 8, your_addr: addr });
         survives(&AuthRequest { method: 1, modes: vec![1, 2], payload: b"who".to_vec() });
         survives(&AuthBadMethod { method: 2, result: -95, methods: vec![1], modes: vec![1] });
+        survives(&AuthMore { payload: b"challenge".to_vec() });
         survives(&AuthDone { global_id: 4123, mode: 1, payload: b"key".to_vec() });
         survives(&Reconnect {
             addrs,

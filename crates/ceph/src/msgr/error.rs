@@ -2,6 +2,7 @@
 
 use super::frame::Tag;
 use crate::addr::{AddrVec, EntityAddr};
+use crate::auth;
 use onego_wire::DecodeError;
 use std::time::Duration;
 use thiserror::Error;
@@ -100,26 +101,9 @@ pub enum Error {
         /// Features that this side requires and the peer has not.
         lacked_there: u64,
     },
-    /// The peer refused the authentication.
-    #[error(
-        "the peer refused authentication method {method} (error {result}); it allows methods {methods:?} in modes {modes:?}"
-    )]
-    AuthRefused {
-        /// The method that was tried.
-        method: u32,
-        /// A negative error number.
-        result: i32,
-        /// What the peer allows.
-        methods: Vec<u32>,
-        /// The connection modes that the peer allows.
-        modes: Vec<u32>,
-    },
-    /// The peer does not believe who this side says it is.
-    #[error("the peer refused the authorizer")]
-    BadAuthorizer,
-    /// The peer chose a connection mode that was not offered.
-    #[error("the peer chose connection mode {0}, which was not offered")]
-    Mode(u32),
+    /// One of the two sides did not believe the other.
+    #[error(transparent)]
+    Auth(#[from] auth::Error),
     /// The peer is not of the kind that was expected.
     #[error("the peer is of kind {found:#x} instead of {expected:#x}")]
     WrongKind {
@@ -146,6 +130,9 @@ pub enum Error {
     /// Bytes were damaged on their way.
     #[error("the checksum of {0} is wrong")]
     Corrupt(&'static str),
+    /// An encrypted frame is not what the peer sent.
+    #[error("{0} was changed on its way, or was not sent by the peer: its authentication tag is wrong")]
+    Tampered(&'static str),
     /// The handshake took too long.
     #[error("the handshake was not complete after {0:?}")]
     HandshakeTimeout(Duration),
@@ -171,15 +158,17 @@ impl Error {
             Self::Msgr1
             | Self::Msgr2
             | Self::ProtocolVersion { .. }
-            | Self::BadAuthorizer
             | Self::MessengerFeatures { .. }
             | Self::Features { .. }
-            | Self::AuthRefused { .. }
-            | Self::Mode(_)
+            | Self::Auth(_)
             | Self::WrongKind { .. }
             | Self::WrongPeer { .. }
             | Self::Wait => Blame::Mismatch,
-            Self::Closed | Self::Corrupt(_) | Self::HandshakeTimeout(_) | Self::Silent(_) => Blame::Transport,
+            Self::Closed
+            | Self::Corrupt(_)
+            | Self::Tampered(_)
+            | Self::HandshakeTimeout(_)
+            | Self::Silent(_) => Blame::Transport,
         }
     }
 }

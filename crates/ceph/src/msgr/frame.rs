@@ -35,7 +35,7 @@ const ALIGNMENTS: [u16; MAX_SEGMENTS] = [8, 8, 8, 4096];
 
 /// The two code words of the late status' low nibble, four bits apart from each other.
 const LATE_ABORTED: u8 = 0x1;
-const LATE_COMPLETE: u8 = 0xe;
+pub(super) const LATE_COMPLETE: u8 = 0xe;
 const LATE_MASK: u8 = 0xf;
 
 macro_rules! tags {
@@ -113,7 +113,7 @@ impl Preamble {
         bytes
     }
 
-    fn from_wire(bytes: &[u8; PREAMBLE_LEN]) -> Result<Self, Error> {
+    pub(super) fn from_wire(bytes: &[u8; PREAMBLE_LEN]) -> Result<Self, Error> {
         if crc32c(0, &bytes[..PREAMBLE_CRC_AT]) != le32(bytes, PREAMBLE_CRC_AT) {
             return Err(Error::Corrupt("a frame's preamble"));
         }
@@ -178,6 +178,15 @@ impl Known {
     }
 }
 
+/// Does a late status say that the sender gave the frame up?
+pub(super) fn is_aborted(status: u8) -> Result<bool, Error> {
+    match status & LATE_MASK {
+        LATE_COMPLETE => Ok(false),
+        LATE_ABORTED => Ok(true),
+        _ => Err(Error::Corrupt("a frame's late status")),
+    }
+}
+
 /// What an epilogue says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Epilogue {
@@ -188,10 +197,7 @@ pub(super) struct Epilogue {
     pub(super) crcs: [u32; MAX_SEGMENTS - 1],
 }
 
-/// How frames are put on the wire and taken off it once the mode of the connection is known: msgr2.1 in crc mode.
-///
-/// All that secure mode does otherwise lies in this type: how long preamble, first segment and epilogue are on the
-/// wire, and what has to be checked and taken off before their bytes may be used.
+/// How frames are put on the wire and taken off it in crc mode, which every connection begins in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Framing {
     /// Do the second to fourth segments have checksums?
@@ -262,20 +268,16 @@ impl Framing {
         if bytes.len() != EPILOGUE_LEN {
             return Err(Error::BadFrame("a short epilogue"));
         }
-        let aborted = match bytes[0] & LATE_MASK {
-            LATE_COMPLETE => false,
-            LATE_ABORTED => true,
-            _ => return Err(Error::Corrupt("a frame's late status")),
-        };
+        let aborted = is_aborted(bytes[0])?;
         Ok(Epilogue { aborted, crcs: [le32(bytes, 1), le32(bytes, 5), le32(bytes, 9)] })
     }
 
-    /// Hands the preamble, the first segment and what belongs to it to `put`.
-    pub(super) fn seal_first(self, preamble: Preamble, first: &[u8], mut put: impl FnMut(&[u8])) {
-        put(&preamble.to_wire());
+    /// Appends a frame of one segment to `to`.
+    pub(super) fn seal_control(self, preamble: &[u8; PREAMBLE_LEN], first: &[u8], to: &mut Vec<u8>) {
+        to.extend_from_slice(preamble);
         if !first.is_empty() {
-            put(first);
-            put(&crc32c(SEGMENT_SEED, first).to_le_bytes());
+            to.extend_from_slice(first);
+            to.extend_from_slice(&crc32c(SEGMENT_SEED, first).to_le_bytes());
         }
     }
 

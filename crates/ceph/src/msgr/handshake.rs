@@ -6,19 +6,25 @@
 //! a session when a connection breaks. So a client never asks to go on with one (SESSION_RECONNECT), and a server
 //! that is asked says that it knows of none (SESSION_RESET), after which the client asks for a new one.
 
-use super::auth::{AuthName, Introduction, METHOD_NONE, MODE_CRC};
 use super::banner::Banner;
 use super::config::Config;
 use super::control::{
-    AuthBadMethod, AuthDone, AuthRequest, FLAG_LOSSY, Hello, Ident, NO_SIGNATURE, Reconnect,
+    AuthBadMethod, AuthDone, AuthMore, AuthRequest, FLAG_LOSSY, Hello, Ident, NO_SIGNATURE, Reconnect,
+    SIGNATURE_LEN,
 };
 use super::error::Error;
 use super::frame::Tag;
+use super::receive::Receiver;
+use super::secure;
 use super::send::Sender;
 use crate::addr::{AddrKind, AddrVec, EntityAddr};
+use crate::auth::{
+    Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Login, Reception, Renewals, Secret, mode,
+};
 use crate::encoding::{Decode, Encode};
 use crate::types::EntityName;
-use onego_wire::Reader;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use onego_wire::{Reader, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -26,19 +32,15 @@ use std::sync::Arc;
 /// or an old session first. A peer that goes on for ever would have its answers pile up here.
 const MAX_FRAMES: u32 = 32;
 
-/// Error numbers in AUTH_BAD_METHOD.
-const EACCES: i32 = 13;
-const EOPNOTSUPP: i32 = 95;
-
 /// Whom a client connects to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Target {
     /// The kind that it must be, one of [`EntityName`]'s constants.
     pub kind: u8,
     /// Its address.
     pub addr: EntityAddr,
-    /// The global id that a monitor gave this client, or 0.
-    pub global_id: u64,
+    /// How the client is to be known there.
+    pub login: Login,
 }
 
 /// Who connected to a server.
@@ -51,12 +53,20 @@ pub struct Visitor {
 }
 
 /// What is known of the peer once messages may flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Peer {
     /// Its name.
     pub name: EntityName,
     /// The name that a client gave to the authentication; none of a server.
     pub auth_name: Option<AuthName>,
+    /// What a client may do.
+    pub caps: Caps,
+    /// How a monitor's client gets new tickets, if tickets are given.
+    pub renewals: Option<Renewals>,
+    /// The tickets that a monitor gave to this side.
+    pub granted: Option<Granted>,
+    /// Is the connection encrypted?
+    pub secure: bool,
     /// Its addresses.
     pub addrs: AddrVec,
     /// Features that both sides have.
@@ -68,9 +78,10 @@ pub struct Peer {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 enum Role {
     Client(Target),
-    Server(Visitor),
+    Server(Visitor, Reception),
 }
 
 /// What is waited for.
@@ -78,7 +89,7 @@ enum Role {
 enum State {
     Banner,
     Hello,
-    /// AUTH_REQUEST on a server, AUTH_DONE on a client.
+    /// AUTH_REQUEST or AUTH_REQUEST_MORE on a server, the answers to them on a client.
     Auth,
     Signature,
     /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
@@ -108,7 +119,13 @@ pub(super) struct Handshake {
     /// Orders the connections of a process. Lossy peers do not look at it.
     global_seq: u64,
     peer_kind: u8,
+    /// What the peer has to sign with.
+    expected: [u8; SIGNATURE_LEN],
     auth_name: Option<AuthName>,
+    caps: Caps,
+    renewals: Option<Renewals>,
+    granted: Option<Granted>,
+    secure: bool,
     global_id: u64,
 }
 
@@ -118,7 +135,9 @@ impl Handshake {
     }
 
     pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u64) -> Self {
-        Self::new(config, Role::Server(visitor), global_seq)
+        let to_monitor = config.entity.kind == EntityName::MON;
+        let reception = Reception::new(config.gate.clone(), to_monitor, visitor.fresh_global_id);
+        Self::new(config, Role::Server(visitor, reception), global_seq)
     }
 
     fn new(config: Arc<Config>, role: Role, global_seq: u64) -> Self {
@@ -130,7 +149,12 @@ impl Handshake {
             frames: 0,
             global_seq,
             peer_kind: 0,
+            expected: NO_SIGNATURE,
             auth_name: None,
+            caps: Caps::Everything,
+            renewals: None,
+            granted: None,
+            secure: false,
             global_id: 0,
         }
     }
@@ -150,7 +174,7 @@ impl Handshake {
         banner.check()?;
         let your_addr = match &self.role {
             Role::Client(target) => target.addr,
-            Role::Server(visitor) => EntityAddr::msgr2(visitor.addr, 0),
+            Role::Server(visitor, _) => EntityAddr::msgr2(visitor.addr, 0),
         };
         let hello = Hello { kind: self.config.entity.kind, your_addr };
         out.control(Tag::Hello, |w| hello.encode(w));
@@ -161,8 +185,10 @@ impl Handshake {
     /// Answers a frame. When it was the last one of the handshake, returns what is known of the peer.
     pub(super) fn frame(
         &mut self,
+        now: Time,
         tag: Tag,
         payload: &[u8],
+        from: &mut Receiver,
         out: &mut Sender,
     ) -> Result<Option<Peer>, Error> {
         self.frames += 1;
@@ -170,17 +196,17 @@ impl Handshake {
             return Err(Error::EndlessHandshake(MAX_FRAMES));
         }
         let mut r = Reader::new(payload);
-        let server = matches!(self.role, Role::Server(_));
+        let server = matches!(self.role, Role::Server(..));
         match (self.state, tag, server) {
-            (State::Hello, Tag::Hello, _) => self.hello(Hello::decode(&mut r)?, out)?,
-            (State::Auth, Tag::AuthRequest, true) => self.auth_request(AuthRequest::decode(&mut r)?, out),
-            (State::Auth, Tag::AuthDone, false) => self.auth_done(AuthDone::decode(&mut r)?, out)?,
-            (State::Auth, Tag::AuthBadMethod, false) => {
-                let AuthBadMethod { method, result, methods, modes } = AuthBadMethod::decode(&mut r)?;
-                return Err(Error::AuthRefused { method, result, methods, modes });
+            (State::Hello, Tag::Hello, _) => self.hello(&Hello::decode(&mut r)?, out)?,
+            (State::Auth, Tag::AuthRequest | Tag::AuthRequestMore, true) => {
+                self.receive_client(now, tag, &mut r, from, out)?;
+            }
+            (State::Auth, Tag::AuthDone | Tag::AuthReplyMore | Tag::AuthBadMethod, false) => {
+                self.log_in(tag, &mut r, from, out)?;
             }
             (State::Signature, Tag::AuthSignature, _) => {
-                self.signature(r.array("signature")?, out)?;
+                self.signature(&r.array("signature")?, out)?;
             }
             (State::Ident, Tag::ClientIdent, true) => {
                 return self.client_ident(Ident::decode_client(&mut r)?, out);
@@ -202,85 +228,115 @@ impl Handshake {
         Ok(None)
     }
 
-    fn hello(&mut self, hello: Hello, out: &mut Sender) -> Result<(), Error> {
+    fn hello(&mut self, hello: &Hello, out: &mut Sender) -> Result<(), Error> {
         self.peer_kind = hello.kind;
         self.state = State::Auth;
-        let Role::Client(target) = &self.role else { return Ok(()) };
+        let Role::Client(target) = &mut self.role else { return Ok(()) };
         if hello.kind != target.kind {
             return Err(Error::WrongKind { expected: target.kind, found: hello.kind });
         }
-        let introduction = Introduction {
-            to_monitor: target.kind == EntityName::MON,
-            name: self.config.auth_name.clone(),
-            global_id: target.global_id,
-        };
-        let request =
-            AuthRequest { method: METHOD_NONE, modes: vec![MODE_CRC], payload: introduction.to_bytes() };
-        out.control(Tag::AuthRequest, |w| request.encode(w));
+        send_attempt(target.login.begin()?, out);
         Ok(())
     }
 
-    fn auth_request(&mut self, request: AuthRequest, out: &mut Sender) {
-        match self.admit(&request) {
-            Ok(global_id) => {
-                self.global_id = global_id;
-                let done = AuthDone { global_id, mode: MODE_CRC, payload: Vec::new() };
-                out.control(Tag::AuthDone, |w| done.encode(w));
-                self.sign(out);
+    /// The server answers a client.
+    fn log_in(
+        &mut self,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Role::Client(Target { login, .. }) = &mut self.role else { return Ok(()) };
+        match tag {
+            Tag::AuthBadMethod => {
+                let AuthBadMethod { result, methods, modes, .. } = AuthBadMethod::decode(r)?;
+                send_attempt(login.refused(result, &methods, &modes)?, out);
             }
-            // The client may try again with what is allowed.
-            Err(error) => {
-                let refusal = AuthBadMethod {
-                    method: request.method,
-                    result: -error,
-                    methods: vec![METHOD_NONE],
-                    modes: vec![MODE_CRC],
-                };
+            Tag::AuthReplyMore => {
+                let answer = AuthMore { payload: login.more(&AuthMore::decode(r)?.payload)? };
+                out.control(Tag::AuthRequestMore, |w| answer.encode(w));
+            }
+            _ => {
+                let done = AuthDone::decode(r)?;
+                let proved = login.done(done.mode, &done.payload)?;
+                self.global_id = done.global_id;
+                self.granted = proved.granted;
+                let (key, secret) = (proved.session_key, proved.connection_secret);
+                self.sign(key.as_ref(), done.mode, &secret, from, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A client wants to be let in.
+    fn receive_client(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Role::Server(_, reception) = &mut self.role else { return Ok(()) };
+        let mut asked = 0;
+        let answer = if tag == Tag::AuthRequest {
+            let AuthRequest { method, modes, payload } = AuthRequest::decode(r)?;
+            asked = method;
+            reception.request(now, method, &modes, &payload)
+        } else {
+            reception.more(now, &AuthMore::decode(r)?.payload)
+        };
+        match answer {
+            Answer::Refuse { result, methods, modes } => {
+                let method = if asked == 0 { methods.first().copied().unwrap_or_default() } else { asked };
+                let refusal = AuthBadMethod { method, result, methods, modes };
                 out.control(Tag::AuthBadMethod, |w| refusal.encode(w));
             }
+            Answer::More(payload) => {
+                let more = AuthMore { payload };
+                out.control(Tag::AuthReplyMore, |w| more.encode(w));
+            }
+            Answer::Done(admitted) => {
+                let Admitted { name, global_id, mode, payload, .. } = *admitted;
+                let done = AuthDone { global_id, mode, payload };
+                out.control(Tag::AuthDone, |w| done.encode(w));
+                (self.auth_name, self.global_id) = (Some(name), global_id);
+                (self.caps, self.renewals) = (admitted.caps, admitted.renewals);
+                let (key, secret) = (admitted.session_key, admitted.connection_secret);
+                self.sign(key.as_ref(), mode, &secret, from, out)?;
+            }
         }
-    }
-
-    /// Lets a client in under the global id that is returned, or refuses it with an error number.
-    fn admit(&mut self, request: &AuthRequest) -> Result<u64, i32> {
-        // A client that insists on secure connections sends no mode at all with this method, and gets crc mode from
-        // Ceph's servers too (AuthRegistry.cc, get_supported_modes and pick_mode).
-        let crc = request.modes.is_empty() || request.modes.contains(&MODE_CRC);
-        if request.method != METHOD_NONE || !crc {
-            return Err(EOPNOTSUPP);
-        }
-        let introduction = Introduction::decode(&mut Reader::new(&request.payload)).map_err(|_| EACCES)?;
-        if introduction.to_monitor && self.config.entity.kind != EntityName::MON {
-            return Err(EACCES);
-        }
-        let global_id = match (&self.role, introduction.global_id) {
-            (Role::Server(visitor), 0) if introduction.to_monitor => visitor.fresh_global_id,
-            (_, known) => known,
-        };
-        self.auth_name = Some(introduction.name);
-        Ok(global_id)
-    }
-
-    fn auth_done(&mut self, done: AuthDone, out: &mut Sender) -> Result<(), Error> {
-        if done.mode != MODE_CRC {
-            return Err(Error::Mode(done.mode));
-        }
-        self.global_id = done.global_id;
-        self.sign(out);
         Ok(())
     }
 
-    /// Each side signs what it received before, as soon as it knows that the authentication succeeded. Without a
-    /// session key, as with the method "none", the signature is all zeros (ProtocolV2.cc, finish_auth).
-    fn sign(&mut self, out: &mut Sender) {
-        out.control(Tag::AuthSignature, |w| w.put(&NO_SIGNATURE));
+    /// Each side signs what it received before, as soon as it knows that the authentication succeeded: so nobody has
+    /// changed what was said in the clear, such as the modes that were offered. The signature is the first that is
+    /// encrypted, if anything is. Without a session key it is all zeros (ProtocolV2.cc, finish_auth).
+    fn sign(
+        &mut self,
+        key: Option<&Key>,
+        mode: u32,
+        secret: &Secret,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let (received, sent) = (from.take_transcript(), out.take_transcript());
+        let signed = |bytes: &[u8]| key.map_or(NO_SIGNATURE, |key| key.sign(&[bytes]));
+        self.expected = signed(&sent);
+        if mode == mode::SECURE {
+            let (rx, tx) = secure::keys(secret, matches!(self.role, Role::Client(_)))?;
+            from.secure(rx, self.config.pool.clone());
+            out.secure(tx);
+            self.secure = true;
+        }
+        out.control(Tag::AuthSignature, |w| w.put(&signed(&received)));
         self.state = State::Signature;
+        Ok(())
     }
 
-    fn signature(&mut self, signature: [u8; NO_SIGNATURE.len()], out: &mut Sender) -> Result<(), Error> {
-        if signature != NO_SIGNATURE {
-            return Err(Error::BadSignature);
-        }
+    fn signature(&mut self, signature: &[u8; SIGNATURE_LEN], out: &mut Sender) -> Result<(), Error> {
+        verify_slices_are_equal(signature, &self.expected).map_err(|_| Error::BadSignature)?;
         self.state = State::Ident;
         if let Role::Client(target) = &self.role {
             let ident = self.ident(Some(target.addr));
@@ -349,6 +405,10 @@ impl Handshake {
         Peer {
             name: EntityName { kind: self.peer_kind, num },
             auth_name: self.auth_name.take(),
+            caps: self.caps.clone(),
+            renewals: self.renewals.take(),
+            granted: self.granted.take(),
+            secure: self.secure,
             addrs: ident.addrs,
             features: ident.supported & self.config.supported,
             global_id: self.global_id,
@@ -360,4 +420,10 @@ impl Handshake {
 /// Is `addr` one of `addrs`, whatever protocol it was said to speak?
 fn contains(addrs: &AddrVec, addr: &EntityAddr) -> bool {
     addrs.0.iter().any(|a| a.sock == addr.sock && a.nonce == addr.nonce)
+}
+
+fn send_attempt(attempt: Attempt, out: &mut Sender) {
+    let Attempt { method, modes, payload } = attempt;
+    let request = AuthRequest { method, modes, payload };
+    out.control(Tag::AuthRequest, |w| request.encode(w));
 }

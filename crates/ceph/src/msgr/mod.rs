@@ -1,4 +1,4 @@
-//! Ceph's messenger, version 2.1 in crc mode and version 1: frames, handshake, messages, without I/O.
+//! Ceph's messenger, version 2.1 in crc and in secure mode, and version 1: frames, handshake, messages, without I/O.
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
 //!
@@ -8,7 +8,6 @@
 //! the way a message's parts are received.
 
 mod arena;
-mod auth;
 mod banner;
 mod body;
 #[cfg(test)]
@@ -27,10 +26,11 @@ mod message;
 mod part;
 mod queue;
 mod receive;
+mod secure;
+mod secure_receive;
 mod send;
 mod v1;
 
-pub use auth::AuthName;
 pub use config::{Config, Keepalive, Limits};
 pub use connection::Event;
 pub use either::Connection;

@@ -12,7 +12,9 @@ use super::frame::{
     SEGMENT_SEED, Tag,
 };
 use super::message::{Header, Message, Placer};
-use onego_buf::{List, Segment, SegmentMut};
+use super::secure::OpenRx;
+use super::secure_receive::SecureReceiver;
+use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::Landing;
 
 /// Bytes that are asked for ahead as a rule: many small messages a system call.
@@ -41,7 +43,7 @@ const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PA
 /// The second to fourth segment of a message.
 const PARTS: [&str; MAX_SEGMENTS - 1] = ["a message's front", "a message's middle", "a message's payload"];
 
-const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
+pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
 /// Something whole that was received.
 #[derive(Debug)]
@@ -56,7 +58,7 @@ pub(super) enum Input {
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     BannerPrefix,
     BannerPayload(usize),
     Preamble,
@@ -113,6 +115,10 @@ impl Part {
 
 #[derive(Debug)]
 pub(super) struct Receiver {
+    /// Takes over once the connection is in secure mode.
+    secure: Option<Box<SecureReceiver>>,
+    /// All that came until both sides know each other: it will be signed.
+    transcript: Option<Vec<u8>>,
     framing: Framing,
     limits: Limits,
     stage: Stage,
@@ -138,6 +144,8 @@ pub(super) struct Receiver {
 impl Receiver {
     pub(super) fn new(framing: Framing, limits: Limits) -> Self {
         Self {
+            secure: None,
+            transcript: Some(Vec::new()),
             framing,
             limits,
             stage: Stage::BannerPrefix,
@@ -158,10 +166,26 @@ impl Receiver {
     /// From now on messages may come.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
+        if let Some(secure) = &mut self.secure {
+            secure.allow_messages();
+        }
+    }
+
+    /// What follows is encrypted.
+    pub(super) fn secure(&mut self, keys: OpenRx, pool: Pool) {
+        self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
+    }
+
+    /// All that came so far. It is asked for once, and no more is kept then.
+    pub(super) fn take_transcript(&mut self) -> Vec<u8> {
+        self.transcript.take().unwrap_or_default()
     }
 
     /// Where the next bytes go.
     pub(super) fn landing(&mut self) -> Landing {
+        if let Some(secure) = &mut self.secure {
+            return secure.landing();
+        }
         let ahead = if self.bulk { AHEAD_OF_BULK } else { AHEAD };
         let Some(place) = &mut self.place else { return Landing { place: None, ahead } };
         assert!(!place.out, "the place that was handed out comes back before the next is asked for");
@@ -177,6 +201,9 @@ impl Receiver {
 
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        if let Some(secure) = &mut self.secure {
+            return secure.landed(rest, filled);
+        }
         let place = self.place.as_mut().filter(|place| place.out).expect("only what was handed out lands");
         self.crcs[2] = self.framing.sum(self.crcs[2], &rest[..filled]);
         place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
@@ -186,6 +213,9 @@ impl Receiver {
 
     /// The place of the message that is being received, if it is not out.
     pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        if let Some(secure) = &mut self.secure {
+            return secure.take_place();
+        }
         let place = self.place.take_if(|place| !place.out)?;
         Some((self.header, place.buffer))
     }
@@ -197,15 +227,20 @@ impl Receiver {
         bytes: &mut Segment,
         placer: &mut dyn Placer,
     ) -> Result<Option<Input>, Error> {
+        if let Some(secure) = &mut self.secure {
+            return secure.next(bytes, placer);
+        }
         loop {
             match self.stage {
                 Stage::BannerPrefix => {
                     let Some((prefix, used)) = self.part.take(PREFIX_LEN, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, prefix);
                     self.stage = Stage::BannerPayload(Banner::payload_len(prefix)?);
                     bytes.advance(used);
                 }
                 Stage::BannerPayload(len) => {
                     let Some(payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, &payload);
                     self.stage = Stage::Preamble;
                     return Ok(Some(Input::Banner(Banner::decode(&payload)?)));
                 }
@@ -213,12 +248,14 @@ impl Receiver {
                     let len = self.framing.preamble_len();
                     let Some((preamble, used)) = self.part.take(len, bytes) else { return Ok(None) };
                     self.last.take(preamble, |bytes| self.framing.open_preamble(bytes))?;
+                    record(&mut self.transcript, preamble);
                     bytes.advance(used);
-                    self.stage = self.check_preamble()?;
+                    self.stage = check_preamble(self.last.preamble(), self.messages, &self.limits)?;
                 }
                 Stage::Control => {
                     let len = self.framing.first_len(self.last.preamble());
                     let Some(mut payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, &payload);
                     let len = self.framing.open_first(&payload, "a control frame")?.len();
                     payload.truncate(len);
                     self.stage = Stage::Preamble;
@@ -281,35 +318,6 @@ impl Receiver {
         }
     }
 
-    /// Checks that a frame of that kind and size may come now, and says what comes next of it.
-    fn check_preamble(&self) -> Result<Stage, Error> {
-        let Preamble { tag, lens, segments } = *self.last.preamble();
-        let bounded = |what, len: u32, bound: u32| {
-            if len <= bound {
-                Ok(())
-            } else {
-                Err(Error::TooLong { what, len: len.into(), bound: bound.into() })
-            }
-        };
-        if tag != Tag::Message {
-            if segments > 1 {
-                return Err(Error::BadFrame("several segments where there is one"));
-            }
-            bounded("control frame", lens[0], self.limits.control)?;
-            return Ok(Stage::Control);
-        }
-        if !self.messages {
-            return Err(Error::Unexpected { tag, state: "the handshake goes on" });
-        }
-        if lens[0] as usize != HEADER_LEN {
-            return Err(HEADER_SIZE);
-        }
-        bounded("message front", lens[1], self.limits.front)?;
-        bounded("message middle", lens[2], self.limits.middle)?;
-        bounded("message payload", lens[3], self.limits.data)?;
-        Ok(Stage::Header)
-    }
-
     /// Asks where the payload goes, now that the message is known up to it.
     fn find_place(&mut self, placer: &mut dyn Placer) {
         let len = self.last.preamble().lens[3] as usize;
@@ -348,6 +356,9 @@ impl Receiver {
     /// The message that [`next`](Self::next) has just told of.
     #[inline]
     pub(super) fn take_message(&mut self) -> Message {
+        if let Some(secure) = &mut self.secure {
+            return secure.take_message();
+        }
         Message {
             header: self.header,
             front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
@@ -378,4 +389,38 @@ pub(super) fn gather(have: &mut Vec<u8>, want: usize, bytes: &mut Segment) -> Op
     have.extend_from_slice(&bytes[..more]);
     bytes.advance(more);
     (have.len() == want).then(|| std::mem::take(have).into())
+}
+
+/// Keeps `bytes` if all that comes is still to be signed.
+#[inline]
+fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
+    if let Some(transcript) = transcript {
+        transcript.extend_from_slice(bytes);
+    }
+}
+
+/// Checks that a frame of that kind and size may come now, and says what comes next of it. `messages`: is the
+/// handshake over?
+pub(super) fn check_preamble(preamble: &Preamble, messages: bool, limits: &Limits) -> Result<Stage, Error> {
+    let Preamble { tag, lens, segments } = *preamble;
+    let bounded = |what, len: u32, bound: u32| {
+        if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
+    };
+    if tag != Tag::Message {
+        if segments > 1 {
+            return Err(Error::BadFrame("several segments where there is one"));
+        }
+        bounded("control frame", lens[0], limits.control)?;
+        return Ok(Stage::Control);
+    }
+    if !messages {
+        return Err(Error::Unexpected { tag, state: "the handshake goes on" });
+    }
+    if lens[0] as usize != HEADER_LEN {
+        return Err(HEADER_SIZE);
+    }
+    bounded("message front", lens[1], limits.front)?;
+    bounded("message middle", lens[2], limits.middle)?;
+    bounded("message payload", lens[3], limits.data)?;
+    Ok(Stage::Header)
 }

@@ -2,9 +2,12 @@
 
 use super::arena::Arena;
 use super::control::SIGNATURE_LEN;
-use super::frame::{Framing, HEADER_LEN, Known, MAX_SEGMENTS, Preamble, SEGMENT_SEED, Tag};
+use super::frame::{
+    Framing, HEADER_LEN, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag,
+};
 use super::fronts::Fronts;
 use super::message::{Header, Message};
+use super::secure::{SealTx, padded};
 use crate::messages::Payload;
 use onego_buf::{List, Pool, Segment};
 use onego_wire::Writer;
@@ -58,6 +61,8 @@ pub(super) struct Sender {
     assembler: Assembler,
     /// Control frames that go out before the next message.
     control: Vec<u8>,
+    /// All that was sent until both sides know each other: it will be signed.
+    transcript: Option<Vec<u8>>,
     /// What a control frame says, while it is written.
     writer: Writer,
     queue: VecDeque<Queued>,
@@ -73,10 +78,12 @@ impl Sender {
         Self {
             assembler: Assembler {
                 framing,
+                secure: None,
                 last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
                 arena: Arena::new(pool),
             },
             control: Vec::with_capacity(CONTROL_CAPACITY),
+            transcript: Some(Vec::new()),
             writer: Writer::new(),
             queue: VecDeque::new(),
             fronts: Fronts::default(),
@@ -88,6 +95,7 @@ impl Sender {
     /// Sends bytes that are no frame: the banner.
     pub(super) fn raw(&mut self, bytes: &[u8]) {
         self.control.extend_from_slice(bytes);
+        self.record(self.control.len() - bytes.len());
     }
 
     /// Sends a control frame with the payload that `body` writes.
@@ -95,8 +103,30 @@ impl Sender {
         self.writer.clear();
         body(&mut self.writer);
         let payload = self.writer.as_slice();
-        let preamble = Preamble::new(tag, lens([payload.len(), 0, 0, 0]));
-        self.assembler.framing.seal_first(preamble, payload, |bytes| self.control.extend_from_slice(bytes));
+        let preamble = Preamble::new(tag, lens([payload.len(), 0, 0, 0])).to_wire();
+        let start = self.control.len();
+        match &mut self.assembler.secure {
+            Some(secure) => secure.seal_control(&preamble, payload, &mut self.control),
+            None => self.assembler.framing.seal_control(&preamble, payload, &mut self.control),
+        }
+        self.record(start);
+    }
+
+    /// Keeps what was sent from `start` on if it is still to be signed.
+    fn record(&mut self, start: usize) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.extend_from_slice(&self.control[start..]);
+        }
+    }
+
+    /// All that was sent so far. It is asked for once, and no more is kept then.
+    pub(super) fn take_transcript(&mut self) -> Vec<u8> {
+        self.transcript.take().unwrap_or_default()
+    }
+
+    /// What follows is encrypted.
+    pub(super) fn secure(&mut self, keys: SealTx) {
+        self.assembler.secure = Some(Box::new(keys));
     }
 
     /// Queues a message.
@@ -179,6 +209,8 @@ impl Sender {
 #[derive(Debug)]
 struct Assembler {
     framing: Framing,
+    /// Seals frames in secure mode.
+    secure: Option<Box<SealTx>>,
     /// The preamble of the last message.
     last: Known,
     /// What is on its way out.
@@ -190,6 +222,11 @@ impl Assembler {
     fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
         let lens = lens([HEADER_LEN, message.front_len(), message.middle_len(), message.data.len()]);
         let preamble = Preamble::new(Tag::Message, lens);
+        if let Some(secure) = &mut self.secure {
+            let bytes = self.last.bytes_of(preamble);
+            return Sealing { secure, arena: &mut self.arena, out }
+                .message(bytes, &preamble, message, fronts);
+        }
         let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
         self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
         let front = match &message.front {
@@ -238,6 +275,59 @@ impl Assembler {
             out.push(piece.clone());
         }
         crc
+    }
+}
+
+/// A message that is being sealed: to encrypt it is to copy it to where it is sent from.
+struct Sealing<'a> {
+    secure: &'a mut SealTx,
+    arena: &'a mut Arena,
+    out: &'a mut List,
+}
+
+impl Sealing<'_> {
+    fn message(
+        mut self,
+        bytes: &[u8; PREAMBLE_LEN],
+        preamble: &Preamble,
+        message: &mut Queued,
+        fronts: &mut Fronts,
+    ) {
+        let secure = &mut *self.secure;
+        self.arena.write(self.out, |to| secure.seal_header(bytes, &message.header, to));
+        if preamble.segments == 1 {
+            return;
+        }
+        self.secure.begin();
+        match &message.front {
+            Front::Encoded(len) => self.piece(fronts.take(*len)),
+            Front::Own(front) => self.piece(front),
+        }
+        self.zeros(message.front_len());
+        if let Some(middle) = &message.middle {
+            self.piece(middle);
+            self.zeros(middle.len());
+        }
+        let data = std::mem::take(&mut message.data);
+        data.segments().for_each(|piece| self.piece(piece));
+        self.zeros(data.len());
+        let secure = &mut *self.secure;
+        self.arena.write(self.out, |to| secure.seal_status(LATE_COMPLETE, to));
+    }
+
+    fn piece(&mut self, mut piece: &[u8]) {
+        let secure = &mut *self.secure;
+        self.arena.fill(piece.len(), self.out, |room| {
+            let (now, later) = piece.split_at(room.len());
+            secure.seal(now, room);
+            piece = later;
+        });
+    }
+
+    /// Fills a segment of that length up.
+    fn zeros(&mut self, len: usize) {
+        let secure = &mut *self.secure;
+        self.arena.fill(padded(len) - len, self.out, |room| secure.seal_zeros(room));
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test program uses its part")]
 
 use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
+use onego_ceph::auth::Login;
 use onego_ceph::msgr::{
     Config, Connection, Event, Header, Message, NoPlacer, Peer, Placer, Tag, Target, Visitor,
 };
@@ -31,7 +32,7 @@ pub(crate) fn server_sock() -> SocketAddr {
 }
 
 pub(crate) fn client_config() -> Config {
-    Config::client("admin", 77, Pool::new(1 << 20))
+    Config::client(77, Pool::new(1 << 20))
 }
 
 pub(crate) fn server_config() -> Config {
@@ -39,7 +40,13 @@ pub(crate) fn server_config() -> Config {
 }
 
 pub(crate) fn target() -> Target {
-    Target { kind: EntityName::OSD, addr: "v2:10.0.0.1:6800/5".parse().unwrap(), global_id: 4123 }
+    target_of(EntityName::OSD)
+}
+
+/// A server of that kind, to whom the client is known as `client.admin`.
+pub(crate) fn target_of(kind: u8) -> Target {
+    let login = Login::unproved("admin", kind == EntityName::MON, 4123);
+    Target { kind, addr: "v2:10.0.0.1:6800/5".parse().unwrap(), login }
 }
 
 pub(crate) fn client(config: Config, target: Target) -> Connection {

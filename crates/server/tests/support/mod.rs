@@ -4,6 +4,7 @@
 
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::addr::EntityAddr;
+use onego_ceph::auth::Login;
 use onego_ceph::messages::{CommandReply, MapUpdate, MonCommand, Payload, Subscribe, Subscription, kind};
 use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Target};
 use onego_ceph::types::{EntityName, Uuid};
@@ -88,10 +89,10 @@ impl Net {
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;
         let global_id = if listener == MON { 0 } else { 5000 + number as u64 };
-        let mut config = Config::client("admin", 77 + number as u32, Pool::new(0));
+        let mut config = Config::client(77 + number as u32, Pool::new(0));
         config.entity =
             EntityName { kind: EntityName::CLIENT, num: if global_id == 0 { -1 } else { global_id as i64 } };
-        let target = Target { kind, addr, global_id };
+        let target = Target { kind, addr, login: Login::unproved("admin", listener == MON, global_id) };
         let mut connection = Connection::connect(self.now, Arc::new(config), target);
         connection.opened(self.now, peer);
         let client =

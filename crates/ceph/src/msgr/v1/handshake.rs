@@ -5,7 +5,6 @@
 //! The policies are those of librados (`lossy_client`) and of a server for clients (`stateless_server`), as in
 //! version 2.
 
-use super::super::auth::{Introduction, METHOD_NONE};
 use super::super::config::Config;
 use super::super::error::Error;
 use super::super::features::{self, MSG_AUTH, MSGR_KEEPALIVE2, RECONNECT_SEQ};
@@ -14,6 +13,7 @@ use super::connect::{CONNECT_LEN, Connect, LOSSY, REPLY_LEN, Reply};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
 use crate::addr::{AddrKind, AddrVec, EntityAddr, LEGACY_LEN};
+use crate::auth::{self, AuthName, Caps, Gate, Introduction, method};
 use crate::encoding::{Decode, Encode};
 use crate::types::EntityName;
 use onego_wire::{Reader, Writer};
@@ -97,7 +97,7 @@ pub(super) struct Handshake {
 impl Handshake {
     pub(super) fn client(config: Arc<Config>, target: Target, global_seq: u32) -> Self {
         let name = EntityName { kind: target.kind, num: -1 };
-        let (addr, global_id) = (target.addr, target.global_id);
+        let (addr, global_id) = (target.addr, target.login.introduction().global_id);
         Self::new(config, Role::Client(target), global_seq, name, addr, global_id)
     }
 
@@ -125,6 +125,10 @@ impl Handshake {
             peer: Peer {
                 name,
                 auth_name: None,
+                caps: Caps::Everything,
+                renewals: None,
+                granted: None,
+                secure: false,
                 addrs: AddrVec(vec![addr]),
                 features: 0,
                 global_id,
@@ -230,9 +234,7 @@ impl Handshake {
         let Role::Client(target) = &self.role else { return };
         let mut authorizer = Vec::new();
         if target.kind != EntityName::MON {
-            let name = self.config.auth_name.clone();
-            let introduction = Introduction { to_monitor: false, name, global_id: target.global_id };
-            authorizer = introduction.to_bytes();
+            authorizer = target.login.introduction().to_bytes();
         }
         let connect = Connect {
             features: self.config.supported,
@@ -240,7 +242,7 @@ impl Handshake {
             global_seq: self.global_seq,
             connect_seq: self.connect_seq,
             protocol_version: protocol_version(target.kind),
-            method: if authorizer.is_empty() { 0 } else { METHOD_NONE },
+            method: if authorizer.is_empty() { 0 } else { method::NONE },
             authorizer_len: authorizer.len() as u32,
             flags: LOSSY,
         };
@@ -271,7 +273,7 @@ impl Handshake {
                 let ours = protocol_version(self.peer.name.kind);
                 Err(Error::ProtocolVersion { ours, theirs: reply.protocol_version })
             }
-            tag::BAD_AUTHORIZER => Err(Error::BadAuthorizer),
+            tag::BAD_AUTHORIZER => Err(self.refused()),
             tag::WAIT => Err(Error::Wait),
             tag::RETRY_GLOBAL => {
                 self.global_seq = self.global_seq.max(reply.global_seq).wrapping_add(1);
@@ -287,6 +289,15 @@ impl Handshake {
             }
             unknown => Err(Error::UnknownTag(unknown)),
         }
+    }
+
+    /// The server does not believe the client.
+    fn refused(&self) -> Error {
+        let name = match &self.role {
+            Role::Client(target) => target.login.introduction().name,
+            Role::Server(..) => AuthName::client(""),
+        };
+        auth::Error::TicketRefused { name, errno: -1 }.into()
     }
 
     fn ask_again(&mut self, out: &mut Writer) -> Result<Next, Error> {
@@ -353,11 +364,15 @@ impl Handshake {
             return tag::FEATURES;
         }
         let Ok(kind) = u8::try_from(connect.host_kind) else { return tag::BAD_AUTHORIZER };
+        if !matches!(self.config.gate, Gate::Open) {
+            // Nobody can prove anything in this version yet.
+            return tag::BAD_AUTHORIZER;
+        }
         self.peer.name.kind = kind;
         // Who comes to a monitor says who it is by messages.
         if self.config.entity.kind != EntityName::MON {
             match Introduction::from_bytes(authorizer) {
-                Ok(client) if connect.method == METHOD_NONE && !client.to_monitor => {
+                Ok(client) if connect.method == method::NONE && !client.to_monitor => {
                     self.peer.global_id = client.global_id;
                     self.peer.name.num = client.global_id as i64;
                     self.peer.auth_name = Some(client.name);
@@ -375,7 +390,7 @@ impl Handshake {
     fn agreed(&mut self) -> Result<Next, Error> {
         let auth = match &self.role {
             Role::Client(target) if target.kind == EntityName::MON => {
-                Some(MonAuth::client(self.config.auth_name.clone(), target.global_id))
+                Some(MonAuth::client(target.login.introduction()))
             }
             Role::Server(visitor) if self.config.entity.kind == EntityName::MON => {
                 Some(MonAuth::server(visitor.fresh_global_id))

@@ -4,10 +4,10 @@
 //! Source: ceph `src/mon/MonClient.cc` (`MonConnection::start`), `src/mon/AuthMonitor.cc` (`prep_auth`), linux
 //! `net/ceph/auth.c`.
 
-use super::super::auth::{AuthName, METHOD_NONE};
 use super::super::error::Error;
 use super::super::handshake::Peer;
 use super::super::message::Message;
+use crate::auth::{self, AuthName, Introduction, method};
 use crate::encoding::{Decode, Encode};
 use crate::messages::{Auth, AuthReply};
 use onego_wire::{Decoded, Reader, Writer};
@@ -63,8 +63,8 @@ pub(super) struct Answer {
 
 impl MonAuth {
     /// The side of a client, which has a global id already, or 0.
-    pub(super) fn client(name: AuthName, global_id: u64) -> Self {
-        Self::Client { name, global_id }
+    pub(super) fn client(client: Introduction) -> Self {
+        Self::Client { name: client.name, global_id: client.global_id }
     }
 
     /// The side of a monitor, which gives `fresh_global_id` to who has none.
@@ -75,27 +75,27 @@ impl MonAuth {
     /// What is said before anything was heard.
     pub(super) fn start(&self) -> Option<Message> {
         let Self::Client { name, global_id } = self else { return None };
-        let hello = Hello { methods: vec![METHOD_NONE], name: name.clone(), global_id: *global_id };
+        let hello = Hello { methods: vec![method::NONE], name: name.clone(), global_id: *global_id };
         let auth = Auth { method: METHOD_UNKNOWN, payload: hello.to_bytes(), monmap_epoch: 0 };
         Some(Message::of(0, &auth))
     }
 
     /// Answers a message, and notes in `peer` what it says.
     pub(super) fn answer(&mut self, message: &mut Message, peer: &mut Peer) -> Result<Answer, Error> {
-        match *self {
-            Self::Client { .. } => {
+        match self {
+            Self::Client { name, .. } => {
                 let AuthReply { method, result, global_id, .. } = message.decode()?;
-                if result != 0 || method != METHOD_NONE {
-                    return Err(Error::AuthRefused { method, result, methods: vec![], modes: vec![] });
+                if result != 0 || method != method::NONE {
+                    return Err(auth::Error::Refused { name: name.clone(), errno: result }.into());
                 }
                 peer.global_id = global_id;
                 Ok(Answer { message: None, done: true })
             }
-            Self::Server { fresh_global_id } => {
+            &mut Self::Server { fresh_global_id } => {
                 let auth: Auth = message.decode()?;
                 let hello = Hello::from_bytes(&auth.payload)?;
-                let known = auth.method == METHOD_UNKNOWN && hello.methods.contains(&METHOD_NONE);
-                let mut reply = AuthReply { method: METHOD_NONE, ..AuthReply::default() };
+                let known = auth.method == METHOD_UNKNOWN && hello.methods.contains(&method::NONE);
+                let mut reply = AuthReply { method: method::NONE, ..AuthReply::default() };
                 if known {
                     let id = if hello.global_id == 0 { fresh_global_id } else { hello.global_id };
                     (reply.global_id, peer.global_id, peer.name.num) = (id, id, id as i64);
@@ -117,10 +117,19 @@ mod tests {
     use crate::addr::AddrVec;
     use crate::types::EntityName;
 
+    fn client() -> MonAuth {
+        let name = AuthName::client("admin");
+        MonAuth::client(Introduction { to_monitor: true, name, global_id: 0 })
+    }
+
     fn peer() -> Peer {
         Peer {
             name: EntityName { kind: EntityName::CLIENT, num: -1 },
             auth_name: None,
+            caps: auth::Caps::Everything,
+            renewals: None,
+            granted: None,
+            secure: false,
             addrs: AddrVec::default(),
             features: 0,
             global_id: 0,
@@ -130,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_client_that_knows_other_methods_only_is_refused_and_may_try_again() {
-        let (mut client, mut server) = (MonAuth::client(AuthName::client("admin"), 0), MonAuth::server(9000));
+        let (mut client, mut server) = (client(), MonAuth::server(9000));
         let hello = Hello { methods: vec![2, 4], name: AuthName::client("admin"), global_id: 0 };
         let auth = Auth { method: METHOD_UNKNOWN, payload: hello.to_bytes(), monmap_epoch: 0 };
         let refusal = server.answer(&mut Message::of(5, &auth), &mut peer()).unwrap();
@@ -138,7 +147,7 @@ mod tests {
         let mut refusal = refusal.message.unwrap();
         assert_eq!(refusal.header.tid, 5);
         let error = client.answer(&mut refusal, &mut peer()).err().unwrap();
-        assert!(matches!(error, Error::AuthRefused { result: -95, .. }), "{error}");
+        assert!(matches!(error, Error::Auth(auth::Error::Refused { errno: -95, .. })), "{error}");
 
         let mut known = peer();
         let reply = server.answer(&mut client.start().unwrap(), &mut known).unwrap();

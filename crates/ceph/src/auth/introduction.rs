@@ -1,30 +1,26 @@
-//! The payloads of the authentication frames for the method "none".
+//! What a client says of itself before it proves anything.
 //!
 //! Source: ceph `src/auth/Auth.h` (`AUTH_MODE_*`), `src/auth/none/AuthNoneProtocol.h`, `src/mon/MonClient.cc`
-//! (`MonConnection::get_auth_request`), `src/include/ceph_fs.h` (`CEPH_AUTH_*`, `CEPH_CON_MODE_*`).
+//! (`MonConnection::get_auth_request`).
 
-pub use crate::auth::AuthName;
+use super::AuthName;
 use crate::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
-/// The authentication method by which everybody is believed (`CEPH_AUTH_NONE`).
-pub(super) const METHOD_NONE: u32 = 1;
-/// The connection mode in which frames carry checksums (`CEPH_CON_MODE_CRC`).
-pub(super) const MODE_CRC: u32 = 1;
-
 /// How a client introduces itself to a service that has its own ways to know who it is (`AUTH_MODE_AUTHORIZER`).
-const TO_SERVICE: u8 = 1;
+pub(super) const TO_SERVICE: u8 = 1;
 /// How a client introduces itself to a monitor, which gives it a global id (`AUTH_MODE_MON`).
 const TO_MONITOR: u8 = 10;
 
-/// What a client says of itself with the method "none".
+/// What a client says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Introduction {
+pub struct Introduction {
     /// Does the client speak to a monitor, from which it wants a global id?
-    pub(super) to_monitor: bool,
-    pub(super) name: AuthName,
+    pub to_monitor: bool,
+    /// Its name.
+    pub name: AuthName,
     /// The global id that the client has already, or 0.
-    pub(super) global_id: u64,
+    pub global_id: u64,
 }
 
 impl Decode for Introduction {

@@ -1,0 +1,338 @@
+//! Who gives the tickets: all names with their keys, and the keys of the services.
+//!
+//! Source: ceph `src/auth/cephx/CephxKeyServer.cc`, `CephxServiceHandler.cc`, `CephxProtocol.cc`.
+
+use super::key::Cipher;
+use super::monitor::proof;
+use super::protocol::{
+    AuthTicket, Authenticate, Blob, ChallengeBlob, RequestHeader, ResponseHeader, ServiceTicket,
+    ServiceTicketInfo, ServiceTicketRequest, TicketBlob, Validity, request,
+};
+use super::sealed::{open, seal, seal_counted};
+use super::verify::{self, Shown};
+use super::{AuthName, Entropy, Entry, Key, Keyring, Secret, Usage, service};
+use crate::encoding::{Decode, Encode};
+use crate::types::Utime;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use onego_wire::{DecodeError, Reader, Time, Writer};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Keys of a service that are good at a time: tickets are sealed with the newest, and those that were sealed with the
+/// two before are still taken (`KEY_ROTATE_NUM`).
+const KEYS: usize = 3;
+
+/// Services that tickets are given for, by the names that capabilities are kept under.
+const SERVICES: [(u32, &str); 5] = [
+    (service::AUTH, "mon"),
+    (service::MON, "mon"),
+    (service::OSD, "osd"),
+    (service::MDS, "mds"),
+    (service::MGR, "mgr"),
+];
+
+/// How long tickets are good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Those for the monitors (`auth_mon_ticket_ttl`).
+    pub monitor: Duration,
+    /// Those for all others (`auth_service_ticket_ttl`).
+    pub service: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self { monitor: Duration::from_secs(72 * 3600), service: Duration::from_secs(3600) }
+    }
+}
+
+/// Why a request is refused. All else that a client may do wrong gets the same answer, so that nobody learns which
+/// names there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Refused;
+
+impl From<DecodeError> for Refused {
+    fn from(_: DecodeError) -> Self {
+        Self
+    }
+}
+
+/// The keys of a service.
+#[derive(Debug, Default)]
+struct Rotating {
+    keys: BTreeMap<u64, Key>,
+    newest: u64,
+    renewed_at: Time,
+}
+
+/// What a client that asks for a session is to be given.
+pub(super) struct Session<'a> {
+    pub(super) name: &'a AuthName,
+    /// The number that it says it has, or is to get.
+    pub(super) global_id: u64,
+    /// Has no client had that number before?
+    pub(super) fresh: bool,
+    pub(super) server_challenge: u64,
+    /// Bytes of secret that the connection needs; 0: none.
+    pub(super) secret_len: usize,
+}
+
+/// What it is given.
+pub(super) struct Given {
+    pub(super) payload: Vec<u8>,
+    pub(super) session_key: Key,
+    pub(super) connection_secret: Secret,
+    pub(super) caps: String,
+}
+
+/// Knows everybody's key, and gives tickets.
+#[derive(Debug)]
+pub struct Authority {
+    keyring: Keyring,
+    rotating: BTreeMap<u32, Rotating>,
+    lifetimes: Lifetimes,
+    entropy: Entropy,
+}
+
+impl Authority {
+    /// The authority over those in `keyring`.
+    pub fn new(keyring: Keyring, lifetimes: Lifetimes, entropy: Entropy) -> Self {
+        Self { keyring, rotating: BTreeMap::new(), lifetimes, entropy }
+    }
+
+    /// Everybody.
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// Adds somebody, or changes what somebody may do, and returns the entry. A key that is there stays.
+    pub fn set(&mut self, now: Time, name: &AuthName, caps: BTreeMap<String, String>) -> &Entry {
+        let entropy = &mut self.entropy;
+        let fresh = || Entry { key: Key::generate(Cipher::Aes, now.into(), entropy), caps: BTreeMap::new() };
+        let entry = self.keyring.entries.entry(name.clone()).or_insert_with(fresh);
+        entry.caps = caps;
+        entry
+    }
+
+    /// Removes somebody. Tickets that were given stay good for their time.
+    pub fn remove(&mut self, name: &AuthName) -> bool {
+        self.keyring.entries.remove(name).is_some()
+    }
+
+    /// Numbers nobody can guess.
+    pub(super) fn entropy(&mut self) -> &mut Entropy {
+        &mut self.entropy
+    }
+
+    fn lifetime(&self, service: u32) -> Duration {
+        if service == service::AUTH { self.lifetimes.monitor } else { self.lifetimes.service }
+    }
+
+    /// Gives the service a new key if its time has come.
+    fn rotate(&mut self, now: Time, service: u32) {
+        let lifetime = self.lifetime(service);
+        let rotating = self.rotating.entry(service).or_default();
+        if !rotating.keys.is_empty() && now < rotating.renewed_at + lifetime {
+            return;
+        }
+        rotating.newest += 1;
+        rotating.renewed_at = now;
+        let key = Key::generate(Cipher::Aes, now.into(), &mut self.entropy);
+        rotating.keys.insert(rotating.newest, key);
+        while rotating.keys.len() > KEYS {
+            rotating.keys.pop_first();
+        }
+    }
+
+    /// Opens a ticket. `None`: it is not from here, or has run out.
+    pub(super) fn open_ticket(
+        &mut self,
+        now: Time,
+        service: u32,
+        ticket: &TicketBlob,
+    ) -> Option<ServiceTicketInfo> {
+        self.rotate(now, service);
+        let key = self.rotating.get(&service)?.keys.get(&ticket.secret_id)?;
+        let info: ServiceTicketInfo = open(key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()?;
+        (now < Time::from(info.ticket.expires)).then_some(info)
+    }
+
+    /// Makes a ticket, with a new session key: the client's part is sealed with `key`, the service's part, if it is in
+    /// place of an older one, with that one's session key. Says how it is written.
+    fn write_ticket(&mut self, now: Time, grant: &Grant<'_>, w: &mut Writer) -> Key {
+        self.rotate(now, grant.service);
+        let validity = self.lifetime(grant.service);
+        let entropy = &mut self.entropy;
+        let session_key = Key::generate(Cipher::Aes, now.into(), entropy);
+        let info = ServiceTicketInfo {
+            ticket: AuthTicket {
+                name: grant.name.clone(),
+                global_id: grant.global_id,
+                created: Utime::from(now),
+                expires: Utime::from(now + validity),
+                allow_all: false,
+                caps: grant.caps.clone(),
+                flags: 0,
+            },
+            session_key: session_key.clone(),
+        };
+        let mine = ServiceTicket { session_key: session_key.clone(), validity: Validity(validity) };
+        let rotating = &self.rotating[&grant.service];
+        let sealed = seal(&rotating.keys[&rotating.newest], Usage::TicketInfo, &info, entropy);
+        let blob = TicketBlob { secret_id: rotating.newest, blob: Blob(sealed) }.to_bytes();
+        w.u32(grant.service);
+        w.u8(1);
+        seal_counted(grant.key, Usage::TicketSessionKey, &mine, entropy, w);
+        w.bool(grant.replaces.is_some());
+        match grant.replaces {
+            Some(old) => seal_counted(old, Usage::TicketBlob, &Blob(blob), entropy, w),
+            None => w.blob(&blob),
+        }
+        session_key
+    }
+
+    /// Tickets for `services`, sealed with the session key that the client has from the monitors.
+    fn write_tickets(&mut self, now: Time, whose: &AuthTicket, session_key: &Key, services: u32) -> Vec<u8> {
+        let wanted = SERVICES.iter().filter(|(service, _)| services & service != 0);
+        // A ticket for the monitors is only given for a proof.
+        let wanted: Vec<_> = wanted.filter(|(service, _)| *service != service::AUTH).collect();
+        let mut w = Writer::new();
+        w.u8(1);
+        w.count(wanted.len());
+        for (service, caps) in wanted {
+            let caps = self.caps(&whose.name, caps).unwrap_or_default();
+            let (name, global_id) = (&whose.name, whose.global_id);
+            let grant = Grant { service: *service, key: session_key, name, global_id, caps, replaces: None };
+            self.write_ticket(now, &grant, &mut w);
+        }
+        w.into_vec()
+    }
+
+    fn caps(&self, name: &AuthName, of: &str) -> Option<String> {
+        self.keyring.entries.get(name)?.caps.get(of).filter(|caps| !caps.trim().is_empty()).cloned()
+    }
+
+    /// A client that was challenged shows that it has its key, and wants a session.
+    pub(super) fn session(
+        &mut self,
+        now: Time,
+        session: &Session<'_>,
+        payload: &[u8],
+    ) -> Result<Given, Refused> {
+        let mut r = Reader::new(payload);
+        if RequestHeader::decode(&mut r)?.kind != request::AUTH_SESSION_KEY {
+            return Err(Refused);
+        }
+        self.authenticate(now, session, &Authenticate::decode(&mut r)?)
+    }
+
+    fn authenticate(
+        &mut self,
+        now: Time,
+        session: &Session<'_>,
+        request: &Authenticate,
+    ) -> Result<Given, Refused> {
+        let Session { name, global_id, server_challenge, .. } = *session;
+        let key = self.keyring.entries.get(name).ok_or(Refused)?.key.clone();
+        let blob = ChallengeBlob { server: server_challenge, client: request.client_challenge };
+        let expected = proof(&key, blob, &mut self.entropy).to_le_bytes();
+        verify_slices_are_equal(&expected, &request.proof.to_le_bytes()).map_err(|_| Refused)?;
+        let replaces = self.reclaim(now, session, &request.old_ticket)?;
+        let caps = self.caps(name, "mon").ok_or(Refused)?;
+
+        let mut w = Writer::new();
+        ResponseHeader { kind: request::AUTH_SESSION_KEY, status: 0 }.encode(&mut w);
+        w.u8(1);
+        w.count(1);
+        let caps_here = caps.clone();
+        let grant = Grant {
+            service: service::AUTH,
+            key: &key,
+            name,
+            global_id,
+            caps: caps_here,
+            replaces: replaces.as_ref(),
+        };
+        let session_key = self.write_ticket(now, &grant, &mut w);
+        let connection_secret = self.entropy.secret(session.secret_len);
+        if request.other_keys != 0 {
+            let secret = Blob(connection_secret.expose().to_vec());
+            let mut sealed = Writer::new();
+            seal_counted(&session_key, Usage::ConnectionSecret, &secret, &mut self.entropy, &mut sealed);
+            w.blob(sealed.as_slice());
+            let whose = ticket_of(name, global_id);
+            w.blob(&self.write_tickets(now, &whose, &session_key, request.other_keys));
+        }
+        Ok(Given { payload: w.into_vec(), session_key, connection_secret, caps })
+    }
+
+    /// Whoever says that it has a number already must show the ticket that it got with it: or anybody could take over
+    /// anybody's requests (CVE-2021-20288). Returns that ticket's session key.
+    fn reclaim(
+        &mut self,
+        now: Time,
+        session: &Session<'_>,
+        old: &TicketBlob,
+    ) -> Result<Option<Key>, Refused> {
+        if session.fresh {
+            // Who has no number has no ticket (CephxServiceHandler::verify_old_ticket).
+            return if old.blob.0.is_empty() { Ok(None) } else { Err(Refused) };
+        }
+        let info = self.open_ticket(now, service::AUTH, old).ok_or(Refused)?;
+        let same = info.ticket.global_id == session.global_id && info.ticket.name == *session.name;
+        if same { Ok(Some(info.session_key)) } else { Err(Refused) }
+    }
+
+    /// A client in a session wants something more: the payload of an `MAuth`, and what to answer.
+    pub(super) fn renew(
+        &mut self,
+        now: Time,
+        session: &Session<'_>,
+        payload: &[u8],
+    ) -> Result<Vec<u8>, Refused> {
+        let mut r = Reader::new(payload);
+        match RequestHeader::decode(&mut r)?.kind {
+            request::AUTH_SESSION_KEY => {
+                Ok(self.authenticate(now, session, &Authenticate::decode(&mut r)?)?.payload)
+            }
+            request::PRINCIPAL_SESSION_KEY => {
+                let Shown { info, .. } =
+                    verify::authorizer(self, now, service::AUTH, &mut r).ok_or(Refused)?;
+                if info.ticket.name != *session.name {
+                    return Err(Refused);
+                }
+                let ServiceTicketRequest { keys } = ServiceTicketRequest::decode(&mut r)?;
+                let mut w = Writer::new();
+                ResponseHeader { kind: request::PRINCIPAL_SESSION_KEY, status: 0 }.encode(&mut w);
+                w.put(&self.write_tickets(now, &info.ticket, &info.session_key, keys));
+                Ok(w.into_vec())
+            }
+            _ => Err(Refused),
+        }
+    }
+}
+
+/// A ticket to be made.
+struct Grant<'a> {
+    service: u32,
+    /// Seals the client's part.
+    key: &'a Key,
+    name: &'a AuthName,
+    global_id: u64,
+    caps: String,
+    /// The session key of the ticket that it replaces.
+    replaces: Option<&'a Key>,
+}
+
+/// Enough of a ticket to make others from.
+fn ticket_of(name: &AuthName, global_id: u64) -> AuthTicket {
+    AuthTicket {
+        name: name.clone(),
+        global_id,
+        created: Utime::default(),
+        expires: Utime::default(),
+        allow_all: false,
+        caps: String::new(),
+        flags: 0,
+    }
+}

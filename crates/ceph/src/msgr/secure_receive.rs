@@ -1,0 +1,368 @@
+//! Takes a stream of encrypted frames apart, wherever its bytes are cut.
+//!
+//! What is encrypted has to be moved or rewritten anyhow: fronts and small payloads are opened out of the received
+//! memory into memory of their own, a payload that has a place is opened as it comes, chunk by chunk while it is in
+//! the cache, where it was received. Nothing is handed on before the tag behind it was right, and a place that comes
+//! back without is wiped.
+
+use super::config::Limits;
+use super::error::Error;
+use super::frame::{HEADER_LEN, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, Tag, is_aborted};
+use super::message::{Header, Message, Placer};
+use super::receive::{AHEAD, AHEAD_OF_BULK, BULK, HEADER_SIZE, Input, LAND, check_preamble};
+use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_wire::Landing;
+
+/// Memory that small parts are opened into is taken so many bytes at a time.
+const SMALL_BLOCK: usize = 16 << 10;
+/// Parts from this size on have memory of their own.
+const OWN: usize = 4 << 10;
+/// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
+const PART_MAX: usize = SEALED_HEAD_LEN;
+const _: () = assert!(PART_MAX >= BLOCK + SEALED_STATUS_LEN);
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Head,
+    /// The rest of a control frame's payload.
+    Rest,
+    Front,
+    Middle,
+    Data,
+    Status,
+}
+
+/// A part that is being received and opened.
+#[derive(Debug)]
+struct Part {
+    /// The whole part, or what is filled of it while the rest is out.
+    buffer: SegmentMut,
+    /// Bytes that are here.
+    filled: usize,
+    /// Bytes that are opened: whole blocks until all is here.
+    opened: usize,
+    /// Is the rest out for a receive?
+    out: bool,
+    /// Did the [`Placer`] give the buffer?
+    placed: bool,
+}
+
+impl Part {
+    fn new(buffer: SegmentMut, placed: bool) -> Self {
+        Self { buffer, filled: 0, opened: 0, out: false, placed }
+    }
+
+    /// Takes what is here of it, `len` bytes in all. `true`: all of it is here, and open.
+    fn take(&mut self, len: usize, keys: &mut OpenRx, bytes: &mut Segment) -> bool {
+        // Up to the end of a block that is cut, then whole blocks out of the received memory, then the rest.
+        let begun = (self.filled.next_multiple_of(BLOCK) - self.filled).min(len - self.filled);
+        self.copy(begun.min(bytes.len()), bytes);
+        self.open(len, keys);
+        let left = (len - self.filled).min(bytes.len());
+        let direct = if left == len - self.filled { left } else { left - left % BLOCK };
+        if direct > 0 && self.opened == self.filled {
+            let end = self.filled + direct;
+            keys.open(&bytes[..direct], &mut self.buffer[self.filled..end]);
+            (self.filled, self.opened) = (end, end);
+            bytes.advance(direct);
+        }
+        self.copy((len - self.filled).min(bytes.len()), bytes);
+        self.open(len, keys);
+        self.opened == len
+    }
+
+    fn copy(&mut self, n: usize, bytes: &mut Segment) {
+        self.buffer[self.filled..self.filled + n].copy_from_slice(&bytes[..n]);
+        self.filled += n;
+        bytes.advance(n);
+    }
+
+    /// Opens what is here, where it lies.
+    fn open(&mut self, len: usize, keys: &mut OpenRx) {
+        let end = if self.filled == len { len } else { self.filled - self.filled % BLOCK };
+        if end > self.opened {
+            keys.open_in_place(&mut self.buffer[self.opened..end]);
+            self.opened = end;
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SecureReceiver {
+    keys: OpenRx,
+    limits: Limits,
+    /// May messages come, or is the handshake still going on?
+    messages: bool,
+    /// Does the connection carry bulk at the moment?
+    bulk: bool,
+    stage: Stage,
+    pool: Pool,
+    /// What is left of the memory for small parts.
+    block: Option<SegmentMut>,
+    fixed: [u8; PART_MAX],
+    fixed_filled: usize,
+    preamble: Preamble,
+    /// What is here of a control frame's payload.
+    control: Vec<u8>,
+    header: Header,
+    /// The part that is being received.
+    part: Option<Part>,
+    front: Option<Segment>,
+    middle: Option<Segment>,
+}
+
+impl SecureReceiver {
+    pub(super) fn new(keys: OpenRx, limits: Limits, pool: Pool) -> Self {
+        Self {
+            keys,
+            limits,
+            messages: false,
+            bulk: false,
+            stage: Stage::Head,
+            pool,
+            block: None,
+            fixed: [0; PART_MAX],
+            fixed_filled: 0,
+            preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
+            control: Vec::new(),
+            header: Header::default(),
+            part: None,
+            front: None,
+            middle: None,
+        }
+    }
+
+    /// From now on messages may come.
+    pub(super) fn allow_messages(&mut self) {
+        self.messages = true;
+    }
+
+    /// The payload's place, if that is what is being received.
+    fn place(&mut self) -> Option<&mut Part> {
+        self.part.as_mut().filter(|_| matches!(self.stage, Stage::Data | Stage::Status))
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn landing(&mut self) -> Landing {
+        let ahead = if self.bulk { AHEAD_OF_BULK } else { AHEAD };
+        let Some(place) = self.place() else { return Landing { place: None, ahead } };
+        assert!(!place.out, "the place that was handed out comes back before the next is asked for");
+        let rest = place.buffer.len() - place.filled;
+        if rest < LAND {
+            return Landing { place: None, ahead: ahead + rest };
+        }
+        place.out = true;
+        let filled = place.buffer.split_to(place.filled);
+        let rest = std::mem::replace(&mut place.buffer, filled);
+        Landing { place: Some(rest), ahead }
+    }
+
+    /// The rest of a place comes back with `filled` bytes more.
+    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        let place = self.part.as_mut().filter(|place| place.out).expect("only what was handed out lands");
+        place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
+        place.filled += filled;
+        place.out = false;
+        let len = self.preamble.lens[3] as usize;
+        place.open(len, &mut self.keys);
+    }
+
+    /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,
+    /// so it is wiped.
+    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        let mut place = self.part.take_if(|part| part.placed && !part.out)?;
+        place.buffer[..place.filled].fill(0);
+        Some((self.header, place.buffer))
+    }
+
+    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut Segment,
+        placer: &mut dyn Placer,
+    ) -> Result<Option<Input>, Error> {
+        loop {
+            match self.stage {
+                Stage::Head => {
+                    if !self.take_fixed(SEALED_HEAD_LEN, bytes) {
+                        return Ok(None);
+                    }
+                    if let Some(input) = self.head()? {
+                        return Ok(Some(input));
+                    }
+                }
+                Stage::Rest => {
+                    let Some(input) = self.rest(bytes)? else { return Ok(None) };
+                    return Ok(Some(input));
+                }
+                Stage::Front => {
+                    let Some(front) = self.take_part(1, bytes) else { return Ok(None) };
+                    self.front = Some(front);
+                    self.stage = Stage::Middle;
+                }
+                Stage::Middle => {
+                    let Some(middle) = self.take_part(2, bytes) else { return Ok(None) };
+                    self.middle = (!middle.is_empty()).then_some(middle);
+                    self.find_place(placer);
+                    self.stage = Stage::Data;
+                }
+                Stage::Data => {
+                    let len = self.preamble.lens[3] as usize;
+                    if let Some(place) = &mut self.part {
+                        assert!(!place.out, "bytes behind a place that is out come after it");
+                        if !place.take(len, &mut self.keys, bytes) {
+                            return Ok(None);
+                        }
+                    }
+                    self.stage = Stage::Status;
+                }
+                Stage::Status => {
+                    let zeros = padded(self.preamble.lens[3] as usize) - self.preamble.lens[3] as usize;
+                    if !self.take_fixed(zeros + SEALED_STATUS_LEN, bytes) {
+                        return Ok(None);
+                    }
+                    let end = &mut self.fixed[..zeros + SEALED_STATUS_LEN];
+                    let status = self.keys.finish(end, "a message")?[zeros];
+                    self.stage = Stage::Head;
+                    if !is_aborted(status)? {
+                        return Ok(Some(Input::Message));
+                    }
+                    if let Some(aborted) = self.give_up_message() {
+                        return Ok(Some(aborted));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gathers a fixed part. `true`: all of it is here.
+    fn take_fixed(&mut self, len: usize, bytes: &mut Segment) -> bool {
+        let more = (len - self.fixed_filled).min(bytes.len());
+        self.fixed[self.fixed_filled..self.fixed_filled + more].copy_from_slice(&bytes[..more]);
+        self.fixed_filled += more;
+        bytes.advance(more);
+        let whole = self.fixed_filled == len;
+        if whole {
+            self.fixed_filled = 0;
+        }
+        whole
+    }
+
+    /// Opens a preamble and what came with it. Returns what it was if that is all.
+    fn head(&mut self) -> Result<Option<Input>, Error> {
+        self.keys.begin();
+        let head = self.keys.finish(&mut self.fixed, "a frame's preamble")?;
+        let (preamble, inline) = head.split_first_chunk::<PREAMBLE_LEN>().ok_or(HEADER_SIZE)?;
+        self.preamble = Preamble::from_wire(preamble)?;
+        check_preamble(&self.preamble, self.messages, &self.limits)?;
+        let Preamble { tag, lens, segments } = self.preamble;
+        if tag == Tag::Message {
+            self.header = Header::from_wire(inline.first_chunk::<HEADER_LEN>().ok_or(HEADER_SIZE)?)?;
+            if segments == 1 {
+                return Ok(Some(Input::Message));
+            }
+            self.keys.begin();
+            self.stage = Stage::Front;
+            return Ok(None);
+        }
+        let len = lens[0] as usize;
+        let inline = &inline[..len.min(inline.len())];
+        if first_rest(len) == 0 {
+            return Ok(Some(Input::Control(tag, Segment::copy_from(inline))));
+        }
+        self.control.clear();
+        self.control.extend_from_slice(inline);
+        self.stage = Stage::Rest;
+        Ok(None)
+    }
+
+    /// Takes the rest of a control frame's payload.
+    fn rest(&mut self, bytes: &mut Segment) -> Result<Option<Input>, Error> {
+        let len = self.preamble.lens[0] as usize;
+        let inline = len.min(super::secure::INLINE_LEN);
+        let more = (inline + first_rest(len) - self.control.len()).min(bytes.len());
+        self.control.extend_from_slice(&bytes[..more]);
+        bytes.advance(more);
+        if self.control.len() < inline + first_rest(len) {
+            return Ok(None);
+        }
+        self.keys.begin();
+        self.keys.finish(&mut self.control[inline..], "a control frame")?;
+        self.control.truncate(len);
+        self.stage = Stage::Head;
+        Ok(Some(Input::Control(self.preamble.tag, std::mem::take(&mut self.control).into())))
+    }
+
+    /// Takes a front or a middle, with the zeros behind it.
+    fn take_part(&mut self, segment: usize, bytes: &mut Segment) -> Option<Segment> {
+        let len = self.preamble.lens[segment] as usize;
+        if len == 0 {
+            return Some(Segment::from_static(b""));
+        }
+        if self.part.is_none() {
+            let buffer = self.memory(padded(len));
+            self.part = Some(Part::new(buffer, false));
+        }
+        let part = self.part.as_mut()?;
+        if !part.take(padded(len), &mut self.keys, bytes) {
+            return None;
+        }
+        let mut whole = Segment::from(self.part.take()?.buffer);
+        whole.truncate(len);
+        Some(whole)
+    }
+
+    /// Memory for a part that nobody gave any for.
+    fn memory(&mut self, len: usize) -> SegmentMut {
+        if len >= OWN {
+            return self.pool.get(len);
+        }
+        let block = match self.block.take() {
+            Some(block) if block.len() >= len => block,
+            _ => self.pool.get(SMALL_BLOCK),
+        };
+        self.block.insert(block).split_to(len)
+    }
+
+    /// Asks where the payload goes, now that the message is known up to it.
+    fn find_place(&mut self, placer: &mut dyn Placer) {
+        let len = self.preamble.lens[3] as usize;
+        self.bulk = false;
+        if len == 0 {
+            return;
+        }
+        let front = self.front.as_deref().unwrap_or_default();
+        let given = placer.place(&self.header, front, len);
+        self.bulk = given.is_some() && len >= BULK;
+        let placed = given.is_some();
+        let buffer = given.unwrap_or_else(|| self.memory(len));
+        assert_eq!(buffer.len(), len, "a place has the size of the payload");
+        self.part = Some(Part::new(buffer, placed));
+    }
+
+    /// The message that [`next`](Self::next) has just told of.
+    pub(super) fn take_message(&mut self) -> Message {
+        let (mut data, mut placed) = (List::new(), None);
+        match self.part.take() {
+            Some(Part { buffer, placed: true, .. }) => placed = Some(buffer),
+            Some(Part { buffer, .. }) => data.push(buffer),
+            None => {}
+        }
+        Message {
+            header: self.header,
+            front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
+            middle: self.middle.take(),
+            data,
+            placed,
+        }
+    }
+
+    /// Forgets a message whose sender gave it up.
+    fn give_up_message(&mut self) -> Option<Input> {
+        self.bulk = false;
+        let Message { header, placed, .. } = self.take_message();
+        placed.map(|place| Input::Aborted(header, place))
+    }
+}

@@ -1,0 +1,144 @@
+//! The context of AWS-LC's EVP interface: the only place that speaks to it.
+
+use crate::{KEY_LEN, NONCE_LEN, TAG_LEN};
+use aws_lc_sys as lc;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::ptr::{self, NonNull};
+
+/// Bytes that are handed over at a time: lengths there are of type `int`.
+const STEP: usize = 1 << 30;
+
+const TAKES_IT: &str = "AWS-LC takes pieces of a record that was begun";
+
+/// Which way a context works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Seal = 1,
+    Open = 0,
+}
+
+/// An `EVP_CIPHER_CTX` with its key. AWS-LC wipes it when it is freed.
+pub(crate) struct Context(NonNull<lc::EVP_CIPHER_CTX>);
+
+// SAFETY: the context is owned, and nothing in it belongs to a thread.
+unsafe impl Send for Context {}
+// SAFETY: all that changes the context takes it by `&mut`; a shared reference only shows its name.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(crate) fn new(direction: Direction, key: &[u8; KEY_LEN]) -> Self {
+        // SAFETY: it has no arguments; what it returns is checked.
+        let context = unsafe { lc::EVP_CIPHER_CTX_new() };
+        let context = Self(NonNull::new(context).expect("there is memory for a cipher's context"));
+        // SAFETY: it has no arguments and returns something static.
+        let cipher = unsafe { lc::EVP_aes_128_gcm() };
+        // SAFETY: the context is valid, the cipher has keys of 16 bytes, and the nonce comes later.
+        let done = unsafe {
+            lc::EVP_CipherInit_ex(
+                context.0.as_ptr(),
+                cipher,
+                ptr::null_mut(),
+                key.as_ptr(),
+                ptr::null(),
+                direction as c_int,
+            )
+        };
+        assert_eq!(done, 1, "AWS-LC has AES-128-GCM");
+        context
+    }
+
+    #[inline]
+    pub(crate) fn begin(&mut self, nonce: &[u8; NONCE_LEN]) {
+        // SAFETY: the context has a cipher whose nonces have 12 bytes; -1 leaves the direction as it is.
+        let done = unsafe {
+            lc::EVP_CipherInit_ex(
+                self.0.as_ptr(),
+                ptr::null(),
+                ptr::null_mut(),
+                ptr::null(),
+                nonce.as_ptr(),
+                -1,
+            )
+        };
+        assert_eq!(done, 1, "AWS-LC takes a nonce of 12 bytes");
+    }
+
+    #[inline]
+    pub(crate) fn update_in_place(&mut self, piece: &mut [u8]) {
+        for piece in piece.chunks_mut(STEP) {
+            let at = piece.as_mut_ptr();
+            let mut len = 0;
+            // SAFETY: `at` is good for reading and writing of as many bytes as are named; the two may be the same.
+            let done =
+                unsafe { lc::EVP_CipherUpdate(self.0.as_ptr(), at, &mut len, at, piece.len() as c_int) };
+            assert_eq!((done, len as usize), (1, piece.len()), "{TAKES_IT}");
+        }
+    }
+
+    #[inline]
+    pub(crate) fn update(&mut self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len(), "a piece keeps its length");
+        for (from, to) in from.chunks(STEP).zip(to.chunks_mut(STEP)) {
+            let mut len = 0;
+            // SAFETY: both are good for as many bytes as are named, and they do not overlap.
+            let done = unsafe {
+                lc::EVP_CipherUpdate(
+                    self.0.as_ptr(),
+                    to.as_mut_ptr(),
+                    &mut len,
+                    from.as_ptr(),
+                    from.len() as c_int,
+                )
+            };
+            assert_eq!((done, len as usize), (1, from.len()), "{TAKES_IT}");
+        }
+    }
+
+    /// Ends a record that was sealed.
+    #[inline]
+    pub(crate) fn tag(&mut self) -> [u8; TAG_LEN] {
+        assert!(self.end(), "{TAKES_IT}");
+        let mut tag = [0; TAG_LEN];
+        self.control(lc::EVP_CTRL_AEAD_GET_TAG, &mut tag);
+        tag
+    }
+
+    /// Ends a record that was opened. `false`: it is not authentic.
+    #[inline]
+    pub(crate) fn check(&mut self, tag: &[u8; TAG_LEN]) -> bool {
+        self.control(lc::EVP_CTRL_AEAD_SET_TAG, &mut { *tag });
+        self.end()
+    }
+
+    #[inline]
+    fn end(&mut self) -> bool {
+        let mut len = 0;
+        // GCM has nothing left to write at the end, but wants to be shown a place.
+        let mut nothing = [0; TAG_LEN];
+        // SAFETY: the context is valid, and no cipher writes more than a block.
+        let done = unsafe { lc::EVP_CipherFinal_ex(self.0.as_ptr(), nothing.as_mut_ptr(), &mut len) };
+        done == 1
+    }
+
+    #[inline]
+    fn control(&mut self, command: c_int, tag: &mut [u8; TAG_LEN]) {
+        let at = tag.as_mut_ptr().cast::<c_void>();
+        // SAFETY: both commands read or write as many bytes as are named.
+        let done = unsafe { lc::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, TAG_LEN as c_int, at) };
+        assert_eq!(done, 1, "AWS-LC has tags of 16 bytes");
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was made by `EVP_CIPHER_CTX_new`, and this is its end.
+        unsafe { lc::EVP_CIPHER_CTX_free(self.0.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Context")
+    }
+}
