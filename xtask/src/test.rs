@@ -7,9 +7,18 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set for tests that know a short and a long way to run (more seeds, more maps).
 const LONG: &str = "ONEGO_TEST_LONG";
+
+/// Was the long way asked for on the command line?
+static LONG_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Do scenarios take the long way?
+pub(crate) fn is_long() -> bool {
+    LONG_WANTED.load(Ordering::Relaxed) || std::env::var_os(LONG).is_some()
+}
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Options {
@@ -29,6 +38,7 @@ pub(crate) struct Tally {
 
 /// Runs the tests of all crates, then the interop scenarios, and ends with `N passed, M failed`.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    LONG_WANTED.store(options.long, Ordering::Relaxed);
     let workspace = Workspace::load()?;
     let filter = options.filter.as_deref();
     // The tests of the codecs make their maps with Ceph's programs, so the packages come first.

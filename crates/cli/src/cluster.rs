@@ -6,21 +6,42 @@ use crate::output;
 use crate::process::{self, die_with_parent};
 use crate::size;
 use onego_bench::embedded::READY;
-use onego_server::{Cluster, Config};
+use onego_server::{Cluster, Config, MAX_OSDS, NewPool};
+use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Run a monitor and an in-memory OSD until interrupted; all data is lost then
+    /// Run a monitor and in-memory OSDs until interrupted; all data is lost then
     #[command(after_help = EXAMPLES)]
     Start(StartOptions),
+    /// Stop and start OSDs of a running cluster
+    #[command(subcommand)]
+    Osd(OsdCommand),
+}
+
+#[derive(clap::Subcommand)]
+pub(crate) enum OsdCommand {
+    /// Stop OSDs as if they were killed; what they hold stays
+    Stop(OsdOptions),
+    /// Start OSDs that were stopped; they catch up with what they have missed
+    Start(OsdOptions),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct OsdOptions {
+    /// Numbers of OSDs
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<u32>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   onego cluster start --conf-dir /tmp/onego
   onego cluster start --listen 10.0.0.5:3300 --memory 4G
+  onego cluster start --conf-dir /tmp/onego --osds 3 --pool-size 2
+  onego -c /tmp/onego/ceph.conf cluster osd stop 1
 
 Ceph's own programs work on it too:
   ceph -c /tmp/onego/ceph.conf -s
@@ -39,7 +60,13 @@ pub(crate) struct StartOptions {
     /// Acknowledge writes and forget them; reads give zeros
     #[arg(long)]
     null_writes: bool,
-    /// Bytes of data that it takes; writes beyond are refused
+    /// How many OSDs there are
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OSDS)))]
+    osds: u32,
+    /// Copies of each object in the pool "rbd" [default: 3, or as many as there are OSDs]
+    #[arg(long, value_name = "COUNT")]
+    pool_size: Option<u32>,
+    /// Bytes of data that each OSD takes; writes beyond are refused
     #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     memory: u64,
     /// End when the program that started this one ends
@@ -55,7 +82,16 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
-    let Command::Start(options) = command;
+    let options = match command {
+        Command::Start(options) => options,
+        Command::Osd(command) => return control(access, &command),
+    };
+    if options.pool_size.is_some_and(|size| !(1..=options.osds).contains(&size)) {
+        let osds = options.osds;
+        return Err(Failure::Usage(format!(
+            "--pool-size must be from 1 to the number of OSDs, which is {osds}"
+        )));
+    }
     if options.die_with_parent {
         die_with_parent()?;
     }
@@ -75,19 +111,23 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         mon_port: options.listen.port(),
         memory_limit: options.memory,
         null_writes: options.null_writes,
+        osds: options.osds,
+        pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,
         zero_copy: access.zero_copy()?,
         ..Config::default()
     })?;
     let conf = cluster.write_conf(&conf_dir)?;
     let conf = conf.display();
+    let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
     output::lines([
         format!("cluster {}", cluster.fsid()),
         format!(
-            "monitor {}, OSD {}, {} of memory",
+            "monitor {}, OSD {}, {} of memory{}",
             cluster.mon_addr(),
-            cluster.osd_addrs()[0],
-            size::human(options.memory)
+            osds.join(" "),
+            size::human(options.memory),
+            if options.osds > 1 { " each" } else { "" }
         ),
         format!("try: ceph -c {conf} -s"),
         format!("     onego -c {conf} rbd create disk --size 10G"),
@@ -95,6 +135,20 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     ])?;
     process::wait(signals);
     Ok(())
+}
+
+/// Stops or starts OSDs, by a command to the monitor.
+fn control(access: &Access, command: &OsdCommand) -> Result<(), Failure> {
+    let (prefix, options) = match command {
+        OsdCommand::Stop(options) => ("osd stop", options),
+        OsdCommand::Start(options) => ("osd start", options),
+    };
+    let ids: Vec<String> = options.ids.iter().map(ToString::to_string).collect();
+    let command = json!({ "prefix": prefix, "ids": ids }).to_string();
+    access.with_cluster(async |cluster| {
+        cluster.command(&command, Default::default()).await?;
+        Ok(())
+    })
 }
 
 #[cfg(test)]

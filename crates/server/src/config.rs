@@ -16,6 +16,9 @@ pub(crate) fn default_size(osds: u32) -> u32 {
     osds.clamp(1, 3)
 }
 
+/// Most OSDs of a cluster. All of them live in one process on one machine: more would show nothing that these do not.
+pub const MAX_OSDS: u32 = 32;
+
 /// What a cluster is told to be.
 ///
 /// ```
@@ -30,7 +33,9 @@ pub struct Config {
     pub versions: Versions,
     /// The monitor's port; 0: any. With 3300 version 1 has 6789, otherwise any.
     pub mon_port: u16,
-    /// The first OSD's port, after which come the others'; 0: any.
+    /// How many OSDs there are: from one to [`MAX_OSDS`].
+    pub osds: u32,
+    /// The first OSD's port, those of the others following it; 0: any.
     pub osd_port: u16,
     /// Bytes that each OSD holds at most: over it, writes get ENOSPC.
     pub memory_limit: u64,
@@ -49,12 +54,13 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A cluster on the loopback address, on any ports, of 1 GiB, with a pool "rbd" for images.
+    /// A cluster of one OSD on the loopback address, on any ports, of 1 GiB, with a pool "rbd" for images.
     fn default() -> Self {
         Self {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             versions: Versions::default(),
             mon_port: 0,
+            osds: 1,
             osd_port: 0,
             memory_limit: DEFAULT_MEMORY,
             null_writes: false,

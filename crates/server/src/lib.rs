@@ -8,7 +8,7 @@ mod mon;
 pub mod osd;
 
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Stats};
-pub use config::{Config, OsdSettings, Settings};
+pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
 
 /// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.

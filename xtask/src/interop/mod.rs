@@ -8,6 +8,7 @@ mod images;
 mod krbd;
 mod load;
 mod memory;
+mod osds;
 mod tools;
 
 pub(crate) use load::read_rows;
@@ -65,6 +66,8 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
+    "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
+    "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
     "memory-limit", "a full embedded cluster refuses writes and keeps what it has", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     once:

@@ -233,7 +233,7 @@ fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-fn fio_without_errors(said: &str) -> Result<()> {
+pub(super) fn fio_without_errors(said: &str) -> Result<()> {
     // Before its JSON fio may say what it thinks of the options.
     let report = json(&said[said.find("\n{").unwrap_or(0)..])?;
     let job = &report["jobs"][0];

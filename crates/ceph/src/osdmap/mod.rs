@@ -37,6 +37,8 @@ pub mod flag {
     pub const PAUSEWR: u32 = 1 << 3;
     /// The cluster is full: clients must not write, unless they make room.
     pub const FULL: u32 = 1 << 1;
+    /// OSDs are not taken for up.
+    pub const NOUP: u32 = 1 << 5;
     /// OSDs sort objects as all do since Jewel.
     pub const SORTBITWISE: u32 = 1 << 15;
     /// A bit of the past, dropped when [`super::OsdMap::require_osd_release`] says more.

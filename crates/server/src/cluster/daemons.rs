@@ -1,21 +1,19 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
-//!
-//! Source for what an OSD does with a request by the epoch of its sender: ceph
-//! `doc/dev/rados-client-protocol.rst`, "Resends"; `src/osd/PG.cc` (`can_discard_op`), `src/osd/OSD.cc`
-//! (`maybe_share_map`).
 
+use super::groups::Groups;
 use super::links::{Links, Service};
 use super::machine::Addresses;
+use super::recovery::{Recovery, pair};
 use crate::config::Settings;
-use crate::errno::EOPNOTSUPP;
-use crate::mon::{FirstOsd, GroupReport, GroupState, Identity, Mon, OsdUsage, Tell, TellReply, Usage};
-use crate::osd::{self, Osd, SessionId};
+use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
+use crate::osd::{self, Osd, PoolUsage, SessionId};
 use onego_buf::Pool;
 use onego_ceph::addr::AddrVec;
-use onego_ceph::messages::{OsdOp, kind};
+use onego_ceph::messages::kind;
 use onego_ceph::msgr::{Config, Connection, Limits, Message, Peer, Visitor};
-use onego_ceph::types::{EntityName, Epoch, PgId};
-use onego_wire::{ConnId, DecodeError, Decoded, Time};
+use onego_ceph::osdmap::{OsdMap, flag};
+use onego_ceph::types::{EntityName, PgId};
+use onego_wire::{ConnId, Decoded, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,18 +31,20 @@ pub(super) struct Daemons {
     pub(super) mon: Mon,
     mon_config: Arc<Config>,
     /// By their numbers.
-    osds: Vec<OsdDaemon>,
+    pub(super) osds: Vec<OsdDaemon>,
+    pub(super) groups: Groups,
+    recovery: Recovery,
     /// The connections of the OSDs' clients, and the number of the newest.
-    sessions: FxHashMap<SessionId, ConnId>,
+    pub(super) sessions: FxHashMap<SessionId, ConnId>,
     last_session: u64,
 }
 
 /// An OSD, as it is reached.
-struct OsdDaemon {
-    osd: Osd,
+pub(super) struct OsdDaemon {
+    pub(super) osd: Osd,
     config: Arc<Config>,
-    /// The epoch since which it is up.
-    since: Epoch,
+    /// Is it there, whatever the map says?
+    pub(super) running: bool,
 }
 
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
@@ -67,17 +67,27 @@ impl Daemons {
         for pool in &settings.pools {
             mon.make_pool(now, pool);
         }
-        let since = mon.osdmap().epoch;
-        let osds = (0..).zip(first).map(|(id, first)| OsdDaemon {
-            osd: Osd::new(osd::Config {
+        let new_osd = || {
+            let mut osd = Osd::new(osd::Config {
                 memory_limit: settings.memory_limit,
                 null_writes: settings.null_writes,
-            }),
+                transactions: settings.osds.len() > 1,
+            });
+            osd.map_changed(mon.osdmap());
+            osd
+        };
+        let osds = (0..).zip(first).map(|(id, first)| OsdDaemon {
+            osd: new_osd(),
             config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, pool),
-            since,
+            running: true,
         });
+        let mut groups = Groups::default();
+        groups.follow(mon.osdmap());
+        let osds = osds.collect();
         Self {
-            osds: osds.collect(),
+            osds,
+            groups,
+            recovery: Recovery::default(),
             mon,
             sessions: FxHashMap::default(),
             last_session: 0,
@@ -96,18 +106,34 @@ impl Daemons {
             (id, OsdUsage { total: limit, used })
         });
         let osds: BTreeMap<i32, OsdUsage> = osds.collect();
-        let map = self.mon.osdmap();
-        let pools = map.pools.keys().map(|&id| (id, self.osds[0].osd.pool_usage(id)));
-        let groups =
-            map.pools.iter().flat_map(|(&pool, one)| (0..one.pg_num).map(move |seed| PgId { pool, seed }));
-        let state = GroupState { active: true, clean: true, stale: !map.is_up(0), ..GroupState::default() };
+        let pools = self.mon.osdmap().pools.keys();
+        let mut pools: BTreeMap<i64, PoolUsage> = pools.map(|id| (*id, self.requests(*id))).collect();
+        let mut groups = BTreeMap::new();
+        for (pg, report, bytes) in self.groups.reports(|id| &self.osds[id as usize].osd) {
+            let pool = pools.entry(pg.pool).or_default();
+            pool.objects += report.objects;
+            pool.bytes += bytes;
+            groups.insert(pg, report);
+        }
         Usage {
             total: osds.values().map(|osd| osd.total).sum(),
             used: osds.values().map(|osd| osd.used).sum(),
-            pools: pools.collect(),
+            pools,
             osds,
-            groups: groups.map(|pg| (pg, GroupReport { state, ..GroupReport::default() })).collect(),
+            groups,
         }
+    }
+
+    /// What was done with a pool, by all OSDs.
+    fn requests(&self, pool: i64) -> PoolUsage {
+        let usages = self.osds.iter().map(|daemon| daemon.osd.pool_usage(pool));
+        usages.fold(PoolUsage::default(), |sum, one| PoolUsage {
+            reads: sum.reads + one.reads,
+            read_bytes: sum.read_bytes + one.read_bytes,
+            writes: sum.writes + one.writes,
+            written_bytes: sum.written_bytes + one.written_bytes,
+            ..sum
+        })
     }
 
     /// The end of a connection that has come in; none if the daemon takes none.
@@ -120,7 +146,9 @@ impl Daemons {
     ) -> Option<Connection> {
         let (config, fresh_global_id) = match service {
             Service::Mon => (&self.mon_config, self.mon.global_id()),
-            Service::Osd(osd) if self.mon.osdmap().is_up(osd) => (&self.osds[osd as usize].config, 0),
+            Service::Osd(osd) if self.osds[osd as usize].running && self.mon.osdmap().is_up(osd) => {
+                (&self.osds[osd as usize].config, 0)
+            }
             Service::Osd(_) => return None,
         };
         let visitor = Visitor { addr: peer, fresh_global_id };
@@ -175,6 +203,12 @@ impl Daemons {
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;
                 self.mon.message(now, conn, message, &usage)?;
+                for order in self.mon.take_orders() {
+                    match order {
+                        Order::Stop(osd) => self.stop_osd(now, osd, links),
+                        Order::Start(osd) => self.start_osd(now, osd, links),
+                    }
+                }
                 if self.mon.osdmap().epoch != epoch {
                     self.map_changed(now, links);
                 }
@@ -185,92 +219,67 @@ impl Daemons {
         }
     }
 
-    fn osd_message(
-        &mut self,
-        now: Time,
-        osd: i32,
-        conn: ConnId,
-        mut message: Message,
-        links: &mut Links,
-    ) -> Decoded<()> {
-        let tid = message.header.tid;
-        match message.header.kind {
-            kind::OSD_OP => self.request(now, osd, conn, tid, message.decode()?, links)?,
-            kind::COMMAND => {
-                message.decode::<Tell>()?;
-                let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
-                let reply = TellReply { result: EOPNOTSUPP, status: status.into() };
-                links.send_payload(now, conn, tid, &reply);
-            }
-            // Signs of life, and acknowledgements of backoffs that are never asked for.
-            other => tracing::debug!(kind = other, "the OSD passes over a message"),
-        }
-        Ok(())
-    }
-
-    /// A request. What comes by too old a map is dropped: its sender will find out that it has to send it again.
-    fn request(
-        &mut self,
-        now: Time,
-        osd: i32,
-        conn: ConnId,
-        tid: u64,
-        op: OsdOp,
-        links: &mut Links,
-    ) -> Decoded<()> {
-        let newest = self.mon.osdmap().epoch;
-        if op.epoch > newest {
-            // Ceph waits for the map. Here the monitor and the OSD have the same one, so it will never come.
-            return Err(DecodeError::OverBound {
-                what: "epoch of a request",
-                value: op.epoch.into(),
-                bound: newest.into(),
-            });
-        }
-        if op.epoch < newest {
-            self.share_map(now, conn, op.epoch, links);
-        }
-        let map = self.mon.osdmap();
-        let Some(pool) = map.pools.get(&op.pg.pg.pool) else { return Ok(()) };
-        if op.epoch < self.osds[osd as usize].since.max(pool.last_force_op_resend)
-            || op.pg.pg.seed >= pool.pg_num
-        {
-            tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
-            return Ok(());
-        }
-        let Some(session) = links.get(conn).and_then(|link| link.session) else { return Ok(()) };
-        if let Some(reply) = self.osds[osd as usize].osd.request(now, session, tid, op, self.mon.osdmap()) {
-            links.send_payload(now, conn, tid, &reply);
-        }
-        self.send_notifications(now, links);
-        Ok(())
-    }
-
-    fn send_notifications(&mut self, now: Time, links: &mut Links) {
-        for daemon in &mut self.osds {
-            while let Some((session, event)) = daemon.osd.poll_event() {
-                if let Some(&conn) = self.sessions.get(&session) {
-                    links.send_payload(now, conn, 0, &event);
-                }
-            }
-        }
-    }
-
-    /// Tells a client what has changed since the map it has, once.
-    fn share_map(&self, now: Time, conn: ConnId, has: Epoch, links: &mut Links) {
-        let Some(link) = links.get(conn) else { return };
-        let known = has.max(link.told);
-        if let Some(update) = self.mon.maps().update_from(known + 1) {
-            link.told = update.newest;
-            links.send_payload(now, conn, 0, &update);
-        }
-    }
-
     /// The map has changed: the OSDs go on by the new one, and who wants to know is told.
     pub(super) fn map_changed(&mut self, now: Time, links: &mut Links) {
-        self.osds.iter_mut().for_each(|daemon| daemon.osd.map_changed(self.mon.osdmap()));
+        // One map may ask for the next: an OSD comes up by itself, a group has to be served elsewhere. Each of these
+        // happens once for what happened before.
+        loop {
+            let map = Arc::clone(self.mon.osdmap());
+            self.osds.iter_mut().for_each(|daemon| daemon.osd.map_changed(&map));
+            let changes = self.groups.follow(&map);
+            for &(pg, target) in &changes.recoveries {
+                self.begin_recovery(&map, pg, target);
+            }
+            self.recovery.add(now, changes.recoveries);
+            links.release_backoffs(now, &changes.moved, map.epoch);
+            let more = !changes.temporary.is_empty();
+            if more {
+                self.mon.serve_elsewhere(now, changes.temporary);
+            }
+            if !more && !self.boot(now, links) {
+                break;
+            }
+        }
+        if self.osds.len() > 1 {
+            self.recovery.find_strays(now, &self.groups, &self.osds);
+        }
         self.send_notifications(now, links);
         self.send_mon(now, links);
+    }
+
+    /// What is missing is found out as soon as an OSD has to catch up; from then on it gets every write.
+    fn begin_recovery(&mut self, map: &OsdMap, pg: PgId, target: i32) {
+        let source = self.groups.get(pg).map_or(-1, |group| group.primary);
+        let pool = map.pools.get(&pg.pool);
+        if let (Some(pool), Some((source, target))) = (pool, pair(&mut self.osds, source, target)) {
+            target.osd.begin_recovery(&source.osd, pg, pool);
+        }
+    }
+
+    /// Starts the next life of an OSD that runs and that the map says is down, if there is one.
+    fn boot(&mut self, now: Time, links: &mut Links) -> bool {
+        let map = self.mon.osdmap();
+        if map.has_flag(flag::NOUP) {
+            return false;
+        }
+        let down = |(id, daemon): &(i32, &OsdDaemon)| daemon.running && !map.is_up(*id);
+        let Some((id, _)) = (0..).zip(&self.osds).find(down) else { return false };
+        self.hang_up_all(now, id, links);
+        let daemon = &mut self.osds[id as usize];
+        let mut config = Config::clone(&daemon.config);
+        for addr in &mut config.addrs.0 {
+            addr.nonce = addr.nonce.wrapping_add(1);
+        }
+        self.mon.osd_up(now, id, &config.addrs);
+        daemon.config = Arc::new(config);
+        true
+    }
+
+    fn hang_up_all(&mut self, now: Time, osd: i32, links: &mut Links) {
+        for conn in links.of(Service::Osd(osd)) {
+            self.closed(now, conn, links);
+            links.close(now, conn);
+        }
     }
 
     fn send_mon(&mut self, now: Time, links: &mut Links) {
@@ -279,45 +288,45 @@ impl Daemons {
         }
     }
 
-    /// Is there an OSD of this number?
-    fn has_osd(&self, osd: i32) -> bool {
-        usize::try_from(osd).is_ok_and(|osd| osd < self.osds.len())
+    fn daemon(&mut self, osd: i32) -> Option<&mut OsdDaemon> {
+        self.osds.get_mut(usize::try_from(osd).ok()?)
     }
 
     pub(super) fn stop_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
-        for conn in links.of(Service::Osd(osd)) {
-            self.closed(now, conn, links);
-            links.close(now, conn);
-        }
+        let Some(daemon) = self.daemon(osd) else { return };
+        daemon.running = false;
+        self.hang_up_all(now, osd, links);
         self.mon.osds_down(now, [osd]);
         self.map_changed(now, links);
     }
 
     pub(super) fn start_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
-        if self.mon.osdmap().is_up(osd) || !self.has_osd(osd) {
-            return;
+        if let Some(daemon) = self.daemon(osd).filter(|daemon| !daemon.running) {
+            daemon.running = true;
+            self.map_changed(now, links);
         }
-        let daemon = &mut self.osds[osd as usize];
-        let mut config = Config::clone(&daemon.config);
-        for addr in &mut config.addrs.0 {
-            addr.nonce = addr.nonce.wrapping_add(1);
+    }
+
+    /// All that a stopped OSD holds is gone.
+    pub(super) fn wipe_osd(&mut self, osd: i32) {
+        if let Some(daemon) = self.daemon(osd).filter(|daemon| !daemon.running) {
+            daemon.osd.wipe();
+            self.groups.lost(osd);
         }
-        daemon.since = self.mon.osd_up(now, osd, &config.addrs);
-        daemon.config = Arc::new(config);
-        self.map_changed(now, links);
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.mon
-            .deadline()
-            .into_iter()
-            .chain(self.osds.iter().filter_map(|daemon| daemon.osd.deadline()))
-            .min()
+        let osds = self.osds.iter().filter_map(|daemon| daemon.osd.deadline());
+        osds.chain(self.mon.deadline()).chain(self.recovery.deadline()).min()
     }
 
     pub(super) fn timeout(&mut self, now: Time, links: &mut Links) {
         if self.mon.deadline().is_some_and(|deadline| deadline <= now) {
             self.mon.timeout(now);
+            self.map_changed(now, links);
+        }
+        let map = Arc::clone(self.mon.osdmap());
+        if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds) {
             self.map_changed(now, links);
         }
         for daemon in &mut self.osds {

@@ -4,11 +4,12 @@
 //! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from
 //! until there is room again.
 
+use super::backoffs::Backoffs;
 use crate::osd::{COPY_MAX, SessionId};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
-use onego_ceph::types::Epoch;
+use onego_ceph::types::{Epoch, PgId};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(super) struct Link {
     pub(super) session: Option<SessionId>,
     /// The newest OSD map that the OSD told the peer of.
     pub(super) told: Epoch,
+    /// Groups that the peer was asked to leave alone.
+    pub(super) backoffs: Backoffs,
     /// The driver knows that there is something to send.
     announced: bool,
     /// A buffer is out for a receive.
@@ -128,6 +131,7 @@ impl Links {
             connection,
             session: None,
             told: 0,
+            backoffs: Backoffs::default(),
             announced: false,
             landing: false,
             over: false,
@@ -174,6 +178,19 @@ impl Links {
         link.connection.send_payload(tid, payload);
         self.count_queue(now, conn);
         self.announce(conn);
+    }
+
+    /// Groups serve again, or elsewhere: tells the clients that were asked to leave them alone.
+    pub(super) fn release_backoffs(&mut self, now: Time, groups: &[PgId], epoch: Epoch) {
+        let waiting = self.table.iter_mut().filter(|(_, link)| !link.over && !link.backoffs.is_empty());
+        let releases: Vec<_> = waiting
+            .flat_map(|(conn, link)| {
+                groups.iter().filter_map(move |pg| Some((conn, link.backoffs.release(*pg, epoch)?)))
+            })
+            .collect();
+        for (conn, release) in releases {
+            self.send_payload(now, conn, 0, &release);
+        }
     }
 
     /// Tells the driver, once, if the connection has something to send.

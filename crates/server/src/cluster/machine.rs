@@ -7,7 +7,7 @@ use crate::mon::{NewPool, Usage};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::msgr::Event;
-use onego_ceph::osdmap::OsdMap;
+use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
 use onego_ceph::types::Epoch;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
@@ -120,6 +120,29 @@ impl ClusterMachine {
         if let Stage::Up(daemons) = &mut self.stage {
             daemons.start_osd(now, osd, &mut self.links);
         }
+    }
+
+    /// Removes all that a stopped OSD holds: when it is started, it has to get everything from the others.
+    pub fn wipe_osd(&mut self, osd: i32) {
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.wipe_osd(osd);
+        }
+    }
+
+    /// Says that OSDs are in, and get their share of the data, or out, and others do.
+    pub fn mark_osd(&mut self, now: Time, osd: i32, taken_in: bool) -> Epoch {
+        let weight = if taken_in { WEIGHT_IN } else { 0 };
+        self.change_map(now, |daemons| daemons.mon.weigh_osds(now, [osd], weight))
+    }
+
+    /// Says that an OSD is down. If it runs, it comes up again, and has to catch up.
+    pub fn mark_osd_down(&mut self, now: Time, osd: i32) -> Epoch {
+        self.change_map(now, |daemons| daemons.mon.osds_down(now, [osd]))
+    }
+
+    /// Is every object where it belongs, in as many copies as it should have?
+    pub fn is_clean(&self) -> bool {
+        matches!(&self.stage, Stage::Up(daemons) if daemons.groups.all_clean())
     }
 
     /// Stops an OSD and starts it again.

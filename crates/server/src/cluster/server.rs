@@ -1,7 +1,7 @@
 //! A cluster on a thread of its own.
 
 use super::machine::{Addresses, ClusterMachine};
-use crate::config::{Config, OsdSettings, Settings, conf_text};
+use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::mon::{NewPool, Usage};
 use onego_ceph::addr::AddrVec;
 use onego_ceph::types::Uuid;
@@ -30,6 +30,9 @@ pub enum Error {
     /// The address to listen on is none that clients could be told.
     #[error("a cluster cannot listen on {0}: name the address by which clients are to reach it")]
     Unspecified(IpAddr),
+    /// There cannot be so many OSDs.
+    #[error("a cluster has from 1 to {MAX_OSDS} OSDs, not {0}")]
+    Osds(u32),
     /// A daemon cannot listen where it should.
     #[error("the cluster does not come up: {0}")]
     Listen(io::Error),
@@ -102,7 +105,11 @@ impl Cluster {
             return Err(Error::Unspecified(config.listen));
         }
         let fsid = config.fsid.map_or_else(fresh_uuid, Ok)?;
-        let osds = (0..1).map(|osd| Ok(OsdSettings::new(fresh_uuid()?, config.osd_addrs(osd))));
+        if !(1..=MAX_OSDS).contains(&config.osds) {
+            return Err(Error::Osds(config.osds));
+        }
+        let osds =
+            (0..config.osds as u16).map(|osd| Ok(OsdSettings::new(fresh_uuid()?, config.osd_addrs(osd))));
         let settings = Settings {
             fsid,
             mon: config.mon_addrs(),
@@ -202,6 +209,16 @@ impl Cluster {
     /// Stops an OSD and starts it again: connections break, objects stay.
     pub fn restart_osd(&self, osd: i32) -> Result<(), Error> {
         self.with(move |machine, now| machine.restart_osd(now, osd))
+    }
+
+    /// Stops an OSD: connections break, objects stay.
+    pub fn stop_osd(&self, osd: i32) -> Result<(), Error> {
+        self.with(move |machine, now| machine.stop_osd(now, osd))
+    }
+
+    /// Starts an OSD that was stopped. It catches up with what it has missed.
+    pub fn start_osd(&self, osd: i32) -> Result<(), Error> {
+        self.with(move |machine, now| machine.start_osd(now, osd))
     }
 
     /// What the cluster has cost so far.

@@ -17,6 +17,7 @@ mod usage;
 
 pub(crate) use first_map::FirstOsd;
 pub(crate) use maps::MapHistory;
+pub(crate) use osds::Order;
 pub use pools::NewPool;
 pub(crate) use stats::{Tell, TellReply};
 pub(crate) use usage::{GroupReport, GroupState};
@@ -66,6 +67,7 @@ pub(crate) struct Mon {
     sessions: BTreeMap<ConnId, Session>,
     next_global_id: u64,
     out: VecDeque<(ConnId, Message)>,
+    orders: Vec<Order>,
 }
 
 impl Mon {
@@ -83,6 +85,7 @@ impl Mon {
             sessions: BTreeMap::new(),
             next_global_id: FIRST_GLOBAL_ID,
             out: VecDeque::new(),
+            orders: Vec::new(),
         }
     }
 

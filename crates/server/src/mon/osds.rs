@@ -5,7 +5,7 @@
 use super::Mon;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::osdmap::{OsdMap, WEIGHT_IN, state};
-use onego_ceph::types::Epoch;
+use onego_ceph::types::{Epoch, PgId};
 use onego_wire::Time;
 
 /// The numbers of the OSDs of a map.
@@ -16,6 +16,13 @@ pub(crate) fn ids(map: &OsdMap) -> impl Iterator<Item = i32> {
 /// Does the map give data to this OSD?
 pub(crate) fn is_in(map: &OsdMap, osd: i32) -> bool {
     map.exists(osd) && map.osd_weight[osd as usize] != 0
+}
+
+/// What is to be done with an OSD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Stop(i32),
+    Start(i32),
 }
 
 impl Mon {
@@ -43,6 +50,23 @@ impl Mon {
         change.new_up_thru.insert(osd, change.epoch);
         change.new_last_up_change = change.modified;
         self.commit(change)
+    }
+
+    /// Groups are served by other OSDs than those where they belong, or again by those.
+    pub(crate) fn serve_elsewhere(&mut self, now: Time, groups: Vec<(PgId, Vec<i32>)>) -> Epoch {
+        let mut change = self.maps.change(now);
+        change.new_pg_temp = groups.into_iter().collect();
+        self.commit(change)
+    }
+
+    /// Somebody wants an OSD to be stopped or started.
+    pub(super) fn order(&mut self, order: Order) {
+        self.orders.push(order);
+    }
+
+    /// What OSDs are to be stopped or started.
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
     }
 
     /// OSDs get a share of the data, in parts of [`WEIGHT_IN`]; 0: they are out.

@@ -162,9 +162,13 @@ impl Mon {
 
     /// Changes a pool's number of placement groups.
     ///
-    /// Objects do not move: there is one place for all. But clients must send again what they have under way, since
-    /// the groups they named may be no more.
+    /// Clients must send again what they have under way, since the groups they named may be no more. With several OSDs
+    /// groups only split: to become one they would have to be in one place first.
     pub(crate) fn set_pg_num(&mut self, now: Time, id: i64, pg_num: u32) -> Epoch {
+        let before = self.osdmap().pools.get(&id).map_or(0, |pool| pool.pg_num);
+        if pg_num < before && !self.can_merge() {
+            return self.maps.epoch();
+        }
         self.edit_pool(now, id, |pool, epoch| {
             pool.pgp_num = pg_num;
             pool.pgp_num_target = pg_num;
@@ -177,6 +181,11 @@ impl Mon {
                 pool.last_force_op_resend_preluminous = epoch;
             }
         })
+    }
+
+    /// Can the number of a pool's groups become smaller?
+    pub(super) fn can_merge(&self) -> bool {
+        ids(self.osdmap()).count() == 1
     }
 
     /// A pool operation that is not given as a command: librados and librbd make these.

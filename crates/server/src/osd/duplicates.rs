@@ -1,8 +1,9 @@
 //! What became of recent writes, so that one that is sent again is answered again and not done again.
 //!
 //! A client sends a request again whenever it cannot know that it was done: after its connection broke, after the map
-//! changed. Ceph keeps the outcomes in the log of each placement group (`osd_pg_log_dups_tracked`: 3,000 of them, ceph
-//! `src/osd/PGLog.h`); here they are kept for each client, because that is who sends again.
+//! changed. As in Ceph, the outcomes belong to a placement group (`osd_pg_log_dups_tracked`: 3,000 of them, ceph
+//! `src/osd/PGLog.h`), because any of its OSDs may be asked next; within it they are kept for each client, because that
+//! is who sends again.
 
 use onego_ceph::messages::OpResult;
 use onego_ceph::types::{EVersion, EntityName, ReqId};
@@ -14,11 +15,12 @@ use std::collections::VecDeque;
 /// requests under way (`objecter_inflight_ops`).
 const PER_CLIENT: usize = 4096;
 
-/// Clients remembered. One that is forgotten was silent while so many others wrote.
+/// Clients remembered, and outcomes of all of them together. A client that is forgotten was silent while others wrote.
 const CLIENTS: usize = 256;
+const ALL: usize = 4 * PER_CLIENT;
 
 /// What became of a write.
-#[derive(Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Done {
     pub(crate) result: i32,
     pub(crate) version: EVersion,
@@ -27,7 +29,7 @@ pub(crate) struct Done {
     pub(crate) ops: Option<Box<SmallVec<[OpResult; 2]>>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Client {
     /// By number. Clients count up, so what is new goes to the end, or close to it.
     done: VecDeque<(u64, Done)>,
@@ -36,9 +38,11 @@ struct Client {
 }
 
 /// Outcomes of recent writes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Duplicates {
     clients: FxHashMap<(EntityName, i32), Client>,
+    /// Outcomes of all of them.
+    len: usize,
     clock: u64,
 }
 
@@ -57,17 +61,31 @@ impl Duplicates {
     pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
         self.clock += 1;
         let key = (id.name, id.inc);
-        if self.clients.len() >= CLIENTS && !self.clients.contains_key(&key) {
-            let oldest = self.clients.iter().min_by_key(|(_, client)| client.used).map(|(key, _)| *key);
-            oldest.and_then(|oldest| self.clients.remove(&oldest));
+        let crowded = self.clients.len() >= CLIENTS && !self.clients.contains_key(&key);
+        if crowded || self.len >= ALL {
+            let others = self.clients.iter().filter(|(other, _)| **other != key);
+            let oldest = others.min_by_key(|(_, client)| client.used).map(|(key, _)| *key);
+            let forgotten = oldest.and_then(|oldest| self.clients.remove(&oldest));
+            self.len -= forgotten.map_or(0, |client| client.done.len());
         }
         let client = self.clients.entry(key).or_default();
         client.used = self.clock;
         if client.done.len() == PER_CLIENT {
             client.done.pop_front();
+            self.len -= 1;
         }
+        self.len += 1;
         let behind = client.done.iter().rev().take_while(|(tid, _)| *tid > id.tid).count();
         client.done.insert(client.done.len() - behind, (id.tid, done));
+    }
+
+    /// Remembers what another group remembers too.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for ((name, inc), client) in other.clients {
+            for (tid, done) in client.done {
+                self.record(&ReqId { name, tid, inc }, done);
+            }
+        }
     }
 }
 
@@ -108,6 +126,7 @@ mod tests {
             duplicates.record(&id(client, 1), done(0));
         }
         assert_eq!(duplicates.clients.len(), CLIENTS);
+        assert_eq!(duplicates.len, CLIENTS);
         assert!(duplicates.find(&id(1, 1)).is_none());
         assert!(duplicates.find(&id(2, 1)).is_some());
     }

@@ -5,8 +5,8 @@
 use super::class;
 use super::compare;
 use super::errno::{Errno, Outcome};
-use super::object::State;
 use super::store::ObjectId;
+use super::transaction::Editor;
 use super::watch::{NotifyCall, Origin, WatchKey, Watches};
 use onego_buf::{List, Segment};
 use onego_ceph::encoding::Encode;
@@ -54,7 +54,7 @@ pub(super) struct Execution<'a> {
     pub(super) epoch: u32,
     pub(super) null_writes: bool,
     pub(super) id: ObjectId,
-    pub(super) state: &'a mut State,
+    pub(super) state: Editor<'a>,
     pub(super) zeros: &'a Segment,
     pub(super) watches: &'a mut Watches,
     /// What to do once the request has succeeded as a whole.
@@ -244,7 +244,7 @@ impl Execution<'_> {
     fn call(&mut self, class: &str, method: &str, input: &List) -> Output {
         let method = class::find(class, method).ok_or(Errno::OPNOTSUPP)?;
         let mut context = class::Context {
-            state: self.state,
+            state: self.state.reborrow(),
             now: Utime::from(self.now),
             origin: self.origin,
             zeros: self.zeros,

@@ -8,7 +8,7 @@ use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::outputs::{Listed, Listing};
-use onego_ceph::types::{EVersion, HObject, NOSNAP, PgId};
+use onego_ceph::types::{EVersion, HObject, PgId};
 use onego_wire::Reader;
 
 /// Most objects in one reply (`osd_max_pgls`).
@@ -56,12 +56,7 @@ impl Osd {
     ) -> Outcome<(bool, Listing)> {
         let cursor = HObject::decode(&mut Reader::new(&cursor.to_segment())).map_err(|_| Errno::INVAL)?;
         let (first, last) = store::hash_range(pg, pool.pg_num);
-        let end = match last.checked_add(1) {
-            None => HObject::max(),
-            Some(next) => {
-                HObject { pool: pg.pool, hash: next.reverse_bits(), snap: NOSNAP, ..HObject::min() }
-            }
-        };
+        let (_, end) = store::bounds(pg, pool.pg_num);
         let within = cursor.pool == pg.pool && (first..=last).contains(&cursor.hash.reverse_bits());
         if !cursor.is_min() && !cursor.max && !within {
             return Err(Errno::INVAL);

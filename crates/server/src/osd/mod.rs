@@ -1,11 +1,12 @@
 //! An OSD that keeps its objects in memory, without I/O: requests in, replies out, time as an argument.
 //!
-//! It is the only one of its cluster: primary of every placement group, with nothing to replicate and nothing to
-//! recover, so every request is carried out at once, in the order in which it comes.
+//! It takes itself for the primary of whatever it is asked: which OSD serves a placement group, and when, is decided
+//! elsewhere. Every request is carried out at once, in the order in which it comes; what it changes can be had as a
+//! transaction ([`Osd::take_transaction`]), which other OSDs of the group apply ([`Osd::apply`]).
 //!
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
-//! (`extents`) and metadata (`object`), and undoes them if one fails. Watches and notifications live beside the objects
+//! (`extents`) and metadata (`object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
 //! (`watch`).
 //!
 //! Snapshots of objects are not kept: a write that would need to keep one is refused, not done without it.
@@ -17,27 +18,34 @@ mod duplicates;
 mod errno;
 mod execute;
 mod extents;
+mod group;
 mod listing;
 mod object;
+mod recover;
 mod store;
+mod transaction;
 mod watch;
 
 pub(crate) use extents::COPY_MAX;
+pub(crate) use group::Group;
 pub use store::PoolUsage;
+pub(crate) use store::bounds;
+pub(crate) use transaction::Transaction;
 
 use admit::{Access, Verdict};
-use duplicates::{Done, Duplicates};
+use duplicates::Done;
 use errno::Errno;
 use execute::{Effect, Execution};
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{OpResult, OsdOp, OsdOpReply, WatchNotify};
 use onego_ceph::ops::{Op, flag, op_flag};
 use onego_ceph::osdmap::OsdMap;
-use onego_ceph::types::{EVersion, EntityName, ReqId, Utime};
+use onego_ceph::types::{EVersion, EntityName, PgId, ReqId, Utime};
 use onego_wire::Time;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use store::{Identity, ObjectId, Store};
+use store::{Identity, Name, ObjectId, Store};
+use transaction::{Editor, Mutation};
 use watch::{Origin, Watches};
 
 /// Names a client's connection; whoever drives the OSD gives the numbers, each once.
@@ -51,11 +59,13 @@ pub struct Config {
     pub memory_limit: u64,
     /// Acknowledge writes of 4 KiB and more without keeping what they bring: reads give zeros.
     pub null_writes: bool,
+    /// Note what requests change, for others.
+    pub transactions: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { memory_limit: u64::MAX, null_writes: false }
+        Self { memory_limit: u64::MAX, null_writes: false, transactions: false }
     }
 }
 
@@ -83,8 +93,14 @@ pub struct Osd {
     config: Config,
     store: Store,
     watches: Watches,
-    duplicates: Duplicates,
+    groups: FxHashMap<PgId, Group>,
+    /// The number of groups of each pool, by the newest map.
+    pg_nums: FxHashMap<i64, u32>,
     sessions: FxHashMap<SessionId, Origin>,
+    /// What the last request has changed.
+    transaction: Option<Box<Transaction>>,
+    /// Memory that objects take on the fullest of those OSDs that have to apply the next request too.
+    peers_used: u64,
 }
 
 /// How a request ended.
@@ -104,8 +120,11 @@ impl Osd {
             config,
             store: Store::new(),
             watches: Watches::default(),
-            duplicates: Duplicates::default(),
+            groups: FxHashMap::default(),
+            pg_nums: FxHashMap::default(),
             sessions: FxHashMap::default(),
+            transaction: None,
+            peers_used: 0,
         }
     }
 
@@ -148,6 +167,8 @@ impl Osd {
                 self.watches.object_gone(object);
             }
         }
+        self.groups.retain(|pg, _| map.pools.contains_key(&pg.pool));
+        self.split_and_merge(map);
         if !map.blocklist.is_empty() {
             self.watches.shut_out(|addr| admit::is_blocklisted(map, addr));
         }
@@ -189,7 +210,8 @@ impl Osd {
             Verdict::Admit(Access::Read) => self.read(now, &origin, &request, ops, map.epoch),
             Verdict::Admit(Access::Write) => {
                 let id = request_id(&request, &origin, tid);
-                match self.duplicates.find(&id) {
+                let group = self.groups.get(&request.pg.pg);
+                match group.and_then(|group| group.outcomes.find(&id)) {
                     Some(done) => Ending::repeated(done.clone(), &ops),
                     None => self.write(now, &origin, &request, ops, map, &id),
                 }
@@ -211,8 +233,38 @@ impl Osd {
         })
     }
 
-    fn execution<'a>(&'a mut self, now: Time, origin: &'a Origin, epoch: u32, id: ObjectId) -> Execution<'a> {
+    /// What the last request has changed, if that is noted, and if it was a write that was not done before.
+    pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction>> {
+        self.transaction.take()
+    }
+
+    /// Memory that objects take.
+    pub(crate) fn used(&self) -> u64 {
+        self.store.used()
+    }
+
+    /// All that it holds is gone.
+    pub(crate) fn wipe(&mut self) {
+        // The map is not lost: it is the monitor's.
+        let pg_nums = std::mem::take(&mut self.pg_nums);
+        *self = Self { pg_nums, ..Self::new(self.config.clone()) };
+    }
+
+    /// Objects take so much memory on the fullest of those OSDs that have to apply the next request too.
+    pub(crate) fn set_peers_used(&mut self, used: u64) {
+        self.peers_used = used;
+    }
+
+    fn execution<'a>(
+        &'a mut self,
+        now: Time,
+        origin: &'a Origin,
+        epoch: u32,
+        id: ObjectId,
+        notes: Option<&'a mut Vec<Mutation>>,
+    ) -> Execution<'a> {
         let (state, zeros) = self.store.state_mut(id);
+        let state = Editor::new(state, notes);
         Execution {
             now,
             origin,
@@ -230,15 +282,15 @@ impl Osd {
 
     fn read(&mut self, now: Time, origin: &Origin, request: &OsdOp, ops: Ops, epoch: u32) -> Ending {
         let Some(id) = self.store.find(&identity(request)) else {
-            let floor = self.store.pool(request.pg.pg.pool).map_or(0, |pool| pool.version);
+            let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
             return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &ops) };
         };
-        let mut execution = self.execution(now, origin, epoch, id);
+        let mut execution = self.execution(now, origin, epoch, id, None);
         let (result, results) = run_all(&mut execution, ops);
         let user_version = execution.state.version;
         let effects = std::mem::take(&mut execution.effects);
         if result >= 0 && !effects.is_empty() {
-            self.apply(now, origin, id, user_version, effects);
+            self.apply_effects(now, origin, id, user_version, effects);
         }
         let usage = &mut self.store.pool_mut(request.pg.pg.pool).usage;
         usage.reads += 1;
@@ -255,7 +307,7 @@ impl Osd {
         map: &OsdMap,
         reqid: &ReqId,
     ) -> Ending {
-        let (identity, epoch) = (identity(request), map.epoch);
+        let (identity, epoch, pg) = (identity(request), map.epoch, request.pg.pg);
         let found = self.store.find(&identity);
         if found.is_none() && !admit::has_right_hash(request, map) {
             return Ending::failed(Errno::INVAL, &ops);
@@ -265,18 +317,21 @@ impl Osd {
         }
         let id = found.unwrap_or_else(|| self.store.prepare(&identity));
         let brought: u64 = ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
-        let before = self.store.object(id).state.footprint();
-        let (existed, size) = (found.is_some(), self.store.object(id).state.size);
-        let next = EVersion { version: self.store.pool_mut(identity.pool).version + 1, epoch };
+        let before = Before::of(&self.store.object(id).state, found.is_some());
+        let version = self.groups.entry(pg).or_default().version;
+        let next = EVersion { version: version.version + 1, epoch };
+        let noted = self.config.transactions;
+        let mut mutations = Vec::new();
 
         let undo = admit::may_fail_half_way(&ops).then(|| self.store.object(id).state.clone());
-        let mut execution = self.execution(now, origin, epoch, id);
+        let notes = noted.then_some(&mut mutations);
+        let mut execution = self.execution(now, origin, epoch, id, notes);
         let (mut result, mut results) = run_all(&mut execution, ops);
         let mut changed = execution.changed;
         let effects = std::mem::take(&mut execution.effects);
         if result < 0 && changed {
             if let Some(undo) = undo {
-                *execution.state = undo;
+                execution.state.undo(undo);
             }
             changed = false;
         }
@@ -285,23 +340,37 @@ impl Osd {
         }
         let user_version = execution.state.version;
         if result >= 0 && !effects.is_empty() {
-            self.apply(now, origin, id, user_version, effects);
+            self.apply_effects(now, origin, id, user_version, effects);
         }
-        self.store.changed(id, existed, size, before);
+        self.settle(pg, id, before);
         let pool = self.store.pool_mut(identity.pool);
         pool.usage.writes += 1;
         if changed {
-            pool.version = next.version;
             pool.usage.written_bytes += brought;
             result = settle_outputs(request.flags, result, &mut results);
         }
+        let group = self.groups.entry(pg).or_default();
+        if changed {
+            group.advance(next, request.hash.reverse_bits(), noted);
+        }
         let version = if changed || result < 0 {
-            EVersion { version: pool.version, epoch }
+            EVersion { version: group.version.version, epoch }
         } else {
             EVersion::default()
         };
         let ops = (request.flags & flag::RETURN_VEC != 0).then(|| Box::new(results.clone()));
-        self.duplicates.record(reqid, Done { result, version, user_version, ops });
+        let done = Done { result, version, user_version, ops };
+        if noted {
+            self.transaction = Some(Box::new(Transaction {
+                pg,
+                object: Name::of(&identity),
+                version: changed.then_some(next),
+                mutations,
+                reqid: *reqid,
+                done: done.clone(),
+            }));
+        }
+        group.outcomes.record(reqid, done);
         Ending { tried: true, result, results, version, user_version }
     }
 
@@ -310,7 +379,7 @@ impl Osd {
         /// Part of the limit that is kept for what small changes need, so that a full cluster can still be cleaned up:
         /// to remove an image is to take locks and to write notes first.
         const RESERVE: u64 = 16;
-        let (used, limit) = (self.store.used(), self.config.memory_limit);
+        let (used, limit) = (self.store.used().max(self.peers_used), self.config.memory_limit);
         let asked: u64 = ops.iter().fold(0, |sum, (op, _)| sum.saturating_add(admit::most_growth(op)));
         if used.saturating_add(asked) <= limit - limit / RESERVE {
             return Ok(());
@@ -322,7 +391,14 @@ impl Osd {
     }
 
     /// What a request that succeeded has to do with watches.
-    fn apply(&mut self, now: Time, origin: &Origin, id: ObjectId, version: u64, effects: Vec<Effect>) {
+    fn apply_effects(
+        &mut self,
+        now: Time,
+        origin: &Origin,
+        id: ObjectId,
+        version: u64,
+        effects: Vec<Effect>,
+    ) {
         for effect in effects {
             match effect {
                 Effect::Watch { key, timeout, pings } => {
@@ -334,6 +410,20 @@ impl Osd {
                 Effect::Acknowledge { id, key, reply } => self.watches.acknowledge(&key, id, reply),
             }
         }
+    }
+}
+
+/// What an object was before it was changed.
+#[derive(Clone, Copy)]
+struct Before {
+    existed: bool,
+    size: u64,
+    footprint: u64,
+}
+
+impl Before {
+    fn of(state: &object::State, existed: bool) -> Self {
+        Self { existed, size: state.size, footprint: state.footprint() }
     }
 }
 
@@ -392,12 +482,11 @@ fn run_all(execution: &mut Execution<'_>, ops: Ops) -> (i32, Results) {
 
 /// Gives a changed object its version and time.
 fn stamp(execution: &mut Execution<'_>, version: u64, mtime: Utime) {
-    let state = &mut *execution.state;
     if execution.user_changed {
-        state.version = version;
+        execution.state.stamp(version);
     }
     if mtime != Utime::default() {
-        state.mtime = mtime;
+        execution.state.touch(mtime);
     }
 }
 

@@ -14,6 +14,30 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectId(usize);
 
+/// The name of an object, all parts of it, apart from its pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub(crate) hash: u32,
+    pub(crate) namespace: String,
+    pub(crate) key: String,
+    pub(crate) name: ObjectName,
+}
+
+impl Name {
+    pub(crate) fn of(identity: &Identity<'_>) -> Self {
+        Self {
+            hash: identity.hash,
+            namespace: identity.namespace.to_owned(),
+            key: identity.key.to_owned(),
+            name: ObjectName::new(identity.name),
+        }
+    }
+
+    pub(crate) fn in_pool(&self, pool: i64) -> Identity<'_> {
+        Identity { pool, hash: self.hash, namespace: &self.namespace, key: &self.key, name: &self.name }
+    }
+}
+
 /// All that tells an object from another.
 #[derive(Clone, Copy)]
 pub(crate) struct Identity<'a> {
@@ -27,30 +51,31 @@ pub(crate) struct Identity<'a> {
 /// An object and its name.
 pub(crate) struct Object {
     pool: i64,
-    hash: u32,
-    namespace: String,
-    key: String,
-    name: ObjectName,
+    name: Name,
     pub(crate) state: State,
 }
 
 impl Object {
     fn is(&self, identity: &Identity<'_>) -> bool {
-        self.name[..] == *identity.name
+        self.name.name[..] == *identity.name
             && self.pool == identity.pool
-            && self.namespace == identity.namespace
-            && self.key == identity.key
+            && self.name.namespace == identity.namespace
+            && self.name.key == identity.key
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
     }
 
     /// The object's place in the order of its pool.
     pub(crate) fn place(&self) -> HObject {
         HObject {
-            key: self.key.clone(),
-            name: self.name.to_vec(),
+            key: self.name.key.clone(),
+            name: self.name.name.to_vec(),
             snap: NOSNAP,
-            hash: self.hash,
+            hash: self.name.hash,
             max: false,
-            namespace: self.namespace.clone(),
+            namespace: self.name.namespace.clone(),
             pool: self.pool,
         }
     }
@@ -82,8 +107,6 @@ pub(crate) struct PoolObjects {
     /// By hash read from its low end, which is the order of listings (hobject_t's bitwise order).
     order: BTreeMap<u32, SameHash>,
     pub(crate) usage: PoolUsage,
-    /// Version of the last change.
-    pub(crate) version: u64,
 }
 
 /// All objects.
@@ -145,10 +168,7 @@ impl Store {
     pub(crate) fn prepare(&mut self, identity: &Identity<'_>) -> ObjectId {
         let id = self.objects.insert(Object {
             pool: identity.pool,
-            hash: identity.hash,
-            namespace: identity.namespace.to_owned(),
-            key: identity.key.to_owned(),
-            name: ObjectName::new(identity.name),
+            name: Name::of(identity),
             state: State::default(),
         });
         let pool = self.pools.entry(identity.pool).or_default();
@@ -163,7 +183,7 @@ impl Store {
         let object = &self.objects[id.0];
         let state = &object.state;
         self.used = self.used - footprint + state.footprint();
-        let (pool, hash) = (object.pool, object.hash);
+        let (pool, hash) = (object.pool, object.name.hash);
         let pool = self.pools.entry(pool).or_default();
         pool.usage.objects = pool.usage.objects + u64::from(state.exists) - u64::from(existed);
         pool.usage.bytes = pool.usage.bytes + state.size - size;
@@ -177,6 +197,18 @@ impl Store {
             }
             self.objects.remove(id.0);
         }
+    }
+
+    /// The places from `first` to `last` at which a pool has objects.
+    pub(crate) fn places(&self, pool: i64, first: u32, last: u32) -> impl Iterator<Item = u32> {
+        let order = self.pools.get(&pool).map(|pool| &pool.order);
+        order.into_iter().flat_map(move |order| order.range(first..=last)).map(|(place, _)| *place)
+    }
+
+    /// The objects at a place.
+    pub(crate) fn at(&self, pool: i64, place: u32) -> SmallVec<[ObjectId; 2]> {
+        let same_hash = self.pools.get(&pool).and_then(|pool| pool.order.get(&place));
+        same_hash.into_iter().flatten().copied().map(ObjectId).collect()
     }
 
     /// Forgets a pool and says which objects are gone.
@@ -225,6 +257,17 @@ pub(crate) fn hash_range(pg: PgId, pg_num: u32) -> (u32, u32) {
     let half = 1u32 << (bits - 1);
     let bits = if pg.seed % half < pg_num % half { bits } else { bits - 1 };
     (start, start | u32::MAX.checked_shr(bits).unwrap_or(0))
+}
+
+/// The first object that a placement group could have, and the first behind it (pg_t::get_hobj_start, get_hobj_end).
+pub(crate) fn bounds(pg: PgId, pg_num: u32) -> (HObject, HObject) {
+    let (_, last) = hash_range(pg, pg_num);
+    let start = HObject { pool: pg.pool, hash: pg.seed, snap: 0, ..HObject::min() };
+    let end = match last.checked_add(1) {
+        None => HObject::max(),
+        Some(next) => HObject { pool: pg.pool, hash: next.reverse_bits(), snap: NOSNAP, ..HObject::min() },
+    };
+    (start, end)
 }
 
 #[cfg(test)]

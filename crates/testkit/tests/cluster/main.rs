@@ -1,7 +1,7 @@
 //! A whole client and a whole embedded cluster in one thread of virtual time, with faults by seed.
 //!
-//! Clients make random requests to objects of their own while connections break, bytes come late and in pieces, the
-//! OSD stops and starts, and the map changes. A model, to which each request is applied when it is made, says what
+//! Clients make random requests to objects of their own while connections break, bytes come late and in pieces, OSDs
+//! stop, start, go out and in, lose what they have, and the map changes. A model, to which each request is applied when it is made, says what
 //! must come of it: so nothing may be lost, nothing applied twice, and the order of an object's requests must hold.
 //!
 //! `ONEGO_SEEDS=1000 cargo test -p onego-testkit --release --test cluster` runs more seeds;

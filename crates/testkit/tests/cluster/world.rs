@@ -13,13 +13,16 @@ use onego_testkit::{Faults, Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const CLIENTS: u8 = 2;
 const OBJECTS: usize = 4;
+
+/// Most OSDs of a cluster.
+const MAX_OSDS: u8 = 4;
 
 /// Requests of a client.
 const REQUESTS: u64 = 150;
@@ -60,7 +63,12 @@ pub(crate) struct World {
     events: u32,
     next_event: Time,
     paused_until: Option<Time>,
-    stopped_until: Option<Time>,
+    osds: u8,
+    size: u32,
+    /// OSDs that are stopped, and when they are started.
+    stopped: BTreeMap<i32, Time>,
+    /// OSDs that are marked out.
+    out: BTreeSet<i32>,
 }
 
 /// A client and what it waits for.
@@ -94,14 +102,17 @@ fn msgr2(sock: SocketAddr) -> AddrVec {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut sim = Sim::new(seed, Faults::none());
+        let mut random = SmallRng::seed_from_u64(seed ^ 0x0051_7e57);
+        let osds = random.random_range(1..=MAX_OSDS);
+        let size = u32::from(random.random_range(1..=osds.min(3)));
         let mon = SocketAddr::new(SERVER, 3300);
         let settings = Settings {
             fsid: Uuid([7; 16]),
             mon: msgr2(mon),
-            osds: vec![OsdSettings::new(Uuid([8; 16]), msgr2(SocketAddr::new(SERVER, 6800)))],
+            osds: (0..osds).map(osd_settings).collect(),
             memory_limit: 1 << 30,
             null_writes: false,
-            pools: vec![NewPool::for_images("rbd")],
+            pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
         };
         let mut server = Pump::new(sim.engine(SERVER), ClusterMachine::new(settings));
         sim.run_for(&mut [&mut server], Duration::from_millis(10));
@@ -113,7 +124,9 @@ impl World {
         let next_event = sim.now() + Duration::from_millis(50);
         Self {
             seed,
-            random: SmallRng::seed_from_u64(seed ^ 0x0051_7e57),
+            random,
+            osds,
+            size,
             server,
             clients,
             pool,
@@ -121,7 +134,8 @@ impl World {
             events: 0,
             next_event,
             paused_until: None,
-            stopped_until: None,
+            stopped: BTreeMap::new(),
+            out: BTreeSet::new(),
             sim,
         }
     }
@@ -141,6 +155,7 @@ impl World {
             user.read_everything(self.pool);
         }
         self.wait_for_replies();
+        self.wait_until_clean();
         let replies = self.clients.iter().map(|user| user.replies).sum();
         let expected = u64::from(CLIENTS) * (REQUESTS + 2 * OBJECTS as u64);
         assert_eq!(replies, expected, "seed {}: every request has one reply", self.seed);
@@ -168,24 +183,40 @@ impl World {
             self.paused_until = None;
             self.server.machine_mut().set_flags(now, flag::PAUSERD | flag::PAUSEWR, false);
         }
-        if self.stopped_until.is_some_and(|until| until <= now) {
-            self.stopped_until = None;
-            self.server.machine_mut().start_osd(now, 0);
+        let due: Vec<i32> =
+            self.stopped.iter().filter(|(_, until)| **until <= now).map(|(osd, _)| *osd).collect();
+        for osd in due {
+            self.stopped.remove(&osd);
+            self.server.machine_mut().start_osd(now, osd);
         }
         if now < self.next_event {
             return;
         }
         self.next_event = now + Duration::from_millis(self.random.random_range(5..400));
         self.events += 1;
+        let osd = i32::from(self.random.random_range(0..self.osds));
+        let is_stopped = self.stopped.contains_key(&osd);
         let machine = self.server.machine_mut();
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..11) {
             0 => {
                 machine.touch_map(now);
             }
-            1 if self.stopped_until.is_none() => machine.restart_osd(now, 0),
-            2 if self.stopped_until.is_none() => {
-                machine.stop_osd(now, 0);
-                self.stopped_until = Some(now + Duration::from_millis(self.random.random_range(1..2000)));
+            1 if !is_stopped => machine.restart_osd(now, osd),
+            2 | 8 if !is_stopped => {
+                // Now and then it comes back with nothing, if the others have all that it has.
+                let clean = machine.is_clean() && self.size > 1;
+                machine.stop_osd(now, osd);
+                if clean && self.random.random() {
+                    machine.wipe_osd(osd);
+                }
+                self.stopped.insert(osd, now + Duration::from_millis(self.random.random_range(1..2000)));
+            }
+            9 => {
+                let taken_in = !self.out.insert(osd) && self.out.remove(&osd);
+                machine.mark_osd(now, osd, taken_in);
+            }
+            10 => {
+                machine.mark_osd_down(now, osd);
             }
             3 if self.paused_until.is_none() => {
                 // Both: reads do not wait for writes that are paused (Objecter.cc, target_should_be_paused).
@@ -213,10 +244,22 @@ impl World {
         self.sim.heal_all();
         let machine = self.server.machine_mut();
         machine.set_flags(now, flag::PAUSERD | flag::PAUSEWR, false);
-        if self.stopped_until.take().is_some() {
-            machine.start_osd(now, 0);
+        for osd in std::mem::take(&mut self.stopped).into_keys() {
+            machine.start_osd(now, osd);
+        }
+        for osd in std::mem::take(&mut self.out) {
+            machine.mark_osd(now, osd, true);
         }
         self.paused_until = None;
+    }
+
+    /// All OSDs catch up in the end.
+    fn wait_until_clean(&mut self) {
+        let deadline = self.sim.now() + PATIENCE;
+        while !self.server.machine().is_clean() {
+            assert!(self.sim.now() < deadline, "seed {}: OSDs never catch up", self.seed);
+            self.step();
+        }
     }
 
     fn wait_for_replies(&mut self) {
@@ -234,6 +277,10 @@ impl World {
             }
         }
     }
+}
+
+fn osd_settings(n: u8) -> OsdSettings {
+    OsdSettings::new(Uuid([8 + n; 16]), msgr2(SocketAddr::new(SERVER, 6800 + u16::from(n))))
 }
 
 fn client_addr(n: u8) -> IpAddr {

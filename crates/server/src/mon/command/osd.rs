@@ -6,7 +6,7 @@ use super::mons::addrs_json;
 use super::status::{osd_counts, osd_summary};
 use super::{Call, Outcome, Refusal, Reply};
 use crate::VERSION_TEXT;
-use crate::mon::osds::{ids, is_in};
+use crate::mon::osds::{Order, ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
 use onego_ceph::addr::EntityAddr;
@@ -165,18 +165,12 @@ fn mark(
 ) -> Outcome {
     let mut todo = Vec::new();
     let mut lines = Vec::new();
-    for name in call.list("ids") {
-        let osds = match name.as_str() {
-            "all" | "any" | "*" => ids(mon.osdmap()).collect(),
-            id => vec![find_osd(mon, id)?],
-        };
-        for osd in osds {
-            if is_so(mon.osdmap(), osd) {
-                lines.push(format!("osd.{osd} is already {what}. "));
-            } else {
-                lines.push(format!("marked {what} osd.{osd}. "));
-                todo.push(osd);
-            }
+    for osd in named(mon, call)? {
+        if is_so(mon.osdmap(), osd) {
+            lines.push(format!("osd.{osd} is already {what}. "));
+        } else {
+            lines.push(format!("marked {what} osd.{osd}. "));
+            todo.push(osd);
         }
     }
     change(mon, todo);
@@ -194,6 +188,30 @@ pub(super) fn out(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 
 pub(super) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     mark(mon, call, is_in, "in", |mon, osds| mon.weigh_osds(call.now, osds, WEIGHT_IN))
+}
+
+/// OSDs that the command names, or all.
+fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Refusal> {
+    let mut osds = Vec::new();
+    for name in call.list("ids") {
+        match name.as_str() {
+            "all" | "any" | "*" => osds.extend(ids(mon.osdmap())),
+            id => osds.push(find_osd(mon, id)?),
+        }
+    }
+    Ok(osds)
+}
+
+pub(super) fn stop(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let osds = named(mon, call)?;
+    osds.iter().for_each(|osd| mon.order(Order::Stop(*osd)));
+    Ok(Reply::done(osds.iter().map(|osd| format!("stop osd.{osd}. ")).collect::<String>()))
+}
+
+pub(super) fn start(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let osds = named(mon, call)?;
+    osds.iter().for_each(|osd| mon.order(Order::Start(*osd)));
+    Ok(Reply::done(osds.iter().map(|osd| format!("start osd.{osd}. ")).collect::<String>()))
 }
 
 pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {

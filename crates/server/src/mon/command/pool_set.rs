@@ -224,6 +224,10 @@ fn set_pg_num(mon: &mut Mon, call: &Call<'_>, id: i64, name: &str, text: &str) -
         let text = "pool pg_num change is disabled; you must unset nopgchange flag for the pool first";
         return Err(Refusal::new(EPERM, text));
     }
+    if name == "pg_num" && value < pool.pg_num && !mon.can_merge() {
+        let text = format!("pg_num cannot become less than {}: the cluster has several OSDs", pool.pg_num);
+        return Err(Refusal::new(EPERM, text));
+    }
     if name == "pgp_num" && value > pool.pg_num {
         return Err(Refusal::invalid(format!("specified pgp_num {value} > pg_num {}", pool.pg_num)));
     }

@@ -177,6 +177,8 @@ pub(super) const COMMANDS: &[Command] = &[
     change("osd down", OSDS, "say that OSDs are down; those that run come up again", osd::down),
     change("osd out", OSDS, "give the data of OSDs to others", osd::out),
     change("osd in", OSDS, "give OSDs their share of the data", osd::bring_in),
+    change("osd stop", OSDS, "stop OSDs", osd::stop),
+    change("osd start", OSDS, "start OSDs that were stopped", osd::start),
     change("osd reweight", REWEIGHT_ARGS, "give an OSD a part of its share of the data", osd::reweight),
     show("osd blocklist ls", &[], "the clients that are shut out", osd::blocklist_list),
     change("osd blocklist clear", &[], "let all clients in again", osd::blocklist_clear),

@@ -11,7 +11,7 @@ mod snapshot;
 mod tests;
 
 use super::errno::{Errno, Outcome};
-use super::object::State;
+use super::transaction::Editor;
 use super::watch::Origin;
 use onego_buf::{List, Segment};
 use onego_ceph::cls::{Method, lock as lock_class, rbd};
@@ -22,7 +22,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 /// What a method sees: its object and its caller.
 pub(super) struct Context<'a> {
-    pub(super) state: &'a mut State,
+    pub(super) state: Editor<'a>,
     pub(super) now: Utime,
     pub(super) origin: &'a Origin,
     pub(super) zeros: &'a Segment,

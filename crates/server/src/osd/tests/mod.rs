@@ -24,8 +24,8 @@ const CLIENT: SessionId = SessionId(1);
 const OTHER: SessionId = SessionId(2);
 
 /// An OSD with two clients.
-pub(super) struct Bench {
-    pub(super) osd: Osd,
+pub(crate) struct Bench {
+    pub(crate) osd: Osd,
     map: OsdMap,
     now: Time,
     tid: u64,
@@ -35,7 +35,7 @@ pub(super) fn list(bytes: &[u8]) -> List {
     bytes.to_vec().into()
 }
 
-pub(super) fn write(offset: u64, bytes: &[u8]) -> Op {
+pub(crate) fn write(offset: u64, bytes: &[u8]) -> Op {
     Op::Write { offset, data: list(bytes) }
 }
 
@@ -44,11 +44,13 @@ pub(super) fn read(offset: u64, length: u64) -> Op {
 }
 
 impl Bench {
+    pub(crate) const POOL: i64 = POOL;
+
     pub(super) fn new() -> Self {
         Self::with(Config::default())
     }
 
-    fn with(config: Config) -> Self {
+    pub(crate) fn with(config: Config) -> Self {
         let pool = Pool { pg_num: 8, pgp_num: 8, ..Pool::default() };
         let map = OsdMap { epoch: 7, pools: BTreeMap::from([(POOL, pool)]), ..OsdMap::default() };
         let mut osd = Osd::new(config);
@@ -96,7 +98,7 @@ impl Bench {
         self.send(session, request)
     }
 
-    pub(super) fn ask(&mut self, object: &str, ops: Vec<Op>) -> OsdOpReply {
+    pub(crate) fn ask(&mut self, object: &str, ops: Vec<Op>) -> OsdOpReply {
         self.ask_as(CLIENT, object, ops)
     }
 

@@ -6,7 +6,7 @@ use onego_ceph::cls::{Method, lock, rbd};
 const LIMIT: u64 = 16 << 20;
 
 fn full() -> Bench {
-    let mut bench = Bench::with(Config { memory_limit: LIMIT, null_writes: false });
+    let mut bench = Bench::with(Config { memory_limit: LIMIT, null_writes: false, ..Config::default() });
     for i in 0.. {
         let reply = bench.ask(&format!("filler-{i}"), vec![Op::WriteFull { data: list(&[1; 100_000]) }]);
         if reply.result < 0 {
@@ -84,7 +84,7 @@ fn all_memory_comes_back() {
 
 #[test]
 fn null_writes_are_acknowledged_without_taking_memory() {
-    let mut bench = Bench::with(Config { memory_limit: LIMIT, null_writes: true });
+    let mut bench = Bench::with(Config { memory_limit: LIMIT, null_writes: true, ..Config::default() });
     bench.run(write(0, b"header"));
     for i in 0..1000 {
         assert_eq!(bench.run(write(4096 + i * 100_000, &[7; 100_000])), 0);

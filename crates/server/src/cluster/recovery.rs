@@ -1,0 +1,142 @@
+//! OSDs catch up with their peers, a few objects at a time, so that clients are served meanwhile.
+
+use super::daemons::OsdDaemon;
+use super::groups::Groups;
+use crate::osd::Group;
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::PgId;
+use onego_wire::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Objects that are copied, or cleared away, in one turn. Their memory is shared, so that it is their number that
+/// counts.
+const PER_TURN: usize = 64;
+
+/// Time between turns.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// Groups with the OSDs that catch up.
+    targets: VecDeque<(PgId, i32)>,
+    /// Groups that OSDs have and should not.
+    strays: VecDeque<(PgId, i32)>,
+    /// When the next turn is.
+    due: Option<Time>,
+}
+
+impl Recovery {
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// OSDs have to catch up with the primaries of groups.
+    pub(super) fn add(&mut self, now: Time, targets: Vec<(PgId, i32)>) {
+        for target in targets {
+            if !self.targets.contains(&target) {
+                self.targets.push_back(target);
+            }
+        }
+        self.schedule(now);
+    }
+
+    fn schedule(&mut self, now: Time) {
+        let idle = self.targets.is_empty() && self.strays.is_empty();
+        self.due = if idle { None } else { self.due.or(Some(now + PAUSE)) };
+    }
+
+    /// Looks for groups that OSDs have and should not.
+    pub(super) fn find_strays(&mut self, now: Time, groups: &Groups, osds: &[OsdDaemon]) {
+        for (id, daemon) in (0..).zip(osds).filter(|(_, daemon)| daemon.running) {
+            let stray = |pg: &PgId| {
+                groups.is_clean(*pg) && groups.get(*pg).is_some_and(|group| !group.acting.contains(&id))
+            };
+            for pg in daemon.osd.groups().filter(stray) {
+                if !self.strays.contains(&(pg, id)) {
+                    self.strays.push_back((pg, id));
+                }
+            }
+        }
+        self.schedule(now);
+    }
+
+    /// Goes on, if it is time. Returns whether the map has to be looked at again because OSDs have caught up.
+    pub(super) fn go_on(
+        &mut self,
+        now: Time,
+        map: &OsdMap,
+        groups: &mut Groups,
+        osds: &mut [OsdDaemon],
+    ) -> bool {
+        if self.due.is_none_or(|due| now < due) {
+            return false;
+        }
+        self.due = None;
+        let mut left = PER_TURN;
+        let caught_up = self.catch_up(&mut left, map, groups, osds);
+        self.clear_away(left, map, groups, osds);
+        self.schedule(now);
+        caught_up
+    }
+
+    /// Copies objects. Returns whether an OSD has caught up.
+    fn catch_up(
+        &mut self,
+        left: &mut usize,
+        map: &OsdMap,
+        groups: &mut Groups,
+        osds: &mut [OsdDaemon],
+    ) -> bool {
+        let mut caught_up = false;
+        while *left > 0
+            && let Some(&(pg, target)) = self.targets.front()
+        {
+            let group = groups.get(pg).filter(|group| group.targets.contains(&target));
+            let (Some(group), Some(pool)) = (group, map.pools.get(&pg.pool)) else {
+                self.targets.pop_front();
+                continue;
+            };
+            let Some((source, target_osd)) = pair(osds, group.primary, target) else {
+                self.targets.pop_front();
+                continue;
+            };
+            let done = target_osd.osd.recover(&source.osd, pg, pool, *left);
+            if done < *left || target_osd.osd.group(pg).is_some_and(Group::is_whole) {
+                groups.caught_up(pg, target);
+                caught_up = true;
+                self.targets.pop_front();
+            }
+            *left = left.saturating_sub(done.max(1));
+        }
+        caught_up
+    }
+
+    /// Clears groups away that OSDs have and should not.
+    fn clear_away(&mut self, mut left: usize, map: &OsdMap, groups: &Groups, osds: &mut [OsdDaemon]) {
+        while left > 0
+            && let Some(&(pg, stray)) = self.strays.front()
+        {
+            left -= 1;
+            let pool = map.pools.get(&pg.pool).filter(|_| groups.is_clean(pg));
+            let is_stray = groups.get(pg).is_some_and(|group| !group.acting.contains(&stray));
+            let gone = match pool {
+                Some(pool) if is_stray => osds[stray as usize].osd.purge(pg, pool, left),
+                _ => true,
+            };
+            if gone {
+                self.strays.pop_front();
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+/// Two OSDs at once.
+pub(super) fn pair(osds: &mut [OsdDaemon], source: i32, target: i32) -> Option<(&OsdDaemon, &mut OsdDaemon)> {
+    let indices = [usize::try_from(source).ok()?, usize::try_from(target).ok()?];
+    let [source, target] = osds.get_disjoint_mut(indices).ok()?;
+    Some((source, target))
+}

@@ -1,0 +1,136 @@
+//! Requests of clients to OSDs: which are carried out, by whom, and what else has to happen.
+//!
+//! Source for what an OSD does with a request by the epoch of its sender: ceph
+//! `doc/dev/rados-client-protocol.rst`, "Resends"; `src/osd/PG.cc` (`can_discard_op`), `src/osd/OSD.cc`
+//! (`maybe_share_map`).
+
+use super::daemons::Daemons;
+use super::groups::Group;
+use super::links::Links;
+use crate::errno::EOPNOTSUPP;
+use crate::mon::{Tell, TellReply};
+use crate::osd::{Transaction, bounds};
+use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
+use onego_ceph::msgr::Message;
+use onego_ceph::ops::flag;
+use onego_ceph::types::Epoch;
+use onego_wire::{ConnId, DecodeError, Decoded, Time};
+
+impl Daemons {
+    pub(super) fn osd_message(
+        &mut self,
+        now: Time,
+        osd: i32,
+        conn: ConnId,
+        mut message: Message,
+        links: &mut Links,
+    ) -> Decoded<()> {
+        let tid = message.header.tid;
+        match message.header.kind {
+            kind::OSD_OP => self.request(now, osd, conn, tid, message.decode()?, links)?,
+            kind::COMMAND => {
+                message.decode::<Tell>()?;
+                let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
+                let reply = TellReply { result: EOPNOTSUPP, status: status.into() };
+                links.send_payload(now, conn, tid, &reply);
+            }
+            kind::OSD_BACKOFF => {
+                let backoff: Backoff = message.decode()?;
+                if let Some(link) = links.get(conn).filter(|_| backoff.op == BackoffOp::AckBlock) {
+                    link.backoffs.known(backoff.id);
+                }
+            }
+            // Signs of life.
+            other => tracing::debug!(kind = other, "the OSD passes over a message"),
+        }
+        Ok(())
+    }
+
+    /// A request. What comes by too old a map is dropped: its sender will find out that it has to send it again.
+    fn request(
+        &mut self,
+        now: Time,
+        osd: i32,
+        conn: ConnId,
+        tid: u64,
+        op: OsdOp,
+        links: &mut Links,
+    ) -> Decoded<()> {
+        let newest = self.mon.osdmap().epoch;
+        if op.epoch > newest {
+            // Ceph waits for the map. Here the monitor and the OSD have the same one, so it will never come.
+            return Err(DecodeError::OverBound {
+                what: "epoch of a request",
+                value: op.epoch.into(),
+                bound: newest.into(),
+            });
+        }
+        if op.epoch < newest {
+            self.share_map(now, conn, op.epoch, links);
+        }
+        let map = self.mon.osdmap();
+        let pg = op.pg.pg;
+        let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
+        if op.epoch < group.since.max(pool.last_force_op_resend) || !may_serve(group, osd, op.flags) {
+            tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
+            return Ok(());
+        }
+        let Some(link) = links.get(conn) else { return Ok(()) };
+        let Some(session) = link.session else { return Ok(()) };
+        if link.backoffs.drops(pg) {
+            return Ok(());
+        }
+        if !group.active {
+            let block = link.backoffs.block(pg, bounds(pg, pool.pg_num), newest);
+            links.send_payload(now, conn, 0, &block);
+            return Ok(());
+        }
+        let peers = group.acting.iter().filter(|peer| **peer != osd);
+        let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
+        let daemon = &mut self.osds[osd as usize];
+        daemon.osd.set_peers_used(peers_used.unwrap_or(0));
+        let reply = daemon.osd.request(now, session, tid, op, map);
+        if let Some(transaction) = daemon.osd.take_transaction() {
+            self.replicate(osd, &transaction);
+        }
+        if let Some(reply) = reply {
+            links.send_payload(now, conn, tid, &reply);
+        }
+        self.send_notifications(now, links);
+        Ok(())
+    }
+
+    /// The other OSDs of a group do what its primary has done, before the client is told.
+    fn replicate(&mut self, primary: i32, transaction: &Transaction) {
+        let Some(group) = self.groups.get(transaction.pg) else { return };
+        for &osd in group.acting.iter().chain(&group.targets).filter(|osd| **osd != primary) {
+            self.osds[osd as usize].osd.apply(transaction);
+        }
+    }
+
+    pub(super) fn send_notifications(&mut self, now: Time, links: &mut Links) {
+        for daemon in &mut self.osds {
+            while let Some((session, event)) = daemon.osd.poll_event() {
+                if let Some(&conn) = self.sessions.get(&session) {
+                    links.send_payload(now, conn, 0, &event);
+                }
+            }
+        }
+    }
+
+    /// Tells a client what has changed since the map it has, once.
+    fn share_map(&self, now: Time, conn: ConnId, has: Epoch, links: &mut Links) {
+        let Some(link) = links.get(conn) else { return };
+        let known = has.max(link.told);
+        if let Some(update) = self.mon.maps().update_from(known + 1) {
+            link.told = update.newest;
+            links.send_payload(now, conn, 0, &update);
+        }
+    }
+}
+
+/// May an OSD carry out a request with these flags? Reads may go to any that serves the group, if they say so.
+fn may_serve(group: &Group, osd: i32, flags: u32) -> bool {
+    let balanced = flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0;
+    group.primary == osd || (balanced && group.acting.contains(&osd))
+}
