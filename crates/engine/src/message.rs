@@ -1,5 +1,6 @@
 //! Message headers where the kernel finds them.
-use onego_buf::Segment;
+use crate::socket::MAX_SLICES;
+use onego_buf::{List, Segment};
 
 /// A header and its vectors. Neither moves while it is in its box.
 pub(crate) struct Message {
@@ -14,6 +15,15 @@ unsafe impl Send for Message {}
 /// A segment as the kernel wants it named.
 pub(crate) fn vector(segment: &Segment) -> libc::iovec {
     libc::iovec { iov_base: segment.as_ptr().cast_mut().cast(), iov_len: segment.len() }
+}
+
+/// The first `bytes` of a list as the kernel wants them named, as far as one call takes them.
+pub(crate) fn vectors(list: &List, mut bytes: usize) -> impl Iterator<Item = libc::iovec> {
+    list.segments().take(MAX_SLICES).map_while(move |segment| {
+        let len = segment.len().min(bytes);
+        bytes -= len;
+        (len > 0).then(|| libc::iovec { iov_len: len, ..vector(segment) })
+    })
 }
 
 impl Message {

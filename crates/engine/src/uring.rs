@@ -438,9 +438,9 @@ impl Engine for Uring {
         }
         self.stats.sends += 1;
         match self.transfer(id, &list) {
-            Transfer::Copy => {}
-            transfer => {
-                self.push_uncopied(id, list, transfer);
+            (Transfer::Copy, _) => {}
+            (transfer, bytes) => {
+                self.push_uncopied(id, list, transfer, bytes);
                 return None;
             }
         }

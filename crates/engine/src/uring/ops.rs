@@ -1,8 +1,7 @@
 //! Operations that the kernel may be working on, with the memory it may be working in.
 use crate::SocketId;
 use crate::engine::RecvBufs;
-use crate::message::{Message, vector};
-use crate::socket::MAX_SLICES;
+use crate::message::{Message, vectors};
 use onego_buf::List;
 use slab::Slab;
 
@@ -80,14 +79,19 @@ impl Ops {
         patience: Patience,
     ) -> (usize, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
-        let header = message.set(list.segments().take(MAX_SLICES).map(vector));
+        let header = message.set(vectors(&list, usize::MAX));
         (self.ops.insert(Op::Send(socket, list, message, patience)), header)
     }
 
-    /// Keeps the list of a send without a copy, until the kernel has let go of it.
-    pub(super) fn uncopied(&mut self, socket: SocketId, list: List) -> (usize, *const libc::msghdr) {
+    /// Keeps the list of which the first `bytes` are sent without a copy, until the kernel has let go of it.
+    pub(super) fn uncopied(
+        &mut self,
+        socket: SocketId,
+        list: List,
+        bytes: usize,
+    ) -> (usize, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
-        let header = message.set(list.segments().take(MAX_SLICES).map(vector));
+        let header = message.set(vectors(&list, bytes));
         (self.ops.insert(Op::Uncopied(socket, list, message)), header)
     }
 

@@ -22,19 +22,20 @@ impl Uring {
         (!policy.is_off()).then(|| Box::new(policy))
     }
 
-    /// How a list is to go.
+    /// How so many first bytes of a list are to go.
     #[inline]
-    pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> Transfer {
+    pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> (Transfer, usize) {
         let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {
-            return Transfer::Copy;
+            return (Transfer::Copy, list.len());
         };
         self.registry.transfer(policy, &self.ring.submitter(), list)
     }
 
-    pub(super) fn push_uncopied(&mut self, id: SocketId, list: List, transfer: Transfer) {
+    /// Sends the first `bytes` of a list without a copy.
+    pub(super) fn push_uncopied(&mut self, id: SocketId, list: List, transfer: Transfer, bytes: usize) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let fd = Fd(socket.fd.as_raw_fd());
-        let (key, header) = self.ops.uncopied(id, list);
+        let (key, header) = self.ops.uncopied(id, list, bytes);
         socket.send = Some(key);
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let send = request::send_message(fd, header, transfer, flags).user_data(key as u64);

@@ -69,7 +69,7 @@ impl Socket {
         for _ in 0..self.reap_every {
             let sent = loop {
                 let result = match (self.zero_copy, self.block.segments().next()) {
-                    (true, _) => error_queue::send(self.socket.as_fd(), &self.block).1,
+                    (true, _) => error_queue::send(self.socket.as_fd(), &self.block, self.block.len()).1,
                     (false, Some(bytes)) => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
                     (false, None) => Ok(0),
                 };

@@ -1,6 +1,6 @@
 //! `MSG_ZEROCOPY`: sends, and the notifications in the socket's error queue.
 //! Source: Linux `Documentation/networking/msg_zerocopy.rst`.
-use crate::message::vector;
+use crate::message;
 use crate::socket::MAX_SLICES;
 use onego_buf::List;
 use rustix::io::Errno;
@@ -41,20 +41,20 @@ pub(crate) fn enable(socket: impl AsFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends the first bytes of `list`, which stay in use until a notification says otherwise: how many were offered, and
-/// how many the socket took.
+/// Sends the first `bytes` of `list`, or fewer; they stay in use until a notification says otherwise. How many were
+/// offered, and how many the socket took.
 ///
 /// `ENOBUFS`: more notifications are outstanding than `net.core.optmem_max` has room for.
-pub(crate) fn send(socket: BorrowedFd<'_>, list: &List) -> (usize, Result<usize, Errno>) {
+pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize, Result<usize, Errno>) {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
     let mut segments = list.segments();
     if let (Some(only), None) = (segments.next(), segments.next()) {
-        // SAFETY: pointer and length are a segment's; whoever calls keeps the list.
-        let n = unsafe { libc::send(socket.as_raw_fd(), only.as_ptr().cast(), only.len(), flags) };
-        return (only.len(), usize::try_from(n).map_err(|_| last_error()));
+        let len = only.len().min(bytes);
+        // SAFETY: they are bytes of a segment; whoever calls keeps the list.
+        let n = unsafe { libc::send(socket.as_raw_fd(), only.as_ptr().cast(), len, flags) };
+        return (len, usize::try_from(n).map_err(|_| last_error()));
     }
-    let mut vectors = SmallVec::<[libc::iovec; MAX_SLICES]>::new();
-    vectors.extend(list.segments().take(MAX_SLICES).map(vector));
+    let mut vectors: SmallVec<[libc::iovec; MAX_SLICES]> = message::vectors(list, bytes).collect();
     // SAFETY: a header of zeroes is one without name, vectors and control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = vectors.as_mut_ptr();

@@ -105,8 +105,11 @@ impl std::ops::AddAssign for Counters {
 /// stalled for 200 ms with a window of less than a segment, and none did that tried later. Why is not settled.
 const YOUTH: u32 = 64;
 
-/// Sends that are copied before the kernel is tried again: a send that it copies costs up to 1.7 times as much as one
-/// that it is asked to copy, so this bounds the loss to a thousandth.
+/// Bytes that a try goes without a copy: the kernel's report is the same for all sizes. Where it copies after all, the
+/// receiver's kernel sees a large segment in memory of another kind, and may reckon its window anew from that.
+const TRY: usize = 4 << 10;
+
+/// Sends that are copied before the kernel is tried again.
 const FIRST_PAUSE: u32 = 1024;
 
 /// The longest pause, to which it doubles.
@@ -137,6 +140,7 @@ pub struct Policy {
     thresholds: Thresholds,
     state: State,
     pause: u32,
+    try_bytes: usize,
     counters: Counters,
 }
 
@@ -148,8 +152,14 @@ impl Policy {
             thresholds,
             state: State::Copies { left: YOUTH },
             pause: FIRST_PAUSE,
+            try_bytes: TRY,
             counters: Counters::default(),
         }
+    }
+
+    /// The same for a socket whose sends cannot be parted.
+    pub fn of_datagrams(self) -> Self {
+        Self { try_bytes: usize::MAX, ..self }
     }
 
     /// Is it worth while to ask at all?
@@ -158,33 +168,37 @@ impl Policy {
         self.mode == Mode::Off
     }
 
-    /// Is this send to be made without a copy? If so, a [`report`](Self::report) or a [`withdraw`](Self::withdraw)
-    /// follows. `memory` is asked only if it matters: the answer may cost a look-up, or a registration.
+    /// How many bytes of this send, from the first on, are to go without a copy: none, all, or a few to find out. If
+    /// any, a [`report`](Self::report) or a [`withdraw`](Self::withdraw) follows. `memory` is asked only if it matters:
+    /// the answer may cost a look-up, or a registration.
     #[inline]
-    pub fn decide(&mut self, shape: Shape, memory: impl FnOnce() -> Access) -> bool {
+    pub fn decide(&mut self, shape: Shape, memory: impl FnOnce() -> Access) -> usize {
+        let mut bytes = shape.bytes;
         match self.mode {
-            Mode::Off => return false,
+            Mode::Off => return 0,
             Mode::On => {
                 memory();
             }
             Mode::Adaptive => {
-                if shape.bytes < self.thresholds.least() {
+                if bytes < self.thresholds.least() {
                     self.counters.too_small += 1;
-                    return false;
+                    return 0;
                 }
                 if self.declines() {
                     self.counters.declined += 1;
-                    return false;
+                    return 0;
                 }
                 if self.is_too_small(shape, memory()) {
                     self.counters.too_small += 1;
-                    return false;
+                    return 0;
                 }
-                self.ask();
+                if self.asks() {
+                    bytes = bytes.min(self.try_bytes);
+                }
             }
         }
         self.counters.zero_copy += 1;
-        true
+        bytes
     }
 
     fn is_too_small(&self, shape: Shape, memory: Access) -> bool {
@@ -210,12 +224,14 @@ impl Policy {
         }
     }
 
-    /// Notes that a send is made to find out, if it is not known yet.
-    fn ask(&mut self) {
-        if matches!(self.state, State::Copies { .. }) {
+    /// Is this send made to find out?
+    fn asks(&mut self) -> bool {
+        let asks = matches!(self.state, State::Copies { .. });
+        if asks {
             self.state = State::Asked;
             self.counters.probes += 1;
         }
+        asks
     }
 
     /// The kernel has reported on a send that was to be made without a copy.
@@ -277,7 +293,7 @@ mod tests {
     /// Past its youth.
     fn grown(thresholds: Thresholds) -> Policy {
         let mut policy = Policy::new(Mode::Adaptive, thresholds);
-        assert!((0..YOUTH).all(|_| !policy.decide(LARGE, registered)));
+        assert!((0..YOUTH).all(|_| policy.decide(LARGE, registered) == 0));
         policy.counters = Counters::default();
         policy
     }
@@ -290,7 +306,7 @@ mod tests {
     fn sends(policy: &mut Policy, n: usize, copied: bool) -> usize {
         (0..n)
             .filter(|_| {
-                let made = policy.decide(LARGE, registered);
+                let made = policy.decide(LARGE, registered) > 0;
                 if made {
                     policy.report(copied);
                 }
@@ -304,7 +320,7 @@ mod tests {
         let mut off = Policy::new(Mode::Off, Thresholds::default());
         assert_eq!(sends(&mut off, 10, false), 0);
         let mut on = Policy::new(Mode::On, Thresholds::default());
-        assert!(on.decide(Shape { bytes: 1, ..LARGE }, registered));
+        assert_eq!(on.decide(Shape { bytes: 1, ..LARGE }, registered), 1);
         on.report(true);
         assert_eq!(sends(&mut on, 100, true), 100);
         assert_eq!(on.counters(), Counters { zero_copy: 101, copied: 101, ..Counters::default() });
@@ -313,10 +329,9 @@ mod tests {
     #[test]
     fn it_waits_for_the_first_report() {
         let mut policy = adaptive();
-        assert!(policy.decide(LARGE, registered));
-        assert!(!policy.decide(LARGE, registered));
+        assert_eq!([TRY, 0].map(|_| policy.decide(LARGE, registered)), [TRY, 0]);
         policy.report(false);
-        assert!(policy.decide(LARGE, registered));
+        assert_eq!(policy.decide(LARGE, registered), LARGE.bytes);
         assert_eq!(
             policy.counters(),
             Counters { zero_copy: 2, declined: 1, probes: 1, ..Counters::default() }
@@ -358,9 +373,9 @@ mod tests {
         let thresholds =
             Thresholds { registered: 8000, unregistered: 20_000, msg_zerocopy: 50_000, segment: 4000 };
         let mut policy = grown(thresholds);
-        assert!(policy.decide(LARGE, registered));
+        assert_eq!(policy.decide(LARGE, registered), TRY);
         policy.report(false);
-        let mut decide = |bytes, segments, memory| policy.decide(Shape { bytes, segments }, || memory);
+        let mut decide = |bytes, segments, memory| policy.decide(Shape { bytes, segments }, || memory) > 0;
         assert_eq!([7999, 8000].map(|bytes| decide(bytes, 1, Access::Registered)), [false, true]);
         assert_eq!([19_999, 20_000].map(|bytes| decide(bytes, 1, Access::Ring)), [false, true]);
         assert_eq!([49_999, 50_000].map(|bytes| decide(bytes, 1, Access::Socket)), [false, true]);
@@ -371,9 +386,9 @@ mod tests {
     #[test]
     fn a_try_that_was_not_made_is_made_later() {
         let mut policy = adaptive();
-        assert!(policy.decide(LARGE, registered));
+        assert_eq!(policy.decide(LARGE, registered), TRY);
         policy.withdraw();
-        assert!(policy.decide(LARGE, registered));
+        assert_eq!(policy.decide(LARGE, registered), TRY);
         assert_eq!(policy.counters().zero_copy, 1);
     }
 

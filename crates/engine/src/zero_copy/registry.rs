@@ -37,17 +37,22 @@ impl Registry {
         Self::default()
     }
 
-    /// How a list is to go, as a policy decides.
+    /// How so many first bytes of a list are to go, as a policy decides.
     #[inline]
-    pub(crate) fn transfer(&mut self, policy: &mut Policy, ring: &Submitter<'_>, list: &List) -> Transfer {
+    pub(crate) fn transfer(
+        &mut self,
+        policy: &mut Policy,
+        ring: &Submitter<'_>,
+        list: &List,
+    ) -> (Transfer, usize) {
         let mut index = None;
         let memory = || {
             index = self.index_of(ring, list);
             if index.is_some() { Access::Registered } else { Access::Ring }
         };
         match policy.decide(Shape::of(list), memory) {
-            true => index.map_or(Transfer::ZeroCopy, Transfer::Registered),
-            false => Transfer::Copy,
+            0 => (Transfer::Copy, list.len()),
+            bytes => (index.map_or(Transfer::ZeroCopy, Transfer::Registered), bytes),
         }
     }
 

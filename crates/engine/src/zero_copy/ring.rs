@@ -1,7 +1,6 @@
 use super::request::{Completion, Transfer, send, send_message};
 use super::{Counters, Flush, Freed, Notifier, Policy, Registry, SlotId};
-use crate::message::{Message, vector};
-use crate::socket::MAX_SLICES;
+use crate::message::{Message, vectors};
 use io_uring::squeue::Flags;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, squeue};
@@ -75,11 +74,12 @@ pub struct RingSender {
 impl RingSender {
     /// A connected socket's.
     pub fn open(socket: OwnedFd, policy: Policy, flush: Flush) -> io::Result<Self> {
+        let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
         Ok(Self {
             ring: open(socket.as_fd())?,
-            is_stream: sockopt::socket_type(&socket)? == SocketType::STREAM,
+            is_stream,
+            policy: if is_stream { policy } else { policy.of_datagrams() },
             socket,
-            policy,
             notifier: Notifier::new(flush),
             registry: Registry::new(),
             sends: Slab::new(),
@@ -89,11 +89,17 @@ impl RingSender {
     }
 
     /// Queues a send. When the queue is full, it is submitted first.
-    pub fn send(&mut self, list: List) -> io::Result<()> {
+    pub fn send(&mut self, mut list: List) -> io::Result<()> {
+        let (transfer, bytes) = self.registry.transfer(&mut self.policy, &self.ring.submitter(), &list);
+        let first = list.split_to(bytes);
+        self.queue(first, transfer)?;
+        if list.is_empty() { Ok(()) } else { self.queue(list, Transfer::Copy) }
+    }
+
+    fn queue(&mut self, list: List, transfer: Transfer) -> io::Result<()> {
         if self.queue.len() == SUBMISSIONS as usize {
             self.submit()?;
         }
-        let transfer = self.registry.transfer(&mut self.policy, &self.ring.submitter(), &list);
         let slot = (transfer != Transfer::Copy).then(|| self.notifier.attach());
         let segments = list.segments().len();
         let header = (segments > 1).then(|| self.spare.pop().unwrap_or_else(Message::new));
@@ -104,7 +110,7 @@ impl RingSender {
         let request = match &mut out.header {
             None => send(SOCKET, &out.list, transfer, flags),
             Some(header) => {
-                let header = header.set(out.list.segments().take(MAX_SLICES).map(vector));
+                let header = header.set(vectors(&out.list, usize::MAX));
                 send_message(SOCKET, header, transfer, flags)
             }
         };

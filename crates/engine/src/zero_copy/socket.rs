@@ -4,7 +4,7 @@ use crate::socket::MAX_SLICES;
 use onego_buf::List;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, SocketType, sendmsg, sockopt};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,16 +29,20 @@ impl SocketSender {
             tracing::warn!(%error, "the kernel cannot send without a copy on this socket: it copies");
             policy.disable();
         }
+        if sockopt::socket_type(&socket) != Ok(SocketType::STREAM) {
+            policy = policy.of_datagrams();
+        }
         Self { socket, policy, notifier: Notifier::new(flush), in_use: Tracker::default() }
     }
 
     /// Sends the first bytes of `list`, as many as the socket takes, and says how many. The memory of a send without a
     /// copy is kept until the kernel has let go of it.
     pub fn send(&mut self, mut list: List) -> io::Result<usize> {
-        if list.is_empty() || !self.policy.decide(Shape::of(&list), || Access::Socket) {
+        let bytes = if list.is_empty() { 0 } else { self.policy.decide(Shape::of(&list), || Access::Socket) };
+        if bytes == 0 {
             return Ok(copy(self.socket.as_fd(), &list)?);
         }
-        match error_queue::send(self.socket.as_fd(), &list).1 {
+        match error_queue::send(self.socket.as_fd(), &list, bytes).1 {
             Ok(sent) => {
                 let slot = self.notifier.attach();
                 self.in_use.push((list.split_to(sent), slot));

@@ -35,10 +35,11 @@ impl Stream {
         socket: &OwnedFd,
         list: &mut List,
     ) -> Option<(usize, Result<usize, Errno>)> {
-        if !self.policy.decide(Shape::of(list), || Access::Socket) {
+        let bytes = self.policy.decide(Shape::of(list), || Access::Socket);
+        if bytes == 0 {
             return None;
         }
-        let (asked, result) = error_queue::send(socket.as_fd(), list);
+        let (asked, result) = error_queue::send(socket.as_fd(), list, bytes);
         match result {
             Ok(n) => self.in_use.push(list.split_to(n)),
             Err(_) => self.policy.withdraw(),
