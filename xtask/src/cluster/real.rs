@@ -32,8 +32,13 @@ pub(crate) struct RealCeph<'a> {
 impl<'a> RealCeph<'a> {
     /// Makes and starts a cluster with a pool `rbd` on the stage.
     pub(crate) fn start(stage: &'a Stage, store: Store) -> Result<Self> {
+        Self::start_with(stage, store, "")
+    }
+
+    /// The same with more lines in the OSD's section of `ceph.conf`.
+    pub(crate) fn start_with(stage: &'a Stage, store: Store, osd: &str) -> Result<Self> {
         let fsid = uuid()?;
-        fs::write(stage.path("ceph.conf"), conf(&fsid, store))?;
+        fs::write(stage.path("ceph.conf"), conf(&fsid, store) + osd)?;
         fs::create_dir(stage.path("mon"))?;
         fs::create_dir(stage.path("osd"))?;
         let mut monitor = Self::start_monitor(stage, &fsid)?;

@@ -1,8 +1,8 @@
 //! Verified loads on real clusters.
 
-use super::disk;
+use super::{disk, tools};
 use crate::cluster::process::Daemon;
-use crate::cluster::{ADDRESS, RealCeph, Stage, Store};
+use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage, Store};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use std::fs;
@@ -51,6 +51,49 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
         fs::remove_file(&json)?;
     }
     Ok(())
+}
+
+/// An OSD that breaks its connections every so many messages: ours and Ceph's own clients alike must lose nothing.
+pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
+    let ceph = RealCeph::start_with(stage, Store::Memory, "ms inject socket failures = 500\n")?;
+    for options in ["--messenger v2", "--messenger v1"] {
+        verified_beside_failures(stage, options)?;
+    }
+    says_it_failed(stage, "osd.0.log")?;
+    drop(ceph);
+    let _cluster = Embedded::start(stage, "")?;
+    tools::ensure_pool(stage)?;
+    stage.ceph("rbd create --size 64M rbd/fio")?;
+    let conf = fs::read_to_string(stage.path("ceph.conf"))?;
+    for every in [500, 50] {
+        let failing =
+            format!("{conf}[client]\nms inject socket failures = {every}\nlog file = client-{every}.log\n");
+        fs::write(stage.path("ceph.conf"), failing)?;
+        let line = "fio --name=broken --rw=randrw --bs=4k,64k --size=16m --ioengine=rbd --clientname=admin --pool=rbd \
+                    --rbdname=fio --iodepth=16 --verify=crc32c --verify_fatal=1 --output-format=json";
+        tools::fio_without_errors(&stage.ceph(line)?)?;
+        says_it_failed(stage, &format!("client-{every}.log"))?;
+    }
+    Ok(())
+}
+
+/// An error if the log of one of Ceph's programs does not tell of failures that it made itself.
+fn says_it_failed(stage: &Stage, log: &str) -> Result<()> {
+    let said = fs::read(stage.path(log)).with_context(|| format!("cannot read {log}"))?;
+    let failures = String::from_utf8_lossy(&said).matches("injecting socket failure").count();
+    ensure!(failures > 0, "{log} tells of no failure");
+    Ok(())
+}
+
+/// Reads and writes at the same time, each read checked.
+fn verified_beside_failures(stage: &Stage, options: &str) -> Result<()> {
+    let json = stage.path("rows.json");
+    stage.onego(&format!(
+        "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 64M --seconds 10 \
+         --verify --json rows.json"
+    ))?;
+    no_errors(&json)?;
+    Ok(fs::remove_file(&json)?)
 }
 
 /// The OSD stops in order in the middle of a load and comes back: every write acknowledged is read back.

@@ -58,6 +58,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
     "verified-load", "ten seconds of verified reads and writes on a real cluster", load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", load::verified_v1;
+    "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
     "osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash;
     "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;

@@ -233,6 +233,7 @@ fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// An error if fio saw one, or did nothing.
 pub(super) fn fio_without_errors(said: &str) -> Result<()> {
     // Before its JSON fio may say what it thinks of the options.
     let report = json(&said[said.find("\n{").unwrap_or(0)..])?;
