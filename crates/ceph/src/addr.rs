@@ -492,7 +492,8 @@ mod tests {
         assert_eq!(reached(both, Versions::One), "v1:10.0.0.1:6789/0");
         assert_eq!(reached(both, Versions::Two), "v2:10.0.0.1:3300/0");
         assert_eq!(reached("v2:10.0.0.1:3300/0", Versions::One), "none");
-        assert_eq!(reached("any:10.0.0.1:0/5", Versions::Any), "none");
+        let client: EntityAddr = "any:10.0.0.1:0/5".parse().unwrap();
+        assert_eq!(AddrVec(vec![client]).reached_by(Versions::Any), None);
     }
 
     #[test]

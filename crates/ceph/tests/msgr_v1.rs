@@ -7,7 +7,10 @@ use msgr::{
     settle,
 };
 use onego_buf::{List, Segment};
-use onego_ceph::auth::{self, AuthName, Login};
+use onego_ceph::auth::{
+    self, AuthName, Authority, Caps, Credentials, Entropy, Gate, Key, Keyring, Lifetimes, Login, Principal,
+    mode, service,
+};
 use onego_ceph::messages::GetVersionReply;
 use onego_ceph::msgr::{
     Blame, Config, Connection, Error, Event, Keepalive, Limits, Message, NoPlacer, Target, features,
@@ -15,6 +18,7 @@ use onego_ceph::msgr::{
 use onego_ceph::types::EntityName;
 use onego_wire::Writer;
 use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const BANNER_LEN: usize = 9;
@@ -430,6 +434,84 @@ fn another_protocol_and_another_peer_are_told_apart() {
     let mut client = msgr::client(client_config(), target);
     deliver_whole(&mut client, &output(&mut server()));
     assert!(matches!(fault(&mut client), Error::WrongPeer { .. }));
+}
+
+/// A client with a key, and how those let it in who know the key.
+fn cephx(knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
+    let keyring =
+        Keyring::parse(&format!("[client.admin]\nkey = {KEY}\ncaps mon = allow *\ncaps osd = allow *\n"));
+    let authority = Authority::new(keyring.unwrap(), Lifetimes::default(), Entropy::new([1; 32]));
+    let authority = Arc::new(Mutex::new(authority));
+    let gate = move |service| {
+        let authority = Arc::clone(&authority);
+        Gate::Cephx { authority, service, modes: vec![mode::CRC] }
+    };
+    let credentials = Credentials::new(AuthName::client("admin"), Some(Key::from_base64(knows).unwrap()));
+    (Principal::new(Arc::new(credentials), service::OSD, Entropy::new([2; 32])), gate)
+}
+
+/// Two keys.
+const KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
+const OTHER_KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFw==";
+
+/// Both ends, after all that they have to say to each other.
+fn met(kind: EntityName, login: Login, gate: Gate) -> (Connection, Connection) {
+    let mut client = msgr::client(client_config(), Target { login, ..target(kind.kind) });
+    let mut server = msgr::server(Config { gate, ..server_config(kind) });
+    settle(&mut client, &mut server);
+    (client, server)
+}
+
+#[test]
+fn a_client_proves_who_it_is_to_a_monitor_and_to_an_osd_and_signs_its_messages() {
+    let (mut principal, gate) = cephx(KEY);
+    let (mut client, mut monitor) =
+        met(EntityName::mon(0), principal.login_to_monitor(), gate(service::AUTH));
+    let of_client = events(&mut client);
+    let Ok([Event::Ready(peer)]) = <[Event; 1]>::try_from(of_client) else { panic!("not let in") };
+    assert_eq!(peer.global_id, 9000);
+    principal.session_began(START, peer.global_id, peer.granted);
+    let of_monitor = events(&mut monitor);
+    let [Event::Ready(peer)] = &of_monitor[..] else { panic!("{of_monitor:?}") };
+    assert_eq!((peer.global_id, peer.auth_name.as_ref().unwrap().to_string()), (9000, "client.admin".into()));
+
+    for damaged in [false, true] {
+        let login = principal.login_to_service(START, service::OSD);
+        let (mut client, mut osd) = met(EntityName::osd(3), login, gate(service::OSD));
+        let of_osd = events(&mut osd);
+        let [Event::Ready(peer)] = &of_osd[..] else { panic!("{of_osd:?}") };
+        assert_eq!(
+            (peer.name, peer.caps.clone()),
+            (EntityName::client(9000), Caps::Written("allow *".into()))
+        );
+        assert!(client.is_ready());
+        client.send(message(1, 100, 5000));
+        let mut bytes = output(&mut client);
+        let footer = bytes.len() - 21;
+        assert_ne!(bytes[footer + 12..footer + 20], [0; 8]);
+        assert_eq!(bytes[footer + 20], 1 | 4, "whole and signed");
+        bytes[footer + 12] ^= u8::from(damaged);
+        deliver_whole(&mut osd, &bytes);
+        if damaged {
+            assert_eq!(fault(&mut osd), Error::BadMessageSignature);
+        } else {
+            assert!(matches!(&events(&mut osd)[..], [Event::Message(_)]));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_key_and_no_key_are_refused() {
+    let (mut principal, gate) = cephx(OTHER_KEY);
+    let (mut client, server) = met(EntityName::mon(0), principal.login_to_monitor(), gate(service::AUTH));
+    assert!(matches!(fault(&mut client), Error::Auth(auth::Error::Refused { .. })));
+    assert!(!server.is_ready());
+    for (kind, service) in [(EntityName::mon(0), service::AUTH), (EntityName::osd(3), service::OSD)] {
+        let login = Login::unproved("admin", kind.kind == EntityName::MON, 4123);
+        let (mut client, server) = met(kind, login, gate(service));
+        assert!(matches!(fault(&mut client), Error::Auth(_)));
+        assert!(!server.is_ready());
+    }
 }
 
 #[test]

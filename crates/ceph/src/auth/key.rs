@@ -120,6 +120,16 @@ impl Key {
         }
     }
 
+    /// The signature of a message in version 1 of the messenger, over the numbers in `block`: encrypted, and folded to
+    /// one (CephxSessionHandler.cc, `_calc_signature`). None: this cipher has no such signature.
+    pub(crate) fn sign_message(&self, block: &[u8; 32]) -> Option<u64> {
+        let Cipher::Aes = self.cipher else { return None };
+        let sealed = cipher::aes_encrypt(&self.secret.expose()[..self.cipher.key_len()], block);
+        // The block of padding behind is not looked at.
+        let (words, _) = sealed[..block.len()].as_chunks::<8>();
+        Some(words.iter().fold(0, |signature, word| signature ^ u64::from_le_bytes(*word)))
+    }
+
     /// The HMAC-SHA256 of `parts`, one after the other.
     pub fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.expose());

@@ -193,9 +193,17 @@ impl Login {
         }
     }
 
-    /// The methods that the client agrees to, the best first.
-    pub fn methods(&self) -> &[u32] {
-        &self.credentials.methods
+    /// The methods that the client can try, the best first: where it says so at once, and the peer chooses.
+    pub fn methods(&self) -> Vec<u32> {
+        self.credentials.methods.iter().copied().filter(|method| self.can(*method)).collect()
+    }
+
+    /// The peer has chosen a method.
+    pub fn choose(&mut self, method: u32) -> Result<Attempt, Error> {
+        if self.can(method) {
+            return self.attempt(method);
+        }
+        Err(Error::Methods { theirs: vec![method], ours: self.methods() })
     }
 
     /// The peer did not take the attempt. The next one, if there is one that it allows.

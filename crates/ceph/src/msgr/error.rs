@@ -65,6 +65,9 @@ pub enum Error {
     /// A signature over the handshake that is not the expected one.
     #[error("the peer's signature over the handshake is wrong")]
     BadSignature,
+    /// A message whose signature is missing, or not the expected one.
+    #[error("the signature of a message is wrong")]
+    BadMessageSignature,
     /// More frames than any handshake takes.
     #[error("the handshake did not end within {0} frames")]
     EndlessHandshake(u32),
@@ -154,6 +157,7 @@ impl Error {
             | Self::Decode(_)
             | Self::OldMessage { .. }
             | Self::BadSignature
+            | Self::BadMessageSignature
             | Self::EndlessHandshake(_) => Blame::Peer,
             Self::Msgr1
             | Self::Msgr2

@@ -33,6 +33,8 @@ pub const OSDREPLYMUX: u64 = 1 << 12;
 pub const RECONNECT_SEQ: u64 = 1 << 6;
 /// Footers of messages have room for a signature (version 1 of the protocol).
 pub const MSG_AUTH: u64 = 1 << 23;
+/// cephx with challenges by services, and signatures over lengths and numbers of messages.
+pub const CEPHX_V2: u64 = 1 << 61;
 /// KEEPALIVE2 is known.
 pub const MSGR_KEEPALIVE2: u64 = 1 << 42;
 /// MOSDOp and `pg_pool_t` in the encoding of Jewel and later.

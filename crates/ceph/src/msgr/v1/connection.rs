@@ -123,7 +123,7 @@ impl Connection {
         while !matches!(self.phase, Phase::Over) {
             let handled = match self.rx.next(&mut bytes, placer) {
                 Ok(None) => break,
-                Ok(Some(input)) => self.handle(input),
+                Ok(Some(input)) => self.handle(now, input),
                 Err(error) => Err(error),
             };
             if let Err(error) = handled {
@@ -132,14 +132,14 @@ impl Connection {
         }
     }
 
-    fn handle(&mut self, input: Input) -> Result<(), Error> {
+    fn handle(&mut self, now: Time, input: Input) -> Result<(), Error> {
         match (input, &mut self.phase) {
-            (Input::Message, _) => return self.message(),
+            (Input::Message, _) => return self.message(now),
             (Input::Aborted(header, Some(place)), _) => self.events.push_back(Event::Unplaced(header, place)),
             (Input::Part(part), Phase::Handshake(handshake)) => {
-                match handshake.part(&part, self.tx.control())? {
+                match handshake.part(now, &part, self.tx.control())? {
                     Next::Part(len) => self.rx.want_part(len),
-                    Next::Agreed(agreed) => self.agreed(agreed),
+                    Next::Agreed(agreed) => self.agreed(*agreed),
                 }
             }
             (Input::Keepalive2(stamp), _) => self.answer = Some(stamp),
@@ -151,18 +151,18 @@ impl Connection {
     }
 
     fn agreed(&mut self, agreed: Agreed) {
-        let Agreed { peer, has_signatures, has_keepalive2, auth } = agreed;
-        let footers = Footers { signed: has_signatures };
+        let Agreed { peer, has_signatures, has_keepalive2, session_key, auth } = agreed;
+        let footers = Footers { has_room: has_signatures };
         self.has_keepalive2 = has_keepalive2;
-        self.rx.allow_messages(footers);
+        self.rx.allow_messages(footers, session_key.clone());
         let mut source = self.config.entity;
         if source.num < 0 && peer.global_id > 0 {
             // The number of a client is its global id.
             source = EntityName { num: peer.global_id as i64, ..source };
         }
-        self.tx.begin(source, footers);
+        self.tx.begin(source, footers, session_key);
         match auth {
-            Some(exchange) => {
+            Some(mut exchange) => {
                 let out = exchange.start();
                 self.phase = Phase::Auth(Box::new(Auth { exchange, peer, out }));
             }
@@ -177,7 +177,7 @@ impl Connection {
 
     /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
     /// (ProtocolV1.cc, handle_message_footer).
-    fn message(&mut self) -> Result<(), Error> {
+    fn message(&mut self, now: Time) -> Result<(), Error> {
         let message = self.rx.take_message();
         let seq = message.header.seq;
         if seq <= self.seq {
@@ -189,7 +189,7 @@ impl Connection {
             self.tx.leave_out_data_crc();
         }
         match &mut self.phase {
-            Phase::Auth(_) => self.auth_message(message),
+            Phase::Auth(_) => self.auth_message(now, message),
             _ => {
                 self.events.push_back(Event::Message(message));
                 Ok(())
@@ -197,7 +197,7 @@ impl Connection {
         }
     }
 
-    fn auth_message(&mut self, mut message: Message) -> Result<(), Error> {
+    fn auth_message(&mut self, now: Time, mut message: Message) -> Result<(), Error> {
         let Phase::Auth(auth) = &mut self.phase else { return Ok(()) };
         let expected = if self.server { kind::AUTH } else { kind::AUTH_REPLY };
         if message.header.kind != expected {
@@ -205,7 +205,7 @@ impl Connection {
             tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
             return Ok(());
         }
-        let Answer { message, done } = auth.exchange.answer(&mut message, &mut auth.peer)?;
+        let Answer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;
         auth.out = message.or(auth.out.take());
         if done {
             let (peer, out) = (auth.peer.clone(), auth.out.take());

@@ -8,6 +8,7 @@
 
 use super::super::error::Error;
 use super::super::message::Header;
+use crate::auth::Key;
 use crate::types::EntityName;
 use onego_buf::crc32c;
 use onego_wire::{Decoded, Reader};
@@ -29,6 +30,7 @@ pub(super) mod tag {
     pub(in super::super) const SEQ: u8 = 13;
     pub(in super::super) const KEEPALIVE2: u8 = 14;
     pub(in super::super) const KEEPALIVE2_ACK: u8 = 15;
+    pub(in super::super) const CHALLENGE_AUTHORIZER: u8 = 16;
 }
 
 /// Bytes of a header (`ceph_msg_header`).
@@ -49,12 +51,17 @@ pub(super) const FOOTER_MAX: usize = FOOTER_LEN;
 const COMPLETE: u8 = 1;
 /// The payload has no checksum (`CEPH_MSG_FOOTER_NOCRC`).
 const NO_DATA_CRC: u8 = 2;
+/// The message is signed (`CEPH_MSG_FOOTER_SIGNED`).
+const SIGNED: u8 = 4;
+/// Where the signature is in a footer that has room for one.
+const SIGNATURE_AT: usize = 12;
 
 /// Lengths of front, middle and data.
 pub(super) type Lens = [u32; 3];
 
-/// Writes tag and header of a message from `source`: in words, as the header of version 2 is.
-pub(super) fn put_head(header: &Header, source: EntityName, lens: Lens, to: &mut [u8; HEAD_LEN]) {
+/// Writes tag and header of a message from `source`: in words, as the header of version 2 is. Returns the header's
+/// checksum.
+pub(super) fn put_head(header: &Header, source: EntityName, lens: Lens, to: &mut [u8; HEAD_LEN]) -> u32 {
     let [kind, priority, version, compat_version, data_offset] =
         [header.kind, header.priority, header.version, header.compat_version, header.data_offset]
             .map(u64::from);
@@ -78,16 +85,20 @@ pub(super) fn put_head(header: &Header, source: EntityName, lens: Lens, to: &mut
     rest[0] = 0;
     let crc = crc32c(0, &header[..HEADER_CRC_AT]);
     header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    crc
 }
 
-/// Reads a header. Who sent it, each message says again; the connection knows it already.
-pub(super) fn read_header(bytes: &[u8]) -> Result<(Header, Lens), Error> {
+/// Reads a header, and returns its checksum with it. Who sent it, each message says again; the connection knows it
+/// already.
+pub(super) fn read_header(bytes: &[u8]) -> Result<(Header, Lens, u32), Error> {
     let mut r = Reader::new(bytes);
     let covered = r.take(HEADER_CRC_AT, "message header")?;
-    if crc32c(0, covered) != r.u32("message header crc")? {
+    let crc = r.u32("message header crc")?;
+    if crc32c(0, covered) != crc {
         return Err(Error::Corrupt("a message's header"));
     }
-    Ok(decode_header(&mut Reader::new(covered))?)
+    let (header, lens) = decode_header(&mut Reader::new(covered))?;
+    Ok((header, lens, crc))
 }
 
 fn decode_header(r: &mut Reader<'_>) -> Decoded<(Header, Lens)> {
@@ -107,21 +118,25 @@ fn decode_header(r: &mut Reader<'_>) -> Decoded<(Header, Lens)> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footers {
     /// Is there room for a signature?
-    pub(super) signed: bool,
+    pub(super) has_room: bool,
 }
 
 impl Footers {
     pub(super) fn len(self) -> usize {
-        if self.signed { FOOTER_LEN } else { OLD_FOOTER_LEN }
+        if self.has_room { FOOTER_LEN } else { OLD_FOOTER_LEN }
     }
 
     /// The footer of a whole message.
     pub(super) fn put(self, footer: Footer, to: &mut [u8; FOOTER_MAX]) -> usize {
-        let flags = COMPLETE | if footer.data_crc.is_some() { 0 } else { NO_DATA_CRC };
+        let mut flags = COMPLETE | if footer.data_crc.is_some() { 0 } else { NO_DATA_CRC };
         let crcs = [footer.front_crc, footer.middle_crc, footer.data_crc.unwrap_or(0)];
         to.fill(0);
         for (slot, crc) in to.chunks_exact_mut(4).zip(crcs) {
             slot.copy_from_slice(&crc.to_le_bytes());
+        }
+        if let Some(signature) = footer.signature.filter(|_| self.has_room) {
+            to[SIGNATURE_AT..SIGNATURE_AT + 8].copy_from_slice(&signature.to_le_bytes());
+            flags |= SIGNED;
         }
         to[self.len() - 1] = flags;
         self.len()
@@ -132,12 +147,11 @@ impl Footers {
         let mut r = Reader::new(bytes);
         let [front_crc, middle_crc, data_crc] =
             [r.u32("front crc")?, r.u32("middle crc")?, r.u32("data crc")?];
-        if self.signed {
-            r.u64("signature")?;
-        }
+        let signature = if self.has_room { r.u64("signature")? } else { 0 };
         let flags = r.u8("footer flags")?;
         let data_crc = (flags & NO_DATA_CRC == 0).then_some(data_crc);
-        Ok((flags & COMPLETE != 0).then_some(Footer { front_crc, middle_crc, data_crc }))
+        let signature = (flags & SIGNED != 0).then_some(signature);
+        Ok((flags & COMPLETE != 0).then_some(Footer { front_crc, middle_crc, data_crc, signature }))
     }
 }
 
@@ -148,6 +162,23 @@ pub(super) struct Footer {
     pub(super) middle_crc: u32,
     /// None: the sender leaves it out.
     pub(super) data_crc: Option<u32>,
+    pub(super) signature: Option<u64>,
+}
+
+impl Footer {
+    /// The signature that a message with this footer has to have (CephxSessionHandler.cc, `_calc_signature`, between
+    /// peers that know CEPHX_V2). None: the key is of a kind that signs nothing.
+    pub(super) fn sign(&self, key: &Key, header_crc: u32, lens: Lens, seq: u64) -> Option<u64> {
+        let [front, middle, data] = lens;
+        let data_crc = self.data_crc.unwrap_or(0);
+        let numbers =
+            [header_crc, self.front_crc, front, self.middle_crc, middle, data_crc, data, seq as u32];
+        let mut block = [0; 32];
+        for (slot, number) in block.chunks_exact_mut(4).zip(numbers) {
+            slot.copy_from_slice(&number.to_le_bytes());
+        }
+        key.sign_message(&block)
+    }
 }
 
 #[cfg(test)]
@@ -168,11 +199,11 @@ mod tests {
         };
         let lens = [0x0102_0304, 0x0506_0708, 0x090a_0b0c];
         let mut bytes = [0xff; HEAD_LEN];
-        put_head(&header, EntityName::client(0x1122_3344_5566), lens, &mut bytes);
+        let crc = put_head(&header, EntityName::client(0x1122_3344_5566), lens, &mut bytes);
         assert_eq!(bytes[0], 7);
         assert_eq!(bytes[1 + 36..1 + 45], [8, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0]);
         assert_eq!(bytes[1 + 47..1 + 49], [0, 0]);
-        assert_eq!(read_header(&bytes[1..]), Ok((header, lens)));
+        assert_eq!(read_header(&bytes[1..]), Ok((header, lens, crc)));
         for bit in 8..HEAD_LEN * 8 {
             let mut bad = bytes;
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -182,10 +213,11 @@ mod tests {
 
     #[test]
     fn footers_of_both_kinds_survive_the_wire() {
-        for (signed, len) in [(true, 21), (false, 13)] {
-            let footers = Footers { signed };
+        for (has_room, len) in [(true, 21), (false, 13)] {
+            let footers = Footers { has_room };
             for data_crc in [Some(3), None] {
-                let footer = Footer { front_crc: 1, middle_crc: 2, data_crc };
+                let signature = has_room.then_some(1 << 60 | 5);
+                let footer = Footer { front_crc: 1, middle_crc: 2, data_crc, signature };
                 let mut bytes = [0xff; FOOTER_MAX];
                 assert_eq!(footers.put(footer, &mut bytes), len);
                 assert_eq!(footers.read(&bytes[..len]), Ok(Some(footer)));

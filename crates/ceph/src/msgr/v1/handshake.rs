@@ -7,16 +7,15 @@
 
 use super::super::config::Config;
 use super::super::error::Error;
-use super::super::features::{self, MSG_AUTH, MSGR_KEEPALIVE2, RECONNECT_SEQ};
+use super::super::features::{self, CEPHX_V2, MSG_AUTH, MSGR_KEEPALIVE2, RECONNECT_SEQ};
 use super::super::handshake::{Peer, Target, Visitor};
 use super::connect::{CONNECT_LEN, Connect, LOSSY, REPLY_LEN, Reply};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
 use crate::addr::{AddrKind, AddrVec, EntityAddr, LEGACY_LEN};
-use crate::auth::{self, AuthName, Caps, Gate, Introduction, method};
-use crate::encoding::{Decode, Encode};
+use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, Reception, mode};
 use crate::types::EntityName;
-use onego_wire::{Reader, Writer};
+use onego_wire::{Reader, Time, Writer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -43,9 +42,10 @@ fn protocol_version(server: u8) -> u32 {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 enum Role {
     Client(Target),
-    Server(Visitor),
+    Server(Visitor, Reception),
 }
 
 /// What is waited for.
@@ -68,7 +68,7 @@ pub(super) enum Next {
     /// Another part, of so many bytes.
     Part(usize),
     /// All is agreed upon.
-    Agreed(Agreed),
+    Agreed(Box<Agreed>),
 }
 
 /// What is agreed upon when messages may flow, some of it only if the authentication goes well that follows.
@@ -77,6 +77,8 @@ pub(super) struct Agreed {
     pub(super) peer: Peer,
     pub(super) has_signatures: bool,
     pub(super) has_keepalive2: bool,
+    /// What messages are signed with, if anything was proved.
+    pub(super) session_key: Option<Key>,
     /// Monitors and their clients authenticate by messages.
     pub(super) auth: Option<MonAuth>,
 }
@@ -91,6 +93,11 @@ pub(super) struct Handshake {
     addrs: AddrVec,
     global_seq: u32,
     connect_seq: u32,
+    /// What a client shows to a service: the method, and what belongs to it.
+    authorizer: (u32, Vec<u8>),
+    /// Was the client challenged to show that it is there now?
+    challenged: bool,
+    session_key: Option<Key>,
     peer: Peer,
 }
 
@@ -103,7 +110,16 @@ impl Handshake {
 
     pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u32) -> Self {
         let addr = EntityAddr::legacy(visitor.addr, 0);
-        Self::new(config, Role::Server(visitor), global_seq, EntityName { kind: 0, num: -1 }, addr, 0)
+        let to_monitor = config.entity.kind == EntityName::MON;
+        let reception = Reception::new(config.gate.clone(), to_monitor, visitor.fresh_global_id);
+        Self::new(
+            config,
+            Role::Server(visitor, reception),
+            global_seq,
+            EntityName { kind: 0, num: -1 },
+            addr,
+            0,
+        )
     }
 
     fn new(
@@ -122,6 +138,9 @@ impl Handshake {
             attempts: 0,
             global_seq,
             connect_seq: 0,
+            authorizer: (0, Vec::new()),
+            challenged: false,
+            session_key: None,
             peer: Peer {
                 name,
                 auth_name: None,
@@ -144,7 +163,7 @@ impl Handshake {
             self.addrs.0.push(EntityAddr { kind: AddrKind::Any, nonce: self.config.nonce, sock });
         }
         out.put(BANNER);
-        if let Role::Server(visitor) = &self.role {
+        if let Role::Server(visitor, _) = &self.role {
             self.own_addr().encode_old(out);
             EntityAddr::legacy(visitor.addr, 0).encode_old(out);
         }
@@ -158,26 +177,26 @@ impl Handshake {
     }
 
     /// Answers a part.
-    pub(super) fn part(&mut self, bytes: &[u8], out: &mut Writer) -> Result<Next, Error> {
+    pub(super) fn part(&mut self, now: Time, bytes: &[u8], out: &mut Writer) -> Result<Next, Error> {
         let mut r = Reader::new(bytes);
         match self.state {
             State::Banner => self.banner(bytes),
             State::Addresses => match &self.role {
                 Role::Client(_) => self.server_addresses(&mut r, out),
-                Role::Server(_) => self.client_address(&mut r),
+                Role::Server(..) => self.client_address(&mut r),
             },
             State::Connect => {
                 let connect = Connect::decode(&mut r)?;
                 self.state = State::Authorizer(connect);
                 self.bounded(connect.authorizer_len)
             }
-            State::Authorizer(connect) => self.connect(&connect, bytes, out),
+            State::Authorizer(connect) => self.connect(now, &connect, bytes, out),
             State::Reply => {
                 let reply = Reply::decode(&mut r)?;
                 self.state = State::ReplyAuthorizer(reply);
                 self.bounded(reply.authorizer_len)
             }
-            State::ReplyAuthorizer(reply) => self.reply(&reply, out),
+            State::ReplyAuthorizer(reply) => self.reply(&reply, bytes, out),
             State::Seq => {
                 r.u64("number of the last message")?;
                 if matches!(self.role, Role::Client(_)) {
@@ -225,6 +244,12 @@ impl Handshake {
             }
         }
         self.own_addr().encode_old(out);
+        if let Role::Client(target) = &mut self.role
+            && target.kind != EntityName::MON
+        {
+            let Attempt { method, payload, .. } = target.login.begin()?;
+            self.authorizer = (method, payload);
+        }
         self.ask(out);
         self.expect(State::Reply, REPLY_LEN)
     }
@@ -232,38 +257,43 @@ impl Handshake {
     /// A client asks for a connection.
     fn ask(&self, out: &mut Writer) {
         let Role::Client(target) = &self.role else { return };
-        let mut authorizer = Vec::new();
-        if target.kind != EntityName::MON {
-            authorizer = target.login.introduction().to_bytes();
-        }
+        let (method, authorizer) = &self.authorizer;
         let connect = Connect {
             features: self.config.supported,
             host_kind: self.config.entity.kind.into(),
             global_seq: self.global_seq,
             connect_seq: self.connect_seq,
             protocol_version: protocol_version(target.kind),
-            method: if authorizer.is_empty() { 0 } else { method::NONE },
+            method: *method,
             authorizer_len: authorizer.len() as u32,
             flags: LOSSY,
         };
         connect.encode(out);
-        out.put(&authorizer);
+        out.put(authorizer);
     }
 
-    fn reply(&mut self, reply: &Reply, out: &mut Writer) -> Result<Next, Error> {
+    fn reply(&mut self, reply: &Reply, proof: &[u8], out: &mut Writer) -> Result<Next, Error> {
         self.count_attempt()?;
         let lacked_there = self.config.required & !reply.features;
         match reply.tag {
             tag::READY | tag::SEQ if lacked_there != 0 => {
                 Err(Error::Features { lacked_here: 0, lacked_there })
             }
-            tag::READY => {
+            tag::READY | tag::SEQ => {
                 self.peer.features = reply.features & self.config.supported;
-                self.agreed()
+                if let Role::Client(target) = &mut self.role
+                    && target.kind != EntityName::MON
+                {
+                    // The server's turn to prove who it is.
+                    self.session_key = target.login.done(mode::CRC, proof)?.session_key;
+                }
+                if reply.tag == tag::READY { self.agreed() } else { self.expect(State::Seq, SEQ_LEN) }
             }
-            tag::SEQ => {
-                self.peer.features = reply.features & self.config.supported;
-                self.expect(State::Seq, SEQ_LEN)
+            tag::CHALLENGE_AUTHORIZER => {
+                if let Role::Client(target) = &mut self.role {
+                    self.authorizer.1 = target.login.more(proof)?;
+                }
+                self.ask_again(out)
             }
             tag::FEATURES => {
                 let lacked_here = reply.features & !self.config.supported;
@@ -315,7 +345,7 @@ impl Handshake {
 
     fn client_address(&mut self, r: &mut Reader<'_>) -> Result<Next, Error> {
         let mut addr = EntityAddr::decode_old(r)?;
-        if let Role::Server(visitor) = &self.role
+        if let Role::Server(visitor, _) = &self.role
             && is_unspecified(&addr)
         {
             // It does not know its IP address, which is the one that the connection comes from.
@@ -327,23 +357,30 @@ impl Handshake {
     }
 
     /// A server lets a client in, or says what is in the way.
-    fn connect(&mut self, connect: &Connect, authorizer: &[u8], out: &mut Writer) -> Result<Next, Error> {
+    fn connect(
+        &mut self,
+        now: Time,
+        connect: &Connect,
+        authorizer: &[u8],
+        out: &mut Writer,
+    ) -> Result<Next, Error> {
         self.count_attempt()?;
-        let tag = self.judge(connect, authorizer);
+        self.peer.features = connect.features & self.config.supported;
+        let (tag, proof) = self.judge(now, connect, authorizer);
         let reply = Reply {
             tag,
             features: match tag {
                 tag::READY | tag::SEQ => self.config.supported,
-                _ => connect.features & self.config.supported | self.config.required,
+                _ => self.peer.features | self.required(),
             },
             global_seq: self.global_seq,
             connect_seq: connect.connect_seq.wrapping_add(1),
             protocol_version: protocol_version(self.config.entity.kind),
-            authorizer_len: 0,
+            authorizer_len: proof.len() as u32,
             flags: LOSSY,
         };
         reply.encode(out);
-        self.peer.features = connect.features & self.config.supported;
+        out.put(&proof);
         match tag {
             tag::SEQ => {
                 out.u64(0);
@@ -355,56 +392,75 @@ impl Handshake {
         }
     }
 
-    /// What to answer to a client.
-    fn judge(&mut self, connect: &Connect, authorizer: &[u8]) -> u8 {
+    /// The features that a client must have: where it proves who it is, also those that this needs.
+    fn required(&self) -> u64 {
+        match self.config.gate {
+            Gate::Open => self.config.required,
+            Gate::Cephx { .. } => self.config.required | MSG_AUTH | CEPHX_V2,
+        }
+    }
+
+    /// What to answer to a client, and this side's part of the authentication.
+    fn judge(&mut self, now: Time, connect: &Connect, authorizer: &[u8]) -> (u8, Vec<u8>) {
         if connect.protocol_version != protocol_version(self.config.entity.kind) {
-            return tag::BAD_PROTOCOL_VERSION;
+            return (tag::BAD_PROTOCOL_VERSION, Vec::new());
         }
-        if self.config.required & !connect.features != 0 {
-            return tag::FEATURES;
+        if self.required() & !connect.features != 0 {
+            return (tag::FEATURES, Vec::new());
         }
-        let Ok(kind) = u8::try_from(connect.host_kind) else { return tag::BAD_AUTHORIZER };
-        if !matches!(self.config.gate, Gate::Open) {
-            // Nobody can prove anything in this version yet.
-            return tag::BAD_AUTHORIZER;
-        }
+        let Ok(kind) = u8::try_from(connect.host_kind) else { return (tag::BAD_AUTHORIZER, Vec::new()) };
         self.peer.name.kind = kind;
-        // Who comes to a monitor says who it is by messages.
-        if self.config.entity.kind != EntityName::MON {
-            match Introduction::from_bytes(authorizer) {
-                Ok(client) if connect.method == method::NONE && !client.to_monitor => {
-                    self.peer.global_id = client.global_id;
-                    self.peer.name.num = client.global_id as i64;
-                    self.peer.auth_name = Some(client.name);
-                }
-                _ => return tag::BAD_AUTHORIZER,
-            }
-        }
         if connect.connect_seq > 0 {
             // It asks to go on with a session, and none is kept here.
-            return tag::RESET_SESSION;
+            return (tag::RESET_SESSION, Vec::new());
         }
-        if features::has(connect.features, RECONNECT_SEQ) { tag::SEQ } else { tag::READY }
+        let welcome = if features::has(connect.features, RECONNECT_SEQ) { tag::SEQ } else { tag::READY };
+        let Role::Server(_, reception) = &mut self.role else { return (welcome, Vec::new()) };
+        // Who comes to a monitor says who it is by messages.
+        if self.config.entity.kind == EntityName::MON {
+            return (welcome, Vec::new());
+        }
+        let challenged = std::mem::take(&mut self.challenged);
+        let answer = if challenged {
+            reception.more(now, authorizer)
+        } else {
+            reception.request(now, connect.method, &[mode::CRC], authorizer)
+        };
+        match answer {
+            Answer::Refuse { .. } => (tag::BAD_AUTHORIZER, Vec::new()),
+            Answer::More(challenge) => {
+                self.challenged = true;
+                (tag::CHALLENGE_AUTHORIZER, challenge)
+            }
+            Answer::Done(admitted) => {
+                let Admitted { name, global_id, payload, session_key, caps, .. } = *admitted;
+                (self.peer.global_id, self.peer.name.num) = (global_id, global_id as i64);
+                (self.peer.auth_name, self.peer.caps) = (Some(name), caps);
+                self.session_key = session_key;
+                (welcome, payload)
+            }
+        }
     }
 
     fn agreed(&mut self) -> Result<Next, Error> {
         let auth = match &self.role {
             Role::Client(target) if target.kind == EntityName::MON => {
-                Some(MonAuth::client(target.login.introduction()))
+                Some(MonAuth::client(target.login.clone()))
             }
-            Role::Server(visitor) if self.config.entity.kind == EntityName::MON => {
-                Some(MonAuth::server(visitor.fresh_global_id))
+            Role::Server(visitor, _) if self.config.entity.kind == EntityName::MON => {
+                Some(MonAuth::server(self.config.gate.clone(), visitor.fresh_global_id))
             }
             _ => None,
         };
         let mut peer = self.peer.clone();
         peer.own_addrs = self.addrs.clone();
-        Ok(Next::Agreed(Agreed {
+        Ok(Next::Agreed(Box::new(Agreed {
             has_signatures: features::has(peer.features, MSG_AUTH),
             has_keepalive2: features::has(peer.features, MSGR_KEEPALIVE2),
+            session_key: self.session_key.take(),
             peer,
             auth,
-        }))
+        })))
     }
 }
 

@@ -7,10 +7,10 @@
 use super::super::error::Error;
 use super::super::handshake::Peer;
 use super::super::message::Message;
-use crate::auth::{self, AuthName, Introduction, method};
+use crate::auth::{self, AuthName, Gate, Introduction, Login, Reception, method, mode};
 use crate::encoding::{Decode, Encode};
 use crate::messages::{Auth, AuthReply};
-use onego_wire::{Decoded, Reader, Writer};
+use onego_wire::{Decoded, Reader, Time, Writer};
 
 /// Version of what a client says first.
 const HELLO_VERSION: u8 = 1;
@@ -50,9 +50,17 @@ impl Hello {
 
 /// One side of it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
 pub(super) enum MonAuth {
-    Client { name: AuthName, global_id: u64 },
-    Server { fresh_global_id: u64 },
+    Client {
+        login: Login,
+        /// The method that the monitor has chosen, once it has.
+        method: Option<u32>,
+    },
+    Server {
+        reception: Reception,
+        method: u32,
+    },
 }
 
 /// What is to be said, and whether that was all.
@@ -62,53 +70,105 @@ pub(super) struct Answer {
 }
 
 impl MonAuth {
-    /// The side of a client, which has a global id already, or 0.
-    pub(super) fn client(client: Introduction) -> Self {
-        Self::Client { name: client.name, global_id: client.global_id }
+    /// The side of a client.
+    pub(super) fn client(login: Login) -> Self {
+        Self::Client { login, method: None }
     }
 
     /// The side of a monitor, which gives `fresh_global_id` to who has none.
-    pub(super) fn server(fresh_global_id: u64) -> Self {
-        Self::Server { fresh_global_id }
+    pub(super) fn server(gate: Gate, fresh_global_id: u64) -> Self {
+        Self::Server { reception: Reception::new(gate, true, fresh_global_id), method: METHOD_UNKNOWN }
     }
 
     /// What is said before anything was heard.
-    pub(super) fn start(&self) -> Option<Message> {
-        let Self::Client { name, global_id } = self else { return None };
-        let hello = Hello { methods: vec![method::NONE], name: name.clone(), global_id: *global_id };
-        let auth = Auth { method: METHOD_UNKNOWN, payload: hello.to_bytes(), monmap_epoch: 0 };
-        Some(Message::of(0, &auth))
+    pub(super) fn start(&mut self) -> Option<Message> {
+        let Self::Client { login, .. } = self else { return None };
+        let Introduction { name, global_id, .. } = login.introduction();
+        let hello = Hello { methods: login.methods(), name, global_id };
+        Some(said(METHOD_UNKNOWN, hello.to_bytes()))
     }
 
     /// Answers a message, and notes in `peer` what it says.
-    pub(super) fn answer(&mut self, message: &mut Message, peer: &mut Peer) -> Result<Answer, Error> {
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        message: &mut Message,
+        peer: &mut Peer,
+    ) -> Result<Answer, Error> {
         match self {
-            Self::Client { name, .. } => {
-                let AuthReply { method, result, global_id, .. } = message.decode()?;
-                if result != 0 || method != method::NONE {
-                    return Err(auth::Error::Refused { name: name.clone(), errno: result }.into());
-                }
-                peer.global_id = global_id;
-                Ok(Answer { message: None, done: true })
-            }
-            &mut Self::Server { fresh_global_id } => {
+            Self::Client { login, method } => answer_monitor(login, method, message.decode()?, peer),
+            Self::Server { reception, method } => {
                 let auth: Auth = message.decode()?;
-                let hello = Hello::from_bytes(&auth.payload)?;
-                let known = auth.method == METHOD_UNKNOWN && hello.methods.contains(&method::NONE);
-                let mut reply = AuthReply { method: method::NONE, ..AuthReply::default() };
-                if known {
-                    let id = if hello.global_id == 0 { fresh_global_id } else { hello.global_id };
-                    (reply.global_id, peer.global_id, peer.name.num) = (id, id, id as i64);
-                    peer.auth_name = Some(hello.name);
-                } else {
-                    reply.result = -EOPNOTSUPP;
-                    reply.message = "this cluster knows no authentication but none".to_owned();
-                }
+                let (reply, done) = answer_client(now, reception, method, &auth, peer)?;
                 // The client may try again.
-                Ok(Answer { message: Some(Message::of(message.header.tid, &reply)), done: known })
+                Ok(Answer { message: Some(Message::of(message.header.tid, &reply)), done })
             }
         }
     }
+}
+
+fn said(method: u32, payload: Vec<u8>) -> Message {
+    Message::of(0, &Auth { method, payload, monmap_epoch: 0 })
+}
+
+fn answer_monitor(
+    login: &mut Login,
+    chosen: &mut Option<u32>,
+    reply: AuthReply,
+    peer: &mut Peer,
+) -> Result<Answer, Error> {
+    let AuthReply { method, result, global_id, payload, .. } = reply;
+    if result != 0 {
+        return Err(auth::Error::Refused { name: login.introduction().name, errno: result }.into());
+    }
+    if chosen.is_none() {
+        login.choose(method)?;
+        *chosen = Some(method);
+        if method != method::NONE {
+            return Ok(Answer { message: Some(said(method, login.more(&payload)?)), done: false });
+        }
+    }
+    peer.granted = login.done(mode::CRC, &payload)?.granted;
+    peer.global_id = global_id;
+    Ok(Answer { message: None, done: true })
+}
+
+fn answer_client(
+    now: Time,
+    reception: &mut Reception,
+    chosen: &mut u32,
+    auth: &Auth,
+    peer: &mut Peer,
+) -> Result<(AuthReply, bool), Error> {
+    let answer = if auth.method == METHOD_UNKNOWN {
+        let Hello { methods, name, global_id } = Hello::from_bytes(&auth.payload)?;
+        let introduction = Introduction { to_monitor: true, name, global_id }.to_bytes();
+        let known = [method::CEPHX, method::NONE].into_iter().filter(|method| methods.contains(method));
+        let mut answers = known.map(|method| {
+            *chosen = method;
+            reception.request(now, method, &[mode::CRC], &introduction)
+        });
+        answers.find(|answer| !matches!(answer, auth::Answer::Refuse { .. }))
+    } else {
+        Some(reception.more(now, &auth.payload))
+    };
+    let mut reply = AuthReply { method: *chosen, ..AuthReply::default() };
+    match answer {
+        Some(auth::Answer::Done(admitted)) => {
+            let auth::Admitted { name, global_id, payload, caps, renewals, .. } = *admitted;
+            (reply.global_id, reply.payload) = (global_id, payload);
+            (peer.global_id, peer.name.num) = (global_id, global_id as i64);
+            (peer.auth_name, peer.caps, peer.renewals) = (Some(name), caps, renewals);
+            return Ok((reply, true));
+        }
+        Some(auth::Answer::More(challenge)) => reply.payload = challenge,
+        Some(auth::Answer::Refuse { result, .. }) => reply.result = result,
+        None => {
+            reply.result = -EOPNOTSUPP;
+            reply.message = "the cluster allows none of the client's authentication methods".to_owned();
+        }
+    }
+    Ok((reply, false))
 }
 
 #[cfg(test)]
@@ -117,9 +177,10 @@ mod tests {
     use crate::addr::AddrVec;
     use crate::types::EntityName;
 
+    const NOW: Time = Time::from_nanos(1);
+
     fn client() -> MonAuth {
-        let name = AuthName::client("admin");
-        MonAuth::client(Introduction { to_monitor: true, name, global_id: 0 })
+        MonAuth::client(Login::unproved("admin", true, 0))
     }
 
     fn peer() -> Peer {
@@ -139,18 +200,18 @@ mod tests {
 
     #[test]
     fn a_client_that_knows_other_methods_only_is_refused_and_may_try_again() {
-        let (mut client, mut server) = (client(), MonAuth::server(9000));
+        let (mut client, mut server) = (client(), MonAuth::server(Gate::Open, 9000));
         let hello = Hello { methods: vec![2, 4], name: AuthName::client("admin"), global_id: 0 };
         let auth = Auth { method: METHOD_UNKNOWN, payload: hello.to_bytes(), monmap_epoch: 0 };
-        let refusal = server.answer(&mut Message::of(5, &auth), &mut peer()).unwrap();
+        let refusal = server.answer(NOW, &mut Message::of(5, &auth), &mut peer()).unwrap();
         assert!(!refusal.done);
         let mut refusal = refusal.message.unwrap();
         assert_eq!(refusal.header.tid, 5);
-        let error = client.answer(&mut refusal, &mut peer()).err().unwrap();
+        let error = client.answer(NOW, &mut refusal, &mut peer()).err().unwrap();
         assert!(matches!(error, Error::Auth(auth::Error::Refused { errno: -95, .. })), "{error}");
 
         let mut known = peer();
-        let reply = server.answer(&mut client.start().unwrap(), &mut known).unwrap();
+        let reply = server.answer(NOW, &mut client.start().unwrap(), &mut known).unwrap();
         assert!(reply.done);
         assert_eq!((known.global_id, known.name), (9000, EntityName::client(9000)));
     }

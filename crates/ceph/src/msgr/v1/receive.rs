@@ -7,6 +7,7 @@ use super::super::message::{Header, Message, Placer};
 use super::super::part::Part;
 use super::super::receive::gather;
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
+use crate::auth::Key;
 use crate::encoding::Decode;
 use crate::types::Utime;
 use onego_buf::{Segment, SegmentMut};
@@ -64,6 +65,10 @@ pub(super) struct Receiver {
     /// Did the last message come with a checksum of its payload?
     data_crc: bool,
     header: Header,
+    header_crc: u32,
+    lens: Lens,
+    /// What messages are signed with.
+    key: Option<Key>,
     body: Body,
     part: Part<PART_MAX>,
     /// What is here of a part of the handshake that came in pieces.
@@ -75,10 +80,13 @@ impl Receiver {
         Self {
             limits,
             stage: Stage::Part(0),
-            footers: Footers { signed: false },
+            footers: Footers { has_room: false },
             checks_data,
             data_crc: true,
             header: Header::default(),
+            header_crc: 0,
+            lens: [0; 3],
+            key: None,
             body: Body::new(),
             part: Part::new(),
             gathered: Vec::new(),
@@ -90,9 +98,10 @@ impl Receiver {
         self.stage = Stage::Part(len);
     }
 
-    /// The handshake is through: what comes now has tags.
-    pub(super) fn allow_messages(&mut self, footers: Footers) {
+    /// The handshake is through: what comes now has tags, and messages are signed with `key`.
+    pub(super) fn allow_messages(&mut self, footers: Footers, key: Option<Key>) {
         self.footers = footers;
+        self.key = key;
         self.stage = Stage::Tag;
     }
 
@@ -157,9 +166,9 @@ impl Receiver {
                 }
                 Stage::Header => {
                     let Some((header, used)) = self.part.take(HEADER_LEN, bytes) else { return Ok(None) };
-                    let (header, lens) = read_header(header)?;
+                    let (header, lens, crc) = read_header(header)?;
                     bytes.advance(used);
-                    self.header = header;
+                    (self.header, self.header_crc, self.lens) = (header, crc, lens);
                     self.check_lens(lens)?;
                     // A sum that will not be compared is not made; if one comes after all, it is made then.
                     self.body.begin(lens.map(|len| len as usize), self.checks_data && self.data_crc);
@@ -229,6 +238,12 @@ impl Receiver {
             && self.body.data_crc() != crc
         {
             return Err(Error::Corrupt("a message's payload"));
+        }
+        if let Some(key) = &self.key
+            && let Some(expected) = footer.sign(key, self.header_crc, self.lens, self.header.seq)
+            && footer.signature != Some(expected)
+        {
+            return Err(Error::BadMessageSignature);
         }
         self.data_crc = footer.data_crc.is_some();
         Ok(())

@@ -6,6 +6,7 @@ use super::super::message::Message;
 use super::super::queue::{Front, Queue, Queued};
 use super::super::send::COPY_MAX;
 use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
+use crate::auth::Key;
 use crate::encoding::Encode;
 use crate::types::{EntityName, Utime};
 use onego_buf::{List, Pool, Segment, crc32c};
@@ -27,7 +28,8 @@ impl Sender {
             assembler: Assembler {
                 source,
                 data_crc,
-                footers: Footers { signed: false },
+                footers: Footers { has_room: false },
+                key: None,
                 arena: Arena::new(pool),
             },
             control: Writer::new(),
@@ -58,10 +60,11 @@ impl Sender {
         stamp.encode(&mut self.control);
     }
 
-    /// The handshake is through: messages come from `source`, and have such footers.
-    pub(super) fn begin(&mut self, source: EntityName, footers: Footers) {
+    /// The handshake is through: messages come from `source`, have such footers, and are signed with `key`.
+    pub(super) fn begin(&mut self, source: EntityName, footers: Footers, key: Option<Key>) {
         self.assembler.source = source;
         self.assembler.footers = footers;
+        self.assembler.key = key;
     }
 
     /// From now on payloads have no checksums.
@@ -125,6 +128,8 @@ struct Assembler {
     /// Do payloads have checksums?
     data_crc: bool,
     footers: Footers,
+    /// What messages are signed with.
+    key: Option<Key>,
     /// What is on its way out.
     arena: Arena,
 }
@@ -133,7 +138,8 @@ impl Assembler {
     /// Appends a message, whose data it takes.
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
         let (source, lens) = (self.source, message.lens());
-        self.arena.write(out, |to| put_head(&message.header, source, lens, to));
+        let mut header_crc = 0;
+        self.arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
         let front_crc = match &message.front {
             Front::Encoded(len) => self.bytes(fronts.take(*len), out),
             Front::Own(front) => {
@@ -148,9 +154,12 @@ impl Assembler {
         }
         let data_crc = self.data_crc.then(|| message.data.crc32c(0));
         self.pieces(&mut message.data, out);
-        let mut footer = [0; FOOTER_MAX];
-        let len = self.footers.put(Footer { front_crc, middle_crc, data_crc }, &mut footer);
-        self.arena.put(&footer[..len], out);
+        let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
+        footer.signature =
+            self.key.as_ref().and_then(|key| footer.sign(key, header_crc, lens, message.header.seq));
+        let mut bytes = [0; FOOTER_MAX];
+        let len = self.footers.put(footer, &mut bytes);
+        self.arena.put(&bytes[..len], out);
     }
 
     /// Appends a copy of `bytes`, and returns their checksum.
