@@ -231,6 +231,12 @@ impl Daemons {
                 self.begin_recovery(&map, pg, target);
             }
             self.recovery.add(now, changes.recoveries);
+            for &(pg, before, primary) in &changes.handovers {
+                let pair = pair(&mut self.osds, before, primary);
+                if let (Some(pool), Some((before, primary))) = (map.pools.get(&pg.pool), pair) {
+                    primary.osd.adopt_watches(now, &mut before.osd, pg, pool);
+                }
+            }
             links.release_backoffs(now, &changes.moved, map.epoch);
             let more = !changes.temporary.is_empty();
             if more {

@@ -39,6 +39,8 @@ pub(super) struct Group {
     holders: Osds,
     /// Was it ever served? If not, whoever comes first has all of it.
     served: bool,
+    /// The primary under which it served last, or -1.
+    served_by: i32,
     /// OSDs that catch up.
     pub(super) targets: Osds,
     /// Who has caught up is to take part.
@@ -63,6 +65,8 @@ pub(super) struct Changes {
     pub(super) temporary: Vec<(PgId, Vec<i32>)>,
     /// OSDs that have to catch up with a group's primary.
     pub(super) recoveries: Vec<(PgId, i32)>,
+    /// Groups with the primary under which they served, and the one under which they do now.
+    pub(super) handovers: Vec<(PgId, i32, i32)>,
     /// Groups that are served by others than before, or again.
     pub(super) moved: Vec<PgId>,
 }
@@ -185,7 +189,12 @@ fn resize(groups: &mut Vec<Group>, id: i64, known: Option<&Pool>, pool: &Pool) {
             groups.push(Group { stale: true, ..groups[parent.seed as usize].clone() });
         }
     }
-    groups.resize_with(pool.pg_num as usize, || Group { primary: -1, stale: true, ..Group::default() });
+    groups.resize_with(pool.pg_num as usize, || Group {
+        primary: -1,
+        served_by: -1,
+        stale: true,
+        ..Group::default()
+    });
 }
 
 impl Group {
@@ -229,6 +238,10 @@ impl Group {
                 // What is written from now on, these have; others that had everything no longer do.
                 self.holders.clone_from(&self.acting);
                 self.served = true;
+                let before = std::mem::replace(&mut self.served_by, self.primary);
+                if before != self.primary && before >= 0 {
+                    changes.handovers.push((pg, before, self.primary));
+                }
             }
         }
         if self.active != was_active || self.acting != before {

@@ -135,7 +135,11 @@ impl Recovery {
 }
 
 /// Two OSDs at once.
-pub(super) fn pair(osds: &mut [OsdDaemon], source: i32, target: i32) -> Option<(&OsdDaemon, &mut OsdDaemon)> {
+pub(super) fn pair(
+    osds: &mut [OsdDaemon],
+    source: i32,
+    target: i32,
+) -> Option<(&mut OsdDaemon, &mut OsdDaemon)> {
     let indices = [usize::try_from(source).ok()?, usize::try_from(target).ok()?];
     let [source, target] = osds.get_disjoint_mut(indices).ok()?;
     Some((source, target))

@@ -6,6 +6,7 @@ use super::transaction::Transaction;
 use super::{Before, Osd};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
+use onego_wire::Time;
 use std::collections::BTreeSet;
 
 /// What an OSD has of a placement group.
@@ -63,6 +64,27 @@ impl Osd {
     pub(crate) fn group_usage(&self, pg: PgId) -> GroupUsage {
         let usage = |group: &Group| GroupUsage { objects: group.objects, bytes: group.bytes };
         self.groups.get(&pg).map(usage).unwrap_or_default()
+    }
+
+    /// Takes over the watches on a group's objects from the OSD that served it before. To watch is a property of the
+    /// object, which all OSDs of the group have.
+    pub(crate) fn adopt_watches(&mut self, now: Time, before: &mut Self, pg: PgId, pool: &Pool) {
+        if before.watches.is_empty() {
+            return;
+        }
+        for theirs in before.watches.objects() {
+            let name = before.store.object(theirs).name();
+            if pool.pg(PgId { pool: pg.pool, seed: name.hash }) != pg
+                || !before.store.object(theirs).is_in(pg.pool)
+            {
+                continue;
+            }
+            let ours = self.store.find(&name.in_pool(pg.pool));
+            let moving = before.watches.take(theirs);
+            for (watch, object) in moving.into_iter().zip(ours.into_iter().cycle()) {
+                self.watches.adopt(now, object, watch);
+            }
+        }
     }
 
     /// Knows from now on what `source`, which has all of a group, knows of it, and so what is missing here.

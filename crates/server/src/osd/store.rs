@@ -63,6 +63,10 @@ impl Object {
             && self.name.key == identity.key
     }
 
+    pub(crate) fn is_in(&self, pool: i64) -> bool {
+        self.pool == pool
+    }
+
     pub(crate) fn name(&self) -> &Name {
         &self.name
     }

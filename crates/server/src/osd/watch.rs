@@ -208,6 +208,52 @@ impl Watches {
         }
     }
 
+    /// The watches on an object go to another OSD with it. Who watches will turn to that one by itself, and so will who
+    /// waits for answers to a notification (ceph `src/osd/PrimaryLogPG.cc`, `on_change`).
+    pub(crate) fn take(&mut self, object: ObjectId) -> Vec<Moving> {
+        let keys: Vec<WatchKey> = self.of_object(object).map(|(key, _)| *key).collect();
+        let mut moving = Vec::with_capacity(keys.len());
+        for key in keys {
+            let Some(watch) = self.watches.remove(&key) else { continue };
+            if let Some(deadline) = watch.deadline {
+                self.timers.remove(&(deadline, Timer::Watch(key)));
+            }
+            for id in watch.notifies {
+                if let Some(notify) = self.notifies.remove(&id) {
+                    self.timers.remove(&(notify.deadline, Timer::Notify(id)));
+                }
+            }
+            let WatchKey { cookie, watcher, .. } = key;
+            moving.push(Moving {
+                cookie,
+                watcher,
+                addr: watch.addr,
+                timeout: watch.timeout,
+                pings: watch.pings,
+            });
+        }
+        moving
+    }
+
+    /// A watch comes with its object from another OSD. Its time runs until the watcher is here as well.
+    pub(crate) fn adopt(&mut self, now: Time, object: ObjectId, moving: Moving) {
+        let Moving { cookie, watcher, addr, timeout, pings } = moving;
+        let key = WatchKey { object, cookie, watcher };
+        let watch = Watch { session: None, addr, timeout, pings, deadline: None, notifies: BTreeSet::new() };
+        self.watches.insert(key, watch);
+        self.set_timer(now, &key, true);
+    }
+
+    /// Does anybody watch anything?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.watches.is_empty()
+    }
+
+    /// The objects that somebody watches.
+    pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
+        self.watches.keys().map(|key| key.object).collect()
+    }
+
     /// A connection broke. Watches stay until their time is up.
     pub(crate) fn session_closed(&mut self, now: Time, session: SessionId) {
         let lost = self.watches.iter_mut().filter(|(_, watch)| watch.session == Some(session));
@@ -349,6 +395,16 @@ impl Watches {
             }
         }
     }
+}
+
+/// A watch on its way to another OSD.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moving {
+    cookie: u64,
+    watcher: EntityName,
+    addr: EntityAddr,
+    timeout: u32,
+    pings: bool,
 }
 
 /// What a notifier asks for.

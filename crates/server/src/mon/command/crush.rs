@@ -95,7 +95,9 @@ pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
             fields.insert("status".into(), up.into());
             fields.insert("reweight".into(), weight(share).into());
             fields.insert("primary_affinity".into(), 1.into());
-            row.extend([up.to_owned(), format!("{:.5}", weight(share)), "1.00000".into()]);
+            // Nothing is shown as such (ceph `src/include/types.h`, `weightf_t`).
+            let reweight = if share == 0 { "0".to_owned() } else { format!("{:.5}", weight(share)) };
+            row.extend([up.to_owned(), reweight, "1.00000".into()]);
         }
         list.push(Value::Object(fields));
         table.row(row);

@@ -203,3 +203,23 @@ fn a_client_that_is_shut_out_watches_no_more() {
     bench.osd.map_changed(&bench.map);
     assert_eq!(bench.event().1.event, WatchEvent::Disconnect);
 }
+
+#[test]
+fn a_watch_goes_with_its_object_to_another_osd() {
+    let mut bench = watched();
+    let notify_id = bench.notify(0);
+    let (mut other, pool) = (Bench::new(), bench.map.pools[&POOL].clone());
+    other.run(write(0, b"x"));
+    let hash = bench.request("o", Vec::new()).hash;
+    let pg = pool.pg(PgId { pool: POOL, seed: hash });
+    let elsewhere = PgId { seed: pg.seed ^ 1, ..pg };
+    other.osd.adopt_watches(other.now, &mut bench.osd, elsewhere, &pool);
+    assert_eq!(bench.watchers().0.len(), 1, "the object is in another group");
+    other.osd.adopt_watches(other.now, &mut bench.osd, pg, &pool);
+    assert!(bench.watchers().0.is_empty());
+    assert_eq!(bench.osd.deadline(), None, "the notification {notify_id:x} is the other OSD's business now");
+    assert_eq!(other.watchers().0.len(), 1);
+    assert_eq!(other.watch(CLIENT, WatchOp::Reconnect), 0);
+    other.notify(0);
+    assert_eq!(other.event().0, CLIENT);
+}
