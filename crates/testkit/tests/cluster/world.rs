@@ -24,6 +24,9 @@ const OBJECTS: usize = 4;
 /// Most OSDs of a cluster.
 const MAX_OSDS: u8 = 4;
 
+/// More epochs than a monitor keeps the changes of: who is so far behind gets a whole map.
+const FORGOTTEN: u32 = 1200;
+
 /// Requests of a client.
 const REQUESTS: u64 = 150;
 
@@ -199,7 +202,11 @@ impl World {
         let machine = self.server.machine_mut();
         match self.random.random_range(0..11) {
             0 => {
-                machine.touch_map(now);
+                // Now and then there are more new maps than the monitor keeps changes for.
+                let epochs = if self.random.random_range(0..20) == 0 { FORGOTTEN } else { 1 };
+                for _ in 0..epochs {
+                    machine.touch_map(now);
+                }
             }
             1 if !is_stopped => machine.restart_osd(now, osd),
             2 | 8 if !is_stopped => {
