@@ -43,10 +43,7 @@ impl World {
         let entry = Entry { key: key(1, cipher), caps: BTreeMap::from(caps) };
         let keyring = Keyring { entries: BTreeMap::from([(AuthName::client("admin"), entry)]) };
         let authority = Authority::new(keyring, LIFETIMES, Entropy::new([2; 32]));
-        Self {
-            authority: Arc::new(Mutex::new(authority)),
-            principal: principal(key(1, cipher), modes),
-        }
+        Self { authority: Arc::new(Mutex::new(authority)), principal: principal(key(1, cipher), modes) }
     }
 
     fn server_at(&self, now: Time, entity: EntityName, service: u32) -> Connection {

@@ -66,6 +66,9 @@ pub(crate) struct StartOptions {
     /// Copies of each object in the pool "rbd" [default: 3, or as many as there are OSDs]
     #[arg(long, value_name = "COUNT")]
     pool_size: Option<u32>,
+    /// Who is let in: none (everybody) or cephx (who has the key in the keyring beside ceph.conf)
+    #[arg(long, value_name = "METHOD", default_value = "none", value_parser = ["none", "cephx"])]
+    auth: String,
     /// Bytes of data that each OSD takes; writes beyond are refused
     #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     memory: u64,
@@ -111,6 +114,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         mon_port: options.listen.port(),
         memory_limit: options.memory,
         null_writes: options.null_writes,
+        cephx: options.auth == "cephx",
         osds: options.osds,
         pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,

@@ -1,12 +1,13 @@
 //! What a cluster is told to be.
 
+use crate::auth::Cephx;
 use crate::mon::NewPool;
 use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes that an OSD of a cluster holds if nobody says how many.
 const DEFAULT_MEMORY: u64 = 1 << 30;
@@ -47,6 +48,9 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
+    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted. Only version 2 of the
+    /// messenger's protocol is spoken then.
+    pub cephx: bool,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
     /// The cluster's id; none: a new one.
@@ -67,6 +71,7 @@ impl Default for Config {
             pools: vec![NewPool::for_images("rbd")],
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
+            cephx: false,
             conf_dir: None,
             fsid: None,
         }
@@ -96,6 +101,7 @@ impl Config {
         let at = |port| SocketAddr::new(self.listen, port);
         let (msgr2, legacy) = (EntityAddr::msgr2(at(msgr2), 0), EntityAddr::legacy(at(legacy), 0));
         AddrVec(match self.versions {
+            _ if self.cephx => vec![msgr2],
             Versions::Any => vec![msgr2, legacy],
             Versions::One => vec![legacy],
             Versions::Two => vec![msgr2],
@@ -119,6 +125,8 @@ pub struct Settings {
     pub null_writes: bool,
     /// See [`Config::pools`].
     pub pools: Vec<NewPool>,
+    /// Who is let in; none: everybody.
+    pub cephx: Option<Cephx>,
 }
 
 /// One OSD of [`Settings`].
@@ -144,17 +152,24 @@ impl OsdSettings {
 }
 
 /// The `ceph.conf` by which Ceph's programs, and ours, find the cluster.
-pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec, osds: u32) -> String {
-    // Nobody needs a key, so that programs must not look for one; and what they make themselves fits the OSDs.
+pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec, osds: u32, keyring: Option<&Path>) -> String {
+    // What programs make themselves fits the OSDs.
     let size = default_size(osds);
     let min_size = size - size / 2;
     // Several addresses are printed in brackets as it is.
     let mon = if mon.0.len() == 1 { format!("[{mon}]") } else { mon.to_string() };
-    format!(
-        "\
-[global]
-fsid = {fsid}
-mon host = {mon}
+    let auth = match keyring {
+        Some(keyring) => format!(
+            "\
+auth cluster required = cephx
+auth service required = cephx
+auth client required = cephx
+keyring = {}
+",
+            keyring.display()
+        ),
+        // Nobody needs a key, so that programs must not look for one.
+        None => "\
 auth cluster required = none
 auth service required = none
 auth client required = none
@@ -163,7 +178,15 @@ ms service mode = crc
 ms client mode = crc
 ms mon client mode = crc
 keyring = /dev/null
-osd pool default size = {size}
+"
+        .to_owned(),
+    };
+    format!(
+        "\
+[global]
+fsid = {fsid}
+mon host = {mon}
+{auth}osd pool default size = {size}
 osd pool default min size = {min_size}
 osd pool default pg num = 32
 osd pool default pgp num = 32
@@ -189,7 +212,7 @@ mod tests {
     #[test]
     fn the_conf_names_the_cluster_and_its_monitor() {
         let addr = EntityAddr::msgr2("127.0.0.1:3300".parse().unwrap(), 0);
-        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3);
+        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3, None);
         assert!(text.contains("fsid = 07070707-0707-0707-0707-070707070707\n"), "{text}");
         assert!(text.contains("mon host = [v2:127.0.0.1:3300/0]\n"), "{text}");
         assert!(text.contains("default size = 3\nosd pool default min size = 2\n"), "{text}");

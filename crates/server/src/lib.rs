@@ -1,12 +1,14 @@
 //! An embedded Ceph cluster: one monitor and in-memory OSDs in a process.
 #![forbid(unsafe_code)]
 
+mod auth;
 mod cluster;
 mod config;
 mod errno;
 mod mon;
 pub mod osd;
 
+pub use auth::Cephx;
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};

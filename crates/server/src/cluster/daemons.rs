@@ -4,11 +4,13 @@ use super::groups::Groups;
 use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
+use crate::auth::{MONITORS, OSDS, authority, gate};
 use crate::config::Settings;
 use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
 use onego_buf::Pool;
 use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::Gate;
 use onego_ceph::messages::kind;
 use onego_ceph::msgr::{Config, Connection, Limits, Message, Peer, Visitor};
 use onego_ceph::osdmap::{OsdMap, flag};
@@ -52,8 +54,8 @@ fn wants_usage(message: u16) -> bool {
     matches!(message, kind::MON_COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
 }
 
-fn config(name: EntityName, addrs: AddrVec, limits: Limits, pool: &Pool) -> Arc<Config> {
-    Arc::new(Config { limits, ..Config::server(name, addrs, pool.clone()) })
+fn config(name: EntityName, addrs: AddrVec, limits: Limits, gate: Gate, pool: &Pool) -> Arc<Config> {
+    Arc::new(Config { limits, gate, ..Config::server(name, addrs, pool.clone()) })
 }
 
 impl Daemons {
@@ -62,7 +64,13 @@ impl Daemons {
         let mon_addrs = settings.mon.clone();
         let first = settings.osds.iter().map(|osd| FirstOsd { uuid: osd.uuid, addrs: osd.addrs.clone() });
         let first: Vec<FirstOsd> = first.collect();
-        let identity = Identity { fsid: settings.fsid, mon_addrs: mon_addrs.clone(), osds: first.clone() };
+        let authority = authority(settings.cephx.as_ref());
+        let identity = Identity {
+            fsid: settings.fsid,
+            mon_addrs: mon_addrs.clone(),
+            osds: first.clone(),
+            authority: authority.clone(),
+        };
         let mut mon = Mon::new(now, identity);
         for pool in &settings.pools {
             mon.make_pool(now, pool);
@@ -78,7 +86,13 @@ impl Daemons {
         };
         let osds = (0..).zip(first).map(|(id, first)| OsdDaemon {
             osd: new_osd(),
-            config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, pool),
+            config: config(
+                EntityName::osd(id),
+                first.addrs,
+                OSD_LIMITS,
+                gate(authority.as_ref(), OSDS),
+                pool,
+            ),
             running: true,
         });
         let mut groups = Groups::default();
@@ -91,7 +105,13 @@ impl Daemons {
             mon,
             sessions: FxHashMap::default(),
             last_session: 0,
-            mon_config: config(EntityName::mon(0), mon_addrs, MON_LIMITS, pool),
+            mon_config: config(
+                EntityName::mon(0),
+                mon_addrs,
+                MON_LIMITS,
+                gate(authority.as_ref(), MONITORS),
+                pool,
+            ),
         }
     }
 

@@ -1,15 +1,18 @@
 //! A cluster on a thread of its own.
 
 use super::machine::{Addresses, ClusterMachine};
+use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::mon::{NewPool, Usage};
 use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::Keyring;
 use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, Waker};
 use onego_wire::Time;
 use rustix::time::{ClockId, clock_gettime};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -86,6 +89,8 @@ type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
 pub struct Cluster {
     fsid: Uuid,
     addresses: Addresses,
+    /// Who has a key; none: nobody needs one.
+    keyring: Option<Keyring>,
     tasks: Option<Sender<Task>>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
@@ -95,6 +100,20 @@ pub struct Cluster {
 fn fresh_uuid() -> Result<Uuid, Error> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(Error::Id)?;
     text.trim().parse().map_err(|error| Error::Id(io::Error::other(error)))
+}
+
+/// Bytes that nobody can guess.
+fn random() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Id(error.into()))?;
+    Ok(bytes)
+}
+
+/// Writes a file that only its owner may read.
+fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
 }
 
 impl Cluster {
@@ -117,7 +136,9 @@ impl Cluster {
             memory_limit: config.memory_limit,
             null_writes: config.null_writes,
             pools: config.pools,
+            cephx: if config.cephx { Some(Cephx::new(random()?)) } else { None },
         };
+        let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
         let (tasks, inbox) = channel();
         let (started, up) = channel();
         let (kind, zero_copy) = (config.engine, config.zero_copy);
@@ -135,7 +156,7 @@ impl Cluster {
         let thread =
             std::thread::Builder::new().name("onego-cluster".into()).spawn(body).map_err(Error::Thread)?;
         let (addresses, waker) = up.recv().map_err(|_| Error::Stopped)??;
-        let cluster = Self { fsid, addresses, tasks: Some(tasks), waker, thread: Some(thread) };
+        let cluster = Self { fsid, addresses, keyring, tasks: Some(tasks), waker, thread: Some(thread) };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -157,19 +178,36 @@ impl Cluster {
         &self.addresses.osds
     }
 
-    /// A `ceph.conf` that Ceph's programs, and ours, take as it is.
+    /// A `ceph.conf` that Ceph's programs, and ours, take as it is. If they need a key, it names a keyring in the
+    /// current folder.
     pub fn conf(&self) -> String {
-        conf_text(self.fsid, &self.addresses.mon, self.addresses.osds.len() as u32)
+        self.conf_in(Path::new(""))
     }
 
-    /// Writes a `ceph.conf` into a folder, which is made if it is not there, and says where.
+    fn conf_in(&self, dir: &Path) -> String {
+        let keyring = self.keyring.as_ref().map(|_| dir.join(KEYRING));
+        let osds = self.addresses.osds.len() as u32;
+        conf_text(self.fsid, &self.addresses.mon, osds, keyring.as_deref())
+    }
+
+    /// The keyring of those who may use the cluster; none: everybody may.
+    pub fn keyring(&self) -> Option<&Keyring> {
+        self.keyring.as_ref()
+    }
+
+    /// Writes a `ceph.conf` into a folder, which is made if it is not there, and says where. The keyring that it names
+    /// lies beside it.
     pub fn write_conf(&self, dir: &Path) -> Result<PathBuf, Error> {
         let path = dir.join("ceph.conf");
         // Whoever waits for the file must not see half of it.
         let part = dir.join(".ceph.conf.part");
         let write = || {
             std::fs::create_dir_all(dir)?;
-            std::fs::write(&part, self.conf())?;
+            let dir = dir.canonicalize()?;
+            if let Some(keyring) = &self.keyring {
+                write_secret(&dir.join(KEYRING), keyring.to_text().as_bytes())?;
+            }
+            std::fs::write(&part, self.conf_in(&dir))?;
             std::fs::rename(&part, &path)
         };
         match write() {

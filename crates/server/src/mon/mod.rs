@@ -23,11 +23,14 @@ pub(crate) use stats::{Tell, TellReply};
 pub(crate) use usage::{GroupReport, GroupState};
 pub use usage::{OsdUsage, Usage};
 
+use crate::auth::SharedAuthority;
 use crate::errno::EOPNOTSUPP;
 use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::method;
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::{
-    CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Payload, Statfs, StatfsReply, kind,
+    Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Payload, Statfs,
+    StatfsReply, kind,
 };
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
@@ -50,6 +53,8 @@ pub(crate) struct Identity {
     pub fsid: Uuid,
     /// Where clients reach the monitor.
     pub mon_addrs: AddrVec,
+    /// Who knows the keys; none: nobody needs one.
+    pub authority: Option<SharedAuthority>,
     /// The OSDs, the first being number 0.
     pub osds: Vec<FirstOsd>,
 }
@@ -65,6 +70,7 @@ pub(crate) struct Mon {
     /// Settings by section ("global", "client", "client.admin") and name.
     config: BTreeMap<String, BTreeMap<String, String>>,
     sessions: BTreeMap<ConnId, Session>,
+    authority: Option<SharedAuthority>,
     next_global_id: u64,
     out: VecDeque<(ConnId, Message)>,
     orders: Vec<Order>,
@@ -73,7 +79,7 @@ pub(crate) struct Mon {
 impl Mon {
     /// The monitor of a new cluster whose OSDs are up.
     pub(crate) fn new(now: Time, identity: Identity) -> Self {
-        let Identity { fsid, mon_addrs, osds } = identity;
+        let Identity { authority, fsid, mon_addrs, osds } = identity;
         let stamp = Utime::from(now);
         Self {
             fsid,
@@ -83,6 +89,7 @@ impl Mon {
             maps: MapHistory::new(first_map::osds(fsid, stamp, &osds)),
             config: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            authority,
             next_global_id: FIRST_GLOBAL_ID,
             out: VecDeque::new(),
             orders: Vec::new(),
@@ -130,6 +137,7 @@ impl Mon {
     ) -> Decoded<()> {
         let tid = message.header.tid;
         match message.header.kind {
+            kind::AUTH => self.renew_tickets(now, session, tid, &message.decode()?),
             kind::MON_GET_MAP => self.reply(session, tid, &self.monmap_message()),
             kind::MON_SUBSCRIBE => self.subscribe(session, &message.decode()?),
             kind::GET_CONFIG => self.send_config(session),
@@ -168,6 +176,20 @@ impl Mon {
             other => tracing::debug!(kind = other, "the monitor passes over a message"),
         }
         Ok(())
+    }
+
+    /// A client wants new tickets.
+    fn renew_tickets(&mut self, now: Time, session: ConnId, tid: u64, request: &Auth) {
+        let renewals = self.sessions.get(&session).and_then(|session| session.peer.renewals.clone());
+        // Who proved nothing has nothing to renew.
+        let Some(renewals) = renewals else { return };
+        let global_id = self.sessions[&session].peer.global_id;
+        let mut reply = AuthReply { method: method::CEPHX, global_id, ..AuthReply::default() };
+        match renewals.renew(now, &request.payload) {
+            Ok(payload) => reply.payload = payload,
+            Err(error) => reply.result = error,
+        }
+        self.reply(session, tid, &reply);
     }
 
     fn reply(&mut self, session: ConnId, tid: u64, payload: &impl Payload) {

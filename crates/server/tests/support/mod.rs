@@ -52,6 +52,7 @@ pub(crate) fn settings() -> Settings {
         memory_limit: 64 << 20,
         null_writes: false,
         pools: vec![NewPool::for_images("rbd")],
+        cephx: None,
     }
 }
 

@@ -116,6 +116,7 @@ impl World {
             memory_limit: 1 << 30,
             null_writes: false,
             pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
+            cephx: None,
         };
         let mut server = Pump::new(sim.engine(SERVER), ClusterMachine::new(settings));
         sim.run_for(&mut [&mut server], Duration::from_millis(10));

@@ -155,7 +155,7 @@ pub(super) const COMMANDS: &[Command] = &[
     show("auth ls", &[], "who has a key", auth::list),
     show("auth list", &[], "who has a key", auth::list),
     show("auth get", &[arg("entity", ArgKind::Entity)], "somebody's key and rights", auth::get),
-    show("auth get-key", &[arg("entity", ArgKind::Entity)], "somebody's key", auth::get),
+    show("auth get-key", &[arg("entity", ArgKind::Entity)], "somebody's key", auth::get_key),
 
     show("osd dump", &[EPOCH], "all that the OSDs' map says", osd_dump::dump),
     show("osd stat", &[], "the OSDs in a line", osd::stat),

@@ -1,0 +1,59 @@
+//! Who may use a cluster: everybody, or whoever has the key of `client.admin`.
+
+use onego_ceph::auth::{
+    AuthName, Authority, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, mode, service,
+};
+use onego_ceph::types::Utime;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The keyring that is written beside a `ceph.conf`.
+pub(crate) const KEYRING: &str = "ceph.client.admin.keyring";
+
+/// What cephx is made from.
+#[derive(Debug, Clone)]
+pub struct Cephx {
+    /// Who has which key.
+    pub keyring: Keyring,
+    /// Makes all other keys.
+    pub entropy: Entropy,
+    /// How long tickets are good.
+    pub lifetimes: Lifetimes,
+}
+
+impl Cephx {
+    /// A new key for `client.admin`, who may do everything. The seed must be used for nothing else.
+    pub fn new(seed: [u8; 32]) -> Self {
+        let mut entropy = Entropy::new(seed);
+        let caps = ["mds", "mgr", "mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned()));
+        let entry = Entry {
+            key: Key::generate(Cipher::Aes, Utime::default(), &mut entropy),
+            caps: BTreeMap::from(caps),
+        };
+        let keyring = Keyring { entries: BTreeMap::from([(AuthName::client("admin"), entry)]) };
+        Self { keyring, entropy, lifetimes: Lifetimes::default() }
+    }
+}
+
+/// Knows everybody's key; all daemons share it.
+pub(crate) type SharedAuthority = Arc<Mutex<Authority>>;
+
+/// The authority of a cluster that takes not everybody.
+pub(crate) fn authority(cephx: Option<&Cephx>) -> Option<SharedAuthority> {
+    let cephx = cephx?.clone();
+    let authority = Authority::new(cephx.keyring, cephx.lifetimes, cephx.entropy);
+    Some(Arc::new(Mutex::new(authority)))
+}
+
+/// How clients get in to a daemon, which is one of [`service`].
+pub(crate) fn gate(authority: Option<&SharedAuthority>, service: u32) -> Gate {
+    let Some(authority) = authority else { return Gate::Open };
+    // Clients choose: each prefers something else for monitors than for OSDs.
+    let modes = vec![mode::CRC, mode::SECURE];
+    Gate::Cephx { authority: Arc::clone(authority), service, modes }
+}
+
+/// The service that monitors are.
+pub(crate) const MONITORS: u32 = service::AUTH;
+/// The service that OSDs are.
+pub(crate) const OSDS: u32 = service::OSD;
