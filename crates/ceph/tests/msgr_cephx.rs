@@ -66,19 +66,19 @@ impl World {
         self.server_at(START, EntityName::osd(3), service::OSD)
     }
 
-    fn to_monitor(&mut self) -> Connection {
+    fn client_of_monitor(&mut self) -> Connection {
         let login = self.principal.login_to_monitor();
         client(client_config(), Target { kind: EntityName::MON, login, ..target() })
     }
 
-    fn to_osd(&mut self) -> Connection {
+    fn client_of_osd(&mut self) -> Connection {
         let login = self.principal.login_to_service(START, service::OSD);
         client(client_config(), Target { login, ..target() })
     }
 
     /// Gets tickets, and returns what the monitor knows of the client.
     fn log_in(&mut self) -> Peer {
-        let (mut client, mut monitor) = (self.to_monitor(), self.monitor());
+        let (mut client, mut monitor) = (self.client_of_monitor(), self.monitor());
         settle(&mut client, &mut monitor);
         let peer = peer_of(&mut client);
         self.principal.session_began(START, peer.global_id, peer.granted);
@@ -113,7 +113,7 @@ fn a_client_proves_itself_to_a_monitor_and_then_to_an_osd() {
             let known = world.log_in();
             assert_eq!((known.global_id, known.auth_name), (9000, Some(AuthName::client("admin"))));
             assert_eq!((known.caps, known.secure), (Caps::Written("allow *".into()), mode == mode::SECURE));
-            let (mut client, mut osd) = (world.to_osd(), world.osd());
+            let (mut client, mut osd) = (world.client_of_osd(), world.osd());
             settle(&mut client, &mut osd);
             assert_eq!(peer_of(&mut client).secure, mode == mode::SECURE);
             let known = peer_of(&mut osd);
@@ -127,9 +127,10 @@ fn a_client_proves_itself_to_a_monitor_and_then_to_an_osd() {
 fn encrypted_messages_come_through_however_they_are_cut() {
     let mut world = World::new(Cipher::Aes, &[mode::SECURE]);
     world.log_in();
-    let (mut client, mut osd) = (world.to_osd(), world.osd());
+    let (mut client, mut osd) = (world.client_of_osd(), world.osd());
     settle(&mut client, &mut osd);
-    (peer_of(&mut client), peer_of(&mut osd));
+    peer_of(&mut client);
+    peer_of(&mut osd);
     let sizes = [(0, 0), (1, 0), (0, 1), (16, 16), (17, 4097), (300, 70_001), (5000, 300_000)];
     for (number, step) in [1, 7, 15, 16, 17, 95, 96, 4000, 1 << 20].into_iter().enumerate() {
         for place_from in [1, 5000, usize::MAX] {
@@ -157,14 +158,15 @@ fn a_handshake_may_be_cut_anywhere() {
         let mut world = World::new(Cipher::Aes, &[mode]);
         world.log_in();
         for step in (1..40).chain([97, 333]) {
-            let (mut client, mut osd) = (world.to_osd(), world.osd());
+            let (mut client, mut osd) = (world.client_of_osd(), world.osd());
             while client.has_output() || osd.has_output() {
                 let bytes = output(&mut client);
                 deliver(&mut osd, &bytes, &mut NoPlacer, || step);
                 let bytes = output(&mut osd);
                 deliver(&mut client, &bytes, &mut NoPlacer, || step);
             }
-            (peer_of(&mut client), peer_of(&mut osd));
+            peer_of(&mut client);
+            peer_of(&mut osd);
         }
     }
 }
@@ -176,7 +178,7 @@ fn whoever_changes_a_byte_of_the_handshake_is_noticed_before_messages_flow() {
     // All that either side says, one round after the other.
     for round in 0..4 {
         for at in 0.. {
-            let (mut client, mut osd) = (world.to_osd(), world.osd());
+            let (mut client, mut osd) = (world.client_of_osd(), world.osd());
             for _ in 0..round {
                 exchange(&mut client, &mut osd);
             }
@@ -199,9 +201,10 @@ fn a_changed_byte_of_an_encrypted_message_delivers_nothing() {
     let mut len = usize::MAX;
     let mut at = 0;
     while at < len {
-        let (mut client, mut osd) = (world.to_osd(), world.osd());
+        let (mut client, mut osd) = (world.client_of_osd(), world.osd());
         settle(&mut client, &mut osd);
-        (peer_of(&mut client), peer_of(&mut osd));
+        peer_of(&mut client);
+        peer_of(&mut osd);
         client.send(message(1, 40, 100));
         let mut bytes = output(&mut client);
         len = bytes.len();
@@ -223,14 +226,14 @@ fn a_changed_byte_of_an_encrypted_message_delivers_nothing() {
 fn a_wrong_key_and_an_unknown_name_are_refused_alike() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.principal = principal(key(9, Cipher::Aes), &[mode::CRC]);
-    let (mut client, mut monitor) = (world.to_monitor(), world.monitor());
+    let (mut client, mut monitor) = (world.client_of_monitor(), world.monitor());
     settle(&mut client, &mut monitor);
     let wrong_key = fault(&mut client);
     assert!(is_refused(&wrong_key), "{wrong_key}");
     assert!(wrong_key.to_string().contains("client.admin"), "{wrong_key}");
 
     world.authority.lock().unwrap().remove(&AuthName::client("admin"));
-    let (mut client, mut monitor) = (world.to_monitor(), world.monitor());
+    let (mut client, mut monitor) = (world.client_of_monitor(), world.monitor());
     settle(&mut client, &mut monitor);
     assert_eq!(fault(&mut client), wrong_key);
 }
@@ -249,7 +252,7 @@ fn nobody_takes_over_the_number_of_another() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     // It says that it had the number 55, and has no ticket that says so.
     world.principal.session_began(START, 55, None);
-    let (mut client, mut monitor) = (world.to_monitor(), world.monitor());
+    let (mut client, mut monitor) = (world.client_of_monitor(), world.monitor());
     settle(&mut client, &mut monitor);
     assert!(is_refused(&fault(&mut client)));
 }
@@ -266,7 +269,7 @@ fn a_client_that_comes_back_keeps_its_number() {
 fn what_was_recorded_lets_nobody_in() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.log_in();
-    let (mut client, mut osd) = (world.to_osd(), world.osd());
+    let (mut client, mut osd) = (world.client_of_osd(), world.osd());
     let mut recorded = Vec::new();
     while client.has_output() || osd.has_output() {
         let bytes = output(&mut client);

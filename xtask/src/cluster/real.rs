@@ -1,4 +1,4 @@
-//! A real Ceph cluster, as small as can be: one monitor and one OSD, without authentication.
+//! A real Ceph cluster, as small as can be: one monitor and one OSD, without authentication or with cephx.
 
 use super::process::Daemon;
 use super::stage::{ADDRESS, Stage};
@@ -10,6 +10,22 @@ use std::time::Duration;
 
 /// How long the cluster may take to come up. It takes about ten seconds on two idle cores.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Everybody is believed.
+const NO_AUTH: &str = "\
+auth cluster required = none
+auth service required = none
+auth client required = none
+";
+
+/// Nobody is believed without a ticket, and tickets are good for seconds.
+const CEPHX: &str = "\
+auth cluster required = cephx
+auth service required = cephx
+auth client required = cephx
+auth mon ticket ttl = 15
+auth service ticket ttl = 10
+";
 
 /// Where the OSD keeps its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +48,22 @@ pub(crate) struct RealCeph<'a> {
 impl<'a> RealCeph<'a> {
     /// Makes and starts a cluster with a pool `rbd` on the stage.
     pub(crate) fn start(stage: &'a Stage, store: Store) -> Result<Self> {
-        Self::start_with(stage, store, "")
+        Self::make(stage, store, NO_AUTH, "")
     }
 
     /// The same with more lines in the OSD's section of `ceph.conf`.
     pub(crate) fn start_with(stage: &'a Stage, store: Store, osd: &str) -> Result<Self> {
+        Self::make(stage, store, NO_AUTH, osd)
+    }
+
+    /// The same with one that wants keys and gives tickets for a few seconds.
+    pub(crate) fn start_with_cephx(stage: &'a Stage) -> Result<Self> {
+        Self::make(stage, Store::Memory, CEPHX, "")
+    }
+
+    fn make(stage: &'a Stage, store: Store, auth: &str, osd: &str) -> Result<Self> {
         let fsid = uuid()?;
-        fs::write(stage.path("ceph.conf"), conf(&fsid, store) + osd)?;
+        fs::write(stage.path("ceph.conf"), conf(&fsid, store, auth) + osd)?;
         fs::create_dir(stage.path("mon"))?;
         fs::create_dir(stage.path("osd"))?;
         let mut monitor = Self::start_monitor(stage, &fsid)?;
@@ -47,6 +72,10 @@ impl<'a> RealCeph<'a> {
         })?;
         let uuid = uuid()?;
         stage.ceph(&format!("ceph osd new {uuid}"))?;
+        if auth == CEPHX {
+            stage
+                .ceph("ceph auth get-or-create osd.0 mon 'allow profile osd' osd 'allow *' -o osd/keyring")?;
+        }
         stage.ceph(&format!("ceph-osd --id 0 --mkfs --osd-uuid {uuid}"))?;
         let mut ceph = Self { stage, _monitor: monitor, osd: None, up_from: 0 };
         ceph.start_osd()?;
@@ -57,7 +86,10 @@ impl<'a> RealCeph<'a> {
 
     fn start_monitor(stage: &Stage, fsid: &str) -> Result<Daemon> {
         let address = format!("[v2:{ADDRESS}:3300,v1:{ADDRESS}:6789]");
-        stage.ceph("ceph-authtool --create-keyring keyring --gen-key --name mon.")?;
+        stage.ceph("ceph-authtool --create-keyring keyring --gen-key --name mon. --cap mon 'allow *'")?;
+        stage.ceph(
+            "ceph-authtool keyring --gen-key --name client.admin --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'",
+        )?;
         stage.ceph(&format!("monmaptool --create --fsid {fsid} --addv a {address} monmap"))?;
         stage.ceph("ceph-mon --mkfs --id a --monmap monmap --keyring keyring")?;
         Daemon::spawn("ceph-mon", stage.ceph_daemon("ceph-mon --foreground --id a"), &stage.path("mon.out"))
@@ -108,7 +140,7 @@ fn uuid() -> Result<String> {
 
 /// Relative paths, because every program here runs in the stage's folder; the default for object classes is relative
 /// to the root, and so is named in full.
-fn conf(fsid: &str, store: Store) -> String {
+fn conf(fsid: &str, store: Store, auth: &str) -> String {
     let store = match store {
         Store::Memory => "memstore",
         Store::File => "bluestore",
@@ -118,10 +150,7 @@ fn conf(fsid: &str, store: Store) -> String {
 fsid = {fsid}
 mon host = [v2:{ADDRESS}:3300,v1:{ADDRESS}:6789]
 public addr = {ADDRESS}
-auth cluster required = none
-auth service required = none
-auth client required = none
-auth allow insecure global id reclaim = false
+{auth}auth allow insecure global id reclaim = false
 osd pool default size = 1
 osd pool default min size = 1
 osd crush chooseleaf type = 0
@@ -137,6 +166,7 @@ keyring = keyring
 mon data = mon
 [osd.0]
 osd data = osd
+keyring = osd/keyring
 osd class dir = /usr/lib/{ARCH}-linux-gnu/rados-classes
 osd objectstore = {store}
 bluestore block size = 4294967296

@@ -152,7 +152,7 @@ impl Background {
 }
 
 /// Every row of a benchmark's JSON file did some I/O, and none of it failed.
-fn no_errors(path: &Path) -> Result<()> {
+pub(super) fn no_errors(path: &Path) -> Result<()> {
     let rows: Vec<Row> = read_rows(path)?;
     ensure!(!rows.is_empty(), "{} has no rows", path.display());
     for row in &rows {

@@ -2,6 +2,7 @@
 //! scenario needs and cannot have is a failure.
 
 mod bad_input;
+mod cephx;
 mod disk;
 pub(crate) mod garbage;
 mod images;
@@ -66,6 +67,8 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
     "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
+    "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
+    "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;

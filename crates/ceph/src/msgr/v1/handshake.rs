@@ -64,6 +64,7 @@ enum State {
 
 /// What comes after a part of the handshake.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub(super) enum Next {
     /// Another part, of so many bytes.
     Part(usize),

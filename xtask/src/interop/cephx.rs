@@ -1,0 +1,78 @@
+//! Keys, tickets and encryption, with real clusters and with Ceph's programs.
+
+use super::{disk, load};
+use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage};
+use anyhow::{Result, ensure};
+use std::fs;
+
+/// Another key than anybody's.
+const WRONG_KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
+
+/// We use a real cluster that wants keys, with checksums and encrypted, and renew tickets that are good for seconds.
+pub(crate) fn client(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start_with_cephx(stage)?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    for mode in ["crc", "secure", "prefer-crc", "prefer-secure"] {
+        let onego = |line: &str| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}"));
+        onego("rbd import disk.raw rbd/disk")?;
+        stage.ceph("rbd export rbd/disk theirs.raw")?;
+        onego("rbd export rbd/disk ours.raw")?;
+        for exported in ["theirs.raw", "ours.raw"] {
+            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
+            fs::remove_file(stage.path(exported))?;
+        }
+        onego("rbd rm rbd/disk")?;
+    }
+    refused(stage)?;
+    for mode in ["crc", "secure"] {
+        // Tickets for the OSD are good for ten seconds, and the session with the monitor for fifteen.
+        stage.onego(&format!(
+            "--ms-mode {mode} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M \
+             --seconds 25 --verify --json {mode}.json"
+        ))?;
+        load::no_errors(&stage.path(&format!("{mode}.json")))?;
+    }
+    Ok(())
+}
+
+/// Ceph's programs use our cluster with keys, with checksums and encrypted; whoever has another key does not.
+pub(crate) fn server(stage: &Stage) -> Result<()> {
+    let _cluster = Embedded::start(stage, "--auth cephx --memory 1G")?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    for mode in ["crc", "secure"] {
+        let modes = format!("--ms-client-mode {mode} --ms-mon-client-mode {mode}");
+        stage.ceph(&format!("rbd {modes} import --image-feature layering disk.raw rbd/disk"))?;
+        stage.onego(&format!("--conf ceph.conf --ms-mode {mode} rbd export rbd/disk ours.raw"))?;
+        stage.ceph(&format!("rbd {modes} export rbd/disk theirs.raw"))?;
+        for exported in ["theirs.raw", "ours.raw"] {
+            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
+            fs::remove_file(stage.path(exported))?;
+        }
+        stage.ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536"))?;
+        stage.ceph(&format!("rbd {modes} rm rbd/disk"))?;
+    }
+    let shown = stage.ceph("ceph auth get-key client.admin")?;
+    let keyring = fs::read_to_string(stage.path("ceph.client.admin.keyring"))?;
+    ensure!(keyring.contains(shown.trim()), "`ceph auth get-key` says another key than the keyring has");
+    refused(stage)?;
+    let keyring = format!("[client.admin]\n\tkey = {WRONG_KEY}\n");
+    fs::write(stage.path("wrong.keyring"), keyring)?;
+    stage.ceph_fails("ceph --keyring wrong.keyring --connect-timeout 10 status")?;
+    stage.ceph_fails("ceph --auth-client-required none --connect-timeout 10 status").map(drop)
+}
+
+/// Who has the wrong key, or none, is told so, and no part of a key is shown.
+fn refused(stage: &Stage) -> Result<()> {
+    fs::write(stage.path("wrong.key"), WRONG_KEY)?;
+    for (line, reason) in [
+        ("--conf ceph.conf --keyfile wrong.key rbd ls rbd", "refused client.admin"),
+        ("--conf ceph.conf --id nobody --keyfile wrong.key rbd ls rbd", "refused client.nobody"),
+        ("--conf ceph.conf --id nobody rbd ls rbd", "the key of client.nobody"),
+    ] {
+        let said = stage.onego_fails(line)?;
+        let said = String::from_utf8_lossy(&said.stderr);
+        ensure!(said.contains(reason), "`onego {line}` at {ADDRESS} says {said}");
+        ensure!(!said.contains(&WRONG_KEY[..12]), "`onego {line}` shows the key");
+    }
+    Ok(())
+}
