@@ -27,6 +27,14 @@ auth mon ticket ttl = 15
 auth service ticket ttl = 10
 ";
 
+/// What everybody with a key may do.
+const CAPS: &str = "\
+[global]
+mon = \"allow *\"
+mgr = \"allow *\"
+osd = \"allow *\"
+";
+
 /// Where the OSD keeps its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Store {
@@ -73,8 +81,8 @@ impl<'a> RealCeph<'a> {
         let uuid = uuid()?;
         stage.ceph(&format!("ceph osd new {uuid}"))?;
         if auth == CEPHX {
-            stage
-                .ceph("ceph auth get-or-create osd.0 mon 'allow profile osd' osd 'allow *' -o osd/keyring")?;
+            stage.ceph("ceph-authtool --create-keyring osd/keyring --gen-key --name osd.0 --caps caps")?;
+            stage.ceph("ceph auth import -i osd/keyring")?;
         }
         stage.ceph(&format!("ceph-osd --id 0 --mkfs --osd-uuid {uuid}"))?;
         let mut ceph = Self { stage, _monitor: monitor, osd: None, up_from: 0 };
@@ -86,10 +94,9 @@ impl<'a> RealCeph<'a> {
 
     fn start_monitor(stage: &Stage, fsid: &str) -> Result<Daemon> {
         let address = format!("[v2:{ADDRESS}:3300,v1:{ADDRESS}:6789]");
-        stage.ceph("ceph-authtool --create-keyring keyring --gen-key --name mon. --cap mon 'allow *'")?;
-        stage.ceph(
-            "ceph-authtool keyring --gen-key --name client.admin --cap mon 'allow *' --cap osd 'allow *' --cap mgr 'allow *'",
-        )?;
+        fs::write(stage.path("caps"), CAPS)?;
+        stage.ceph("ceph-authtool --create-keyring keyring --gen-key --name mon. --caps caps")?;
+        stage.ceph("ceph-authtool keyring --gen-key --name client.admin --caps caps")?;
         stage.ceph(&format!("monmaptool --create --fsid {fsid} --addv a {address} monmap"))?;
         stage.ceph("ceph-mon --mkfs --id a --monmap monmap --keyring keyring")?;
         Daemon::spawn("ceph-mon", stage.ceph_daemon("ceph-mon --foreground --id a"), &stage.path("mon.out"))
