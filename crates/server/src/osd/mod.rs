@@ -2,7 +2,7 @@
 //!
 //! It takes itself for the primary of whatever it is asked: which OSD serves a placement group, and when, is decided
 //! elsewhere. Every request is carried out at once, in the order in which it comes; what it changes can be had as a
-//! transaction ([`Osd::take_transaction`]), which other OSDs of the group apply ([`Osd::apply`]).
+//! transaction (`Osd::take_transaction`), which other OSDs of the group apply (`Osd::apply`).
 //!
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
