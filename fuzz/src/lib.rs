@@ -24,7 +24,7 @@ fn address() -> SocketAddr {
 pub fn server() -> Connection {
     let addrs = AddrVec(vec![EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) }]);
     let config = Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE));
-    let visitor = Visitor { addr: address(), fresh_login: Login::unproved("admin", false, 4100) };
+    let visitor = Visitor { addr: address(), fresh_global_id: 4100 };
     Connection::accept(Time::default(), Arc::new(config), visitor, address())
 }
 
