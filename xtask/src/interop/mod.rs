@@ -76,6 +76,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     once:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
+    "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
 };
 
 /// Runs the scenarios that the options name. An error if one fails.
