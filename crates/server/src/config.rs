@@ -48,8 +48,7 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
-    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted. Only version 2 of the
-    /// messenger's protocol is spoken then.
+    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted.
     pub cephx: bool,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
@@ -101,7 +100,6 @@ impl Config {
         let at = |port| SocketAddr::new(self.listen, port);
         let (msgr2, legacy) = (EntityAddr::msgr2(at(msgr2), 0), EntityAddr::legacy(at(legacy), 0));
         AddrVec(match self.versions {
-            _ if self.cephx => vec![msgr2],
             Versions::Any => vec![msgr2, legacy],
             Versions::One => vec![legacy],
             Versions::Two => vec![msgr2],
