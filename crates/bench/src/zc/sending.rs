@@ -19,7 +19,7 @@ pub(super) enum Sending {
     BareSocket(bare::Socket),
     BareRing(Box<bare::Ring>),
     Ring(Box<Ring>),
-    Socket(Socket),
+    Socket(Box<Socket>),
 }
 
 impl Sending {
@@ -33,7 +33,10 @@ impl Sending {
             let policy = Policy::new(mode, thresholds);
             Ok(Self::Ring(Box::new(Ring::open(socket, policy, cell, registered)?)))
         };
-        let own = |socket, mode| Ok(Self::Socket(Socket::new(socket, Policy::new(mode, thresholds), size)));
+        let own = |socket, mode| {
+            let policy = Policy::new(mode, thresholds);
+            Ok(Self::Socket(Box::new(Socket::new(socket, policy, size))))
+        };
         match cell.sender {
             Sender::Send => bare_socket(socket, How::Copy),
             Sender::MsgZerocopy => bare_socket(socket, How::ZeroCopy),
