@@ -17,10 +17,17 @@ pub(crate) struct Access {
     #[arg(short, long, global = true, value_name = "ADDRESSES", alias = "mon_host", conflicts_with = "conf")]
     mon_host: Option<String>,
     /// Who to be, without "client." [default: admin]
-    #[arg(long, global = true, value_name = "ID", alias = "user", conflicts_with = "name")]
+    #[arg(
+        id = "user_id",
+        long = "id",
+        global = true,
+        value_name = "ID",
+        alias = "user",
+        conflicts_with = "user_name"
+    )]
     id: Option<String>,
     /// Who to be, in full, like client.admin
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(id = "user_name", long = "name", global = true, value_name = "NAME")]
     name: Option<AuthName>,
     /// A keyring that has the key [default: the configuration's, or /etc/ceph/ceph.NAME.keyring]
     #[arg(long, global = true, value_name = "FILE")]

@@ -24,8 +24,10 @@ pub(crate) enum Command {
 #[derive(clap::Subcommand)]
 pub(crate) enum OsdCommand {
     /// Stop OSDs as if they were killed; what they hold stays
+    #[command(after_help = OSD_EXAMPLES)]
     Stop(OsdOptions),
     /// Start OSDs that were stopped; they catch up with what they have missed
+    #[command(after_help = OSD_EXAMPLES)]
     Start(OsdOptions),
 }
 
@@ -35,6 +37,11 @@ pub(crate) struct OsdOptions {
     #[arg(required = true, value_name = "ID")]
     ids: Vec<u32>,
 }
+
+const OSD_EXAMPLES: &str = "\
+Examples:
+  onego -c /tmp/onego/ceph.conf cluster osd stop 1
+  onego -c /tmp/onego/ceph.conf cluster osd start 1";
 
 const EXAMPLES: &str = "\
 Examples:
