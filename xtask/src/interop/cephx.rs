@@ -48,7 +48,8 @@ pub(crate) fn server(stage: &Stage) -> Result<()> {
             disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
             fs::remove_file(stage.path(exported))?;
         }
-        stage.ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536"))?;
+        stage
+            .ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536 --max-objects 4000"))?;
         stage.ceph(&format!("rbd {modes} rm rbd/disk"))?;
     }
     let shown = stage.ceph("ceph auth get-key client.admin")?;
