@@ -81,6 +81,11 @@ impl Access {
         self.complete(Config::from_file_as(path, &self.identity())?)
     }
 
+    /// Is encryption asked for, or preferred?
+    pub(crate) fn wants_secure(&self) -> bool {
+        matches!(self.ms_mode, Some(MsMode::Secure | MsMode::PreferSecure))
+    }
+
     /// Who the client is to be.
     fn identity(&self) -> Identity {
         let named = self.id.as_deref().map(AuthName::client);

@@ -211,7 +211,9 @@ pub(crate) fn start_embedded(
     let (engine, zero_copy) = (access.engine.to_string(), access.zero_copy.to_string());
     // Objects are not as tight as their data, and for a moment an old and a new state of a block are there.
     let memory = image.saturating_mul(2).saturating_add(256 << 20).to_string();
-    let options = ["--memory", &memory, "--engine", &engine, "--zero-copy", &zero_copy];
+    // Connections are encrypted with a key of their own, which only cephx gives them.
+    let auth = if access.wants_secure() { "cephx" } else { "none" };
+    let options = ["--memory", &memory, "--engine", &engine, "--zero-copy", &zero_copy, "--auth", auth];
     let mut options = options.map(str::to_owned).to_vec();
     if null_writes {
         options.push("--null-writes".to_owned());

@@ -1,6 +1,6 @@
 //! fio's librbd engine as the peer.
 
-use super::row::{Latency, Row, Sides};
+use super::row::{Latency, Row, Sides, Taken};
 use super::{IMAGE_MIB, Load};
 use crate::cluster::{Stage, process};
 use crate::sh;
@@ -9,23 +9,23 @@ use serde_json::Value;
 use std::fs::{self, File};
 
 /// Makes an image in the pool `rbd` and writes all of it: reads of what was never written are cheap and tell nothing.
-pub(crate) fn fill(stage: &Stage) -> Result<()> {
+pub(super) fn fill(stage: &Stage) -> Result<()> {
     stage.ceph(&format!("rbd create --size {IMAGE_MIB}M --image-feature layering rbd/fio"))?;
     fio(stage, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
 }
 
 /// fio with librbd as the client of a cluster.
 #[derive(Clone, Copy)]
-pub(crate) struct Peer<'a> {
-    pub(crate) stage: &'a Stage,
-    pub(crate) who: &'static str,
+pub(super) struct Peer<'a> {
+    pub(super) stage: &'a Stage,
+    pub(super) who: &'static str,
     /// How long a load is measured.
-    pub(crate) seconds: u32,
+    pub(super) seconds: u32,
 }
 
 impl Peer<'_> {
     /// Runs a load on the image that was [filled](fill). `server_cpu` reads the server's CPU time.
-    pub(crate) fn measure(self, load: &Load, mut server_cpu: impl FnMut() -> Result<f64>) -> Result<Row> {
+    pub(super) fn measure(self, load: &Load, mut server_cpu: impl FnMut() -> Result<f64>) -> Result<Taken> {
         let before = server_cpu()?;
         let line = format!(
             "--name=load --rw={} --bs={} --iodepth={} --time_based --runtime={}",
@@ -33,7 +33,7 @@ impl Peer<'_> {
         );
         let (report, client) = fio(self.stage, &line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
-        row(self.who, load, &report, cpu)
+        Ok(Taken { who: self.who.to_owned(), load: *load, row: row(load, &report, cpu)? })
     }
 }
 
@@ -55,7 +55,7 @@ fn fio(stage: &Stage, line: &str) -> Result<(Value, f64)> {
     Ok((serde_json::from_str(&text[start..]).context("cannot read fio's report")?, cpu))
 }
 
-fn row(who: &'static str, load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
+fn row(load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
     let job = &report["jobs"][0];
     let side = &job[if load.rw.ends_with("read") { "read" } else { "write" }];
     let number = |value: &Value| value.as_f64().context("fio's report lacks a figure");
@@ -64,10 +64,9 @@ fn row(who: &'static str, load: &Load, report: &Value, cpu: Sides) -> Result<Row
     let us = |name: &str| number(&latency["percentile"][name]).map(|ns| ns / 1e3);
     let an_io = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6 / ios as f64);
     Ok(Row {
-        who,
         bench: "rbd".into(),
         engine: "fio librbd".into(),
-        mode: who.into(),
+        mode: load.mode.to_string(),
         rw: load.rw.into(),
         block_size: load.block_size,
         jobs: 1,

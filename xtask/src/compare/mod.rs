@@ -1,16 +1,19 @@
 //! Our figures beside a peer's and beside the floor, taken in one run on this machine.
 
 mod fio;
+mod mode;
+mod modes;
+mod rbd;
 mod report;
 mod row;
 
-use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage, Store};
+use crate::cluster::{Home, Stage};
 use crate::interop;
 use crate::packages;
-use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
-use row::Row;
+use mode::Mode;
+use row::{Row, Taken};
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,9 +28,15 @@ pub(crate) struct Options {
     /// Measure everything this many times, in turn, and report medians
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
     repeat: u32,
+    /// How connections are protected [default: crc alone for "rbd", all for "modes"]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    modes: Vec<Mode>,
     /// Measure this program instead of building it
     #[arg(long, value_name = "PROGRAM")]
     onego: Option<PathBuf>,
+    /// Measure an earlier build of the program, too (rbd alone, in crc mode); may be given several times
+    #[arg(long, value_name = "PROGRAM")]
+    baseline: Vec<PathBuf>,
     /// Write every row to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -37,109 +46,70 @@ pub(crate) struct Options {
 enum What {
     /// Our RBD client and embedded cluster, and fio's librbd with Ceph's memstore OSD
     Rbd,
+    /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
+    Modes,
 }
 
-/// A pattern of I/O on one image.
+/// A pattern of I/O on one image, and how it is protected on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
-    pub(crate) rw: &'static str,
-    pub(crate) block_size: u64,
-    pub(crate) io_depth: u32,
+struct Load {
+    mode: Mode,
+    rw: &'static str,
+    block_size: u64,
+    jobs: u32,
+    io_depth: u32,
 }
-
-const LOADS: &[Load] = &[
-    Load { rw: "randread", block_size: 4 << 10, io_depth: 128 },
-    Load { rw: "randwrite", block_size: 4 << 10, io_depth: 128 },
-    Load { rw: "randread", block_size: 64 << 10, io_depth: 32 },
-    Load { rw: "randwrite", block_size: 64 << 10, io_depth: 32 },
-    Load { rw: "read", block_size: 1 << 20, io_depth: 16 },
-    Load { rw: "write", block_size: 1 << 20, io_depth: 16 },
-];
 
 /// Size of the image: it is written once before anything is measured, so that reads find data.
 const IMAGE_MIB: u64 = 1024;
 
 /// Who was measured.
-pub(crate) const OURS: &str = "onego, embedded cluster";
-pub(crate) const LIBRBD_OURS: &str = "librbd, embedded cluster";
-pub(crate) const LIBRBD_CEPH: &str = "librbd, Ceph memstore OSD";
-pub(crate) const FLOOR: &str = "floor (bare sockets)";
+const OURS: &str = "onego, embedded cluster";
+const FLOOR: &str = "floor (bare sockets)";
 
 /// Measures everything, prints the tables and writes the rows.
-///
-/// What is compared is measured right after each other, load by load and round by round: the machine may be twice as
-/// fast a minute later.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let What::Rbd = options.what;
     packages::ensure()?;
     let workspace = Workspace::load()?;
     let onego = interop::find_onego(&workspace, options.onego.as_deref())?;
     let home = Home::enter(&workspace)?;
-    let install = Install::find(Release::Pacific, &home)?;
-    let stage = |name: &str| Stage::new(&home, name, &install, &onego);
-    let [onego, librbd_onego, librbd_ceph] =
-        [stage("compare-onego")?, stage("compare-librbd-onego")?, stage("compare-librbd-ceph")?];
-    let mut embedded = embedded(&librbd_onego)?;
-    let ceph = RealCeph::start(&librbd_ceph, Store::Memory)?;
-    for stage in [&librbd_onego, &librbd_ceph] {
-        fio::fill(stage)?;
-    }
-
-    let mut rows = Vec::new();
-    for round in 1..=options.repeat {
-        for load in LOADS {
-            sh::step(&format!("round {round} of {}: {load}", options.repeat));
-            let peer = |stage, who| fio::Peer { stage, who, seconds: options.seconds };
-            rows.extend(ours(&onego, load, options.seconds)?);
-            rows.push(peer(&librbd_onego, LIBRBD_OURS).measure(load, || embedded.server().cpu_seconds())?);
-            rows.push(peer(&librbd_ceph, LIBRBD_CEPH).measure(load, || ceph.osd_cpu_seconds())?);
-        }
-    }
-    drop((embedded, ceph));
-    for stage in [onego, librbd_onego, librbd_ceph] {
-        stage.clear()?;
-    }
-
-    report::print(&rows, LOADS);
+    let taken = match options.what {
+        What::Rbd => rbd::compare(options, &home, &onego)?,
+        What::Modes => modes::compare(options, &home, &onego)?,
+    };
     if let Some(path) = &options.json {
-        let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
+        let lines: Result<Vec<_>, _> = taken.iter().map(serde_json::to_string).collect();
         fs::write(path, lines?.join("\n") + "\n")
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// `onego bench rbd` with the cluster as its child, and the floor that it measures beside.
-fn ours(stage: &Stage, load: &Load, seconds: u32) -> Result<Vec<Row>> {
+/// `onego bench rbd` with the cluster as its child, and the floor that it measures beside unless `more` says no.
+fn ours(stage: &Stage, who: &str, load: &Load, seconds: u32, more: &str) -> Result<Vec<Taken>> {
     stage.onego(&format!(
-        "bench rbd --cluster embedded --rw {} --block-size {} --io-depth {} --size {IMAGE_MIB}M \
-         --seconds {seconds} --json rows.json",
-        load.rw, load.block_size, load.io_depth
+        "{} bench rbd --cluster embedded --rw {} --block-size {} --jobs {} --io-depth {} --size {IMAGE_MIB}M \
+         --seconds {seconds} --json rows.json {more}",
+        load.mode.options(),
+        load.rw,
+        load.block_size,
+        load.jobs,
+        load.io_depth
     ))?;
-    let mut rows: Vec<Row> = row::read(&stage.path("rows.json"))?;
+    let rows: Vec<Row> = interop::read_rows(&stage.path("rows.json"))?;
     ensure!(rows.iter().any(|row| !row.is_floor()), "`onego bench rbd` wrote no row of its own");
-    for row in &mut rows {
-        row.who = if row.is_floor() { FLOOR } else { OURS };
-    }
-    Ok(rows)
-}
-
-/// The embedded cluster that librbd is a client of.
-fn embedded(stage: &Stage) -> Result<Embedded> {
-    // Room for the image twice: objects are not as tight as their data.
-    let cluster = Embedded::start(stage, &format!("--memory {}M", 2 * IMAGE_MIB))?;
-    if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-        stage.ceph("ceph osd pool create rbd 32")?;
-    }
-    Ok(cluster)
+    let taken = |row: Row| {
+        if row.is_floor() {
+            return Taken { who: FLOOR.to_owned(), load: *load, row };
+        }
+        Taken { who: who.to_owned(), load: *load, row: Row { mode: load.mode.to_string(), ..row } }
+    };
+    Ok(rows.into_iter().map(taken).collect())
 }
 
 impl std::fmt::Display for Load {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let size = match self.block_size {
-            bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
-            bytes => format!("{}k", bytes >> 10),
-        };
-        write!(f, "{size} {}, depth {}", self.rw, self.io_depth)
+        let size = row::short_size(self.block_size);
+        write!(f, "{size} {}, {}, depth {}", self.rw, self.mode, self.io_depth)
     }
 }

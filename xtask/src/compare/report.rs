@@ -1,13 +1,14 @@
 //! The comparison, for people: medians of all rounds, and ratios of medians.
 
-use super::row::Row;
-use super::{FLOOR, LIBRBD_CEPH, LIBRBD_OURS, Load, OURS};
+use super::rbd::{LIBRBD_CEPH, LIBRBD_OURS};
+use super::row::{Row, Taken};
+use super::{FLOOR, Load, OURS};
 
 /// Prints, load by load, everybody's figures and the ratios that count.
-pub(crate) fn print(rows: &[Row], loads: &[Load]) {
+pub(super) fn print(taken: &[Taken], loads: &[Load]) {
     for load in loads {
         println!(
-            "\n{:28}{:>10}{:>9}{:>14}{:>14}{:>9}",
+            "\n{:34}{:>10}{:>9}{:>14}{:>14}{:>9}",
             load.to_string(),
             "IOPS",
             "MiB/s",
@@ -15,21 +16,44 @@ pub(crate) fn print(rows: &[Row], loads: &[Load]) {
             "server us/IO",
             "p99 us"
         );
-        let [ours, same_server, peer, floor] = [OURS, LIBRBD_OURS, LIBRBD_CEPH, FLOOR].map(|who| {
-            let figures = Figures::median(rows.iter().filter(|row| row.who == who && row.is_of(load)));
+        let all = by_name(taken.iter().filter(|taken| taken.load == *load));
+        for (who, figures) in &all {
             figures.print(who);
-            figures
-        });
-        ratio("IOPS, ours to librbd with Ceph's OSD", ours.iops, peer.iops);
-        ratio("client CPU an I/O, ours to that", ours.client, peer.client);
-        ratio("server CPU an I/O, ours to that", ours.server, peer.server);
-        ratio("client CPU an I/O, ours to librbd on our server", ours.client, same_server.client);
-        ratio("IOPS, ours to the floor", ours.iops, floor.iops);
+        }
+        let of = |name: &str| all.iter().find(|(who, _)| *who == name).map(|(_, figures)| figures);
+        let Some(ours) = of(OURS) else { continue };
+        for (who, before) in all.iter().filter(|(who, _)| who.starts_with("baseline")) {
+            ratio(&format!("IOPS, ours to {who}"), ours.iops, before.iops);
+            ratio("CPU an I/O of both ends, ours to that", ours.cpu(), before.cpu());
+        }
+        if let Some(peer) = of(LIBRBD_CEPH) {
+            ratio("IOPS, ours to librbd with Ceph's OSD", ours.iops, peer.iops);
+            ratio("client CPU an I/O, ours to that", ours.client, peer.client);
+            ratio("server CPU an I/O, ours to that", ours.server, peer.server);
+        }
+        if let Some(same_server) = of(LIBRBD_OURS) {
+            ratio("client CPU an I/O, ours to librbd on our server", ours.client, same_server.client);
+        }
+        if let Some(floor) = of(FLOOR) {
+            ratio("IOPS, ours to the floor", ours.iops, floor.iops);
+        }
     }
 }
 
+/// Everybody's medians, in the order in which they were measured.
+fn by_name<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Vec<(&'a str, Figures)> {
+    let mut names: Vec<&str> = Vec::new();
+    for taken in taken.clone() {
+        if !names.contains(&taken.who.as_str()) {
+            names.push(&taken.who);
+        }
+    }
+    let figures = |who| Figures::median(taken.clone().filter(move |taken| taken.who == who));
+    names.into_iter().map(|who| (who, figures(who))).collect()
+}
+
 /// One program's figures under one load. A figure that was not taken is absent.
-struct Figures {
+pub(super) struct Figures {
     iops: Option<f64>,
     bytes_per_second: Option<f64>,
     client: Option<f64>,
@@ -39,7 +63,8 @@ struct Figures {
 
 impl Figures {
     /// The median of each figure by itself.
-    fn median<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
+    pub(super) fn median<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Self {
+        let rows = taken.map(|taken| &taken.row);
         let of = |figure: fn(&Row) -> Option<f64>| median(rows.clone().filter_map(figure).collect());
         Self {
             iops: of(|row| Some(row.iops)),
@@ -51,15 +76,31 @@ impl Figures {
     }
 
     fn print(&self, who: &str) {
-        let mib = self.bytes_per_second.map(|bytes| bytes / f64::from(1 << 20));
         println!(
-            "{who:28}{}{}{}{}{}",
-            column(self.iops, 10, 0),
-            column(mib, 9, 0),
+            "{who:34}{}{}{}{}{}",
+            self.iops(10),
+            self.mib(9),
             column(self.client, 14, 2),
             column(self.server, 14, 2),
             column(self.p99, 9, 0)
         );
+    }
+
+    pub(super) fn iops(&self, width: usize) -> String {
+        column(self.iops, width, 0)
+    }
+
+    pub(super) fn mib(&self, width: usize) -> String {
+        column(self.bytes_per_second.map(|bytes| bytes / f64::from(1 << 20)), width, 0)
+    }
+
+    /// CPU microseconds an I/O, client and server together.
+    pub(super) fn both_ends(&self, width: usize) -> String {
+        column(self.cpu(), width, 2)
+    }
+
+    fn cpu(&self) -> Option<f64> {
+        Some(self.client? + self.server?)
     }
 }
 
