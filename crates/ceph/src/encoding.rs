@@ -172,3 +172,13 @@ impl<A: Encode, B: Encode> Encode for (A, B) {
         self.1.encode(w);
     }
 }
+
+/// Checks that a value comes back from the wire as it went there, and that no end of it can be missing.
+#[cfg(test)]
+pub(crate) fn survives<T: Decode + Encode + PartialEq + std::fmt::Debug>(value: &T) {
+    let bytes = value.to_bytes();
+    assert_eq!(T::from_bytes(&bytes).as_ref(), Ok(value));
+    for len in 0..bytes.len() {
+        assert!(T::from_bytes(&bytes[..len]).is_err(), "{value:?} cut to {len} bytes");
+    }
+}

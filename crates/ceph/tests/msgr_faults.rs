@@ -17,19 +17,6 @@ use std::time::Duration;
 const BANNER_LEN: usize = 26;
 const HELLO_LEN: usize = 32 + 36 + 4;
 
-/// The error that ends the connection, the last of its events.
-fn fault(connection: &mut Connection) -> Error {
-    let mut events = events(connection);
-    match events.pop() {
-        Some(Event::Fault(error)) => {
-            assert!(connection.landing().ahead == 0 && connection.deadline().is_none());
-            assert!(!connection.has_output());
-            error
-        }
-        other => panic!("no fault but {other:?} after {events:?}"),
-    }
-}
-
 /// A whole message with all four segments, as the client sends it.
 fn whole_message(client: &mut Connection) -> Vec<u8> {
     let mut message = message(1, 70, 350);

@@ -3,8 +3,8 @@
 mod msgr;
 
 use msgr::{
-    PlaceFrom, START, client_config, deliver, deliver_whole, events, message, output, pattern, payload,
-    settle,
+    PlaceFrom, START, arrived, client_config, deliver, deliver_whole, events, fault, message, output,
+    pattern, payload, planned, plans, settle,
 };
 use onego_buf::{List, Segment};
 use onego_ceph::auth::{
@@ -13,7 +13,7 @@ use onego_ceph::auth::{
 };
 use onego_ceph::messages::GetVersionReply;
 use onego_ceph::msgr::{
-    Blame, Config, Connection, Error, Event, Keepalive, Limits, Message, NoPlacer, Target, features,
+    Blame, Config, Connection, Error, Event, Keepalive, Limits, NoPlacer, Target, features,
 };
 use onego_ceph::types::EntityName;
 use onego_wire::Writer;
@@ -56,18 +56,6 @@ fn ready_with(client_config: Config, server_config: Config) -> (Connection, Conn
 
 fn ready() -> (Connection, Connection) {
     ready_with(client_config(), server_config(EntityName::osd(3)))
-}
-
-fn fault(connection: &mut Connection) -> Error {
-    let mut events = events(connection);
-    match events.pop() {
-        Some(Event::Fault(error)) => {
-            assert!(connection.landing().ahead == 0 && connection.deadline().is_none());
-            assert!(!connection.has_output());
-            error
-        }
-        other => panic!("no fault but {other:?} after {events:?}"),
-    }
 }
 
 #[test]
@@ -121,20 +109,6 @@ fn the_handshake_stands_any_cut() {
     }
 }
 
-type Plan = (usize, Option<usize>, Vec<usize>);
-
-fn plans() -> impl Strategy<Value = Vec<Plan>> {
-    let data = prop::collection::vec(prop_oneof![1..2000usize, 4000..70_000usize], 0..4);
-    prop::collection::vec((0..3000usize, prop::option::of(1..500usize), data), 1..12)
-}
-
-fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
-    let mut message = message(tid as u64, *front, 0);
-    message.middle = middle.map(|len| Segment::from(pattern(tid + 3, len)));
-    message.data = data.iter().map(|&len| Segment::from(pattern(tid + len, len))).collect();
-    message
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -164,17 +138,7 @@ proptest! {
             prop_assert!(!out.is_empty());
             deliver(&mut to, &out.to_vec(), &mut PlaceFrom(place_from), || cuts.next().unwrap());
         }
-        let events = events(&mut to);
-        prop_assert_eq!(events.len(), plans.len());
-        for ((tid, plan), event) in plans.iter().enumerate().zip(events) {
-            let Event::Message(got) = event else { panic!("{event:?}") };
-            let sent = planned(tid, plan);
-            prop_assert_eq!((got.header.seq, got.header.tid, got.header.kind), (tid as u64 + 1, tid as u64, 42));
-            prop_assert_eq!(&got.front, &sent.front);
-            prop_assert_eq!(&got.middle, &sent.middle);
-            prop_assert_eq!(payload(&got), sent.data.to_vec());
-            prop_assert_eq!(got.placed.is_some(), sent.data.len() >= place_from && !sent.data.is_empty());
-        }
+        arrived(&mut to, &plans, place_from)?;
     }
 }
 

@@ -4,9 +4,13 @@
 //! copied: the payload only as far as it was here before its place was known.
 
 use super::message::{Header, Message, Placer};
-use super::receive::{AHEAD, AHEAD_OF_BULK, BULK, COPY_CHUNK, LAND, Place, gather};
+use super::part::gather;
+use super::place::{self, BULK, Place};
 use onego_buf::{List, Segment, SegmentMut, crc32c};
 use onego_wire::Landing;
+
+/// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
+const COPY_CHUNK: usize = 16 << 10;
 
 /// What comes next of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,18 +21,28 @@ enum Stage {
     Whole,
 }
 
+/// Which checksums are made of the parts as they come, while they are in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sums {
+    All,
+    AllButData,
+    None,
+}
+
 /// One body after the other.
 #[derive(Debug)]
 pub(super) struct Body {
     stage: Stage,
     lens: [usize; 3],
+    /// What checksums start with.
+    seed: u32,
     /// Checksums of the parts.
     crcs: [u32; 3],
-    /// Is the payload summed up as it comes?
-    sums_data: bool,
+    sums: Sums,
     /// Does the connection carry bulk at the moment?
     bulk: bool,
-    /// What is here of a front or a middle that came in pieces.
+    /// What is here of a front or a middle that came in pieces. A copy: slices would keep a block of received memory
+    /// for each piece, and end in a copy all the same.
     gathered: Vec<u8>,
     front: Option<Segment>,
     middle: Option<Segment>,
@@ -37,12 +51,14 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn new() -> Self {
+    /// `seed`: what checksums start with.
+    pub(super) fn new(seed: u32) -> Self {
         Self {
             stage: Stage::Whole,
             lens: [0; 3],
-            crcs: [0; 3],
-            sums_data: true,
+            seed,
+            crcs: [seed; 3],
+            sums: Sums::All,
             bulk: false,
             gathered: Vec::new(),
             front: None,
@@ -52,13 +68,17 @@ impl Body {
         }
     }
 
-    /// A body with parts of these lengths begins. `sums_data`: make the checksum of the payload as it comes, while it
-    /// is in the cache.
-    pub(super) fn begin(&mut self, lens: [usize; 3], sums_data: bool) {
+    /// A body with parts of these lengths begins.
+    pub(super) fn begin(&mut self, lens: [usize; 3], sums: Sums) {
         self.stage = Stage::Front;
         self.lens = lens;
-        self.crcs = [0; 3];
-        self.sums_data = sums_data;
+        self.crcs = [self.seed; 3];
+        self.sums = sums;
+    }
+
+    /// The checksum of a front or a middle.
+    fn sum(&self, bytes: &[u8]) -> u32 {
+        if self.sums == Sums::None { self.seed } else { crc32c(self.seed, bytes) }
     }
 
     /// Takes what is here of it. `true`: all of it is here.
@@ -67,7 +87,7 @@ impl Body {
             match self.stage {
                 Stage::Front => {
                     let Some(front) = gather(&mut self.gathered, self.lens[0], bytes) else { return false };
-                    self.crcs[0] = crc32c(0, &front);
+                    self.crcs[0] = self.sum(&front);
                     self.front = Some(front);
                     self.stage = Stage::Middle;
                 }
@@ -76,7 +96,7 @@ impl Body {
                         let Some(middle) = gather(&mut self.gathered, self.lens[1], bytes) else {
                             return false;
                         };
-                        self.crcs[1] = crc32c(0, &middle);
+                        self.crcs[1] = self.sum(&middle);
                         self.middle = Some(middle);
                     }
                     self.find_place(header, placer);
@@ -101,7 +121,7 @@ impl Body {
         self.bulk = buffer.is_some() && len >= BULK;
         self.place = buffer.map(|buffer| {
             assert_eq!(buffer.len(), len, "a place has the size of the payload");
-            Place { buffer, filled: 0, out: false }
+            Place::new(buffer)
         });
     }
 
@@ -111,7 +131,7 @@ impl Body {
             let more = bytes.len().min(self.lens[2] - self.data.len());
             if more > 0 {
                 let piece = bytes.split_to(more);
-                if self.sums_data {
+                if self.sums == Sums::All {
                     self.crcs[2] = crc32c(self.crcs[2], &piece);
                 }
                 self.data.push(piece);
@@ -122,7 +142,7 @@ impl Body {
         let taken = bytes.len().min(self.lens[2] - place.filled);
         for chunk in bytes[..taken].chunks(COPY_CHUNK) {
             place.buffer[place.filled..place.filled + chunk.len()].copy_from_slice(chunk);
-            if self.sums_data {
+            if self.sums == Sums::All {
                 self.crcs[2] = crc32c(self.crcs[2], chunk);
             }
             place.filled += chunk.len();
@@ -133,28 +153,15 @@ impl Body {
 
     /// Where the next bytes go.
     pub(super) fn landing(&mut self) -> Landing {
-        let ahead = if self.bulk { AHEAD_OF_BULK } else { AHEAD };
-        let Some(place) = &mut self.place else { return Landing { place: None, ahead } };
-        assert!(!place.out, "the place that was handed out comes back before the next is asked for");
-        let rest = place.buffer.len() - place.filled;
-        if rest < LAND {
-            return Landing { place: None, ahead: ahead + rest };
-        }
-        place.out = true;
-        let filled = place.buffer.split_to(place.filled);
-        let rest = std::mem::replace(&mut place.buffer, filled);
-        Landing { place: Some(rest), ahead }
+        place::landing(self.place.as_mut(), self.bulk)
     }
 
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        let place = self.place.as_mut().filter(|place| place.out).expect("only what was handed out lands");
-        if self.sums_data {
+        if self.sums == Sums::All {
             self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
         }
-        place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
-        place.filled += filled;
-        place.out = false;
+        self.place.as_mut().expect("only what was handed out lands").landed(rest, filled);
     }
 
     /// The place of the payload that is being received, if it is not out.
@@ -162,17 +169,17 @@ impl Body {
         self.place.take_if(|place| !place.out).map(|place| place.buffer)
     }
 
-    /// Checksums of the front and the middle that were received.
-    pub(super) fn crcs(&self) -> [u32; 2] {
-        [self.crcs[0], self.crcs[1]]
+    /// Checksums of front, middle and payload, as far as they were made when these came.
+    pub(super) fn crcs(&self) -> [u32; 3] {
+        self.crcs
     }
 
     /// Checksum of the payload that was received, which is made now if it was not made before.
     pub(super) fn data_crc(&self) -> u32 {
         match &self.place {
-            _ if self.sums_data => self.crcs[2],
-            Some(place) => crc32c(0, &place.buffer),
-            None => self.data.crc32c(0),
+            _ if self.sums == Sums::All => self.crcs[2],
+            Some(place) => crc32c(self.seed, &place.buffer),
+            None => self.data.crc32c(self.seed),
         }
     }
 

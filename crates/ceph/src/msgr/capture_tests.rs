@@ -30,7 +30,7 @@ fn echo(input: Input, rx: &mut Receiver, from_client: bool, out: &mut Sender, se
         Input::Message => {
             let message = rx.take_message();
             let ack = message.header.ack_seq;
-            out.push(message);
+            out.queue.push(message);
             out.transmit(sent, usize::MAX, ack);
         }
         Input::Aborted(..) => panic!("nothing is aborted here"),

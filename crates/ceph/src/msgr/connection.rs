@@ -3,8 +3,10 @@
 use super::config::Config;
 use super::error::Error;
 use super::frame::{Framing, Tag};
-use super::handshake::{Handshake, Peer, Target, Visitor};
+use super::handshake::Handshake;
+use super::liveness::{Due, Liveness};
 use super::message::{Header, Message, Placer};
+use super::peer::{Peer, Target, Visitor};
 use super::receive::{Input, Receiver};
 use super::send::Sender;
 use crate::encoding::{Decode, Encode};
@@ -50,9 +52,7 @@ pub(super) struct Connection {
     /// Number of the last message that was received.
     seq: u64,
     started: Time,
-    heard: Time,
-    /// When a sign of life was asked for that is not here yet.
-    asked: Option<Time>,
+    liveness: Liveness,
     /// The stamp of the KEEPALIVE2 to answer. Of several only the last is answered: the answer to it says all that
     /// the others would, and nothing piles up for a peer that asks and does not read.
     answer: Option<Utime>,
@@ -79,13 +79,12 @@ impl Connection {
         Self {
             rx: Receiver::new(framing, config.limits),
             tx: Sender::new(framing, config.pool.clone()),
+            liveness: Liveness::new(now, config.keepalive),
             config,
             phase: Phase::Handshake(Box::new(handshake)),
             events: VecDeque::new(),
             seq: 0,
             started: now,
-            heard: now,
-            asked: None,
             answer: None,
             paused: false,
         }
@@ -93,7 +92,7 @@ impl Connection {
 
     /// The client's connection is open. `local` is this side's address.
     pub(super) fn opened(&mut self, now: Time, local: SocketAddr) {
-        self.heard = now;
+        self.liveness.heard(now);
         if let Phase::Handshake(handshake) = &mut self.phase {
             handshake.open(local, &mut self.tx);
         }
@@ -118,13 +117,13 @@ impl Connection {
         if matches!(self.phase, Phase::Over) {
             self.give_back_place();
         } else if filled > 0 {
-            self.heard(now);
+            self.liveness.heard(now);
         }
     }
 
     /// Bytes arrived in shared memory. `placer` is asked where the payloads go whose messages begin in them.
     pub(super) fn received(&mut self, now: Time, mut bytes: Segment, placer: &mut dyn Placer) {
-        self.heard(now);
+        self.liveness.heard(now);
         while !matches!(self.phase, Phase::Over) {
             let handled = match self.rx.next(&mut bytes, placer) {
                 Ok(None) => break,
@@ -135,11 +134,6 @@ impl Connection {
                 self.fail(error);
             }
         }
-    }
-
-    fn heard(&mut self, now: Time) {
-        self.heard = now;
-        self.asked = None;
     }
 
     fn handle(&mut self, now: Time, input: Input) -> Result<(), Error> {
@@ -193,7 +187,7 @@ impl Connection {
     /// When it is sent, if one of its parts has 4 GiB or more.
     pub(super) fn send(&mut self, message: Message) {
         if !matches!(self.phase, Phase::Over) {
-            self.tx.push(message);
+            self.tx.queue.push(message);
         }
     }
 
@@ -201,23 +195,23 @@ impl Connection {
     /// with [`Message::of`].
     pub(super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         if !matches!(self.phase, Phase::Over) {
-            self.tx.push_payload(tid, payload);
+            self.tx.queue.push_payload(tid, payload);
         }
     }
 
     /// Bytes of messages that wait to be sent, without their headers.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.tx.queued_bytes()
+        self.tx.queue.bytes()
     }
 
     /// Messages that wait to be sent.
     pub(super) fn queued_messages(&self) -> usize {
-        self.tx.queued_messages()
+        self.tx.queue.len()
     }
 
     /// Is there something to send?
     pub(super) fn has_output(&self) -> bool {
-        self.tx.has_control() || (self.is_ready() && (self.answer.is_some() || self.tx.queued_messages() > 0))
+        self.tx.has_control() || (self.is_ready() && (self.answer.is_some() || !self.tx.queue.is_empty()))
     }
 
     /// Appends what is to be sent to `out`, about `limit` bytes of it: whole frames, at least one if there is any.
@@ -241,7 +235,7 @@ impl Connection {
     /// connection cannot tell whether the peer lives.
     pub(super) fn pause(&mut self, now: Time, paused: bool) {
         if self.paused && !paused {
-            self.heard(now);
+            self.liveness.heard(now);
         }
         self.paused = paused;
     }
@@ -250,13 +244,7 @@ impl Connection {
     pub(super) fn deadline(&self) -> Option<Time> {
         match self.phase {
             Phase::Handshake(_) => Some(self.started + self.config.handshake_timeout),
-            Phase::Ready if !self.paused => {
-                let keepalive = self.config.keepalive?;
-                Some(match self.asked {
-                    None => self.heard + keepalive.interval,
-                    Some(asked) => asked + keepalive.timeout,
-                })
-            }
+            Phase::Ready if !self.paused => self.liveness.deadline(),
             Phase::Ready | Phase::Over => None,
         }
     }
@@ -266,18 +254,13 @@ impl Connection {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        match (&self.phase, self.config.keepalive) {
-            (Phase::Handshake(_), _) => {
-                self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
-            }
-            (Phase::Ready, Some(keepalive)) if self.asked.is_some() => {
-                self.fail(Error::Silent(keepalive.timeout));
-            }
-            (Phase::Ready, _) => {
-                self.asked = Some(now);
-                self.tx.control(Tag::Keepalive2, |w| Utime::from(now).encode(w));
-            }
-            (Phase::Over, _) => {}
+        if !self.is_ready() {
+            return self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
+        }
+        match self.liveness.timeout(now) {
+            Some(Due::GiveUp(keepalive)) => self.fail(Error::Silent(keepalive.timeout)),
+            Some(Due::Ask) => self.tx.control(Tag::Keepalive2, |w| Utime::from(now).encode(w)),
+            None => {}
         }
     }
 

@@ -233,15 +233,7 @@ impl Encode for Reconnect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fmt::Debug;
-
-    fn survives<T: Decode + Encode + PartialEq + Debug>(value: &T) {
-        let bytes = value.to_bytes();
-        assert_eq!(T::from_bytes(&bytes).as_ref(), Ok(value));
-        for len in 0..bytes.len() {
-            assert!(T::from_bytes(&bytes[..len]).is_err(), "{value:?} cut to {len} bytes");
-        }
-    }
+    use crate::encoding::survives;
 
     #[test]
     fn payloads_survive_the_wire_and_are_missed_when_cut() {

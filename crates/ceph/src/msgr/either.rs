@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use super::connection::{Connection as Msgr2, Event};
-use super::handshake::{Target, Visitor};
 use super::message::{Message, Placer};
+use super::peer::{Target, Visitor};
 use super::v1::Connection as Msgr1;
 use crate::addr::AddrKind;
 use crate::messages::Payload;

@@ -7,6 +7,7 @@
 //! ```
 //! Empty segments take nothing, the crc of an empty first segment neither; a frame of one segment has no epilogue.
 
+use super::body::Sums;
 use super::error::Error;
 use super::message::Header;
 use onego_buf::crc32c;
@@ -213,6 +214,11 @@ impl Framing {
     #[inline]
     pub(super) fn sum(self, crc: u32, bytes: &[u8]) -> u32 {
         if self.data_crc { crc32c(crc, bytes) } else { crc }
+    }
+
+    /// Which checksums of the second to fourth segment a receiver makes.
+    pub(super) fn sums(self) -> Sums {
+        if self.data_crc { Sums::All } else { Sums::None }
     }
 
     /// Compares the checksums of the second to fourth segment with those that came, as far as the frame has them.

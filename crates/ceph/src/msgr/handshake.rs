@@ -14,13 +14,12 @@ use super::control::{
 };
 use super::error::Error;
 use super::frame::Tag;
+use super::peer::{Peer, Role, Target, Visitor, own_addrs};
 use super::receive::Receiver;
 use super::secure;
 use super::send::Sender;
-use crate::addr::{AddrKind, AddrVec, EntityAddr};
-use crate::auth::{
-    Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Login, Reception, Renewals, Secret, mode,
-};
+use crate::addr::{AddrVec, EntityAddr};
+use crate::auth::{Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Renewals, Secret, mode};
 use crate::encoding::{Decode, Encode};
 use crate::types::EntityName;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -31,58 +30,6 @@ use std::sync::Arc;
 /// Frames that a handshake may take: four in each direction are needed, a few more when a peer tries another method
 /// or an old session first. A peer that goes on for ever would have its answers pile up here.
 const MAX_FRAMES: u32 = 32;
-
-/// Whom a client connects to.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// The kind that it must be, one of [`EntityName`]'s constants.
-    pub kind: u8,
-    /// Its address.
-    pub addr: EntityAddr,
-    /// How the client is to be known there.
-    pub login: Login,
-}
-
-/// Who connected to a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Visitor {
-    /// The address that the connection comes from.
-    pub addr: SocketAddr,
-    /// The global id to give to the client if it wants one: on a monitor, a number that no client had before.
-    pub fresh_global_id: u64,
-}
-
-/// What is known of the peer once messages may flow.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// Its name.
-    pub name: EntityName,
-    /// The name that a client gave to the authentication; none of a server.
-    pub auth_name: Option<AuthName>,
-    /// What a client may do.
-    pub caps: Caps,
-    /// How a monitor's client gets new tickets, if tickets are given.
-    pub renewals: Option<Renewals>,
-    /// The tickets that a monitor gave to this side.
-    pub granted: Option<Granted>,
-    /// Is the connection encrypted?
-    pub secure: bool,
-    /// Its addresses.
-    pub addrs: AddrVec,
-    /// Features that both sides have.
-    pub features: u64,
-    /// The client's global id: this side's on a client, the peer's on a server.
-    pub global_id: u64,
-    /// The addresses that this side gave itself.
-    pub own_addrs: AddrVec,
-}
-
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
-enum Role {
-    Client(Target),
-    Server(Visitor, Reception),
-}
 
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,14 +82,13 @@ impl Handshake {
     }
 
     pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u64) -> Self {
-        let to_monitor = config.entity.kind == EntityName::MON;
-        let reception = Reception::new(config.gate.clone(), to_monitor, visitor.fresh_global_id);
-        Self::new(config, Role::Server(visitor, reception), global_seq)
+        let role = Role::server(&config, visitor);
+        Self::new(config, role, global_seq)
     }
 
     fn new(config: Arc<Config>, role: Role, global_seq: u64) -> Self {
         Self {
-            addrs: config.addrs.clone(),
+            addrs: AddrVec::default(),
             config,
             role,
             state: State::Banner,
@@ -161,12 +107,7 @@ impl Handshake {
 
     /// The transport is there.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
-        if self.addrs.0.is_empty() {
-            // Nobody connects to a client: its address is its IP address and its nonce, of no particular protocol, as
-            // librados and the kernel have it. Locks and blocklists name clients so.
-            let sock = Some(SocketAddr::new(local.ip(), 0));
-            self.addrs.0.push(EntityAddr { kind: AddrKind::Any, nonce: self.config.nonce, sock });
-        }
+        self.addrs = own_addrs(&self.config, local);
         out.raw(&Banner::encode());
     }
 

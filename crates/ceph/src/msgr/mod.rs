@@ -4,8 +4,9 @@
 //!
 //! [`Connection`] is one end of one connection. What it is made of, from the wire up: the banner and the frames, the
 //! payloads of control frames, the handshake; beside them a receiver that takes the stream of bytes apart and a
-//! sender that puts it together. Version 1 has its own of all of these; what is shared are the queue of messages and
-//! the way a message's parts are received.
+//! sender that puts it together. Version 1 has its own of all of these. What they are made of is shared: the queue of
+//! messages and the memory that these are sent from, the parts of a message and the place of its payload, signs of
+//! life, and who is at the two ends.
 
 mod arena;
 mod banner;
@@ -24,6 +25,8 @@ mod handshake;
 mod liveness;
 mod message;
 mod part;
+mod peer;
+mod place;
 mod queue;
 mod receive;
 mod secure;
@@ -36,5 +39,5 @@ pub use connection::Event;
 pub use either::Connection;
 pub use error::{Blame, Error};
 pub use frame::Tag;
-pub use handshake::{Peer, Target, Visitor};
 pub use message::{Header, Message, NoPlacer, PRIORITY_DEFAULT, Placer};
+pub use peer::{Peer, Target, Visitor};

@@ -1,5 +1,6 @@
-//! Fixed parts of a stream that may be cut.
+//! Parts of a stream that may be cut.
 
+use super::place::AHEAD;
 use onego_buf::Segment;
 
 /// A fixed part of at most `MAX` bytes.
@@ -36,4 +37,19 @@ impl<const MAX: usize> Part<MAX> {
         self.filled = 0;
         Some((&self.bytes[..n], more))
     }
+}
+
+/// The next `want` bytes in one piece once all are here: copied together only if they came in pieces.
+pub(super) fn gather(have: &mut Vec<u8>, want: usize, bytes: &mut Segment) -> Option<Segment> {
+    if have.is_empty() && bytes.len() >= want {
+        return Some(bytes.split_to(want));
+    }
+    if have.capacity() == 0 {
+        // No more than may come with one receive: beyond that memory is taken as bytes really come.
+        have.reserve_exact(want.min(AHEAD));
+    }
+    let more = bytes.len().min(want - have.len());
+    have.extend_from_slice(&bytes[..more]);
+    bytes.advance(more);
+    (have.len() == want).then(|| std::mem::take(have).into())
 }

@@ -9,7 +9,8 @@ use super::config::Limits;
 use super::error::Error;
 use super::frame::{HEADER_LEN, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, Tag, is_aborted};
 use super::message::{Header, Message, Placer};
-use super::receive::{AHEAD, AHEAD_OF_BULK, BULK, HEADER_SIZE, Input, LAND, check_preamble};
+use super::place::{self, BULK, Place};
+use super::receive::{HEADER_SIZE, Input, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::Landing;
@@ -37,53 +38,52 @@ enum Stage {
 /// A part that is being received and opened.
 #[derive(Debug)]
 struct Part {
-    /// The whole part, or what is filled of it while the rest is out.
-    buffer: SegmentMut,
-    /// Bytes that are here.
-    filled: usize,
+    place: Place,
     /// Bytes that are opened: whole blocks until all is here.
     opened: usize,
-    /// Is the rest out for a receive?
-    out: bool,
     /// Did the [`Placer`] give the buffer?
     placed: bool,
 }
 
 impl Part {
     fn new(buffer: SegmentMut, placed: bool) -> Self {
-        Self { buffer, filled: 0, opened: 0, out: false, placed }
+        Self { place: Place::new(buffer), opened: 0, placed }
     }
 
     /// Takes what is here of it, `len` bytes in all. `true`: all of it is here, and open.
     fn take(&mut self, len: usize, keys: &mut OpenRx, bytes: &mut Segment) -> bool {
         // Up to the end of a block that is cut, then whole blocks out of the received memory, then the rest.
-        let begun = (self.filled.next_multiple_of(BLOCK) - self.filled).min(len - self.filled);
+        let filled = self.place.filled;
+        let begun = (filled.next_multiple_of(BLOCK) - filled).min(len - filled);
         self.copy(begun.min(bytes.len()), bytes);
         self.open(len, keys);
-        let left = (len - self.filled).min(bytes.len());
-        let direct = if left == len - self.filled { left } else { left - left % BLOCK };
-        if direct > 0 && self.opened == self.filled {
-            let end = self.filled + direct;
-            keys.open(&bytes[..direct], &mut self.buffer[self.filled..end]);
-            (self.filled, self.opened) = (end, end);
+        let filled = self.place.filled;
+        let left = (len - filled).min(bytes.len());
+        let direct = if left == len - filled { left } else { left - left % BLOCK };
+        if direct > 0 && self.opened == filled {
+            let end = filled + direct;
+            keys.open(&bytes[..direct], &mut self.place.buffer[filled..end]);
+            (self.place.filled, self.opened) = (end, end);
             bytes.advance(direct);
         }
-        self.copy((len - self.filled).min(bytes.len()), bytes);
+        self.copy((len - self.place.filled).min(bytes.len()), bytes);
         self.open(len, keys);
         self.opened == len
     }
 
     fn copy(&mut self, n: usize, bytes: &mut Segment) {
-        self.buffer[self.filled..self.filled + n].copy_from_slice(&bytes[..n]);
-        self.filled += n;
+        let Place { buffer, filled, .. } = &mut self.place;
+        buffer[*filled..*filled + n].copy_from_slice(&bytes[..n]);
+        *filled += n;
         bytes.advance(n);
     }
 
     /// Opens what is here, where it lies.
     fn open(&mut self, len: usize, keys: &mut OpenRx) {
-        let end = if self.filled == len { len } else { self.filled - self.filled % BLOCK };
+        let filled = self.place.filled;
+        let end = if filled == len { len } else { filled - filled % BLOCK };
         if end > self.opened {
-            keys.open_in_place(&mut self.buffer[self.opened..end]);
+            keys.open_in_place(&mut self.place.buffer[self.opened..end]);
             self.opened = end;
         }
     }
@@ -139,40 +139,23 @@ impl SecureReceiver {
         self.messages = true;
     }
 
-    /// The payload's place, if that is what is being received.
-    fn place(&mut self) -> Option<&mut Part> {
-        self.part.as_mut().filter(|_| matches!(self.stage, Stage::Data | Stage::Status))
-    }
-
     /// Where the next bytes go.
     pub(super) fn landing(&mut self) -> Landing {
-        let ahead = if self.bulk { AHEAD_OF_BULK } else { AHEAD };
-        let Some(place) = self.place() else { return Landing { place: None, ahead } };
-        assert!(!place.out, "the place that was handed out comes back before the next is asked for");
-        let rest = place.buffer.len() - place.filled;
-        if rest < LAND {
-            return Landing { place: None, ahead: ahead + rest };
-        }
-        place.out = true;
-        let filled = place.buffer.split_to(place.filled);
-        let rest = std::mem::replace(&mut place.buffer, filled);
-        Landing { place: Some(rest), ahead }
+        let payload = self.part.as_mut().filter(|_| matches!(self.stage, Stage::Data | Stage::Status));
+        place::landing(payload.map(|part| &mut part.place), self.bulk)
     }
 
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        let place = self.part.as_mut().filter(|place| place.out).expect("only what was handed out lands");
-        place.buffer.try_join(rest).expect("what lands is the buffer that was handed out");
-        place.filled += filled;
-        place.out = false;
-        let len = self.preamble.lens[3] as usize;
-        place.open(len, &mut self.keys);
+        let part = self.part.as_mut().expect("only what was handed out lands");
+        part.place.landed(rest, filled);
+        part.open(self.preamble.lens[3] as usize, &mut self.keys);
     }
 
     /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,
     /// so it is wiped.
     pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        let mut place = self.part.take_if(|part| part.placed && !part.out)?;
+        let Part { mut place, .. } = self.part.take_if(|part| part.placed && !part.place.out)?;
         place.buffer[..place.filled].fill(0);
         Some((self.header, place.buffer))
     }
@@ -210,9 +193,9 @@ impl SecureReceiver {
                 }
                 Stage::Data => {
                     let len = self.preamble.lens[3] as usize;
-                    if let Some(place) = &mut self.part {
-                        assert!(!place.out, "bytes behind a place that is out come after it");
-                        if !place.take(len, &mut self.keys, bytes) {
+                    if let Some(part) = &mut self.part {
+                        assert!(!part.place.out, "bytes behind a place that is out come after it");
+                        if !part.take(len, &mut self.keys, bytes) {
                             return Ok(None);
                         }
                     }
@@ -309,7 +292,7 @@ impl SecureReceiver {
         if !part.take(padded(len), &mut self.keys, bytes) {
             return None;
         }
-        let mut whole = Segment::from(self.part.take()?.buffer);
+        let mut whole = Segment::from(self.part.take()?.place.buffer);
         whole.truncate(len);
         Some(whole)
     }
@@ -346,8 +329,8 @@ impl SecureReceiver {
     pub(super) fn take_message(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
         match self.part.take() {
-            Some(Part { buffer, placed: true, .. }) => placed = Some(buffer),
-            Some(Part { buffer, .. }) => data.push(buffer),
+            Some(part) if part.placed => placed = Some(part.place.buffer),
+            Some(part) => data.push(part.place.buffer),
             None => {}
         }
         Message {

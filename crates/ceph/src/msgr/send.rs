@@ -6,55 +6,13 @@ use super::frame::{
     Framing, HEADER_LEN, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag,
 };
 use super::fronts::Fronts;
-use super::message::{Header, Message};
+use super::queue::{Front, Queue, Queued};
 use super::secure::{SealTx, padded};
-use crate::messages::Payload;
-use onego_buf::{List, Pool, Segment};
+use onego_buf::{List, Pool};
 use onego_wire::Writer;
-use std::collections::VecDeque;
-
-/// Pieces of a front or payload up to this size are copied in between the headers. Another vector in a gathered send
-/// costs about as much as copying 1 KiB that is in the cache (its checksum was just made), and it cuts the run of
-/// headers in two, which makes it two.
-pub(super) const COPY_MAX: usize = 1 << 10;
 
 /// Room for the control frames of a handshake.
 const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
-
-/// A message that waits to be sent.
-#[derive(Debug)]
-struct Queued {
-    header: Header,
-    front: Front,
-    middle: Option<Segment>,
-    data: List,
-}
-
-/// Where the front of a message is.
-#[derive(Debug)]
-enum Front {
-    /// So many bytes behind those of the messages before it.
-    Encoded(usize),
-    /// By itself.
-    Own(Segment),
-}
-
-impl Queued {
-    fn front_len(&self) -> usize {
-        match &self.front {
-            Front::Encoded(len) => *len,
-            Front::Own(front) => front.len(),
-        }
-    }
-
-    fn middle_len(&self) -> usize {
-        self.middle.as_deref().map_or(0, <[u8]>::len)
-    }
-
-    fn body_len(&self) -> usize {
-        self.front_len() + self.middle_len() + self.data.len()
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -65,10 +23,7 @@ pub(super) struct Sender {
     transcript: Option<Vec<u8>>,
     /// What a control frame says, while it is written.
     writer: Writer,
-    queue: VecDeque<Queued>,
-    fronts: Fronts,
-    /// Bytes of the bodies in the queue.
-    queued: usize,
+    pub(super) queue: Queue,
     /// Number of the last message that was sent.
     seq: u64,
 }
@@ -85,9 +40,7 @@ impl Sender {
             control: Vec::with_capacity(CONTROL_CAPACITY),
             transcript: Some(Vec::new()),
             writer: Writer::new(),
-            queue: VecDeque::new(),
-            fronts: Fronts::default(),
-            queued: 0,
+            queue: Queue::default(),
             seq: 0,
         }
     }
@@ -103,7 +56,8 @@ impl Sender {
         self.writer.clear();
         body(&mut self.writer);
         let payload = self.writer.as_slice();
-        let preamble = Preamble::new(tag, lens([payload.len(), 0, 0, 0])).to_wire();
+        let len = u32::try_from(payload.len()).expect("a control frame has less than 4 GiB");
+        let preamble = Preamble::new(tag, [len, 0, 0, 0]).to_wire();
         let start = self.control.len();
         match &mut self.assembler.secure {
             Some(secure) => secure.seal_control(&preamble, payload, &mut self.control),
@@ -129,44 +83,10 @@ impl Sender {
         self.assembler.secure = Some(Box::new(keys));
     }
 
-    /// Queues a message.
-    pub(super) fn push(&mut self, message: Message) {
-        let Message { header, front, middle, data, placed: _ } = message;
-        let message = Queued { header, front: Front::Own(front), middle, data };
-        self.queued += message.body_len();
-        self.queue.push_back(message);
-    }
-
-    /// Queues the message with this content, without taking memory for its front alone.
-    #[inline]
-    pub(super) fn push_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        let header = Header::of::<P>(tid);
-        // Encoded where it stays.
-        let message = self.queue.push_back_mut(Queued {
-            header,
-            front: Front::Encoded(0),
-            middle: None,
-            data: List::new(),
-        });
-        let front = self.fronts.add(|writer| payload.encode(writer, &mut message.data));
-        message.front = Front::Encoded(front);
-        self.queued += message.body_len();
-    }
-
     /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
         self.queue.clear();
-        self.fronts.clear();
-        self.queued = 0;
-    }
-
-    pub(super) fn queued_bytes(&self) -> usize {
-        self.queued
-    }
-
-    pub(super) fn queued_messages(&self) -> usize {
-        self.queue.len()
     }
 
     pub(super) fn has_control(&self) -> bool {
@@ -186,21 +106,22 @@ impl Sender {
     /// number `ack` were received.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, ack: u64) {
         let start = out.len();
-        self.assembler.arena.put(&self.control, out);
-        self.control.clear();
-        while out.len() + self.assembler.arena.pending() - start < limit {
-            // Looked at where it stands: to move it would take as long as to write its header.
-            let Some(message) = self.queue.front_mut() else { break };
-            self.queued -= message.body_len();
-            self.seq += 1;
-            (message.header.seq, message.header.ack_seq) = (self.seq, ack);
-            self.assembler.frame(message, &mut self.fronts, out);
-            self.queue.pop_front();
+        let Self { assembler, control, queue, seq, .. } = self;
+        assembler.arena.put(control, out);
+        control.clear();
+        while out.len() + assembler.arena.pending() - start < limit {
+            let sent = queue.pop(|message, fronts| {
+                *seq += 1;
+                (message.header.seq, message.header.ack_seq) = (*seq, ack);
+                assembler.frame(message, fronts, out);
+            });
+            if !sent {
+                break;
+            }
         }
-        self.assembler.arena.flush(out);
-        if self.queue.is_empty() {
-            self.fronts.clear();
-            self.assembler.arena.rest();
+        assembler.arena.flush(out);
+        if queue.is_empty() {
+            assembler.arena.rest();
         }
     }
 }
@@ -220,8 +141,8 @@ struct Assembler {
 impl Assembler {
     /// Appends the frame of a message, whose data it takes.
     fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
-        let lens = lens([HEADER_LEN, message.front_len(), message.middle_len(), message.data.len()]);
-        let preamble = Preamble::new(Tag::Message, lens);
+        let [front, middle, data] = message.lens();
+        let preamble = Preamble::new(Tag::Message, [HEADER_LEN as u32, front, middle, data]);
         if let Some(secure) = &mut self.secure {
             let bytes = self.last.bytes_of(preamble);
             return Sealing { secure, arena: &mut self.arena, out }
@@ -230,51 +151,27 @@ impl Assembler {
         let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
         self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
         let front = match &message.front {
-            Front::Encoded(len) => self.bytes(fronts.take(*len), out),
-            Front::Own(front) => self.piece(front, SEGMENT_SEED, out),
+            Front::Encoded(len) => {
+                let front = fronts.take(*len);
+                self.arena.bytes(front, out);
+                framing.sum(SEGMENT_SEED, front)
+            }
+            Front::Own(front) => {
+                self.arena.piece(front, out);
+                framing.sum(SEGMENT_SEED, front)
+            }
         };
-        let middle =
-            message.middle.as_ref().map_or(SEGMENT_SEED, |middle| self.piece(middle, SEGMENT_SEED, out));
-        let crcs = [front, middle, self.pieces(&mut message.data, out)];
+        let mut middle = SEGMENT_SEED;
+        if let Some(piece) = &message.middle {
+            middle = framing.sum(middle, piece);
+            self.arena.piece(piece, out);
+        }
+        let data = message.data.segments().fold(SEGMENT_SEED, |crc, piece| framing.sum(crc, piece));
+        self.arena.pieces(&mut message.data, out);
+        let crcs = [front, middle, data];
         if self.framing.epilogue_len(&preamble) > 0 {
             self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
-    }
-
-    /// Appends a copy of `bytes`, and returns their checksum.
-    #[inline]
-    fn bytes(&mut self, bytes: &[u8], out: &mut List) -> u32 {
-        if bytes.len() > COPY_MAX {
-            return self.piece(&Segment::copy_from(bytes), SEGMENT_SEED, out);
-        }
-        self.arena.put(bytes, out);
-        self.framing.sum(SEGMENT_SEED, bytes)
-    }
-
-    /// Takes a list and appends it as it is, but for its small pieces. Returns its checksum.
-    fn pieces(&mut self, list: &mut List, out: &mut List) -> u32 {
-        let large = list.segments().all(|piece| piece.len() > COPY_MAX);
-        if large && !list.is_empty() {
-            let framing = self.framing;
-            let crc = list.segments().fold(SEGMENT_SEED, |crc, piece| framing.sum(crc, piece));
-            self.arena.flush(out);
-            out.append(std::mem::take(list));
-            return crc;
-        }
-        list.segments().fold(SEGMENT_SEED, |crc, piece| self.piece(piece, crc, out))
-    }
-
-    /// Appends a piece and continues a checksum over it.
-    #[inline]
-    fn piece(&mut self, piece: &Segment, crc: u32, out: &mut List) -> u32 {
-        let crc = self.framing.sum(crc, piece);
-        if piece.len() <= COPY_MAX {
-            self.arena.put(piece, out);
-        } else {
-            self.arena.flush(out);
-            out.push(piece.clone());
-        }
-        crc
     }
 }
 
@@ -303,14 +200,14 @@ impl Sealing<'_> {
             Front::Encoded(len) => self.piece(fronts.take(*len)),
             Front::Own(front) => self.piece(front),
         }
-        self.zeros(message.front_len());
-        if let Some(middle) = &message.middle {
-            self.piece(middle);
-            self.zeros(middle.len());
+        let [_, front, middle, data] = preamble.lens;
+        self.zeros(front);
+        if let Some(piece) = &message.middle {
+            self.piece(piece);
+            self.zeros(middle);
         }
-        let data = std::mem::take(&mut message.data);
-        data.segments().for_each(|piece| self.piece(piece));
-        self.zeros(data.len());
+        std::mem::take(&mut message.data).segments().for_each(|piece| self.piece(piece));
+        self.zeros(data);
         let secure = &mut *self.secure;
         self.arena.write(self.out, |to| secure.seal_status(LATE_COMPLETE, to));
     }
@@ -325,13 +222,8 @@ impl Sealing<'_> {
     }
 
     /// Fills a segment of that length up.
-    fn zeros(&mut self, len: usize) {
-        let secure = &mut *self.secure;
+    fn zeros(&mut self, len: u32) {
+        let (secure, len) = (&mut *self.secure, len as usize);
         self.arena.fill(padded(len) - len, self.out, |room| secure.seal_zeros(room));
     }
-}
-
-/// Lengths as they are on the wire.
-fn lens(lens: [usize; MAX_SEGMENTS]) -> [u32; MAX_SEGMENTS] {
-    lens.map(|len| u32::try_from(len).expect("a part of a message has less than 4 GiB"))
 }

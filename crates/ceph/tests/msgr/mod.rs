@@ -5,10 +5,11 @@
 use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
 use onego_ceph::auth::Login;
 use onego_ceph::msgr::{
-    Config, Connection, Event, Header, Message, NoPlacer, Peer, Placer, Tag, Target, Visitor,
+    Config, Connection, Error, Event, Header, Message, NoPlacer, Peer, Placer, Tag, Target, Visitor,
 };
 use onego_ceph::types::EntityName;
 use onego_wire::Time;
+use proptest::prelude::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -104,6 +105,19 @@ pub(crate) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.poll()).collect()
 }
 
+/// The error that ends the connection, the last of its events.
+pub(crate) fn fault(connection: &mut Connection) -> Error {
+    let mut events = events(connection);
+    match events.pop() {
+        Some(Event::Fault(error)) => {
+            assert!(connection.landing().ahead == 0 && connection.deadline().is_none());
+            assert!(!connection.has_output());
+            error
+        }
+        other => panic!("no fault but {other:?} after {events:?}"),
+    }
+}
+
 /// Carries bytes both ways once.
 pub(crate) fn exchange(client: &mut Connection, server: &mut Connection) {
     let bytes = output(client);
@@ -149,6 +163,41 @@ pub(crate) fn message(tid: u64, front: usize, data: usize) -> Message {
     message.header.tid = tid;
     message.data = pattern(2, data).into();
     message
+}
+
+/// What a message is made of: lengths of front, middle and the pieces of its data.
+pub(crate) type Plan = (usize, Option<usize>, Vec<usize>);
+
+/// Plans of a few messages, with small and large parts.
+pub(crate) fn plans() -> impl Strategy<Value = Vec<Plan>> {
+    let data = prop::collection::vec(prop_oneof![1..2000usize, 4000..70_000usize], 0..4);
+    prop::collection::vec((0..3000usize, prop::option::of(1..500usize), data), 1..12)
+}
+
+/// The message of a plan.
+pub(crate) fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
+    let mut message = message(tid as u64, *front, 0);
+    message.middle = middle.map(|len| Segment::from(pattern(tid + 3, len)));
+    message.data = data.iter().map(|&len| Segment::from(pattern(tid + len, len))).collect();
+    message
+}
+
+/// Checks that the planned messages arrived, whole and in order, those with payloads of at least `place_from` bytes in
+/// their places.
+pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) -> Result<(), TestCaseError> {
+    let events = events(to);
+    prop_assert_eq!(events.len(), plans.len());
+    for ((tid, plan), event) in plans.iter().enumerate().zip(events) {
+        let Event::Message(got) = event else { panic!("{event:?}") };
+        let sent = planned(tid, plan);
+        prop_assert_eq!((got.header.seq, got.header.tid, got.header.kind), (tid as u64 + 1, tid as u64, 42));
+        prop_assert_eq!(&got.front, &sent.front);
+        prop_assert_eq!(&got.middle, &sent.middle);
+        prop_assert_eq!(payload(&got), sent.data.to_vec());
+        prop_assert_eq!(got.placed.is_some(), sent.data.len() >= place_from && !sent.data.is_empty());
+        prop_assert_eq!(got.data.is_empty(), got.placed.is_some() || sent.data.is_empty());
+    }
+    Ok(())
 }
 
 /// The payload of a received message, wherever it was received.

@@ -3,9 +3,9 @@
 use super::super::config::Config;
 use super::super::connection::Event;
 use super::super::error::Error;
-use super::super::handshake::{Peer, Target, Visitor};
 use super::super::liveness::{Due, Liveness};
 use super::super::message::{Message, Placer};
+use super::super::peer::{Peer, Target, Visitor};
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
 use super::mon_auth::{Answer, MonAuth};

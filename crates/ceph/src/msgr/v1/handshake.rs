@@ -8,12 +8,12 @@
 use super::super::config::Config;
 use super::super::error::Error;
 use super::super::features::{self, CEPHX_V2, MSG_AUTH, MSGR_KEEPALIVE2, RECONNECT_SEQ};
-use super::super::handshake::{Peer, Target, Visitor};
+use super::super::peer::{Peer, Role, Target, Visitor, own_addrs};
 use super::connect::{CONNECT_LEN, Connect, LOSSY, REPLY_LEN, Reply};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
-use crate::addr::{AddrKind, AddrVec, EntityAddr, LEGACY_LEN};
-use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, Reception, mode};
+use crate::addr::{AddrVec, EntityAddr, LEGACY_LEN};
+use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, mode};
 use crate::types::EntityName;
 use onego_wire::{Reader, Time, Writer};
 use std::net::SocketAddr;
@@ -39,13 +39,6 @@ fn protocol_version(server: u8) -> u32 {
         EntityName::MDS => 32,
         _ => 0,
     }
-}
-
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for a connection, and only until messages flow")]
-enum Role {
-    Client(Target),
-    Server(Visitor, Reception),
 }
 
 /// What is waited for.
@@ -111,16 +104,8 @@ impl Handshake {
 
     pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u32) -> Self {
         let addr = EntityAddr::legacy(visitor.addr, 0);
-        let to_monitor = config.entity.kind == EntityName::MON;
-        let reception = Reception::new(config.gate.clone(), to_monitor, visitor.fresh_global_id);
-        Self::new(
-            config,
-            Role::Server(visitor, reception),
-            global_seq,
-            EntityName { kind: 0, num: -1 },
-            addr,
-            0,
-        )
+        let role = Role::server(&config, visitor);
+        Self::new(config, role, global_seq, EntityName { kind: 0, num: -1 }, addr, 0)
     }
 
     fn new(
@@ -132,7 +117,7 @@ impl Handshake {
         global_id: u64,
     ) -> Self {
         Self {
-            addrs: config.addrs.clone(),
+            addrs: AddrVec::default(),
             config,
             role,
             state: State::Banner,
@@ -159,10 +144,7 @@ impl Handshake {
 
     /// The transport is there. Returns the length of the first part.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Writer) -> usize {
-        if self.addrs.0.is_empty() {
-            let sock = Some(SocketAddr::new(local.ip(), 0));
-            self.addrs.0.push(EntityAddr { kind: AddrKind::Any, nonce: self.config.nonce, sock });
-        }
+        self.addrs = own_addrs(&self.config, local);
         out.put(BANNER);
         if let Role::Server(visitor, _) = &self.role {
             self.own_addr().encode_old(out);

@@ -5,8 +5,8 @@
 //! `net/ceph/auth.c`.
 
 use super::super::error::Error;
-use super::super::handshake::Peer;
 use super::super::message::Message;
+use super::super::peer::Peer;
 use crate::auth::{self, AuthName, Gate, Introduction, Login, Reception, method, mode};
 use crate::encoding::{Decode, Encode};
 use crate::messages::{Auth, AuthReply};

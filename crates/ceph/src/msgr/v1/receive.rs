@@ -1,11 +1,10 @@
 //! Takes the stream of bytes apart, wherever it is cut: parts of the handshake, then what the tags say.
 
-use super::super::body::Body;
+use super::super::body::{Body, Sums};
 use super::super::config::Limits;
 use super::super::error::Error;
 use super::super::message::{Header, Message, Placer};
-use super::super::part::Part;
-use super::super::receive::gather;
+use super::super::part::{Part, gather};
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
 use crate::encoding::Decode;
@@ -87,7 +86,7 @@ impl Receiver {
             header_crc: 0,
             lens: [0; 3],
             key: None,
-            body: Body::new(),
+            body: Body::new(0),
             part: Part::new(),
             gathered: Vec::new(),
         }
@@ -171,7 +170,8 @@ impl Receiver {
                     (self.header, self.header_crc, self.lens) = (header, crc, lens);
                     self.check_lens(lens)?;
                     // A sum that will not be compared is not made; if one comes after all, it is made then.
-                    self.body.begin(lens.map(|len| len as usize), self.checks_data && self.data_crc);
+                    let sums = if self.checks_data && self.data_crc { Sums::All } else { Sums::AllButData };
+                    self.body.begin(lens.map(|len| len as usize), sums);
                     self.stage = Stage::Body;
                 }
                 Stage::Body => {
@@ -226,7 +226,7 @@ impl Receiver {
 
     /// Checks what was received against the footer. Fronts and middles always have checksums.
     fn check(&mut self, footer: Footer) -> Result<(), Error> {
-        let [front, middle] = self.body.crcs();
+        let [front, middle, _] = self.body.crcs();
         if front != footer.front_crc {
             return Err(Error::Corrupt("a message's front"));
         }

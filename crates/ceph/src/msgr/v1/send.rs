@@ -4,12 +4,11 @@ use super::super::arena::Arena;
 use super::super::fronts::Fronts;
 use super::super::message::Message;
 use super::super::queue::{Front, Queue, Queued};
-use super::super::send::COPY_MAX;
 use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
 use crate::auth::Key;
 use crate::encoding::Encode;
 use crate::types::{EntityName, Utime};
-use onego_buf::{List, Pool, Segment, crc32c};
+use onego_buf::{List, Pool, crc32c};
 use onego_wire::Writer;
 
 #[derive(Debug)]
@@ -141,54 +140,28 @@ impl Assembler {
         let mut header_crc = 0;
         self.arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
         let front_crc = match &message.front {
-            Front::Encoded(len) => self.bytes(fronts.take(*len), out),
+            Front::Encoded(len) => {
+                let front = fronts.take(*len);
+                self.arena.bytes(front, out);
+                crc32c(0, front)
+            }
             Front::Own(front) => {
-                self.piece(front, out);
+                self.arena.piece(front, out);
                 crc32c(0, front)
             }
         };
         let mut middle_crc = 0;
         if let Some(middle) = &message.middle {
             middle_crc = crc32c(0, middle);
-            self.piece(middle, out);
+            self.arena.piece(middle, out);
         }
         let data_crc = self.data_crc.then(|| message.data.crc32c(0));
-        self.pieces(&mut message.data, out);
+        self.arena.pieces(&mut message.data, out);
         let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
         footer.signature =
             self.key.as_ref().and_then(|key| footer.sign(key, header_crc, lens, message.header.seq));
         let mut bytes = [0; FOOTER_MAX];
         let len = self.footers.put(footer, &mut bytes);
         self.arena.put(&bytes[..len], out);
-    }
-
-    /// Appends a copy of `bytes`, and returns their checksum.
-    fn bytes(&mut self, bytes: &[u8], out: &mut List) -> u32 {
-        if bytes.len() > COPY_MAX {
-            self.piece(&Segment::copy_from(bytes), out);
-        } else {
-            self.arena.put(bytes, out);
-        }
-        crc32c(0, bytes)
-    }
-
-    /// Takes a list and appends it as it is, but for its small pieces.
-    fn pieces(&mut self, list: &mut List, out: &mut List) {
-        if !list.is_empty() && list.segments().all(|piece| piece.len() > COPY_MAX) {
-            self.arena.flush(out);
-            out.append(std::mem::take(list));
-        } else {
-            list.segments().for_each(|piece| self.piece(piece, out));
-        }
-    }
-
-    /// Appends a piece.
-    fn piece(&mut self, piece: &Segment, out: &mut List) {
-        if piece.len() <= COPY_MAX {
-            self.arena.put(piece, out);
-        } else {
-            self.arena.flush(out);
-            out.push(piece.clone());
-        }
     }
 }
