@@ -70,13 +70,18 @@ impl Arena {
         }
     }
 
-    /// Takes a list and adds its pieces.
-    pub(super) fn pieces(&mut self, list: &mut List, out: &mut List) {
+    /// Takes a list and adds its pieces, each of which `sum` sees before: so they are in the cache when they are copied.
+    #[inline]
+    pub(super) fn pieces(&mut self, list: &mut List, out: &mut List, mut sum: impl FnMut(&[u8])) {
         if !list.is_empty() && list.segments().all(|piece| piece.len() > COPY_MAX) {
+            list.segments().for_each(|piece| sum(piece));
             self.flush(out);
             out.append(std::mem::take(list));
         } else {
-            list.segments().for_each(|piece| self.piece(piece, out));
+            for piece in list.segments() {
+                sum(piece);
+                self.piece(piece, out);
+            }
         }
     }
 

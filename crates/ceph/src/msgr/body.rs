@@ -18,7 +18,6 @@ enum Stage {
     Front,
     Middle,
     Data,
-    Whole,
 }
 
 /// Which checksums are made of the parts as they come, while they are in the cache.
@@ -54,7 +53,7 @@ impl Body {
     /// `seed`: what checksums start with.
     pub(super) fn new(seed: u32) -> Self {
         Self {
-            stage: Stage::Whole,
+            stage: Stage::Front,
             lens: [0; 3],
             seed,
             crcs: [seed; 3],
@@ -69,6 +68,7 @@ impl Body {
     }
 
     /// A body with parts of these lengths begins.
+    #[inline]
     pub(super) fn begin(&mut self, lens: [usize; 3], sums: Sums) {
         self.stage = Stage::Front;
         self.lens = lens;
@@ -82,38 +82,28 @@ impl Body {
     }
 
     /// Takes what is here of it. `true`: all of it is here.
+    #[inline]
     pub(super) fn take(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
-        loop {
-            match self.stage {
-                Stage::Front => {
-                    let Some(front) = gather(&mut self.gathered, self.lens[0], bytes) else { return false };
-                    self.crcs[0] = self.sum(&front);
-                    self.front = Some(front);
-                    self.stage = Stage::Middle;
-                }
-                Stage::Middle => {
-                    if self.lens[1] > 0 {
-                        let Some(middle) = gather(&mut self.gathered, self.lens[1], bytes) else {
-                            return false;
-                        };
-                        self.crcs[1] = self.sum(&middle);
-                        self.middle = Some(middle);
-                    }
-                    self.find_place(header, placer);
-                    self.stage = Stage::Data;
-                }
-                Stage::Data => {
-                    if !self.take_data(bytes) {
-                        return false;
-                    }
-                    self.stage = Stage::Whole;
-                }
-                Stage::Whole => return true,
-            }
+        if self.stage == Stage::Front {
+            let Some(front) = gather(&mut self.gathered, self.lens[0], bytes) else { return false };
+            self.crcs[0] = self.sum(&front);
+            self.front = Some(front);
+            self.stage = Stage::Middle;
         }
+        if self.stage == Stage::Middle {
+            if self.lens[1] > 0 {
+                let Some(middle) = gather(&mut self.gathered, self.lens[1], bytes) else { return false };
+                self.crcs[1] = self.sum(&middle);
+                self.middle = Some(middle);
+            }
+            self.find_place(header, placer);
+            self.stage = Stage::Data;
+        }
+        self.lens[2] == 0 || self.take_data(bytes)
     }
 
     /// Asks where the payload goes, now that the message is known up to it.
+    #[inline]
     fn find_place(&mut self, header: &Header, placer: &mut dyn Placer) {
         let len = self.lens[2];
         let front = self.front.as_deref().unwrap_or_default();
@@ -190,6 +180,7 @@ impl Body {
     }
 
     /// The message, all of whose parts are here.
+    #[inline]
     pub(super) fn take_message(&mut self, header: Header) -> Message {
         Message {
             header,

@@ -166,8 +166,8 @@ impl Assembler {
             middle = framing.sum(middle, piece);
             self.arena.piece(piece, out);
         }
-        let data = message.data.segments().fold(SEGMENT_SEED, |crc, piece| framing.sum(crc, piece));
-        self.arena.pieces(&mut message.data, out);
+        let mut data = SEGMENT_SEED;
+        self.arena.pieces(&mut message.data, out, |piece| data = framing.sum(data, piece));
         let crcs = [front, middle, data];
         if self.framing.epilogue_len(&preamble) > 0 {
             self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));

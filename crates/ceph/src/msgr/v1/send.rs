@@ -155,8 +155,8 @@ impl Assembler {
             middle_crc = crc32c(0, middle);
             self.arena.piece(middle, out);
         }
-        let data_crc = self.data_crc.then(|| message.data.crc32c(0));
-        self.arena.pieces(&mut message.data, out);
+        let mut data_crc = self.data_crc.then_some(0);
+        self.arena.pieces(&mut message.data, out, |piece| data_crc = data_crc.map(|crc| crc32c(crc, piece)));
         let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
         footer.signature =
             self.key.as_ref().and_then(|key| footer.sign(key, header_crc, lens, message.header.seq));
