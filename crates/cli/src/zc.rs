@@ -26,8 +26,10 @@ Senders:
 The sink is a device (ifb) that frees what it gets, in a network namespace of its own, which ends with
 the measurement; that and veth take root, and ip of iproute2. \"copied\" is the share of sends that the
 kernel reported as copied after all; \"CPU, ratio\" is how many times as cheap a byte is as with
-msg_zerocopy. Each request has its notification: Linux refuses to leave it out for SEND_ZC, so
-to flush a batch saves events here, not in the kernel.";
+msg_zerocopy; \"both ends to copy\" is the CPU time of sender and receiver together beside that of copy in
+the same turn: with --repeat 6 and more the median, and where it is with 95% confidence. Each request has
+its notification: Linux refuses to leave it out for SEND_ZC, so to flush a batch saves events here, not in
+the kernel.";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

@@ -5,12 +5,14 @@
 
 mod calibrate;
 mod place;
+mod ratio;
 mod report;
 mod sending;
 
 pub use calibrate::Calibration;
 pub use onego_engine::zero_copy::{BadThresholds, Thresholds};
 pub use place::receive;
+pub use ratio::Ratio;
 pub use report::{Row, header, line, svg};
 
 use crate::Error;
@@ -253,6 +255,12 @@ impl Figures {
         Ends { client: each(self.cpu_seconds.client), server: each(self.cpu_seconds.server) }
     }
 
+    /// The same of both ends together; of this one where there is no other.
+    fn cpu_of_both_ends(&self) -> f64 {
+        let Ends { client, server } = self.cpu_per_gb();
+        client.unwrap_or(f64::NAN) + server.unwrap_or_default()
+    }
+
     /// The share of sends without a copy that the kernel reported as copied; `None`: there were none.
     pub fn copied(&self) -> Option<f64> {
         (self.count.reported > 0).then(|| self.count.copied as f64 / self.count.reported as f64)
@@ -304,12 +312,28 @@ fn measure_path(
                 done.progress.at(done.time.as_millis() as u64);
             }
         }
-        let of_size: Vec<_> =
-            cells.iter().zip(figures).map(|(cell, figures)| Row::new(cell, figures)).collect();
+        let ratios: Vec<_> = cells.iter().map(|cell| to_copy(cell, &cells, &figures)).collect();
+        let of_size: Vec<_> = cells
+            .iter()
+            .zip(figures)
+            .zip(ratios)
+            .map(|((cell, figures), to_copy)| Row::new(cell, figures, to_copy))
+            .collect();
         each(&of_size);
         rows.extend(of_size);
     }
     Ok(rows)
+}
+
+/// CPU time of a cell, both ends together, beside that of our sends with a copy in as large submissions: turn by turn,
+/// since what is measured right after each other is alike.
+fn to_copy(cell: &Cell, cells: &[Cell], figures: &[Vec<Figures>]) -> Option<Ratio> {
+    let position = |wanted: &Cell| cells.iter().position(|cell| cell == wanted);
+    let sender = if cell.sender.has_batches() { Sender::Copy } else { Sender::SocketOff };
+    let copy = position(&Cell { sender, flush: Flush::Request, ..*cell })?;
+    let own = position(cell).filter(|own| *own != copy)?;
+    let pairs = figures[own].iter().zip(&figures[copy]);
+    Ratio::of(pairs.map(|(own, copy)| own.cpu_of_both_ends() / copy.cpu_of_both_ends()).collect())
 }
 
 fn measure_cell(

@@ -1,6 +1,6 @@
 //! Rows of figures, as people and as programs read them.
 
-use super::{Cell, Figures, Path};
+use super::{Cell, Figures, Path, Ratio};
 use crate::picture::{self, Panel, Point, Series};
 use crate::row::{self, Count, Ends, Load, Pattern};
 use crate::table::short_size;
@@ -22,11 +22,13 @@ pub struct Row {
     pub cpu_seconds_per_gb: Ends,
     /// The share of sends without a copy that the kernel reported as copied.
     pub copied: Option<f64>,
+    /// CPU time of both ends beside that of our sends with a copy, pair by pair; absent with few pairs.
+    pub to_copy: Option<Ratio>,
 }
 
 impl Row {
     /// The median of some measurements of the same.
-    pub(super) fn new(cell: &Cell, mut figures: Vec<Figures>) -> Self {
+    pub(super) fn new(cell: &Cell, mut figures: Vec<Figures>, to_copy: Option<Ratio>) -> Self {
         let cost = |figures: &Figures| figures.cpu_per_gb().client.unwrap_or(f64::INFINITY);
         figures.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
         let repeat = figures.len();
@@ -47,6 +49,7 @@ impl Row {
             repeat,
             cpu_seconds_per_gb,
             copied,
+            to_copy,
         }
     }
 
@@ -70,8 +73,8 @@ pub fn header(row: &Row) -> String {
     };
     let title = format!("==== {what}, {} ====", short_size(row.row.block_size));
     format!(
-        "{title}\n{:26} {:>8} {:>10} {:>10} {:>7} {:>12}",
-        "", "MB/s", "CPU s/GB", "receiver", "copied", "CPU, ratio"
+        "{title}\n{:26} {:>8} {:>10} {:>10} {:>7} {:>12} {:>19}",
+        "", "MB/s", "CPU s/GB", "receiver", "copied", "CPU, ratio", "both ends to copy"
     )
 }
 
@@ -81,13 +84,17 @@ pub fn line(row: &Row, baseline: Option<&Row>) -> String {
     let client = |row: &Row| row.cpu_seconds_per_gb.client;
     let ratio = client(row).zip(baseline.and_then(client)).map(|(cpu, baseline)| baseline / cpu);
     format!(
-        "{:26} {:>8.0} {:>10} {:>10} {:>7} {:>12}",
+        "{:26} {:>8.0} {:>10} {:>10} {:>7} {:>12} {:>19}",
         row.name(),
         row.row.bytes_per_second / 1e6,
         digits(client(row)),
         digits(row.cpu_seconds_per_gb.server),
         row.copied.map_or_else(|| "-".to_owned(), |copied| format!("{:.0}%", copied * 100.0)),
         ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        row.to_copy.map_or_else(
+            || "-".to_owned(),
+            |Ratio { median, low, high }| format!("{median:.3} ({low:.2}-{high:.2})")
+        ),
     )
 }
 
@@ -160,7 +167,7 @@ mod tests {
 
     fn row(sender: Sender, batch: u32, cpu: &[f64], copied: u64) -> Row {
         let cell = Cell { path: Path::Sink, sender, size: 65_435, batch, flush: Flush::Request, pieces: 1 };
-        Row::new(&cell, cpu.iter().map(|cpu| figures(*cpu, copied)).collect())
+        Row::new(&cell, cpu.iter().map(|cpu| figures(*cpu, copied)).collect(), None)
     }
 
     #[test]
@@ -184,7 +191,7 @@ mod tests {
         let row = row(Sender::Fixed, 8, &[0.1], 0);
         let head = header(&row);
         let (head, line) = (head.lines().last().unwrap(), line(&row, Some(&baseline)));
-        assert!(line.ends_with(" 0%         2.00"), "{line}");
+        assert!(line.ends_with(" 0%         2.00                   -"), "{line}");
         assert_eq!(head.len(), line.len(), "\n{head}\n{line}");
     }
 
