@@ -1,6 +1,6 @@
 //! Keys, tickets and encryption, with real clusters and with Ceph's programs.
 
-use super::{disk, load};
+use super::{disk, images, load};
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage};
 use anyhow::{Result, ensure};
 use std::fs;
@@ -13,15 +13,7 @@ pub(crate) fn client(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start_with_cephx(stage)?;
     disk::make(&stage.path("disk.raw"), 1)?;
     for mode in ["crc", "secure", "prefer-crc", "prefer-secure"] {
-        let onego = |line: &str| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}"));
-        onego("rbd import disk.raw rbd/disk")?;
-        stage.ceph("rbd export rbd/disk theirs.raw")?;
-        onego("rbd export rbd/disk ours.raw")?;
-        for exported in ["theirs.raw", "ours.raw"] {
-            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
-            fs::remove_file(stage.path(exported))?;
-        }
-        onego("rbd rm rbd/disk")?;
+        images::round_trip(stage, |line| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}")))?;
     }
     refused(stage)?;
     for mode in ["crc", "secure"] {
@@ -42,12 +34,11 @@ pub(crate) fn server(stage: &Stage) -> Result<()> {
     for mode in ["crc", "secure"] {
         let modes = format!("--ms-client-mode {mode} --ms-mon-client-mode {mode}");
         stage.ceph(&format!("rbd {modes} import --image-feature layering disk.raw rbd/disk"))?;
-        stage.onego(&format!("--conf ceph.conf --ms-mode {mode} rbd export rbd/disk ours.raw"))?;
-        stage.ceph(&format!("rbd {modes} export rbd/disk theirs.raw"))?;
-        for exported in ["theirs.raw", "ours.raw"] {
-            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
-            fs::remove_file(stage.path(exported))?;
-        }
+        images::both_export(
+            stage,
+            |line| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}")),
+            |line| stage.ceph(&format!("{line} {modes}")),
+        )?;
         stage
             .ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536 --max-objects 4000"))?;
         stage.ceph(&format!("rbd {modes} rm rbd/disk"))?;

@@ -3,6 +3,7 @@
 use super::disk;
 use crate::cluster::{RealCeph, Stage, Store};
 use anyhow::{Result, ensure};
+use std::fs;
 
 /// What we import Ceph exports, what Ceph imports we export, and what we remove is gone.
 pub(crate) fn import_export(stage: &Stage) -> Result<()> {
@@ -48,6 +49,28 @@ pub(crate) fn import_export(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+/// What we import, as `ours` runs a line of the `onego` program, both sides export, byte for byte.
+pub(crate) fn round_trip(stage: &Stage, ours: impl Fn(&str) -> Result<String>) -> Result<()> {
+    ours("rbd import disk.raw rbd/disk")?;
+    both_export(stage, &ours, |line| stage.ceph(line))?;
+    ours("rbd rm rbd/disk").map(drop)
+}
+
+/// What both sides export of `rbd/disk` is `disk.raw`. `ours` and `theirs` run a line of the side's program.
+pub(crate) fn both_export(
+    stage: &Stage,
+    ours: impl Fn(&str) -> Result<String>,
+    theirs: impl Fn(&str) -> Result<String>,
+) -> Result<()> {
+    ours("rbd export rbd/disk ours.raw")?;
+    theirs("rbd export rbd/disk theirs.raw")?;
+    for exported in ["ours.raw", "theirs.raw"] {
+        disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
+        fs::remove_file(stage.path(exported))?;
+    }
+    Ok(())
+}
+
 /// A clone is described, with its parent, but not read: what it lacks is elsewhere.
 fn clone(stage: &Stage) -> Result<()> {
     stage.ceph("rbd snap create rbd/plain@before")?;
@@ -70,8 +93,8 @@ fn resize(stage: &Stage) -> Result<()> {
     stage.onego(&format!("--conf ceph.conf rbd resize --size {}B rbd/ours", disk::SIZE))?;
     stage.ceph("rbd export rbd/ours resized.raw")?;
     let expected = stage.path("expected.raw");
-    std::fs::copy(stage.path("disk.raw"), &expected)?;
-    let file = std::fs::File::options().write(true).open(&expected)?;
+    fs::copy(stage.path("disk.raw"), &expected)?;
+    let file = fs::File::options().write(true).open(&expected)?;
     file.set_len(CUT)?;
     file.set_len(disk::SIZE)?;
     disk::compare(&expected, &stage.path("resized.raw"))

@@ -1,6 +1,6 @@
 //! Verified loads on real clusters.
 
-use super::{disk, tools};
+use super::{disk, images, tools};
 use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage, Store};
 use anyhow::{Context as _, Result, ensure};
@@ -33,15 +33,9 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start(stage, Store::Memory)?;
     disk::make(&stage.path("disk.raw"), 1)?;
     for options in ["--messenger v1", "--messenger v1 --no-data-crc"] {
-        let onego = |line: &str| stage.onego(&format!("--mon-host v1:{ADDRESS}:6789 {options} {line}"));
-        onego("rbd import disk.raw rbd/disk")?;
-        stage.ceph("rbd export rbd/disk theirs.raw")?;
-        onego("rbd export rbd/disk ours.raw")?;
-        for exported in ["theirs.raw", "ours.raw"] {
-            disk::compare(&stage.path("disk.raw"), &stage.path(exported))?;
-            fs::remove_file(stage.path(exported))?;
-        }
-        onego("rbd rm rbd/disk")?;
+        images::round_trip(stage, |line| {
+            stage.onego(&format!("--mon-host v1:{ADDRESS}:6789 {options} {line}"))
+        })?;
         let json = stage.path("rows.json");
         stage.onego(&format!(
             "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k,256k --io-depth 32 --size 64M \
