@@ -5,6 +5,7 @@ use super::config::Limits;
 use super::control::{AuthDone, AuthRequest, Hello, Ident, NO_SIGNATURE};
 use super::frame::{Framing, Tag};
 use super::message::NoPlacer;
+use super::outbox::Outbox;
 use super::receive::{Input, Receiver};
 use super::send::Sender;
 use crate::encoding::{Decode, Encode};
@@ -23,15 +24,22 @@ const FRAMING: Framing = Framing::new(true);
 const BANNER_LEN: usize = 26;
 
 /// Encodes what was received once more.
-fn echo(input: Input, rx: &mut Receiver, from_client: bool, out: &mut Sender, sent: &mut List) {
+fn echo(
+    input: Input,
+    rx: &mut Receiver,
+    from_client: bool,
+    out: &mut Sender,
+    outbox: &mut Outbox,
+    sent: &mut List,
+) {
     match input {
         Input::Banner(_) => {}
         Input::Control(tag, payload) => out.control(tag, |w| echo_control(tag, &payload, from_client, w)),
         Input::Message => {
             let message = rx.take_message();
             let ack = message.header.ack_seq;
-            out.queue.push(message);
-            out.transmit(sent, usize::MAX, ack);
+            outbox.push(message);
+            out.transmit(sent, usize::MAX, outbox, ack);
         }
         Input::Aborted(..) => panic!("nothing is aborted here"),
     }
@@ -62,6 +70,7 @@ fn echo_control(tag: Tag, payload: &[u8], from_client: bool, w: &mut Writer) {
 
 /// Decodes `stream`, which begins with a banner, in pieces of `step` bytes, and encodes what comes behind it.
 fn echoed(stream: &[u8], from_client: bool, step: usize) -> (Vec<u8>, usize) {
+    let mut outbox = Outbox::new(false);
     let (mut rx, mut tx) =
         (Receiver::new(FRAMING, Limits::default()), Sender::new(FRAMING, Pool::new(1 << 20)));
     rx.allow_messages();
@@ -70,7 +79,7 @@ fn echoed(stream: &[u8], from_client: bool, step: usize) -> (Vec<u8>, usize) {
         let mut piece = Segment::copy_from(piece);
         while let Some(input) = rx.next(&mut piece, &mut NoPlacer).unwrap() {
             inputs += 1;
-            echo(input, &mut rx, from_client, &mut tx, &mut sent);
+            echo(input, &mut rx, from_client, &mut tx, &mut outbox, &mut sent);
         }
     }
     (sent.to_vec(), inputs)

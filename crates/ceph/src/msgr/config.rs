@@ -1,6 +1,7 @@
 //! What a connection is told of its side, and the bounds that hold on it.
 
 use super::features;
+use super::policy::Policy;
 use crate::addr::AddrVec;
 use crate::auth::Gate;
 use crate::types::EntityName;
@@ -49,6 +50,8 @@ pub struct Keepalive {
 pub struct Config {
     /// Name of this process. A client's number is negative until a monitor gave it one.
     pub entity: EntityName,
+    /// What is done about messages when a connection breaks.
+    pub policy: Policy,
     /// How a server lets clients in.
     pub gate: Gate,
     /// Addresses of this process. A client that leaves them out uses the address that its connection has.
@@ -78,6 +81,7 @@ impl Config {
     pub fn client(nonce: u32, pool: Pool) -> Self {
         Self {
             entity: EntityName { kind: EntityName::CLIENT, num: -1 },
+            policy: Policy::LOSSY_CLIENT,
             gate: Gate::Open,
             addrs: AddrVec::default(),
             nonce,
@@ -100,6 +104,7 @@ impl Config {
     pub fn server(entity: EntityName, addrs: AddrVec, pool: Pool) -> Self {
         Self {
             entity,
+            policy: Policy::STATELESS_SERVER,
             gate: Gate::Open,
             addrs,
             nonce: 0,

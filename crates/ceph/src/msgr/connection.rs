@@ -7,8 +7,10 @@ use super::handshake::Handshake;
 use super::liveness::{Due, Liveness};
 use super::message::{Header, Message, Placer};
 use super::peer::{Peer, Target, Visitor};
+use super::policy::Policy;
 use super::receive::{Input, Receiver};
 use super::send::Sender;
+use super::session::{Claim, Refusal, State};
 use crate::encoding::{Decode, Encode};
 use crate::messages::Payload;
 use crate::types::Utime;
@@ -49,8 +51,9 @@ pub(super) struct Connection {
     rx: Receiver,
     tx: Sender,
     events: VecDeque<Event>,
-    /// Number of the last message that was received.
-    seq: u64,
+    /// What outlives the connection, if the policy has it so.
+    session: State,
+    was_ready: bool,
     started: Time,
     liveness: Liveness,
     /// The stamp of the KEEPALIVE2 to answer. Of several only the last is answered: the answer to it says all that
@@ -62,19 +65,26 @@ pub(super) struct Connection {
 impl Connection {
     /// The end of a client that has begun to open a connection to `target`.
     pub(super) fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
-        let handshake = Handshake::client(Arc::clone(&config), target, now.as_nanos());
-        Self::new(now, config, handshake)
+        let session = State::without(Policy::LOSSY_CLIENT, now);
+        Self::resume(now, config, target, session)
+    }
+
+    /// The same for a connection that carries a session.
+    pub(super) fn resume(now: Time, config: Arc<Config>, target: Target, session: State) -> Self {
+        let handshake = Handshake::client(Arc::clone(&config), target);
+        Self::new(now, config, handshake, session)
     }
 
     /// The end of a server on which `visitor` has opened a connection.
     pub(super) fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
-        let handshake = Handshake::server(Arc::clone(&config), visitor, now.as_nanos());
-        let mut this = Self::new(now, config, handshake);
+        let session = State::without(config.policy, now);
+        let handshake = Handshake::server(Arc::clone(&config), visitor);
+        let mut this = Self::new(now, config, handshake, session);
         this.opened(now, local);
         this
     }
 
-    fn new(now: Time, config: Arc<Config>, handshake: Handshake) -> Self {
+    fn new(now: Time, config: Arc<Config>, handshake: Handshake, session: State) -> Self {
         let framing = Framing::new(config.data_crc);
         Self {
             rx: Receiver::new(framing, config.limits),
@@ -83,7 +93,8 @@ impl Connection {
             config,
             phase: Phase::Handshake(Box::new(handshake)),
             events: VecDeque::new(),
-            seq: 0,
+            session,
+            was_ready: false,
             started: now,
             answer: None,
             paused: false,
@@ -142,10 +153,9 @@ impl Connection {
             (Input::Aborted(header, place), _) => self.events.push_back(Event::Unplaced(header, place)),
             (Input::Banner(banner), Phase::Handshake(handshake)) => handshake.banner(banner, &mut self.tx)?,
             (Input::Control(tag, payload), Phase::Handshake(handshake)) => {
-                if let Some(peer) = handshake.frame(now, tag, &payload, &mut self.rx, &mut self.tx)? {
-                    self.phase = Phase::Ready;
-                    self.rx.allow_messages();
-                    self.events.push_back(Event::Ready(peer));
+                let (rx, tx, session) = (&mut self.rx, &mut self.tx, &mut self.session);
+                if let Some(peer) = handshake.frame(now, tag, &payload, rx, tx, session)? {
+                    self.ready(peer);
                 }
             }
             (Input::Control(tag, payload), _) => return self.control(tag, &payload),
@@ -154,16 +164,30 @@ impl Connection {
         Ok(())
     }
 
+    fn ready(&mut self, peer: Peer) {
+        self.phase = Phase::Ready;
+        self.was_ready = true;
+        self.rx.allow_messages();
+        self.events.push_back(Event::Ready(peer));
+    }
+
     /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
-    /// (ProtocolV2.cc, handle_message).
+    /// unless a session goes on: then what came before is passed over (ProtocolV2.cc, handle_message).
     fn message(&mut self) -> Result<(), Error> {
         let message = self.rx.take_message();
-        let seq = message.header.seq;
-        if seq <= self.seq {
-            return Err(Error::OldMessage { seq, last: self.seq });
+        let (seq, last) = (message.header.seq, self.session.in_seq);
+        if !self.session.policy.lossy {
+            self.session.outbox.acknowledged(message.header.ack_seq)?;
+            self.session.ack_due = true;
         }
-        self.seq = seq;
-        self.events.push_back(Event::Message(message));
+        if seq > last {
+            self.session.in_seq = seq;
+            self.events.push_back(Event::Message(message));
+        } else if self.session.policy.lossy {
+            return Err(Error::OldMessage { seq, last });
+        } else if let Some(place) = message.placed {
+            self.events.push_back(Event::Unplaced(message.header, place));
+        }
         Ok(())
     }
 
@@ -174,7 +198,7 @@ impl Connection {
         match tag {
             Tag::Keepalive2 => self.answer = Some(Utime::decode(&mut r)?),
             Tag::Keepalive2Ack => drop(Utime::decode(&mut r)?),
-            Tag::Ack => drop(r.u64("ack seq")?),
+            Tag::Ack => self.session.outbox.acknowledged(r.u64("ack seq")?)?,
             _ => return Err(Error::Unexpected { tag, state: "messages were being exchanged" }),
         }
         Ok(())
@@ -186,32 +210,39 @@ impl Connection {
     /// # Panics
     /// When it is sent, if one of its parts has 4 GiB or more.
     pub(super) fn send(&mut self, message: Message) {
-        if !matches!(self.phase, Phase::Over) {
-            self.tx.queue.push(message);
+        if self.takes_messages() {
+            self.session.outbox.push(message);
         }
     }
 
     /// Queues the message with this content as part of transaction `tid`, like [`send`](Self::send) but cheaper than
     /// with [`Message::of`].
     pub(super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        if !matches!(self.phase, Phase::Over) {
-            self.tx.queue.push_payload(tid, payload);
+        if self.takes_messages() {
+            self.session.outbox.push_payload(tid, payload);
         }
+    }
+
+    /// A session takes messages also when the connection that carries it is over.
+    fn takes_messages(&self) -> bool {
+        !matches!(self.phase, Phase::Over) || !self.session.policy.lossy
     }
 
     /// Bytes of messages that wait to be sent, without their headers.
     pub(super) fn queued_bytes(&self) -> usize {
-        self.tx.queue.bytes()
+        self.session.outbox.queued_bytes()
     }
 
     /// Messages that wait to be sent.
     pub(super) fn queued_messages(&self) -> usize {
-        self.tx.queue.len()
+        self.session.outbox.queued_messages()
     }
 
     /// Is there something to send?
     pub(super) fn has_output(&self) -> bool {
-        self.tx.has_control() || (self.is_ready() && (self.answer.is_some() || !self.tx.queue.is_empty()))
+        let State { ack_due, outbox, .. } = &self.session;
+        let message = self.answer.is_some() || *ack_due || !outbox.is_empty();
+        self.tx.has_control() || (self.is_ready() && message)
     }
 
     /// Appends what is to be sent to `out`, about `limit` bytes of it: whole frames, at least one if there is any.
@@ -220,7 +251,12 @@ impl Connection {
             self.tx.control(Tag::Keepalive2Ack, |w| stamp.encode(w));
         }
         if self.is_ready() {
-            self.tx.transmit(out, limit.max(1), self.seq);
+            let State { ack_due, outbox, in_seq, .. } = &mut self.session;
+            if std::mem::take(ack_due) && outbox.is_empty() {
+                // No message goes out that could say so.
+                self.tx.control(Tag::Ack, |w| w.u64(*in_seq));
+            }
+            self.tx.transmit(out, limit.max(1), outbox, *in_seq);
         } else {
             self.tx.transmit_control(out);
         }
@@ -269,7 +305,52 @@ impl Connection {
     pub(super) fn closed(&mut self) {
         self.phase = Phase::Over;
         self.tx.clear();
+        self.answer = None;
+        self.session.outbox.requeue();
         self.give_back_place();
+    }
+
+    /// Was it ever possible that messages flow?
+    pub(super) fn was_ready(&self) -> bool {
+        self.was_ready
+    }
+
+    /// What the client wants on a server that keeps sessions, while it is to be decided about.
+    pub(super) fn claim(&self) -> Option<&Claim> {
+        match &self.phase {
+            Phase::Handshake(handshake) => handshake.claimed(),
+            Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    /// The connection carries that session.
+    pub(super) fn admit(&mut self, session: State) {
+        let global_seq = self.session.global_seq.max(session.global_seq + 1);
+        self.session = session;
+        self.session.global_seq = global_seq;
+        let Phase::Handshake(handshake) = &mut self.phase else { return };
+        match handshake.admit(&mut self.tx, &mut self.session) {
+            Ok(Some(peer)) => self.ready(peer),
+            Ok(None) => {}
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// The connection does not carry the session that the client wants.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            handshake.refuse(refusal, &mut self.tx);
+        }
+    }
+
+    pub(super) fn session(&self) -> &State {
+        &self.session
+    }
+
+    /// What outlives a connection that is over.
+    pub(super) fn take_session(&mut self) -> State {
+        let policy = self.session.policy;
+        std::mem::replace(&mut self.session, State::without(policy, Time::from_nanos(0)))
     }
 
     fn fail(&mut self, error: Error) {

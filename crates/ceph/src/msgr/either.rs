@@ -4,8 +4,9 @@ use super::config::Config;
 use super::connection::{Connection as Msgr2, Event};
 use super::message::{Message, Placer};
 use super::peer::{Target, Visitor};
+use super::session::{Claim, Refusal, State};
 use super::v1::Connection as Msgr1;
-use crate::addr::AddrKind;
+use crate::addr::{AddrKind, AddrVec};
 use crate::messages::Payload;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Landing, Time};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 ///
 /// It has the shape of a [`Machine`](onego_wire::Machine) with one connection, which it is meant to be a part of.
 /// Connections are lossy: what was queued when one breaks is gone, and it is the owner's to send it again on another.
+/// Nothing is lost on those that carry a [`Session`](super::Session).
 ///
 /// - Bytes go in by [`landed`](Self::landed) and [`received`](Self::received), as [`landing`](Self::landing) asks.
 /// - Messages go out by [`send`](Self::send) and [`transmit`](Self::transmit).
@@ -60,6 +62,59 @@ impl Connection {
         } else {
             Version::Two(Msgr2::accept(now, config, visitor, local))
         })
+    }
+
+    /// The end of a client that carries a session.
+    pub(super) fn resume(now: Time, config: Arc<Config>, target: Target, session: State) -> Self {
+        Self(Version::Two(Msgr2::resume(now, config, target, session)))
+    }
+
+    /// The addresses of the client that claims a session, on a server whose policy is not a lossy one. The connection
+    /// waits until [`Session::accept`](super::Session::accept) of that session has decided about it.
+    pub fn claimed_by(&self) -> Option<&AddrVec> {
+        self.claim().map(|claim| claim.wish.addrs())
+    }
+
+    pub(super) fn claim(&self) -> Option<&Claim> {
+        match &self.0 {
+            Version::One(_) => None,
+            Version::Two(it) => it.claim(),
+        }
+    }
+
+    /// The connection, of the version that carries sessions.
+    fn two(&self) -> &Msgr2 {
+        match &self.0 {
+            Version::One(_) => unreachable!("no session is on a connection of version 1"),
+            Version::Two(it) => it,
+        }
+    }
+
+    fn two_mut(&mut self) -> &mut Msgr2 {
+        match &mut self.0 {
+            Version::One(_) => unreachable!("no session is on a connection of version 1"),
+            Version::Two(it) => it,
+        }
+    }
+
+    pub(super) fn admit(&mut self, session: State) {
+        self.two_mut().admit(session);
+    }
+
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.two_mut().refuse(refusal);
+    }
+
+    pub(super) fn session(&self) -> &State {
+        self.two().session()
+    }
+
+    pub(super) fn take_session(&mut self) -> State {
+        self.two_mut().take_session()
+    }
+
+    pub(super) fn was_ready(&self) -> bool {
+        self.two().was_ready()
     }
 
     /// The client's connection is open. `local` is this side's address.

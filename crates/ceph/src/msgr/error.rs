@@ -62,6 +62,14 @@ pub enum Error {
         /// Number of the message before.
         last: u64,
     },
+    /// An acknowledgement of a message that was never sent.
+    #[error("the peer acknowledged message {seq}, but {last} was the last that was sent")]
+    NeverSent {
+        /// Number of the message.
+        seq: u64,
+        /// Number of the last message that was sent.
+        last: u64,
+    },
     /// A signature over the handshake that is not the expected one.
     #[error("the peer's signature over the handshake is wrong")]
     BadSignature,
@@ -156,6 +164,7 @@ impl Error {
             | Self::TooLong { .. }
             | Self::Decode(_)
             | Self::OldMessage { .. }
+            | Self::NeverSent { .. }
             | Self::BadSignature
             | Self::BadMessageSignature
             | Self::EndlessHandshake(_) => Blame::Peer,

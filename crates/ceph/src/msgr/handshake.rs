@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, "Authentication", "Message flow handshake"; `src/msg/async/ProtocolV2.cc`.
 //!
-//! The policies are those of librados (`lossy_client`) and of a server for clients (`stateless_server`): nobody keeps
-//! a session when a connection breaks. So a client never asks to go on with one (SESSION_RECONNECT), and a server
-//! that is asked says that it knows of none (SESSION_RESET), after which the client asks for a new one.
+//! Where the policy is a lossy one, nobody keeps a session when a connection breaks: a client never asks to go on with
+//! one (SESSION_RECONNECT), and a server that is asked says that it knows of none (SESSION_RESET), after which the client
+//! asks for a new one. Elsewhere a server lets the session decide that the client has claimed.
 
 use super::banner::Banner;
 use super::config::Config;
@@ -18,6 +18,7 @@ use super::peer::{Peer, Role, Target, Visitor, own_addrs};
 use super::receive::Receiver;
 use super::secure;
 use super::send::Sender;
+use super::session::{Claim, Known, Refusal, State as Kept, Wish};
 use crate::addr::{AddrVec, EntityAddr};
 use crate::auth::{Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Renewals, Secret, mode};
 use crate::encoding::{Decode, Encode};
@@ -41,6 +42,10 @@ enum State {
     Signature,
     /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
     Ident,
+    /// The answer to SESSION_RECONNECT.
+    Reconnect,
+    /// What is decided about the client's claim to a session.
+    Claim,
 }
 
 impl State {
@@ -51,6 +56,8 @@ impl State {
             Self::Auth => "the authentication was going on",
             Self::Signature => "AUTH_SIGNATURE was due",
             Self::Ident => "the identification was due",
+            Self::Reconnect => "the answer about the session was due",
+            Self::Claim => "its session was being looked for",
         }
     }
 }
@@ -63,8 +70,6 @@ pub(super) struct Handshake {
     frames: u32,
     /// This side's addresses.
     addrs: AddrVec,
-    /// Orders the connections of a process. Lossy peers do not look at it.
-    global_seq: u64,
     peer_kind: u8,
     /// What the peer has to sign with.
     expected: [u8; SIGNATURE_LEN],
@@ -74,26 +79,27 @@ pub(super) struct Handshake {
     granted: Option<Granted>,
     secure: bool,
     global_id: u64,
+    /// What the client wants, until it is decided about.
+    claim: Option<Claim>,
 }
 
 impl Handshake {
-    pub(super) fn client(config: Arc<Config>, target: Target, global_seq: u64) -> Self {
-        Self::new(config, Role::Client(target), global_seq)
+    pub(super) fn client(config: Arc<Config>, target: Target) -> Self {
+        Self::new(config, Role::Client(target))
     }
 
-    pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u64) -> Self {
+    pub(super) fn server(config: Arc<Config>, visitor: Visitor) -> Self {
         let role = Role::server(&config, visitor);
-        Self::new(config, role, global_seq)
+        Self::new(config, role)
     }
 
-    fn new(config: Arc<Config>, role: Role, global_seq: u64) -> Self {
+    fn new(config: Arc<Config>, role: Role) -> Self {
         Self {
             addrs: AddrVec::default(),
             config,
             role,
             state: State::Banner,
             frames: 0,
-            global_seq,
             peer_kind: 0,
             expected: NO_SIGNATURE,
             auth_name: None,
@@ -102,6 +108,7 @@ impl Handshake {
             granted: None,
             secure: false,
             global_id: 0,
+            claim: None,
         }
     }
 
@@ -131,6 +138,7 @@ impl Handshake {
         payload: &[u8],
         from: &mut Receiver,
         out: &mut Sender,
+        session: &mut Kept,
     ) -> Result<Option<Peer>, Error> {
         self.frames += 1;
         if self.frames > MAX_FRAMES {
@@ -147,23 +155,37 @@ impl Handshake {
                 self.log_in(tag, &mut r, from, out)?;
             }
             (State::Signature, Tag::AuthSignature, _) => {
-                self.signature(&r.array("signature")?, out)?;
+                self.signature(&r.array("signature")?, out, session)?;
             }
             (State::Ident, Tag::ClientIdent, true) => {
-                return self.client_ident(Ident::decode_client(&mut r)?, out);
+                return self.client_ident(Ident::decode_client(&mut r)?, out, session);
             }
             (State::Ident, Tag::SessionReconnect, true) => {
-                Reconnect::decode(&mut r)?;
-                out.control(Tag::SessionReset, |w| w.bool(true));
+                let reconnect = Reconnect::decode(&mut r)?;
+                if session.policy.lossy {
+                    out.control(Tag::SessionReset, |w| w.bool(true));
+                } else {
+                    self.claim(Wish::Resume(reconnect));
+                }
             }
             (State::Ident, Tag::ServerIdent, false) => {
-                return self.server_ident(Ident::decode_server(&mut r)?).map(Some);
+                return self.server_ident(Ident::decode_server(&mut r)?, session).map(Some);
+            }
+            (State::Reconnect, Tag::SessionReconnectOk, false) => {
+                session.outbox.resume(r.u64("msg_seq")?)?;
+                return Ok(self.resumed(session));
+            }
+            (State::Reconnect, Tag::SessionReset | Tag::SessionRetry | Tag::SessionRetryGlobal, false) => {
+                self.refused(tag, &mut r, out, session)?;
             }
             (State::Ident, Tag::IdentMissingFeatures, false) => {
                 let lacked_here = r.u64("missing features")?;
                 return Err(Error::Features { lacked_here, lacked_there: 0 });
             }
-            (State::Ident, Tag::Wait, false) => return Err(Error::Wait),
+            (State::Ident | State::Reconnect, Tag::Wait, false) => {
+                session.wait = true;
+                return Err(Error::Wait);
+            }
             (state, tag, _) => return Err(Error::Unexpected { tag, state: state.name() }),
         }
         Ok(None)
@@ -276,18 +298,110 @@ impl Handshake {
         Ok(())
     }
 
-    fn signature(&mut self, signature: &[u8; SIGNATURE_LEN], out: &mut Sender) -> Result<(), Error> {
+    fn signature(
+        &mut self,
+        signature: &[u8; SIGNATURE_LEN],
+        out: &mut Sender,
+        session: &mut Kept,
+    ) -> Result<(), Error> {
         verify_slices_are_equal(signature, &self.expected).map_err(|_| Error::BadSignature)?;
         self.state = State::Ident;
-        if let Role::Client(target) = &self.role {
-            let ident = self.ident(Some(target.addr));
-            out.control(Tag::ClientIdent, |w| ident.encode(w));
+        if matches!(self.role, Role::Client(_)) {
+            self.ask(out, session);
         }
         Ok(())
     }
 
+    /// A client asks for a session, or to go on with the one that it has.
+    fn ask(&mut self, out: &mut Sender, session: &mut Kept) {
+        let Role::Client(target) = &self.role else { return };
+        if session.server_cookie != 0 {
+            let reconnect = Reconnect {
+                addrs: self.addrs.clone(),
+                client_cookie: session.client_cookie,
+                server_cookie: session.server_cookie,
+                global_seq: session.global_seq,
+                connect_seq: session.connect_seq,
+                msg_seq: session.in_seq,
+            };
+            out.control(Tag::SessionReconnect, |w| reconnect.encode(w));
+            self.state = State::Reconnect;
+            return;
+        }
+        if session.client_cookie == 0 {
+            session.client_cookie = session.fresh_cookie();
+        }
+        let ident = self.ident(Some(target.addr), session, session.client_cookie);
+        out.control(Tag::ClientIdent, |w| ident.encode(w));
+        self.state = State::Ident;
+    }
+
+    /// The server does not go on with the session as it is: the client asks again.
+    fn refused(
+        &mut self,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        out: &mut Sender,
+        session: &mut Kept,
+    ) -> Result<(), Error> {
+        match tag {
+            Tag::SessionReset => session.reset(r.bool("full reset")?),
+            Tag::SessionRetry => session.connect_seq = r.u64("connect_seq")?.saturating_add(1),
+            _ => session.global_seq = session.global_seq.max(r.u64("global_seq")?).saturating_add(1),
+        }
+        self.ask(out, session);
+        Ok(())
+    }
+
+    /// Leaves it to the session that is claimed what becomes of the connection.
+    fn claim(&mut self, wish: Wish) {
+        self.claim = Some(Claim { wish, kind: self.peer_kind, auth_name: self.auth_name.clone() });
+        self.state = State::Claim;
+    }
+
+    /// What the client wants, while it is to be decided about.
+    pub(super) fn claimed(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// The client gets what it wants: the connection carries that session.
+    pub(super) fn admit(&mut self, out: &mut Sender, session: &mut Kept) -> Result<Option<Peer>, Error> {
+        match self.claim.take().map(|claim| claim.wish) {
+            Some(Wish::New(ident)) => {
+                session.client_cookie = ident.cookie;
+                session.server_cookie = session.fresh_cookie();
+                session.begin();
+                let answer = self.ident(None, session, session.server_cookie);
+                out.control(Tag::ServerIdent, |w| answer.encode(w));
+                Ok(Some(self.begun(ident, session)))
+            }
+            Some(Wish::Resume(reconnect)) => {
+                session.connect_seq = reconnect.connect_seq;
+                session.peer_global_seq = reconnect.global_seq;
+                session.outbox.resume(reconnect.msg_seq)?;
+                out.control(Tag::SessionReconnectOk, |w| w.u64(session.in_seq));
+                Ok(self.resumed(session))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The client does not get what it wants. It may ask for something else.
+    pub(super) fn refuse(&mut self, refusal: Refusal, out: &mut Sender) {
+        self.claim = None;
+        self.state = State::Ident;
+        match refusal {
+            Refusal::Reset { full } => out.control(Tag::SessionReset, |w| w.bool(full)),
+            Refusal::Retry { connect_seq } => out.control(Tag::SessionRetry, |w| w.u64(connect_seq)),
+            Refusal::RetryGlobal { global_seq } => {
+                out.control(Tag::SessionRetryGlobal, |w| w.u64(global_seq));
+            }
+            Refusal::Wait => out.control(Tag::Wait, |_| {}),
+        }
+    }
+
     /// This side's identification.
-    fn ident(&self, target: Option<EntityAddr>) -> Ident {
+    fn ident(&self, target: Option<EntityAddr>, session: &Kept, cookie: u64) -> Ident {
         let num = match self.config.entity.num {
             // The number of a client is its global id.
             ..0 => self.global_id as i64,
@@ -297,15 +411,20 @@ impl Handshake {
             addrs: self.addrs.clone(),
             target,
             num,
-            global_seq: self.global_seq,
+            global_seq: session.global_seq,
             supported: self.config.supported,
             required: self.config.required,
-            flags: FLAG_LOSSY,
-            cookie: 0,
+            flags: if session.policy.lossy { FLAG_LOSSY } else { 0 },
+            cookie,
         }
     }
 
-    fn client_ident(&mut self, ident: Ident, out: &mut Sender) -> Result<Option<Peer>, Error> {
+    fn client_ident(
+        &mut self,
+        ident: Ident,
+        out: &mut Sender,
+        session: &mut Kept,
+    ) -> Result<Option<Peer>, Error> {
         if ident.addrs.0.first().is_none_or(EntityAddr::is_blank) {
             return Err(Error::BadFrame("the identification of a client without an address"));
         }
@@ -318,12 +437,16 @@ impl Handshake {
             out.control(Tag::IdentMissingFeatures, |w| w.u64(missing));
             return Ok(None);
         }
-        let answer = self.ident(None);
+        if !session.policy.lossy {
+            self.claim(Wish::New(ident));
+            return Ok(None);
+        }
+        let answer = self.ident(None, session, 0);
         out.control(Tag::ServerIdent, |w| answer.encode(w));
         Ok(Some(self.peer(ident)))
     }
 
-    fn server_ident(&mut self, ident: Ident) -> Result<Peer, Error> {
+    fn server_ident(&mut self, ident: Ident, session: &mut Kept) -> Result<Peer, Error> {
         if let Role::Client(target) = &self.role
             && !contains(&ident.addrs, &target.addr)
         {
@@ -334,7 +457,28 @@ impl Handshake {
         if lacked_here | lacked_there != 0 {
             return Err(Error::Features { lacked_here, lacked_there });
         }
-        Ok(self.peer(ident))
+        if session.policy.lossy {
+            return Ok(self.peer(ident));
+        }
+        // The server decides whether anything is kept.
+        session.policy.lossy = ident.flags & FLAG_LOSSY != 0;
+        session.server_cookie = ident.cookie;
+        session.begin();
+        Ok(self.begun(ident, session))
+    }
+
+    /// A session has begun.
+    fn begun(&mut self, ident: Ident, session: &mut Kept) -> Peer {
+        session.peer_global_seq = ident.global_seq;
+        let auth_name = self.auth_name.clone();
+        session.peer = Some(Known { ident: ident.clone(), kind: self.peer_kind, auth_name });
+        self.peer(ident)
+    }
+
+    /// A session goes on.
+    fn resumed(&mut self, session: &mut Kept) -> Option<Peer> {
+        let ident = session.peer.as_ref()?.ident.clone();
+        Some(self.peer(ident))
     }
 
     fn peer(&mut self, ident: Ident) -> Peer {

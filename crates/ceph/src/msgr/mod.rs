@@ -7,6 +7,8 @@
 //! sender that puts it together. Version 1 has its own of all of these. What they are made of is shared: the queue of
 //! messages and the memory that these are sent from, the parts of a message and the place of its payload, signs of
 //! life, and who is at the two ends.
+//!
+//! A connection is lossy unless a [`Session`] has it, which outlives its connections and loses nothing.
 
 mod arena;
 mod banner;
@@ -24,14 +26,19 @@ mod fronts;
 mod handshake;
 mod liveness;
 mod message;
+mod outbox;
 mod part;
 mod peer;
 mod place;
+mod policy;
 mod queue;
 mod receive;
 mod secure;
 mod secure_receive;
 mod send;
+mod session;
+#[cfg(test)]
+mod session_tests;
 mod v1;
 
 pub use config::{Config, Keepalive, Limits};
@@ -41,3 +48,5 @@ pub use error::{Blame, Error};
 pub use frame::Tag;
 pub use message::{Header, Message, NoPlacer, PRIORITY_DEFAULT, Placer};
 pub use peer::{Peer, Target, Visitor};
+pub use policy::Policy;
+pub use session::{Accepted, Session};

@@ -46,7 +46,18 @@ impl Queued {
             .map(|len| u32::try_from(len).expect("a part of a message has less than 4 GiB"))
     }
 
-    fn body_len(&self) -> usize {
+    /// A second one of it, to be sent again: front and payload are shared.
+    pub(super) fn keep(&mut self, fronts: &mut Fronts) -> Self {
+        let front = match &self.front {
+            Front::Encoded(len) => Segment::copy_from(fronts.take(*len)),
+            Front::Own(front) => front.clone(),
+        };
+        self.front = Front::Own(front.clone());
+        let (middle, data) = (self.middle.clone(), self.data.clone());
+        Self { header: self.header, front: Front::Own(front), middle, data }
+    }
+
+    pub(super) fn body_len(&self) -> usize {
         self.front_len() + self.middle.as_deref().map_or(0, <[u8]>::len) + self.data.len()
     }
 }
@@ -68,8 +79,7 @@ impl Queue {
     }
 
     /// Queues a message before all others.
-    pub(super) fn push_first(&mut self, message: Message) {
-        let message = Queued::from(message);
+    pub(super) fn push_first(&mut self, message: Queued) {
         self.bytes += message.body_len();
         self.messages.push_front(message);
     }

@@ -6,7 +6,8 @@ use super::frame::{
     Framing, HEADER_LEN, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag,
 };
 use super::fronts::Fronts;
-use super::queue::{Front, Queue, Queued};
+use super::outbox::Outbox;
+use super::queue::{Front, Queued};
 use super::secure::{SealTx, padded};
 use onego_buf::{List, Pool};
 use onego_wire::Writer;
@@ -23,9 +24,6 @@ pub(super) struct Sender {
     transcript: Option<Vec<u8>>,
     /// What a control frame says, while it is written.
     writer: Writer,
-    pub(super) queue: Queue,
-    /// Number of the last message that was sent.
-    seq: u64,
 }
 
 impl Sender {
@@ -40,8 +38,6 @@ impl Sender {
             control: Vec::with_capacity(CONTROL_CAPACITY),
             transcript: Some(Vec::new()),
             writer: Writer::new(),
-            queue: Queue::default(),
-            seq: 0,
         }
     }
 
@@ -86,7 +82,6 @@ impl Sender {
     /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
-        self.queue.clear();
     }
 
     pub(super) fn has_control(&self) -> bool {
@@ -104,15 +99,14 @@ impl Sender {
 
     /// Appends control frames and about `limit` bytes of messages to `out`. Messages tell the peer that those up to
     /// number `ack` were received.
-    pub(super) fn transmit(&mut self, out: &mut List, limit: usize, ack: u64) {
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox, ack: u64) {
         let start = out.len();
-        let Self { assembler, control, queue, seq, .. } = self;
+        let Self { assembler, control, .. } = self;
         assembler.arena.put(control, out);
         control.clear();
         while out.len() + assembler.arena.pending() - start < limit {
-            let sent = queue.pop(|message, fronts| {
-                *seq += 1;
-                (message.header.seq, message.header.ack_seq) = (*seq, ack);
+            let sent = outbox.pop(|message, fronts| {
+                message.header.ack_seq = ack;
                 assembler.frame(message, fronts, out);
             });
             if !sent {
@@ -120,7 +114,7 @@ impl Sender {
             }
         }
         assembler.arena.flush(out);
-        if queue.is_empty() {
+        if outbox.is_empty() {
             assembler.arena.rest();
         }
     }

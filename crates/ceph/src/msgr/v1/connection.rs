@@ -5,6 +5,7 @@ use super::super::connection::Event;
 use super::super::error::Error;
 use super::super::liveness::{Due, Liveness};
 use super::super::message::{Message, Placer};
+use super::super::outbox::Outbox;
 use super::super::peer::{Peer, Target, Visitor};
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
@@ -45,6 +46,7 @@ pub(in super::super) struct Connection {
     phase: Phase,
     rx: Receiver,
     tx: Sender,
+    outbox: Outbox,
     events: VecDeque<Event>,
     /// Is this the end that was connected to?
     server: bool,
@@ -80,6 +82,7 @@ impl Connection {
         Self {
             rx: Receiver::new(config.limits, config.data_crc),
             tx: Sender::new(config.entity, config.data_crc, config.pool.clone()),
+            outbox: Outbox::new(false),
             liveness: Liveness::new(now, config.keepalive),
             config,
             phase: Phase::Handshake(Box::new(handshake)),
@@ -210,7 +213,7 @@ impl Connection {
         if done {
             let (peer, out) = (auth.peer.clone(), auth.out.take());
             if let Some(out) = out {
-                self.tx.queue.push_first(out);
+                self.outbox.push_first(out);
             }
             self.ready(peer);
         }
@@ -219,22 +222,22 @@ impl Connection {
 
     pub(in super::super) fn send(&mut self, message: Message) {
         if !matches!(self.phase, Phase::Over) {
-            self.tx.queue.push(message);
+            self.outbox.push(message);
         }
     }
 
     pub(in super::super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
         if !matches!(self.phase, Phase::Over) {
-            self.tx.queue.push_payload(tid, payload);
+            self.outbox.push_payload(tid, payload);
         }
     }
 
     pub(in super::super) fn queued_bytes(&self) -> usize {
-        self.tx.queue.bytes()
+        self.outbox.queued_bytes()
     }
 
     pub(in super::super) fn queued_messages(&self) -> usize {
-        self.tx.queue.len()
+        self.outbox.queued_messages()
     }
 
     pub(in super::super) fn has_output(&self) -> bool {
@@ -242,7 +245,7 @@ impl Connection {
             || match &self.phase {
                 Phase::Handshake(_) | Phase::Over => false,
                 Phase::Auth(auth) => auth.out.is_some() || self.answer.is_some(),
-                Phase::Ready => self.answer.is_some() || !self.tx.queue.is_empty(),
+                Phase::Ready => self.answer.is_some() || !self.outbox.is_empty(),
             }
     }
 
@@ -251,9 +254,9 @@ impl Connection {
             self.tx.keepalive_ack(stamp);
         }
         match &mut self.phase {
-            Phase::Ready => self.tx.transmit(out, limit.max(1)),
-            Phase::Auth(auth) => self.tx.transmit_control(out, auth.out.take()),
-            Phase::Handshake(_) | Phase::Over => self.tx.transmit_control(out, None),
+            Phase::Ready => self.tx.transmit(out, limit.max(1), &mut self.outbox),
+            Phase::Auth(auth) => self.tx.transmit_control(out, auth.out.take(), &mut self.outbox),
+            Phase::Handshake(_) | Phase::Over => self.tx.transmit_control(out, None, &mut self.outbox),
         }
     }
 
@@ -293,6 +296,7 @@ impl Connection {
     pub(in super::super) fn closed(&mut self) {
         self.phase = Phase::Over;
         self.tx.clear();
+        self.outbox.reset();
         self.answer = None;
         self.give_back_place();
     }

@@ -3,7 +3,8 @@
 use super::super::arena::Arena;
 use super::super::fronts::Fronts;
 use super::super::message::Message;
-use super::super::queue::{Front, Queue, Queued};
+use super::super::outbox::Outbox;
+use super::super::queue::{Front, Queued};
 use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
 use crate::auth::Key;
 use crate::encoding::Encode;
@@ -16,9 +17,6 @@ pub(super) struct Sender {
     assembler: Assembler,
     /// What goes out before the next message: parts of the handshake, signs of life.
     control: Writer,
-    pub(super) queue: Queue,
-    /// Number of the last message that was sent.
-    seq: u64,
 }
 
 impl Sender {
@@ -32,8 +30,6 @@ impl Sender {
                 arena: Arena::new(pool),
             },
             control: Writer::new(),
-            queue: Queue::default(),
-            seq: 0,
         }
     }
 
@@ -74,7 +70,6 @@ impl Sender {
     /// Forgets everything that was not handed out yet.
     pub(super) fn clear(&mut self) {
         self.control.clear();
-        self.queue.clear();
     }
 
     pub(super) fn has_control(&self) -> bool {
@@ -83,13 +78,12 @@ impl Sender {
 
     /// Appends what goes out before the next message to `out`, and then `first`, which goes before all that is
     /// queued.
-    pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>) {
+    pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>, outbox: &mut Outbox) {
         self.assembler.arena.put(self.control.as_slice(), out);
         self.control.clear();
         if let Some(message) = first {
-            self.seq += 1;
             let mut message = Queued::from(message);
-            message.header.seq = self.seq;
+            outbox.number(&mut message);
             self.assembler.message(&mut message, &mut Fronts::default(), out);
         }
         self.assembler.arena.flush(out);
@@ -97,23 +91,18 @@ impl Sender {
     }
 
     /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
-    pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox) {
         let start = out.len();
-        let Self { assembler, control, queue, seq } = self;
+        let Self { assembler, control } = self;
         assembler.arena.put(control.as_slice(), out);
         control.clear();
         while out.len() + assembler.arena.pending() - start < limit {
-            let sent = queue.pop(|message, fronts| {
-                *seq += 1;
-                message.header.seq = *seq;
-                assembler.message(message, fronts, out);
-            });
-            if !sent {
+            if !outbox.pop(|message, fronts| assembler.message(message, fronts, out)) {
                 break;
             }
         }
         assembler.arena.flush(out);
-        if queue.is_empty() {
+        if outbox.is_empty() {
             assembler.arena.rest();
         }
     }
