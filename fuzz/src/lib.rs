@@ -22,7 +22,12 @@ fn address() -> SocketAddr {
 
 /// The server's end of a connection.
 pub fn server() -> Connection {
-    let addrs = AddrVec(vec![EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) }]);
+    server_of(AddrKind::Msgr2)
+}
+
+/// The same in the version of that kind of addresses.
+pub fn server_of(kind: AddrKind) -> Connection {
+    let addrs = AddrVec(vec![EntityAddr { kind, nonce: 0, sock: Some(address()) }]);
     let config = Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE));
     let visitor = Visitor { addr: address(), fresh_global_id: 4100 };
     Connection::accept(Time::default(), Arc::new(config), visitor, address())
@@ -30,8 +35,13 @@ pub fn server() -> Connection {
 
 /// The client's end of a connection.
 pub fn client() -> Connection {
+    client_of(AddrKind::Msgr2)
+}
+
+/// The same in the version of that kind of addresses.
+pub fn client_of(kind: AddrKind) -> Connection {
     let config = Config::client(1, Pool::new(IDLE));
-    let addr = EntityAddr { kind: AddrKind::Msgr2, nonce: 0, sock: Some(address()) };
+    let addr = EntityAddr { kind, nonce: 0, sock: Some(address()) };
     let target = Target { kind: EntityName::OSD, addr, login: Login::unproved("admin", false, 4100) };
     let mut client = Connection::connect(Time::default(), Arc::new(config), target);
     client.opened(Time::default(), address());
@@ -40,7 +50,12 @@ pub fn client() -> Connection {
 
 /// Both ends of a connection whose handshake is through.
 pub fn session() -> (Connection, Connection) {
-    let (mut client, mut server) = (client(), server());
+    session_of(AddrKind::Msgr2)
+}
+
+/// The same in the version of that kind of addresses.
+pub fn session_of(kind: AddrKind) -> (Connection, Connection) {
+    let (mut client, mut server) = (client_of(kind), server_of(kind));
     while !(client.is_ready() && server.is_ready()) {
         let moved = carry(&mut client, &mut server) + carry(&mut server, &mut client);
         assert!(moved > 0, "the handshake is stuck");
@@ -54,6 +69,13 @@ fn carry(from: &mut Connection, to: &mut Connection) -> usize {
     from.transmit(&mut out, usize::MAX);
     feed(to, &out.to_vec(), usize::MAX);
     out.len()
+}
+
+/// What an end has to say by itself.
+pub fn said(from: &mut Connection, to: &mut Vec<u8>) {
+    let mut out = List::new();
+    from.transmit(&mut out, usize::MAX);
+    to.extend(out.to_vec());
 }
 
 /// Gives bytes to a connection, at most `cut` at a time, as its driver would, and takes its events.
@@ -128,6 +150,47 @@ impl Frame<'_> {
                 w.u32(crc32c(u32::MAX, segment));
             }
         }
+    }
+}
+
+/// What a fuzzer sends on a connection of version 1.
+#[derive(Debug, Arbitrary)]
+pub enum LegacyItem<'a> {
+    Bytes(&'a [u8]),
+    Message {
+        kind: u16,
+        parts: [&'a [u8]; 3],
+        flags: u8,
+        /// Lengths to claim that are not those of the parts.
+        lie: Option<[u32; 3]>,
+    },
+}
+
+impl LegacyItem<'_> {
+    /// Its bytes, those of a message with right checksums (ceph src/include/msgr.h, `ceph_msg_header`,
+    /// `ceph_msg_footer`).
+    pub fn write(&self, seq: u64, w: &mut Writer) {
+        let (kind, parts, flags, lie) = match self {
+            Self::Bytes(bytes) => return w.put(bytes),
+            Self::Message { kind, parts, flags, lie } => (*kind, parts, *flags, lie),
+        };
+        let mut header = Writer::new();
+        header.u64(seq);
+        header.u64(0);
+        for field in [kind, 127, 1] {
+            header.u16(field);
+        }
+        for len in lie.unwrap_or_else(|| parts.map(|part| part.len() as u32)) {
+            header.u32(len);
+        }
+        header.put(&[0; 2 + 9 + 2 + 2]);
+        w.u8(7);
+        w.put(header.as_slice());
+        w.u32(crc32c(0, header.as_slice()));
+        parts.iter().for_each(|part| w.put(part));
+        parts.iter().for_each(|part| w.u32(crc32c(0, part)));
+        w.u64(0);
+        w.u8(flags);
     }
 }
 
