@@ -32,9 +32,9 @@ struct End {
 }
 
 impl End {
-    fn new(number: u8, policy: Policy) -> Self {
+    fn new(version: &str, number: u8, policy: Policy) -> Self {
         let sock: SocketAddr = format!("10.0.0.{number}:6800").parse().unwrap();
-        let addrs = format!("v2:{sock}/{number}").parse().unwrap();
+        let addrs = format!("{version}:{sock}/{number}").parse().unwrap();
         let entity = EntityName::osd(number.into());
         let config = Arc::new(Config { policy, ..Config::server(entity, addrs, Pool::new(1 << 20)) });
         let session = Session::new(Arc::clone(&config), Entropy::new([number; 32]));
@@ -82,8 +82,8 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, policies: [Policy; 2], breaks: usize) -> Self {
-        let ends = [End::new(1, policies[0]), End::new(2, policies[1])];
+    fn new(seed: u64, version: &str, policies: [Policy; 2], breaks: usize) -> Self {
+        let ends = [End::new(version, 1, policies[0]), End::new(version, 2, policies[1])];
         Self { now: START, ends, lines: Vec::new(), random: SmallRng::seed_from_u64(seed), breaks, broken: 0 }
     }
 
@@ -277,6 +277,12 @@ const PAIRS: [[Policy; 2]; 4] = [
     [Policy::LOSSLESS_PEER_REUSE, Policy::LOSSLESS_PEER_REUSE],
 ];
 
+/// Pairs that lose nothing in a version. Sessions of version 1 have no names: who missed the answer to its first attempt
+/// cannot be told from a new life, for which a policy that forgets what was meant for the old one does so.
+fn pairs(version: &str) -> &'static [[Policy; 2]] {
+    if version == "v2" { &PAIRS } else { &PAIRS[..3] }
+}
+
 #[test]
 fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
     let seeds: Vec<u64> = match std::env::var("ONEGO_TEST_SEED") {
@@ -288,7 +294,9 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
     for seed in seeds {
         println!("seed {seed}: ONEGO_TEST_SEED={seed} cargo test -p onego-ceph --test msgr_sessions");
         let breaks = [400, 1500, 6000, 40_000][seed as usize / 4 % 4];
-        let mut world = World::new(seed, PAIRS[seed as usize % 4], breaks);
+        let version = ["v2", "v1"][seed as usize / 16 % 2];
+        let pairs = pairs(version);
+        let mut world = World::new(seed, version, pairs[seed as usize % pairs.len()], breaks);
         // At first lines may break before anything gets through.
         for _ in 0..3000 {
             world.step(40);
@@ -302,9 +310,10 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
 
 #[test]
 fn a_session_begins_wherever_the_first_connections_break() {
-    for policies in PAIRS {
+    let both = ["v2", "v1"].map(|version| pairs(version).iter().map(move |policies| (version, *policies)));
+    for (version, policies) in both.into_iter().flatten() {
         for cut in 0..1500 {
-            let mut world = World::new(1, policies, 1);
+            let mut world = World::new(1, version, policies, 1);
             world.ends.iter_mut().for_each(End::send);
             // One line after the other that carries so many bytes, in whatever order.
             for _ in 0..2 {

@@ -53,7 +53,6 @@ pub(super) struct Connection {
     events: VecDeque<Event>,
     /// What outlives the connection, if the policy has it so.
     session: State,
-    was_ready: bool,
     started: Time,
     liveness: Liveness,
     /// The stamp of the KEEPALIVE2 to answer. Of several only the last is answered: the answer to it says all that
@@ -65,7 +64,7 @@ pub(super) struct Connection {
 impl Connection {
     /// The end of a client that has begun to open a connection to `target`.
     pub(super) fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
-        let session = State::without(Policy::LOSSY_CLIENT, now);
+        let session = State::without(Policy::LOSSY_CLIENT, now.as_nanos());
         Self::resume(now, config, target, session)
     }
 
@@ -77,7 +76,7 @@ impl Connection {
 
     /// The end of a server on which `visitor` has opened a connection.
     pub(super) fn accept(now: Time, config: Arc<Config>, visitor: Visitor, local: SocketAddr) -> Self {
-        let session = State::without(config.policy, now);
+        let session = State::without(config.policy, now.as_nanos());
         let handshake = Handshake::server(Arc::clone(&config), visitor);
         let mut this = Self::new(now, config, handshake, session);
         this.opened(now, local);
@@ -94,7 +93,6 @@ impl Connection {
             phase: Phase::Handshake(Box::new(handshake)),
             events: VecDeque::new(),
             session,
-            was_ready: false,
             started: now,
             answer: None,
             paused: false,
@@ -166,25 +164,15 @@ impl Connection {
 
     fn ready(&mut self, peer: Peer) {
         self.phase = Phase::Ready;
-        self.was_ready = true;
+        self.session.was_open = true;
         self.rx.allow_messages();
         self.events.push_back(Event::Ready(peer));
     }
 
-    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
-    /// unless a session goes on: then what came before is passed over (ProtocolV2.cc, handle_message).
     fn message(&mut self) -> Result<(), Error> {
         let message = self.rx.take_message();
-        let (seq, last) = (message.header.seq, self.session.in_seq);
-        if !self.session.policy.lossy {
-            self.session.outbox.acknowledged(message.header.ack_seq)?;
-            self.session.ack_due = true;
-        }
-        if seq > last {
-            self.session.in_seq = seq;
+        if self.session.received(&message.header)? {
             self.events.push_back(Event::Message(message));
-        } else if self.session.policy.lossy {
-            return Err(Error::OldMessage { seq, last });
         } else if let Some(place) = message.placed {
             self.events.push_back(Event::Unplaced(message.header, place));
         }
@@ -310,11 +298,6 @@ impl Connection {
         self.give_back_place();
     }
 
-    /// Was it ever possible that messages flow?
-    pub(super) fn was_ready(&self) -> bool {
-        self.was_ready
-    }
-
     /// What the client wants on a server that keeps sessions, while it is to be decided about.
     pub(super) fn claim(&self) -> Option<&Claim> {
         match &self.phase {
@@ -350,7 +333,7 @@ impl Connection {
     /// What outlives a connection that is over.
     pub(super) fn take_session(&mut self) -> State {
         let policy = self.session.policy;
-        std::mem::replace(&mut self.session, State::without(policy, Time::from_nanos(0)))
+        std::mem::replace(&mut self.session, State::without(policy, 0))
     }
 
     fn fail(&mut self, error: Error) {

@@ -66,7 +66,10 @@ impl Connection {
 
     /// The end of a client that carries a session.
     pub(super) fn resume(now: Time, config: Arc<Config>, target: Target, session: State) -> Self {
-        Self(Version::Two(Msgr2::resume(now, config, target, session)))
+        Self(match target.addr.kind {
+            AddrKind::Legacy => Version::One(Msgr1::resume(now, config, target, session)),
+            _ => Version::Two(Msgr2::resume(now, config, target, session)),
+        })
     }
 
     /// The addresses of the client that claims a session, on a server whose policy is not a lossy one. The connection
@@ -76,45 +79,23 @@ impl Connection {
     }
 
     pub(super) fn claim(&self) -> Option<&Claim> {
-        match &self.0 {
-            Version::One(_) => None,
-            Version::Two(it) => it.claim(),
-        }
-    }
-
-    /// The connection, of the version that carries sessions.
-    fn two(&self) -> &Msgr2 {
-        match &self.0 {
-            Version::One(_) => unreachable!("no session is on a connection of version 1"),
-            Version::Two(it) => it,
-        }
-    }
-
-    fn two_mut(&mut self) -> &mut Msgr2 {
-        match &mut self.0 {
-            Version::One(_) => unreachable!("no session is on a connection of version 1"),
-            Version::Two(it) => it,
-        }
+        either!(&self.0, it => it.claim())
     }
 
     pub(super) fn admit(&mut self, session: State) {
-        self.two_mut().admit(session);
+        either!(&mut self.0, it => it.admit(session));
     }
 
     pub(super) fn refuse(&mut self, refusal: Refusal) {
-        self.two_mut().refuse(refusal);
+        either!(&mut self.0, it => it.refuse(refusal));
     }
 
     pub(super) fn session(&self) -> &State {
-        self.two().session()
+        either!(&self.0, it => it.session())
     }
 
     pub(super) fn take_session(&mut self) -> State {
-        self.two_mut().take_session()
-    }
-
-    pub(super) fn was_ready(&self) -> bool {
-        self.two().was_ready()
+        either!(&mut self.0, it => it.take_session())
     }
 
     /// The client's connection is open. `local` is this side's address.

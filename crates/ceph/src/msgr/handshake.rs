@@ -382,7 +382,7 @@ impl Handshake {
                 out.control(Tag::SessionReconnectOk, |w| w.u64(session.in_seq));
                 Ok(self.resumed(session))
             }
-            None => Ok(None),
+            Some(Wish::Legacy { .. }) | None => Ok(None),
         }
     }
 
@@ -471,13 +471,13 @@ impl Handshake {
     fn begun(&mut self, ident: Ident, session: &mut Kept) -> Peer {
         session.peer_global_seq = ident.global_seq;
         let auth_name = self.auth_name.clone();
-        session.peer = Some(Known { ident: ident.clone(), kind: self.peer_kind, auth_name });
+        session.peer = Some(Known { ident: Some(ident.clone()), kind: self.peer_kind, auth_name });
         self.peer(ident)
     }
 
     /// A session goes on.
     fn resumed(&mut self, session: &mut Kept) -> Option<Peer> {
-        let ident = session.peer.as_ref()?.ident.clone();
+        let ident = session.peer.as_ref()?.ident.clone()?;
         Some(self.peer(ident))
     }
 

@@ -10,11 +10,13 @@
 use super::config::Config;
 use super::control::{Ident, Reconnect};
 use super::either::Connection;
-use super::message::Message;
+use super::error::Error;
+use super::message::{Header, Message};
 use super::outbox::Outbox;
 use super::peer::Target;
 use super::policy::Policy;
-use crate::addr::{AddrVec, EntityAddr};
+use super::v1;
+use crate::addr::{AddrKind, AddrVec, EntityAddr};
 use crate::auth::{AuthName, Entropy};
 use onego_wire::Time;
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub(super) struct State {
     pub(super) peer: Option<Known>,
     /// The peer asks to wait for its own connection.
     pub(super) wait: bool,
+    /// Have messages flowed on the last connection?
+    pub(super) was_open: bool,
     /// How often the peer had forgotten the session.
     resets: u64,
     cookies: Option<Entropy>,
@@ -59,7 +63,8 @@ pub(super) struct State {
 /// Who the peer of a session is.
 #[derive(Debug)]
 pub(super) struct Known {
-    pub(super) ident: Ident,
+    /// What it said of itself in version 2.
+    pub(super) ident: Option<Ident>,
     pub(super) kind: u8,
     /// The name that it has proved, if it did.
     pub(super) auth_name: Option<AuthName>,
@@ -72,6 +77,8 @@ pub(super) enum Wish {
     New(Ident),
     /// To go on with one.
     Resume(Reconnect),
+    /// One or the other, in version 1: a new session if `connect_seq` is 0.
+    Legacy { addrs: AddrVec, global_seq: u64, connect_seq: u64 },
 }
 
 impl Wish {
@@ -79,6 +86,7 @@ impl Wish {
         match self {
             Self::New(ident) => &ident.addrs,
             Self::Resume(reconnect) => &reconnect.addrs,
+            Self::Legacy { addrs, .. } => addrs,
         }
     }
 }
@@ -88,7 +96,8 @@ impl Wish {
 pub(super) enum Refusal {
     /// The session is not known. `full`: what was meant for it is to be forgotten.
     Reset { full: bool },
-    /// The session has seen this attempt to connect already.
+    /// The session has seen this attempt to connect already. The number is as each version has it on the wire: the
+    /// session's, or the next one (version 1).
     Retry { connect_seq: u64 },
     /// This side has seen a later connection of the peer.
     RetryGlobal { global_seq: u64 },
@@ -119,8 +128,8 @@ pub(super) enum Doing {
 
 impl State {
     /// What a connection has that carries no session, or none yet.
-    pub(super) fn without(policy: Policy, now: Time) -> Self {
-        Self { global_seq: now.as_nanos(), ..Self::new(policy, None) }
+    pub(super) fn without(policy: Policy, global_seq: u64) -> Self {
+        Self { global_seq, ..Self::new(policy, None) }
     }
 
     fn new(policy: Policy, cookies: Option<Entropy>) -> Self {
@@ -136,6 +145,7 @@ impl State {
             outbox: Outbox::new(!policy.lossy),
             peer: None,
             wait: false,
+            was_open: false,
             resets: 0,
             cookies,
         }
@@ -161,6 +171,27 @@ impl State {
         self.in_seq = 0;
         self.ack_due = false;
         self.outbox.begin(!self.policy.lossy);
+    }
+
+    /// A message with that header was received. `false`: it was received before, on an earlier connection.
+    ///
+    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but they never go back
+    /// unless a session goes on (ProtocolV2.cc, handle_message; ProtocolV1.cc, handle_message_footer).
+    #[inline]
+    pub(super) fn received(&mut self, header: &Header) -> Result<bool, Error> {
+        let (seq, last) = (header.seq, self.in_seq);
+        if !self.policy.lossy {
+            self.outbox.acknowledged(header.ack_seq)?;
+            self.ack_due = true;
+        }
+        if seq > last {
+            self.in_seq = seq;
+            Ok(true)
+        } else if self.policy.lossy {
+            Err(Error::OldMessage { seq, last })
+        } else {
+            Ok(false)
+        }
     }
 
     /// What to do about a peer that has connected to `own` and wants that.
@@ -197,17 +228,46 @@ impl State {
                     Verdict::Take { reset: false }
                 }
             }
+            Wish::Legacy { global_seq, connect_seq, .. } => {
+                self.judge_legacy(doing, peer_wins, *global_seq, *connect_seq)
+            }
+        }
+    }
+
+    /// The same in version 1, whose sessions have no names (ProtocolV1.cc, `handle_connect_message_2`).
+    fn judge_legacy(&self, doing: Doing, peer_wins: bool, global_seq: u64, connect_seq: u64) -> Verdict {
+        let own = self.connect_seq;
+        // Messages have flowed only if the peer is known: it may have missed the answer to its first attempt.
+        let none = self.peer.is_none() && own == 0 && doing == Doing::Nothing;
+        let retry = Verdict::Refuse(Refusal::Retry { connect_seq: own + 1 });
+        if global_seq < self.peer_global_seq {
+            Verdict::Refuse(Refusal::RetryGlobal { global_seq: self.peer_global_seq })
+        } else if connect_seq == 0 && own > 0 {
+            // Another life of the peer.
+            Verdict::Take { reset: self.policy.reset_check && self.peer.is_some() }
+        } else if connect_seq > 0 && (none || (self.policy.reset_check && own == 0)) {
+            Verdict::Refuse(Refusal::Reset { full: true })
+        } else if none || connect_seq > own {
+            Verdict::Take { reset: false }
+        } else if connect_seq < own {
+            retry
+        } else if doing == Doing::Nothing {
+            if self.policy.reset_check && own == 0 { Verdict::Take { reset: false } } else { retry }
+        } else if peer_wins {
+            Verdict::Take { reset: false }
+        } else {
+            Verdict::Refuse(Refusal::Wait)
         }
     }
 }
 
 /// The address that orders two sides.
 fn addr_of(addrs: &AddrVec) -> Option<&EntityAddr> {
-    addrs.msgr2().or(addrs.0.first())
+    addrs.msgr2().or(addrs.legacy()).or(addrs.0.first())
 }
 
-/// A session without I/O: messages to and from one peer that nothing gets lost of, over one connection of version 2.1
-/// after the other.
+/// A session without I/O: messages to and from one peer that nothing gets lost of, over one connection after the other,
+/// all of the same version.
 ///
 /// Its owner opens a transport when [`wants_connection`](Self::wants_connection) says so and calls
 /// [`connect`](Self::connect); it moves the bytes of [`connection`](Self::connection) and polls its events; it calls
@@ -307,9 +367,13 @@ impl Session {
     /// The owner opens a transport to `target`: [`Connection::opened`] follows, or [`lost`](Self::lost).
     pub fn connect(&mut self, now: Time, target: Target) {
         let mut state = self.take_kept();
-        state.global_seq = now.as_nanos().max(state.global_seq + 1);
-        if state.server_cookie != 0 {
-            state.connect_seq += 1;
+        let was_open = std::mem::take(&mut state.was_open);
+        if target.addr.kind == AddrKind::Legacy {
+            state.global_seq = u64::from(v1::global_seq(now)).max(state.global_seq + 1);
+            state.connect_seq += u64::from(was_open);
+        } else {
+            state.global_seq = now.as_nanos().max(state.global_seq + 1);
+            state.connect_seq += u64::from(state.server_cookie != 0);
         }
         self.connection = Some(Connection::resume(now, Arc::clone(&self.config), target, state));
     }
@@ -320,7 +384,7 @@ impl Session {
         connection.closed();
         self.kept = connection.take_session();
         let wait = std::mem::take(&mut self.kept.wait);
-        if connection.was_ready() {
+        if self.kept.was_open {
             self.backoff = Duration::ZERO;
             let idle = self.config.policy.standby && self.kept.outbox.is_empty();
             self.again = (!idle).then_some(now);
@@ -341,7 +405,7 @@ impl Session {
     /// If it did not say so.
     pub fn accept(&mut self, mut connection: Connection) -> Accepted {
         let doing = match &self.connection {
-            Some(current) if current.was_ready() => Doing::Nothing,
+            Some(current) if current.session().was_open => Doing::Nothing,
             None if self.again.is_none() || self.config.policy.server => Doing::Nothing,
             _ => Doing::Connecting,
         };
@@ -363,6 +427,7 @@ impl Session {
                     before
                 });
                 let mut state = self.take_kept();
+                state.was_open = false;
                 if reset {
                     state.reset(true);
                 }

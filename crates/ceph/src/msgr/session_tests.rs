@@ -8,7 +8,7 @@ use super::error::Error;
 use super::message::{Message, NoPlacer};
 use super::peer::{Target, Visitor};
 use super::policy::Policy;
-use super::session::{Accepted, Doing, Refusal, Session, State, Verdict, Wish};
+use super::session::{Accepted, Doing, Known, Refusal, Session, State, Verdict, Wish};
 use crate::addr::AddrVec;
 use crate::auth::{Entropy, Login};
 use crate::types::EntityName;
@@ -46,7 +46,7 @@ fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> 
 
 /// A session that the peer asked for, and after some connections.
 fn old(policy: Policy) -> State {
-    let mut state = State::without(policy, START);
+    let mut state = State::without(policy, 1);
     (state.client_cookie, state.server_cookie) = (10, 20);
     (state.connect_seq, state.peer_global_seq) = (5, 100);
     state
@@ -57,14 +57,14 @@ const TAKE: Verdict = Verdict::Take { reset: false };
 #[test]
 fn who_asks_for_a_new_session_gets_it_unless_this_side_is_about_to_ask() {
     let peer = |own: &str, doing, from: &str| {
-        State::without(Policy::LOSSLESS_PEER, START).judge(doing, &addrs(own), &new(from, 11, 1))
+        State::without(Policy::LOSSLESS_PEER, 1).judge(doing, &addrs(own), &new(from, 11, 1))
     };
     assert_eq!(peer(HIGH, Doing::Nothing, LOW), TAKE);
     assert_eq!(peer(LOW, Doing::Nothing, HIGH), TAKE);
     // Both connect: the connection of the lower address is used.
     assert_eq!(peer(HIGH, Doing::Connecting, LOW), TAKE);
     assert_eq!(peer(LOW, Doing::Connecting, HIGH), Verdict::Refuse(Refusal::Wait));
-    let server = State::without(Policy::STATEFUL_SERVER, START);
+    let server = State::without(Policy::STATEFUL_SERVER, 1);
     assert_eq!(server.judge(Doing::Connecting, &addrs(LOW), &new(HIGH, 11, 1)), TAKE);
 }
 
@@ -98,11 +98,11 @@ fn who_wants_to_go_on_with_a_session_is_told_what_is_in_the_way() {
 fn a_session_that_is_not_known_is_reset() {
     let reset = |full| Verdict::Refuse(Refusal::Reset { full });
     for policy in [Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER] {
-        let none = State::without(policy, START);
+        let none = State::without(policy, 1);
         let judge = |state: &State, wish| state.judge(Doing::Nothing, &addrs(LOW), &wish);
         assert_eq!(judge(&none, resume(HIGH, 10, 1, 1)), reset(true));
         // This side asked for a session and never heard that the peer had granted it.
-        let mut asked = State::without(policy, START);
+        let mut asked = State::without(policy, 1);
         asked.client_cookie = 10;
         assert_eq!(judge(&asked, resume(HIGH, 10, 1, 1)), reset(false));
     }
@@ -292,4 +292,44 @@ fn who_connects_again_and_when_is_a_matter_of_policy() {
         );
         at += pause;
     }
+}
+
+/// What version 1 answers to a peer that has opened `theirs` connections of a session with one that has opened `own`.
+fn legacy(policy: Policy, known: bool, doing: Doing, own: u64, theirs: u64, from: &str) -> Verdict {
+    let mut state = State::without(policy, 1);
+    (state.connect_seq, state.peer_global_seq) = (own, 100);
+    state.peer = known.then_some(Known { ident: None, kind: EntityName::OSD, auth_name: None });
+    let wish = Wish::Legacy { addrs: addrs(from), global_seq: 101, connect_seq: theirs };
+    state.judge(doing, &addrs("v1:10.0.0.2:6800/1"), &wish)
+}
+
+#[test]
+fn version_1_tells_lives_and_attempts_apart_by_a_count_of_connections() {
+    const FROM_LOW: &str = "v1:10.0.0.1:6800/1";
+    const FROM_HIGH: &str = "v1:10.0.0.3:6800/1";
+    let (peer, server) = (Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER);
+    let (idle, busy) = (Doing::Nothing, Doing::Connecting);
+    let retry = |connect_seq| Verdict::Refuse(Refusal::Retry { connect_seq });
+    let reset = Verdict::Refuse(Refusal::Reset { full: true });
+    assert_eq!(legacy(peer, false, idle, 0, 0, FROM_LOW), TAKE, "a new session");
+    assert_eq!(legacy(peer, false, idle, 0, 2, FROM_LOW), reset, "a session that is not known");
+    assert_eq!(legacy(server, true, idle, 0, 2, FROM_LOW), reset, "a session that this side has lost");
+    assert_eq!(legacy(peer, true, idle, 3, 4, FROM_LOW), TAKE, "it goes on");
+    assert_eq!(legacy(peer, true, idle, 3, 2, FROM_LOW), retry(4), "an earlier attempt");
+    assert_eq!(legacy(peer, true, idle, 3, 3, FROM_LOW), retry(4), "no race: this side is not connecting");
+    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_LOW), TAKE, "a race that the lower address wins");
+    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_HIGH), Verdict::Refuse(Refusal::Wait));
+    assert_eq!(legacy(server, true, busy, 3, 3, FROM_HIGH), TAKE, "a server does not connect");
+    assert_eq!(legacy(server, true, idle, 3, 0, FROM_LOW), Verdict::Take { reset: true }, "another life");
+    assert_eq!(legacy(peer, true, idle, 3, 0, FROM_LOW), TAKE, "another life");
+    assert_eq!(
+        legacy(server, false, idle, 1, 0, FROM_LOW),
+        TAKE,
+        "it missed the answer to its first attempt"
+    );
+    let mut state = State::without(peer, 1);
+    state.peer_global_seq = 102;
+    let wish = Wish::Legacy { addrs: addrs(FROM_LOW), global_seq: 101, connect_seq: 0 };
+    let stale = state.judge(idle, &addrs(FROM_HIGH), &wish);
+    assert_eq!(stale, Verdict::Refuse(Refusal::RetryGlobal { global_seq: 102 }));
 }

@@ -5,8 +5,9 @@ use super::super::connection::Event;
 use super::super::error::Error;
 use super::super::liveness::{Due, Liveness};
 use super::super::message::{Message, Placer};
-use super::super::outbox::Outbox;
 use super::super::peer::{Peer, Target, Visitor};
+use super::super::policy::Policy;
+use super::super::session::{Claim, Refusal, State};
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
 use super::mon_auth::{Answer, MonAuth};
@@ -46,13 +47,12 @@ pub(in super::super) struct Connection {
     phase: Phase,
     rx: Receiver,
     tx: Sender,
-    outbox: Outbox,
     events: VecDeque<Event>,
     /// Is this the end that was connected to?
     server: bool,
     has_keepalive2: bool,
-    /// Number of the last message that was received.
-    seq: u64,
+    /// What outlives the connection, if the policy has it so.
+    session: State,
     started: Time,
     liveness: Liveness,
     /// The stamp of the last KEEPALIVE2 that is not answered.
@@ -62,8 +62,13 @@ pub(in super::super) struct Connection {
 
 impl Connection {
     pub(in super::super) fn connect(now: Time, config: Arc<Config>, target: Target) -> Self {
-        let handshake = Handshake::client(Arc::clone(&config), target, global_seq(now));
-        Self::new(now, config, handshake, false)
+        let session = State::without(Policy::LOSSY_CLIENT, u64::from(global_seq(now)));
+        Self::resume(now, config, target, session)
+    }
+
+    pub(in super::super) fn resume(now: Time, config: Arc<Config>, target: Target, session: State) -> Self {
+        let handshake = Handshake::client(Arc::clone(&config), target);
+        Self::new(now, config, handshake, session, false)
     }
 
     pub(in super::super) fn accept(
@@ -72,24 +77,24 @@ impl Connection {
         visitor: Visitor,
         local: SocketAddr,
     ) -> Self {
-        let handshake = Handshake::server(Arc::clone(&config), visitor, global_seq(now));
-        let mut this = Self::new(now, config, handshake, true);
+        let session = State::without(config.policy, u64::from(global_seq(now)));
+        let handshake = Handshake::server(Arc::clone(&config), visitor);
+        let mut this = Self::new(now, config, handshake, session, true);
         this.opened(now, local);
         this
     }
 
-    fn new(now: Time, config: Arc<Config>, handshake: Handshake, server: bool) -> Self {
+    fn new(now: Time, config: Arc<Config>, handshake: Handshake, session: State, server: bool) -> Self {
         Self {
             rx: Receiver::new(config.limits, config.data_crc),
             tx: Sender::new(config.entity, config.data_crc, config.pool.clone()),
-            outbox: Outbox::new(false),
             liveness: Liveness::new(now, config.keepalive),
             config,
             phase: Phase::Handshake(Box::new(handshake)),
             events: VecDeque::new(),
             server,
             has_keepalive2: false,
-            seq: 0,
+            session,
             started: now,
             answer: None,
             paused: false,
@@ -140,15 +145,17 @@ impl Connection {
             (Input::Message, _) => return self.message(now),
             (Input::Aborted(header, Some(place)), _) => self.events.push_back(Event::Unplaced(header, place)),
             (Input::Part(part), Phase::Handshake(handshake)) => {
-                match handshake.part(now, &part, self.tx.control())? {
+                match handshake.part(now, &part, self.tx.control(), &mut self.session)? {
                     Next::Part(len) => self.rx.want_part(len),
                     Next::Agreed(agreed) => self.agreed(*agreed),
+                    Next::Claim => {}
                 }
             }
             (Input::Keepalive2(stamp), _) => self.answer = Some(stamp),
             (Input::Close, _) => return Err(Error::Closed),
             // Lossy connections keep no message that was sent, so acknowledgements change nothing.
-            (Input::Ack | Input::Alive | Input::Aborted(_, None) | Input::Part(_), _) => {}
+            (Input::Ack(seq), _) => self.session.outbox.acknowledged(seq)?,
+            (Input::Alive | Input::Aborted(_, None) | Input::Part(_), _) => {}
         }
         Ok(())
     }
@@ -175,18 +182,18 @@ impl Connection {
 
     fn ready(&mut self, peer: Peer) {
         self.phase = Phase::Ready;
+        self.session.was_open = true;
         self.events.push_back(Event::Ready(peer));
     }
 
-    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but never go back
-    /// (ProtocolV1.cc, handle_message_footer).
     fn message(&mut self, now: Time) -> Result<(), Error> {
         let message = self.rx.take_message();
-        let seq = message.header.seq;
-        if seq <= self.seq {
-            return Err(Error::OldMessage { seq, last: self.seq });
+        if !self.session.received(&message.header)? {
+            if let Some(place) = message.placed {
+                self.events.push_back(Event::Unplaced(message.header, place));
+            }
+            return Ok(());
         }
-        self.seq = seq;
         if self.server && self.rx.peer_leaves_out_data_crc() {
             // A client that does not want checksums gets none.
             self.tx.leave_out_data_crc();
@@ -213,7 +220,7 @@ impl Connection {
         if done {
             let (peer, out) = (auth.peer.clone(), auth.out.take());
             if let Some(out) = out {
-                self.outbox.push_first(out);
+                self.session.outbox.push_first(out);
             }
             self.ready(peer);
         }
@@ -221,23 +228,28 @@ impl Connection {
     }
 
     pub(in super::super) fn send(&mut self, message: Message) {
-        if !matches!(self.phase, Phase::Over) {
-            self.outbox.push(message);
+        if self.takes_messages() {
+            self.session.outbox.push(message);
         }
     }
 
     pub(in super::super) fn send_payload<P: Payload>(&mut self, tid: u64, payload: &P) {
-        if !matches!(self.phase, Phase::Over) {
-            self.outbox.push_payload(tid, payload);
+        if self.takes_messages() {
+            self.session.outbox.push_payload(tid, payload);
         }
     }
 
+    /// A session takes messages also when the connection that carries it is over.
+    fn takes_messages(&self) -> bool {
+        !matches!(self.phase, Phase::Over) || !self.session.policy.lossy
+    }
+
     pub(in super::super) fn queued_bytes(&self) -> usize {
-        self.outbox.queued_bytes()
+        self.session.outbox.queued_bytes()
     }
 
     pub(in super::super) fn queued_messages(&self) -> usize {
-        self.outbox.queued_messages()
+        self.session.outbox.queued_messages()
     }
 
     pub(in super::super) fn has_output(&self) -> bool {
@@ -245,7 +257,9 @@ impl Connection {
             || match &self.phase {
                 Phase::Handshake(_) | Phase::Over => false,
                 Phase::Auth(auth) => auth.out.is_some() || self.answer.is_some(),
-                Phase::Ready => self.answer.is_some() || !self.outbox.is_empty(),
+                Phase::Ready => {
+                    self.answer.is_some() || self.session.ack_due || !self.session.outbox.is_empty()
+                }
             }
     }
 
@@ -253,10 +267,15 @@ impl Connection {
         if let Some(stamp) = self.answer.take() {
             self.tx.keepalive_ack(stamp);
         }
+        if self.is_ready() && std::mem::take(&mut self.session.ack_due) {
+            self.tx.ack(self.session.in_seq);
+        }
         match &mut self.phase {
-            Phase::Ready => self.tx.transmit(out, limit.max(1), &mut self.outbox),
-            Phase::Auth(auth) => self.tx.transmit_control(out, auth.out.take(), &mut self.outbox),
-            Phase::Handshake(_) | Phase::Over => self.tx.transmit_control(out, None, &mut self.outbox),
+            Phase::Ready => self.tx.transmit(out, limit.max(1), &mut self.session.outbox),
+            Phase::Auth(auth) => self.tx.transmit_control(out, auth.out.take(), &mut self.session.outbox),
+            Phase::Handshake(_) | Phase::Over => {
+                self.tx.transmit_control(out, None, &mut self.session.outbox);
+            }
         }
     }
 
@@ -296,9 +315,44 @@ impl Connection {
     pub(in super::super) fn closed(&mut self) {
         self.phase = Phase::Over;
         self.tx.clear();
-        self.outbox.reset();
+        self.session.outbox.requeue();
         self.answer = None;
         self.give_back_place();
+    }
+
+    pub(in super::super) fn claim(&self) -> Option<&Claim> {
+        match &self.phase {
+            Phase::Handshake(handshake) => handshake.claimed(),
+            Phase::Auth(_) | Phase::Ready | Phase::Over => None,
+        }
+    }
+
+    pub(in super::super) fn admit(&mut self, session: State) {
+        let global_seq = self.session.global_seq.max(session.global_seq + 1);
+        self.session = session;
+        self.session.global_seq = global_seq;
+        let Phase::Handshake(handshake) = &mut self.phase else { return };
+        match handshake.admit(self.tx.control(), &mut self.session) {
+            Next::Part(len) => self.rx.want_part(len),
+            Next::Agreed(agreed) => self.agreed(*agreed),
+            Next::Claim => {}
+        }
+    }
+
+    pub(in super::super) fn refuse(&mut self, refusal: Refusal) {
+        if let Phase::Handshake(handshake) = &mut self.phase {
+            let len = handshake.refuse(refusal, self.tx.control(), &self.session);
+            self.rx.want_part(len);
+        }
+    }
+
+    pub(in super::super) fn session(&self) -> &State {
+        &self.session
+    }
+
+    pub(in super::super) fn take_session(&mut self) -> State {
+        let policy = self.session.policy;
+        std::mem::replace(&mut self.session, State::without(policy, 0))
     }
 
     fn fail(&mut self, error: Error) {
@@ -314,6 +368,6 @@ impl Connection {
 }
 
 /// Orders the connections of a process: the time in units of about a millisecond.
-fn global_seq(now: Time) -> u32 {
+pub(in super::super) fn global_seq(now: Time) -> u32 {
     (now.as_nanos() >> 20) as u32
 }

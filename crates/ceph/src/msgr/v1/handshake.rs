@@ -2,13 +2,15 @@
 //!
 //! Source: ceph `doc/dev/network-protocol.rst`; `src/msg/async/ProtocolV1.cc`; linux `net/ceph/messenger_v1.c`.
 //!
-//! The policies are those of librados (`lossy_client`) and of a server for clients (`stateless_server`), as in
-//! version 2.
+//! Where the policy is a lossy one, nobody keeps a session when a connection breaks, as in version 2. Sessions have no
+//! names in this version: whoever has lost one is known by a count of connections that begins anew.
 
 use super::super::config::Config;
 use super::super::error::Error;
 use super::super::features::{self, CEPHX_V2, MSG_AUTH, MSGR_KEEPALIVE2, RECONNECT_SEQ};
 use super::super::peer::{Peer, Role, Target, Visitor, own_addrs};
+use super::super::policy::Policy;
+use super::super::session::{Claim, Known, Refusal, State as Kept, Wish};
 use super::connect::{CONNECT_LEN, Connect, LOSSY, REPLY_LEN, Reply};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
@@ -51,6 +53,8 @@ enum State {
     Authorizer(Connect),
     Reply,
     ReplyAuthorizer(Reply),
+    /// What is decided about the client's claim to a session.
+    Claim,
     /// The number of the last message that the peer received, after which all is ready.
     Seq,
 }
@@ -63,6 +67,8 @@ pub(super) enum Next {
     Part(usize),
     /// All is agreed upon.
     Agreed(Box<Agreed>),
+    /// What is decided about the client's claim to a session.
+    Claim,
 }
 
 /// What is agreed upon when messages may flow, some of it only if the authentication goes well that follows.
@@ -85,10 +91,10 @@ pub(super) struct Handshake {
     attempts: u32,
     /// This side's addresses.
     addrs: AddrVec,
-    global_seq: u32,
-    connect_seq: u32,
     /// What a client shows to a service: the method, and what belongs to it.
     authorizer: (u32, Vec<u8>),
+    /// What the client wants, until it is decided about, and this side's part of the authentication.
+    claim: Option<(Claim, Vec<u8>)>,
     /// Was the client challenged to show that it is there now?
     challenged: bool,
     session_key: Option<Key>,
@@ -96,35 +102,27 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) fn client(config: Arc<Config>, target: Target, global_seq: u32) -> Self {
+    pub(super) fn client(config: Arc<Config>, target: Target) -> Self {
         let name = EntityName { kind: target.kind, num: -1 };
         let (addr, global_id) = (target.addr, target.login.introduction().global_id);
-        Self::new(config, Role::Client(target), global_seq, name, addr, global_id)
+        Self::new(config, Role::Client(target), name, addr, global_id)
     }
 
-    pub(super) fn server(config: Arc<Config>, visitor: Visitor, global_seq: u32) -> Self {
+    pub(super) fn server(config: Arc<Config>, visitor: Visitor) -> Self {
         let addr = EntityAddr::legacy(visitor.addr, 0);
         let role = Role::server(&config, visitor);
-        Self::new(config, role, global_seq, EntityName { kind: 0, num: -1 }, addr, 0)
+        Self::new(config, role, EntityName { kind: 0, num: -1 }, addr, 0)
     }
 
-    fn new(
-        config: Arc<Config>,
-        role: Role,
-        global_seq: u32,
-        name: EntityName,
-        addr: EntityAddr,
-        global_id: u64,
-    ) -> Self {
+    fn new(config: Arc<Config>, role: Role, name: EntityName, addr: EntityAddr, global_id: u64) -> Self {
         Self {
             addrs: AddrVec::default(),
             config,
             role,
             state: State::Banner,
             attempts: 0,
-            global_seq,
-            connect_seq: 0,
             authorizer: (0, Vec::new()),
+            claim: None,
             challenged: false,
             session_key: None,
             peer: Peer {
@@ -160,12 +158,18 @@ impl Handshake {
     }
 
     /// Answers a part.
-    pub(super) fn part(&mut self, now: Time, bytes: &[u8], out: &mut Writer) -> Result<Next, Error> {
+    pub(super) fn part(
+        &mut self,
+        now: Time,
+        bytes: &[u8],
+        out: &mut Writer,
+        session: &mut Kept,
+    ) -> Result<Next, Error> {
         let mut r = Reader::new(bytes);
         match self.state {
             State::Banner => self.banner(bytes),
             State::Addresses => match &self.role {
-                Role::Client(_) => self.server_addresses(&mut r, out),
+                Role::Client(_) => self.server_addresses(&mut r, out, session),
                 Role::Server(..) => self.client_address(&mut r),
             },
             State::Connect => {
@@ -173,19 +177,24 @@ impl Handshake {
                 self.state = State::Authorizer(connect);
                 self.bounded(connect.authorizer_len)
             }
-            State::Authorizer(connect) => self.connect(now, &connect, bytes, out),
+            State::Authorizer(connect) => self.connect(now, &connect, bytes, out, session),
             State::Reply => {
                 let reply = Reply::decode(&mut r)?;
                 self.state = State::ReplyAuthorizer(reply);
                 self.bounded(reply.authorizer_len)
             }
-            State::ReplyAuthorizer(reply) => self.reply(&reply, bytes, out),
+            State::ReplyAuthorizer(reply) => self.reply(&reply, bytes, out, session),
+            // Nothing is asked for, and nothing comes.
+            State::Claim => Ok(Next::Claim),
             State::Seq => {
-                r.u64("number of the last message")?;
-                if matches!(self.role, Role::Client(_)) {
-                    out.u64(0);
+                let seq = r.u64("number of the last message")?;
+                if !session.policy.lossy {
+                    session.outbox.resume(seq)?;
                 }
-                self.agreed()
+                if matches!(self.role, Role::Client(_)) {
+                    out.u64(session.in_seq);
+                }
+                self.agreed(session)
             }
         }
     }
@@ -215,7 +224,12 @@ impl Handshake {
         self.expect(State::Addresses, addresses * LEGACY_LEN)
     }
 
-    fn server_addresses(&mut self, r: &mut Reader<'_>, out: &mut Writer) -> Result<Next, Error> {
+    fn server_addresses(
+        &mut self,
+        r: &mut Reader<'_>,
+        out: &mut Writer,
+        session: &Kept,
+    ) -> Result<Next, Error> {
         let found = EntityAddr::decode_old(r)?;
         if let Role::Client(target) = &self.role {
             let wanted = target.addr;
@@ -233,29 +247,35 @@ impl Handshake {
             let Attempt { method, payload, .. } = target.login.begin()?;
             self.authorizer = (method, payload);
         }
-        self.ask(out);
+        self.ask(out, session);
         self.expect(State::Reply, REPLY_LEN)
     }
 
     /// A client asks for a connection.
-    fn ask(&self, out: &mut Writer) {
+    fn ask(&self, out: &mut Writer, session: &Kept) {
         let Role::Client(target) = &self.role else { return };
         let (method, authorizer) = &self.authorizer;
         let connect = Connect {
             features: self.config.supported,
             host_kind: self.config.entity.kind.into(),
-            global_seq: self.global_seq,
-            connect_seq: self.connect_seq,
+            global_seq: session.global_seq as u32,
+            connect_seq: session.connect_seq as u32,
             protocol_version: protocol_version(target.kind),
             method: *method,
             authorizer_len: authorizer.len() as u32,
-            flags: LOSSY,
+            flags: flags(session),
         };
         connect.encode(out);
         out.put(authorizer);
     }
 
-    fn reply(&mut self, reply: &Reply, proof: &[u8], out: &mut Writer) -> Result<Next, Error> {
+    fn reply(
+        &mut self,
+        reply: &Reply,
+        proof: &[u8],
+        out: &mut Writer,
+        session: &mut Kept,
+    ) -> Result<Next, Error> {
         self.count_attempt()?;
         let lacked_there = self.config.required & !reply.features;
         match reply.tag {
@@ -270,13 +290,22 @@ impl Handshake {
                     // The server's turn to prove who it is.
                     self.session_key = target.login.done(mode::CRC, proof)?.session_key;
                 }
-                if reply.tag == tag::READY { self.agreed() } else { self.expect(State::Seq, SEQ_LEN) }
+                if !session.policy.lossy {
+                    // The server decides whether anything is kept.
+                    session.policy.lossy = reply.flags & LOSSY != 0;
+                    session.peer_global_seq = reply.global_seq.into();
+                    if session.connect_seq == 0 {
+                        session.begin();
+                    }
+                    session.connect_seq = reply.connect_seq.into();
+                }
+                if reply.tag == tag::READY { self.agreed(session) } else { self.expect(State::Seq, SEQ_LEN) }
             }
             tag::CHALLENGE_AUTHORIZER => {
                 if let Role::Client(target) = &mut self.role {
                     self.authorizer.1 = target.login.more(proof)?;
                 }
-                self.ask_again(out)
+                self.ask_again(out, session)
             }
             tag::FEATURES => {
                 let lacked_here = reply.features & !self.config.supported;
@@ -287,18 +316,24 @@ impl Handshake {
                 Err(Error::ProtocolVersion { ours, theirs: reply.protocol_version })
             }
             tag::BAD_AUTHORIZER => Err(self.refused()),
-            tag::WAIT => Err(Error::Wait),
+            tag::WAIT => {
+                session.wait = true;
+                Err(Error::Wait)
+            }
             tag::RETRY_GLOBAL => {
-                self.global_seq = self.global_seq.max(reply.global_seq).wrapping_add(1);
-                self.ask_again(out)
+                session.global_seq = session.global_seq.max(reply.global_seq.into()) + 1;
+                self.ask_again(out, session)
             }
             tag::RETRY_SESSION => {
-                self.connect_seq = reply.connect_seq;
-                self.ask_again(out)
+                session.connect_seq = reply.connect_seq.into();
+                self.ask_again(out, session)
             }
             tag::RESET_SESSION => {
-                self.connect_seq = 0;
-                self.ask_again(out)
+                session.connect_seq = 0;
+                if !session.policy.lossy {
+                    session.reset(true);
+                }
+                self.ask_again(out, session)
             }
             unknown => Err(Error::UnknownTag(unknown)),
         }
@@ -313,8 +348,8 @@ impl Handshake {
         auth::Error::TicketRefused { name, errno: -1 }.into()
     }
 
-    fn ask_again(&mut self, out: &mut Writer) -> Result<Next, Error> {
-        self.ask(out);
+    fn ask_again(&mut self, out: &mut Writer, session: &Kept) -> Result<Next, Error> {
+        self.ask(out, session);
         self.expect(State::Reply, REPLY_LEN)
     }
 
@@ -346,33 +381,109 @@ impl Handshake {
         connect: &Connect,
         authorizer: &[u8],
         out: &mut Writer,
+        session: &mut Kept,
     ) -> Result<Next, Error> {
         self.count_attempt()?;
         self.peer.features = connect.features & self.config.supported;
-        let (tag, proof) = self.judge(now, connect, authorizer);
+        let (tag, proof) = self.judge(now, connect, authorizer, session.policy);
+        let next = connect.connect_seq.wrapping_add(1);
+        match tag {
+            tag::READY | tag::SEQ if !session.policy.lossy => {
+                let wish = Wish::Legacy {
+                    addrs: self.peer.addrs.clone(),
+                    global_seq: connect.global_seq.into(),
+                    connect_seq: connect.connect_seq.into(),
+                };
+                let auth_name = self.peer.auth_name.clone();
+                self.claim = Some((Claim { wish, kind: self.peer.name.kind, auth_name }, proof));
+                self.state = State::Claim;
+                Ok(Next::Claim)
+            }
+            tag::READY | tag::SEQ => Ok(self.welcome(tag, next, &proof, out, session)),
+            // The client may try again with what is asked for.
+            _ => {
+                self.answer(tag, session.global_seq as u32, next, &proof, out, session);
+                self.expect(State::Connect, CONNECT_LEN)
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        tag: u8,
+        global_seq: u32,
+        connect_seq: u32,
+        proof: &[u8],
+        out: &mut Writer,
+        session: &Kept,
+    ) {
         let reply = Reply {
             tag,
             features: match tag {
                 tag::READY | tag::SEQ => self.config.supported,
                 _ => self.peer.features | self.required(),
             },
-            global_seq: self.global_seq,
-            connect_seq: connect.connect_seq.wrapping_add(1),
+            global_seq,
+            connect_seq,
             protocol_version: protocol_version(self.config.entity.kind),
             authorizer_len: proof.len() as u32,
-            flags: LOSSY,
+            flags: flags(session),
         };
         reply.encode(out);
-        out.put(&proof);
-        match tag {
-            tag::SEQ => {
-                out.u64(0);
-                self.expect(State::Seq, SEQ_LEN)
-            }
-            tag::READY => self.agreed(),
-            // The client may try again with what is asked for.
-            _ => self.expect(State::Connect, CONNECT_LEN),
+        out.put(proof);
+    }
+
+    /// The client gets its connection.
+    fn welcome(
+        &mut self,
+        tag: u8,
+        connect_seq: u32,
+        proof: &[u8],
+        out: &mut Writer,
+        session: &mut Kept,
+    ) -> Next {
+        self.answer(tag, session.global_seq as u32, connect_seq, proof, out, session);
+        if tag == tag::READY {
+            return self.agree(session);
         }
+        out.u64(session.in_seq);
+        self.state = State::Seq;
+        Next::Part(SEQ_LEN)
+    }
+
+    /// What the client wants, while it is to be decided about.
+    pub(super) fn claimed(&self) -> Option<&Claim> {
+        self.claim.as_ref().map(|(claim, _)| claim)
+    }
+
+    /// The client gets what it wants: the connection carries that session.
+    pub(super) fn admit(&mut self, out: &mut Writer, session: &mut Kept) -> Next {
+        let Some((Claim { wish: Wish::Legacy { global_seq, connect_seq, .. }, .. }, proof)) =
+            self.claim.take()
+        else {
+            return Next::Claim;
+        };
+        session.peer_global_seq = global_seq;
+        session.connect_seq = connect_seq + 1;
+        if connect_seq == 0 {
+            session.begin();
+        }
+        let tag = if features::has(self.peer.features, RECONNECT_SEQ) { tag::SEQ } else { tag::READY };
+        self.welcome(tag, session.connect_seq as u32, &proof, out, session)
+    }
+
+    /// The client does not get what it wants. It may ask again, in a part of the length that is returned.
+    pub(super) fn refuse(&mut self, refusal: Refusal, out: &mut Writer, session: &Kept) -> usize {
+        let (tag, global_seq, connect_seq) = match refusal {
+            Refusal::Reset { .. } => (tag::RESET_SESSION, 0, 0),
+            Refusal::Retry { connect_seq } => (tag::RETRY_SESSION, 0, connect_seq),
+            Refusal::RetryGlobal { global_seq } => (tag::RETRY_GLOBAL, global_seq, 0),
+            Refusal::Wait => (tag::WAIT, 0, 0),
+        };
+        self.claim = None;
+        self.answer(tag, global_seq as u32, connect_seq as u32, &[], out, session);
+        self.state = State::Connect;
+        CONNECT_LEN
     }
 
     /// The features that a client must have: where it proves who it is, also those that this needs.
@@ -384,7 +495,7 @@ impl Handshake {
     }
 
     /// What to answer to a client, and this side's part of the authentication.
-    fn judge(&mut self, now: Time, connect: &Connect, authorizer: &[u8]) -> (u8, Vec<u8>) {
+    fn judge(&mut self, now: Time, connect: &Connect, authorizer: &[u8], policy: Policy) -> (u8, Vec<u8>) {
         if connect.protocol_version != protocol_version(self.config.entity.kind) {
             return (tag::BAD_PROTOCOL_VERSION, Vec::new());
         }
@@ -393,7 +504,7 @@ impl Handshake {
         }
         let Ok(kind) = u8::try_from(connect.host_kind) else { return (tag::BAD_AUTHORIZER, Vec::new()) };
         self.peer.name.kind = kind;
-        if connect.connect_seq > 0 {
+        if connect.connect_seq > 0 && policy.lossy {
             // It asks to go on with a session, and none is kept here.
             return (tag::RESET_SESSION, Vec::new());
         }
@@ -425,7 +536,13 @@ impl Handshake {
         }
     }
 
-    fn agreed(&mut self) -> Result<Next, Error> {
+    fn agreed(&mut self, session: &mut Kept) -> Result<Next, Error> {
+        Ok(self.agree(session))
+    }
+
+    fn agree(&mut self, session: &mut Kept) -> Next {
+        let (kind, auth_name) = (self.peer.name.kind, self.peer.auth_name.clone());
+        session.peer = Some(Known { ident: None, kind, auth_name });
         let auth = match &self.role {
             Role::Client(target) if target.kind == EntityName::MON => {
                 Some(MonAuth::client(target.login.clone()))
@@ -437,14 +554,19 @@ impl Handshake {
         };
         let mut peer = self.peer.clone();
         peer.own_addrs = self.addrs.clone();
-        Ok(Next::Agreed(Box::new(Agreed {
+        Next::Agreed(Box::new(Agreed {
             has_signatures: features::has(peer.features, MSG_AUTH),
             has_keepalive2: features::has(peer.features, MSGR_KEEPALIVE2),
             session_key: self.session_key.take(),
             peer,
             auth,
-        })))
+        }))
     }
+}
+
+/// What this side says about what it keeps.
+fn flags(session: &Kept) -> u8 {
+    if session.policy.lossy { LOSSY } else { 0 }
 }
 
 fn is_unspecified(addr: &EntityAddr) -> bool {

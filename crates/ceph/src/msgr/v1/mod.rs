@@ -12,4 +12,4 @@ mod mon_auth;
 mod receive;
 mod send;
 
-pub(super) use connection::Connection;
+pub(super) use connection::{Connection, global_seq};

@@ -29,8 +29,8 @@ pub(super) enum Input {
     Alive,
     /// A sign of life is asked for, and the answer is to bear this stamp.
     Keepalive2(Utime),
-    /// Messages were received.
-    Ack,
+    /// Messages up to this number were received.
+    Ack(u64),
     /// The peer ends the session.
     Close,
     /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
@@ -158,10 +158,10 @@ impl Receiver {
                 }
                 Stage::Ack => {
                     let Some((seq, used)) = self.part.take(SEQ_LEN, bytes) else { return Ok(None) };
-                    Reader::new(seq).u64("ack seq")?;
+                    let seq = Reader::new(seq).u64("ack seq")?;
                     bytes.advance(used);
                     self.stage = Stage::Tag;
-                    return Ok(Some(Input::Ack));
+                    return Ok(Some(Input::Ack(seq)));
                 }
                 Stage::Header => {
                     let Some((header, used)) = self.part.take(HEADER_LEN, bytes) else { return Ok(None) };

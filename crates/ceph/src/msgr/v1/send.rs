@@ -49,6 +49,12 @@ impl Sender {
         }
     }
 
+    /// Tells which messages were received.
+    pub(super) fn ack(&mut self, seq: u64) {
+        self.control.u8(tag::ACK);
+        self.control.u64(seq);
+    }
+
     /// Answers the question for a sign of life.
     pub(super) fn keepalive_ack(&mut self, stamp: Utime) {
         self.control.u8(tag::KEEPALIVE2_ACK);
