@@ -10,10 +10,11 @@ use onego_server::{Cluster, Config, MAX_OSDS, NewPool};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Run a monitor and in-memory OSDs until interrupted; all data is lost then
+    /// Run a monitor and in-memory OSDs until interrupted; without --data all data is lost then
     #[command(after_help = EXAMPLES)]
     Start(StartOptions),
     /// Stop and start OSDs of a running cluster
@@ -48,6 +49,7 @@ Examples:
   onego cluster start --conf-dir /tmp/onego
   onego cluster start --listen 10.0.0.5:3300 --memory 4G
   onego cluster start --conf-dir /tmp/onego --osds 3 --pool-size 2
+  onego cluster start --data /var/lib/onego --listen 10.0.0.5:3300
   onego -c /tmp/onego/ceph.conf cluster osd stop 1
 
 Ceph's own programs work on it too:
@@ -61,21 +63,26 @@ pub(crate) struct StartOptions {
     /// Where to listen; the port is the monitor's, any free one if there is none
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
-    /// Where to write ceph.conf [default: a new directory, gone when the cluster is]
+    /// Where the state is kept, so that it is there at the next start: what is acknowledged is durable. Made if it does not
+    /// exist. Data is held in memory all the same
+    #[arg(long, value_name = "DIR", conflicts_with = "null_writes")]
+    data: Option<PathBuf>,
+    /// Where to write ceph.conf [default: the directory of --data, or a new one, gone when the cluster is]
     #[arg(long, value_name = "DIR")]
     conf_dir: Option<PathBuf>,
     /// Acknowledge writes and forget them; reads give zeros
     #[arg(long)]
     null_writes: bool,
-    /// How many OSDs there are
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OSDS)))]
-    osds: u32,
+    /// How many OSDs there are [default: 1, or as many as in --data]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_OSDS)))]
+    osds: Option<u32>,
     /// Copies of each object in the pool "rbd" [default: 3, or as many as there are OSDs]
     #[arg(long, value_name = "COUNT")]
     pool_size: Option<u32>,
-    /// Who is let in: none (everybody) or cephx (who has the key in the keyring beside ceph.conf)
-    #[arg(long, value_name = "METHOD", default_value = "none", value_parser = ["none", "cephx"])]
-    auth: String,
+    /// Who is let in: none (everybody) or cephx (who has the key in the keyring beside ceph.conf) [default: none, or as
+    /// in --data]
+    #[arg(long, value_name = "METHOD", value_parser = ["none", "cephx"])]
+    auth: Option<String>,
     /// Bytes of data that each OSD takes; writes beyond are refused
     #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     memory: u64,
@@ -83,6 +90,9 @@ pub(crate) struct StartOptions {
     #[arg(long, hide = true)]
     die_with_parent: bool,
 }
+
+/// How often it is looked whether the cluster is to end, or has.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Reads an address with or without a port.
 fn listen(text: &str) -> Result<SocketAddr, String> {
@@ -96,8 +106,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Start(options) => options,
         Command::Osd(command) => return control(access, &command),
     };
-    if options.pool_size.is_some_and(|size| !(1..=options.osds).contains(&size)) {
-        let osds = options.osds;
+    let osds = options.osds.unwrap_or(if options.data.is_some() { MAX_OSDS } else { 1 });
+    if options.pool_size.is_some_and(|size| !(1..=osds).contains(&size)) {
         return Err(Failure::Usage(format!(
             "--pool-size must be from 1 to the number of OSDs, which is {osds}"
         )));
@@ -106,7 +116,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         die_with_parent()?;
     }
     let mut temporary = None;
-    let conf_dir = match options.conf_dir {
+    let conf_dir = match options.conf_dir.or(options.data.clone()) {
         Some(dir) => dir,
         None => {
             let dir = tempfile::Builder::new().prefix("onego-").tempdir();
@@ -114,14 +124,15 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         }
     };
     // Before anything is up, so that a signal finds somebody who listens.
-    let signals = process::ending_signals()?;
+    let mut signals = process::ending_signals()?;
     let cluster = Cluster::start(Config {
         listen: options.listen.ip(),
         versions: access.messenger,
         mon_port: options.listen.port(),
         memory_limit: options.memory,
         null_writes: options.null_writes,
-        cephx: options.auth == "cephx",
+        cephx: options.auth.map(|method| method == "cephx"),
+        data: options.data,
         osds: options.osds,
         pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,
@@ -130,6 +141,11 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     })?;
     let conf = cluster.write_conf(&conf_dir)?;
     let conf = conf.display();
+    if let Some(old) = cluster.old_mon_addr() {
+        output::lines([format!(
+            "the monitor was at {old} before: whoever has an older ceph.conf needs this one (--listen ADDRESS:PORT keeps it)"
+        )])?;
+    }
     let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
     output::lines([
         format!("cluster {}", cluster.fsid()),
@@ -138,13 +154,18 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             cluster.mon_addr(),
             osds.join(" "),
             size::human(options.memory),
-            if options.osds > 1 { " each" } else { "" }
+            if osds.len() > 1 { " each" } else { "" }
         ),
         format!("try: ceph -c {conf} -s"),
         format!("     onego -c {conf} rbd create disk --size 10G"),
         format!("{READY} {conf}"),
     ])?;
-    process::wait(signals);
+    while !process::is_asked_to_end(&mut signals) {
+        if let Some(error) = cluster.failure() {
+            return Err(error.into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
     Ok(())
 }
 

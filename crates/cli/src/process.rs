@@ -38,7 +38,7 @@ pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
 
-/// Waits for a signal.
-pub(crate) fn wait(mut signals: Signals) {
-    signals.forever().next();
+/// Has one of them come?
+pub(crate) fn is_asked_to_end(signals: &mut Signals) -> bool {
+    signals.pending().next().is_some()
 }

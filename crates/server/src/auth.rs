@@ -33,6 +33,11 @@ impl Cephx {
         let keyring = Keyring { entries: BTreeMap::from([(AuthName::client("admin"), entry)]) };
         Self { keyring, entropy, lifetimes: Lifetimes::default() }
     }
+
+    /// Keys that there are already. The seed must be used for nothing else.
+    pub fn of(keyring: Keyring, seed: [u8; 32]) -> Self {
+        Self { keyring, entropy: Entropy::new(seed), lifetimes: Lifetimes::default() }
+    }
 }
 
 /// Knows everybody's key; all daemons share it.

@@ -1,7 +1,7 @@
 //! What a cluster is told to be.
 
 use crate::auth::Cephx;
-use crate::mon::NewPool;
+use crate::mon::{FirstOsd, NewPool};
 use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Bytes that an OSD of a cluster holds if nobody says how many.
 const DEFAULT_MEMORY: u64 = 1 << 30;
+
+/// Bytes of a log from which on there is a new checkpoint: some seconds of writing, and of reading at the next start.
+const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
 
 /// Copies of each object in a pool for which nobody says how many: Ceph's three, or as many as there are OSDs.
 pub(crate) fn default_size(osds: u32) -> u32 {
@@ -34,26 +37,32 @@ pub struct Config {
     pub versions: Versions,
     /// The monitor's port; 0: any. With 3300 version 1 has 6789, otherwise any.
     pub mon_port: u16,
-    /// How many OSDs there are: from one to [`MAX_OSDS`].
-    pub osds: u32,
+    /// How many OSDs there are: from one to [`MAX_OSDS`]. None: one, or as many as the data directory is of.
+    pub osds: Option<u32>,
     /// The first OSD's port, those of the others following it; 0: any.
     pub osd_port: u16,
     /// Bytes that each OSD holds at most: over it, writes get ENOSPC.
     pub memory_limit: u64,
     /// Writes are acknowledged and thrown away, and reads give zeros: to measure everything but the store.
     pub null_writes: bool,
-    /// The pools that there are from the start.
+    /// The pools that there are from the start of a new cluster.
     pub pools: Vec<NewPool>,
     /// Which event engine moves the bytes.
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
-    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted.
-    pub cephx: bool,
+    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted. None: no, or as it was
+    /// when the data directory was made.
+    pub cephx: Option<bool>,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
-    /// The cluster's id; none: a new one.
+    /// The cluster's id; none: a new one, or that of the data directory.
     pub fsid: Option<Uuid>,
+    /// A directory that keeps the cluster's state: what is acknowledged is durable there. It is made if it does not
+    /// exist. All data is in memory nevertheless. None: the state is gone when the cluster is.
+    pub data: Option<PathBuf>,
+    /// Bytes of its log from which on there is a new checkpoint, unless the last one was larger.
+    pub log_limit: u64,
 }
 
 impl Default for Config {
@@ -63,16 +72,18 @@ impl Default for Config {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             versions: Versions::default(),
             mon_port: 0,
-            osds: 1,
+            osds: None,
             osd_port: 0,
             memory_limit: DEFAULT_MEMORY,
             null_writes: false,
             pools: vec![NewPool::for_images("rbd")],
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
-            cephx: false,
+            cephx: None,
             conf_dir: None,
             fsid: None,
+            data: None,
+            log_limit: DEFAULT_LOG_LIMIT,
         }
     }
 }
@@ -146,6 +157,18 @@ impl OsdSettings {
             addr.nonce = u32::from_le_bytes([a, b, c, d]) >> 1;
         }
         Self { uuid, addrs }
+    }
+}
+
+impl OsdSettings {
+    /// The OSD in a life of the cluster: its nonces are others in each.
+    pub(crate) fn in_life(&self, life: u32) -> FirstOsd {
+        let mut addrs = self.addrs.clone();
+        for addr in &mut addrs.0 {
+            // Within a life it may stop and start often, and counts up each time.
+            addr.nonce = addr.nonce.wrapping_add((life - 1) << 16);
+        }
+        FirstOsd { uuid: self.uuid, addrs }
     }
 }
 

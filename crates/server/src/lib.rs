@@ -5,11 +5,12 @@ mod auth;
 mod cluster;
 mod config;
 mod errno;
+pub mod journal;
 mod mon;
 pub mod osd;
 
 pub use auth::Cephx;
-pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Stats};
+pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
 

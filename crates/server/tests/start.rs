@@ -94,7 +94,7 @@ fn pools_and_restarts_are_made_from_outside_and_cost_is_told() {
 
 #[test]
 fn osds_are_stopped_and_started_from_outside() {
-    let cluster = Cluster::start(Config { osds: 3, ..Config::default() }).unwrap();
+    let cluster = Cluster::start(Config { osds: Some(3), ..Config::default() }).unwrap();
     assert_eq!(cluster.osd_addrs().len(), 3);
     let is_up = || cluster.with(|machine, _| machine.osdmap().unwrap().is_up(1)).unwrap();
     cluster.stop_osd(1).unwrap();
@@ -102,7 +102,7 @@ fn osds_are_stopped_and_started_from_outside() {
     cluster.start_osd(1).unwrap();
     assert!(is_up());
     for none in [0, onego_server::MAX_OSDS + 1] {
-        let error = Cluster::start(Config { osds: none, ..Config::default() }).unwrap_err();
+        let error = Cluster::start(Config { osds: Some(none), ..Config::default() }).unwrap_err();
         assert!(matches!(error, Error::Osds(_)), "{error}");
     }
 }

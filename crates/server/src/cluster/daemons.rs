@@ -1,11 +1,13 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
-use super::groups::Groups;
+use super::groups::{Groups, follow};
+use super::keeping::{Keeping, Notes, Rests};
 use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
 use crate::auth::{MONITORS, OSDS, authority, gate};
-use crate::config::Settings;
+use crate::config::{OsdSettings, Settings};
+use crate::journal::{Entry, Held, Life};
 use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
 use onego_buf::Pool;
@@ -13,8 +15,8 @@ use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::Gate;
 use onego_ceph::messages::kind;
 use onego_ceph::msgr::{Config, Connection, Limits, Message, Peer, Visitor};
-use onego_ceph::osdmap::{OsdMap, flag};
-use onego_ceph::types::{EntityName, PgId};
+use onego_ceph::osdmap::flag;
+use onego_ceph::types::EntityName;
 use onego_wire::{ConnId, Decoded, Time};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -35,10 +37,12 @@ pub(super) struct Daemons {
     /// By their numbers.
     pub(super) osds: Vec<OsdDaemon>,
     pub(super) groups: Groups,
-    recovery: Recovery,
+    pub(super) recovery: Recovery,
     /// The connections of the OSDs' clients, and the number of the newest.
     pub(super) sessions: FxHashMap<SessionId, ConnId>,
     last_session: u64,
+    /// What is kept over the end of the process; none: nothing is.
+    pub(super) notes: Option<Notes>,
 }
 
 /// An OSD, as it is reached.
@@ -54,64 +58,86 @@ fn wants_usage(message: u16) -> bool {
     matches!(message, kind::MON_COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
 }
 
+impl AsRef<Osd> for OsdDaemon {
+    fn as_ref(&self) -> &Osd {
+        &self.osd
+    }
+}
+
+impl AsMut<Osd> for OsdDaemon {
+    fn as_mut(&mut self) -> &mut Osd {
+        &mut self.osd
+    }
+}
+
 fn config(name: EntityName, addrs: AddrVec, limits: Limits, gate: Gate, pool: &Pool) -> Arc<Config> {
     Arc::new(Config { limits, gate, ..Config::server(name, addrs, pool.clone()) })
 }
 
+/// A new cluster. `kept`: what changes is noted.
+fn begin(now: Time, identity: Identity, settings: &Settings, kept: bool) -> (Mon, Vec<Osd>, Groups) {
+    let mut mon = Mon::new(now, identity);
+    for pool in &settings.pools {
+        mon.make_pool(now, pool);
+    }
+    let new_osd = |_: &OsdSettings| {
+        let mut osd = Osd::new(osd::Config {
+            memory_limit: settings.memory_limit,
+            null_writes: settings.null_writes,
+            transactions: kept || settings.osds.len() > 1,
+        });
+        osd.map_changed(mon.osdmap());
+        osd
+    };
+    let osds = settings.osds.iter().map(new_osd).collect();
+    let mut groups = Groups::default();
+    groups.follow(mon.osdmap());
+    (mon, osds, groups)
+}
+
 impl Daemons {
     /// The daemons of a cluster whose listeners are all up.
-    pub(super) fn new(now: Time, settings: &Settings, pool: &Pool) -> Self {
-        let mon_addrs = settings.mon.clone();
-        let first = settings.osds.iter().map(|osd| FirstOsd { uuid: osd.uuid, addrs: osd.addrs.clone() });
-        let first: Vec<FirstOsd> = first.collect();
+    pub(super) fn new(now: Time, settings: &Settings, pool: &Pool, keeping: Option<Keeping>) -> Self {
+        let mut keeping = keeping;
+        let kept = keeping.as_mut().and_then(|keeping| keeping.restored.kept.take());
+        let life = Life {
+            number: kept.as_ref().map_or(0, |kept| kept.life.number) + 1,
+            mon: settings.mon.clone(),
+            memory_limit: settings.memory_limit,
+        };
+        let first: Vec<FirstOsd> = settings.osds.iter().map(|osd| osd.in_life(life.number)).collect();
         let authority = authority(settings.cephx.as_ref());
         let identity = Identity {
             fsid: settings.fsid,
-            mon_addrs: mon_addrs.clone(),
+            mon_addrs: settings.mon.clone(),
             osds: first.clone(),
             authority: authority.clone(),
         };
-        let mut mon = Mon::new(now, identity);
-        for pool in &settings.pools {
-            mon.make_pool(now, pool);
-        }
-        let new_osd = || {
-            let mut osd = Osd::new(osd::Config {
-                memory_limit: settings.memory_limit,
-                null_writes: settings.null_writes,
-                transactions: settings.osds.len() > 1,
-            });
-            osd.map_changed(mon.osdmap());
-            osd
+        let is_new = kept.is_none();
+        let (mon, osds, groups) = match kept {
+            Some(kept) => {
+                let mon = Mon::restore(now, identity, kept.maps, kept.settings.config, life.number);
+                (mon, kept.osds, kept.groups)
+            }
+            None => begin(now, identity, settings, keeping.is_some()),
         };
-        let osds = (0..).zip(first).map(|(id, first)| OsdDaemon {
-            osd: new_osd(),
-            config: config(
-                EntityName::osd(id),
-                first.addrs,
-                OSD_LIMITS,
-                gate(authority.as_ref(), OSDS),
-                pool,
-            ),
+        let notes = keeping.map(|keeping| Notes::begin(&keeping, is_new, life, &mon));
+        let osd_gate = gate(authority.as_ref(), OSDS);
+        let osds = (0..).zip(osds).zip(first).map(|((id, osd), first)| OsdDaemon {
+            osd,
+            config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, osd_gate.clone(), pool),
             running: true,
         });
-        let mut groups = Groups::default();
-        groups.follow(mon.osdmap());
-        let osds = osds.collect();
+        let mon_gate = gate(authority.as_ref(), MONITORS);
         Self {
-            osds,
+            osds: osds.collect(),
             groups,
             recovery: Recovery::default(),
             mon,
             sessions: FxHashMap::default(),
             last_session: 0,
-            mon_config: config(
-                EntityName::mon(0),
-                mon_addrs,
-                MON_LIMITS,
-                gate(authority.as_ref(), MONITORS),
-                pool,
-            ),
+            notes,
+            mon_config: config(EntityName::mon(0), settings.mon.clone(), MON_LIMITS, mon_gate, pool),
         }
     }
 
@@ -220,6 +246,7 @@ impl Daemons {
         }
         match link.service {
             Service::Mon => {
+                let is_command = message.header.kind == kind::MON_COMMAND;
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;
                 self.mon.message(now, conn, message, &usage)?;
@@ -231,6 +258,9 @@ impl Daemons {
                 }
                 if self.mon.osdmap().epoch != epoch {
                     self.map_changed(now, links);
+                }
+                if is_command {
+                    self.note_settings();
                 }
                 self.send_mon(now, links);
                 Ok(())
@@ -245,11 +275,8 @@ impl Daemons {
         // happens once for what happened before.
         loop {
             let map = Arc::clone(self.mon.osdmap());
-            self.osds.iter_mut().for_each(|daemon| daemon.osd.map_changed(&map));
-            let changes = self.groups.follow(&map);
-            for &(pg, target) in &changes.recoveries {
-                self.begin_recovery(&map, pg, target);
-            }
+            self.note_maps();
+            let changes = follow(&map, &mut self.groups, &mut self.osds);
             self.recovery.add(now, changes.recoveries);
             for &(pg, before, primary) in &changes.handovers {
                 let pair = pair(&mut self.osds, before, primary);
@@ -273,15 +300,6 @@ impl Daemons {
         self.send_mon(now, links);
     }
 
-    /// What is missing is found out as soon as an OSD has to catch up; from then on it gets every write.
-    fn begin_recovery(&mut self, map: &OsdMap, pg: PgId, target: i32) {
-        let source = self.groups.get(pg).map_or(-1, |group| group.primary);
-        let pool = map.pools.get(&pg.pool);
-        if let (Some(pool), Some((source, target))) = (pool, pair(&mut self.osds, source, target)) {
-            target.osd.begin_recovery(&source.osd, pg, pool);
-        }
-    }
-
     /// Starts the next life of an OSD that runs and that the map says is down, if there is one.
     fn boot(&mut self, now: Time, links: &mut Links) -> bool {
         let map = self.mon.osdmap();
@@ -296,7 +314,7 @@ impl Daemons {
         for addr in &mut config.addrs.0 {
             addr.nonce = addr.nonce.wrapping_add(1);
         }
-        self.mon.osd_up(now, id, &config.addrs);
+        self.mon.osds_up(now, &[(id, config.addrs.clone())]);
         daemon.config = Arc::new(config);
         true
     }
@@ -308,9 +326,12 @@ impl Daemons {
         }
     }
 
+    /// Sends what the monitor has to say. All of it rests on what was decided so far.
     fn send_mon(&mut self, now: Time, links: &mut Links) {
         while let Some((conn, message)) = self.mon.poll() {
-            links.send(now, conn, message);
+            if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, links) {
+                links.send(now, conn, message);
+            }
         }
     }
 
@@ -338,6 +359,7 @@ impl Daemons {
         if let Some(daemon) = self.daemon(osd).filter(|daemon| !daemon.running) {
             daemon.osd.wipe();
             self.groups.lost(osd);
+            self.note(&Entry::Wipe { osd });
         }
     }
 
@@ -352,7 +374,13 @@ impl Daemons {
             self.map_changed(now, links);
         }
         let map = Arc::clone(self.mon.osdmap());
-        if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds) {
+        let notes = &mut self.notes;
+        let mut note = |entry| {
+            if let Some(notes) = notes {
+                notes.add(&entry);
+            }
+        };
+        if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds, &mut note) {
             self.map_changed(now, links);
         }
         for daemon in &mut self.osds {

@@ -9,21 +9,24 @@
 //!   everything stand in for them (`pg_temp`).
 //! - Those that catch up get every write too, so that they have an end of it.
 
+use super::recovery::pair;
 use crate::mon::{GroupReport, GroupState};
 use crate::osd::Osd;
 use onego_ceph::crush::Workspace;
+use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::{Epoch, PgId};
+use onego_wire::{Decoded, Reader, Writer};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// OSDs by their numbers.
-pub(super) type Osds = SmallVec<[i32; 4]>;
+pub(crate) type Osds = SmallVec<[i32; 4]>;
 
 /// A placement group.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Group {
+pub(crate) struct Group {
     /// The OSDs where it belongs, as far as they are up.
     up: Osds,
     /// The OSDs that serve it.
@@ -51,7 +54,7 @@ pub(super) struct Group {
 
 /// All placement groups.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     pools: FxHashMap<i64, Vec<Group>>,
     /// The map by which they were placed.
     map: Option<Arc<OsdMap>>,
@@ -60,7 +63,7 @@ pub(super) struct Groups {
 
 /// What follows from a new map.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     /// What `pg_temp` should say; nobody: nothing.
     pub(super) temporary: Vec<(PgId, Vec<i32>)>,
     /// OSDs that have to catch up with a group's primary.
@@ -89,7 +92,7 @@ fn same_pool(a: &Pool, b: &Pool) -> bool {
 }
 
 impl Groups {
-    pub(super) fn get(&self, pg: PgId) -> Option<&Group> {
+    pub(crate) fn get(&self, pg: PgId) -> Option<&Group> {
         self.pools.get(&pg.pool)?.get(pg.seed as usize)
     }
 
@@ -104,7 +107,7 @@ impl Groups {
     }
 
     /// Goes by a new map.
-    pub(super) fn follow(&mut self, map: &Arc<OsdMap>) -> Changes {
+    pub(crate) fn follow(&mut self, map: &Arc<OsdMap>) -> Changes {
         let mut changes = Changes::default();
         let before = self.map.replace(Arc::clone(map));
         let everywhere = before.as_ref().is_none_or(|before| !same_places(before, map));
@@ -125,7 +128,7 @@ impl Groups {
     }
 
     /// An OSD has caught up with a group. It will take part when the map is looked at again.
-    pub(super) fn caught_up(&mut self, pg: PgId, osd: i32) {
+    pub(crate) fn caught_up(&mut self, pg: PgId, osd: i32) {
         let Some(group) = self.get_mut(pg) else { return };
         group.targets.retain(|other| *other != osd);
         if !group.holders.contains(&osd) {
@@ -135,7 +138,7 @@ impl Groups {
     }
 
     /// An OSD has lost all that it had.
-    pub(super) fn lost(&mut self, osd: i32) {
+    pub(crate) fn lost(&mut self, osd: i32) {
         for group in self.pools.values_mut().flatten() {
             group.holders.retain(|other| *other != osd);
         }
@@ -178,6 +181,23 @@ impl Groups {
     }
 }
 
+/// The OSDs go on by a new map. What one lacks that has to catch up is found out at once; from then on it gets every
+/// write.
+pub(crate) fn follow<T>(map: &Arc<OsdMap>, groups: &mut Groups, osds: &mut [T]) -> Changes
+where
+    T: AsRef<Osd> + AsMut<Osd>,
+{
+    osds.iter_mut().for_each(|osd| osd.as_mut().map_changed(map));
+    let changes = groups.follow(map);
+    for &(pg, target) in &changes.recoveries {
+        let source = groups.get(pg).map_or(-1, |group| group.primary);
+        if let (Some(pool), Some((source, target))) = (map.pools.get(&pg.pool), pair(osds, source, target)) {
+            target.as_mut().begin_recovery(source.as_ref(), pg, pool);
+        }
+    }
+    changes
+}
+
 /// The groups of a pool whose number has changed: those that come out of others are where those are, with what they have.
 fn resize(groups: &mut Vec<Group>, id: i64, known: Option<&Pool>, pool: &Pool) {
     let before = groups.len() as u32;
@@ -195,6 +215,73 @@ fn resize(groups: &mut Vec<Group>, id: i64, known: Option<&Pool>, pool: &Pool) {
         stale: true,
         ..Group::default()
     });
+}
+
+impl Encode for Groups {
+    fn encode(&self, w: &mut Writer) {
+        w.count(self.pools.len());
+        for (pool, groups) in &self.pools {
+            w.i64(*pool);
+            groups.encode(w);
+        }
+    }
+}
+
+impl Groups {
+    /// The groups that were kept, as they were by this map.
+    pub(crate) fn restore(bytes: &[u8], map: &Arc<OsdMap>) -> Decoded<Self> {
+        let mut r = Reader::new(bytes);
+        let mut all = Self { map: Some(Arc::clone(map)), ..Self::default() };
+        for _ in 0..r.count(1, "pools")? {
+            let pool = r.i64("pool")?;
+            let mut groups = Vec::<Group>::decode(&mut r)?;
+            groups.iter_mut().for_each(Group::judge);
+            all.pools.insert(pool, groups);
+        }
+        r.finish("placement groups")?;
+        Ok(all)
+    }
+
+    /// The OSDs that catch up, with the groups in which they do.
+    pub(super) fn recoveries(&self) -> Vec<(PgId, i32)> {
+        self.iter().flat_map(|(pg, group)| group.targets.iter().map(move |osd| (pg, *osd))).collect()
+    }
+}
+
+impl Encode for Group {
+    fn encode(&self, w: &mut Writer) {
+        [&self.up, &self.acting, &self.holders, &self.targets]
+            .into_iter()
+            .for_each(|osds| osds[..].encode(w));
+        w.i32(self.primary);
+        w.u32(self.since);
+        w.bool(self.active);
+        w.bool(self.served);
+        w.i32(self.served_by);
+        w.bool(self.stale);
+        w.u64(self.size as u64);
+    }
+}
+
+impl Decode for Group {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let mut osds = || Ok(Vec::<i32>::decode(r)?.into());
+        let (up, acting, holders, targets) = (osds()?, osds()?, osds()?, osds()?);
+        Ok(Self {
+            up,
+            acting,
+            holders,
+            targets,
+            primary: r.i32("primary")?,
+            since: r.u32("epoch")?,
+            active: r.bool("is active")?,
+            served: r.bool("was served")?,
+            served_by: r.i32("last primary")?,
+            stale: r.bool("is stale")?,
+            size: r.u64("copies")? as usize,
+            last: GroupState::default(),
+        })
+    }
 }
 
 impl Group {

@@ -87,6 +87,8 @@ pub(super) struct Links {
     queued: usize,
     /// How many connections are stopped.
     stopped: usize,
+    /// Nothing is read from anybody: too much has to be made durable first.
+    stalled: bool,
 }
 
 /// Gives payloads memory of their own, and counts it.
@@ -117,6 +119,15 @@ impl Links {
             held: VecDeque::new(),
             queued: 0,
             stopped: 0,
+            stalled: false,
+        }
+    }
+
+    /// Reads from nobody any more, or again.
+    pub(super) fn stall(&mut self, stalled: bool) {
+        if std::mem::replace(&mut self.stalled, stalled) && !stalled {
+            let open = self.table.iter().filter(|(_, link)| !link.over);
+            self.actions.extend(open.map(|(conn, _)| Action::Resume { conn }));
         }
     }
 
@@ -249,7 +260,9 @@ impl Links {
 
     /// Where the next bytes of a connection go.
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
-        let Some(link) = self.get(conn).filter(|link| !link.held) else { return Landing::default() };
+        let stalled = self.stalled;
+        let link = self.get(conn).filter(|link| !link.held && !stalled);
+        let Some(link) = link else { return Landing::default() };
         let landing = link.connection.landing();
         link.landing = landing.place.is_some();
         landing

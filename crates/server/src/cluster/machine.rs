@@ -1,8 +1,10 @@
 //! The cluster as one state machine: listeners for each daemon, the connections to them, and the daemons behind.
 
 use super::daemons::Daemons;
+use super::keeping::Keeping;
 use super::links::{Links, Service};
 use crate::config::Settings;
+use crate::journal::{Done, Job};
 use crate::mon::{NewPool, Usage};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::addr::{AddrVec, EntityAddr};
@@ -52,6 +54,8 @@ pub struct ClusterMachine {
     stage: Stage,
     links: Links,
     pool: Pool,
+    /// How its state is kept, until it is up.
+    keeping: Option<Keeping>,
 }
 
 /// Where the daemons of a cluster are reached.
@@ -64,8 +68,18 @@ pub struct Addresses {
 }
 
 impl ClusterMachine {
-    /// A cluster that is still to open its listeners.
+    /// A cluster that is still to open its listeners. It keeps nothing.
     pub fn new(settings: Settings) -> Self {
+        Self::with(settings, None)
+    }
+
+    /// A cluster that is still to open its listeners, and whose state is kept: see [`next_job`](Self::next_job). The
+    /// settings must be those of the cluster that is kept already, if one is.
+    pub fn kept(settings: Settings, keeping: Keeping) -> Self {
+        Self::with(settings, Some(keeping))
+    }
+
+    fn with(settings: Settings, keeping: Option<Keeping>) -> Self {
         let pool = Pool::new(IDLE_MEMORY);
         let mut links = Links::new(pool.clone());
         let listeners = listeners(&settings);
@@ -73,7 +87,7 @@ impl ClusterMachine {
             let Some(addr) = addr else { continue };
             links.push_action(Action::Listen { listener: ListenerId(id), addr });
         }
-        Self { settings, listeners, stage: Stage::Starting, links, pool }
+        Self { settings, listeners, stage: Stage::Starting, links, pool, keeping }
     }
 
     /// Where the daemons are reached, once they are up.
@@ -89,6 +103,28 @@ impl ClusterMachine {
         match &mut self.stage {
             Stage::Failed(error) => error.take(),
             _ => None,
+        }
+    }
+
+    /// Is there something to be done with the files in which the cluster is kept?
+    pub fn has_job(&self) -> bool {
+        matches!(&self.stage, Stage::Up(daemons) if daemons.has_job())
+    }
+
+    /// The next thing to be done with the files in which the cluster is kept. All have to be done in the order in which
+    /// they come. If one fails, none may be done any more, and the cluster has to end: what it has not acknowledged by
+    /// then, it never will.
+    pub fn next_job(&mut self) -> Option<Job> {
+        match &mut self.stage {
+            Stage::Up(daemons) => daemons.next_job(),
+            _ => None,
+        }
+    }
+
+    /// A job is done: what rests on it may be told.
+    pub fn done(&mut self, now: Time, done: Done) {
+        if let Stage::Up(daemons) = &mut self.stage {
+            daemons.done(now, done, &mut self.links);
         }
     }
 
@@ -223,7 +259,13 @@ impl ClusterMachine {
         for (id, osd) in (0..).zip(&mut self.settings.osds) {
             osd.addrs = of(Service::Osd(id));
         }
-        self.stage = Stage::Up(Box::new(Daemons::new(now, &self.settings, &self.pool)));
+        let keeping = self.keeping.take();
+        let was_there = keeping.as_ref().is_some_and(|keeping| keeping.restored.fsid().is_some());
+        let mut daemons = Box::new(Daemons::new(now, &self.settings, &self.pool, keeping));
+        if was_there {
+            daemons.rejoin(now, &mut self.links);
+        }
+        self.stage = Stage::Up(daemons);
     }
 }
 

@@ -3,12 +3,18 @@
 
 mod backoffs;
 mod daemons;
+mod disk;
 mod groups;
+mod keeping;
 mod links;
 mod machine;
 mod recovery;
 mod requests;
 mod server;
 
+pub(crate) use groups::{Groups, follow};
+pub(crate) use recovery::Step;
+
+pub use keeping::Keeping;
 pub use machine::{Addresses, ClusterMachine};
 pub use server::{Cluster, Error, Stats};

@@ -2,8 +2,9 @@
 
 use super::daemons::OsdDaemon;
 use super::groups::Groups;
-use crate::osd::Group;
-use onego_ceph::osdmap::OsdMap;
+use crate::journal::Entry;
+use crate::osd::{Group, Osd};
+use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
 use std::collections::VecDeque;
@@ -15,6 +16,36 @@ const PER_TURN: usize = 64;
 
 /// Time between turns.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// An OSD takes the objects of some places from another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) pg: PgId,
+    pub(crate) source: i32,
+    pub(crate) target: i32,
+    /// Places, at most.
+    pub(crate) budget: usize,
+}
+
+impl Step {
+    /// Takes the step. Returns how many places it was, and whether the OSD has caught up; none: there are no such OSDs.
+    pub(crate) fn take<T: AsRef<Osd> + AsMut<Osd>>(
+        &self,
+        pool: &Pool,
+        groups: &mut Groups,
+        osds: &mut [T],
+    ) -> Option<(usize, bool)> {
+        let Self { pg, source, target: id, budget } = *self;
+        let (source, target) = pair(osds, source, id)?;
+        let target = target.as_mut();
+        let done = target.recover(source.as_ref(), pg, pool, budget);
+        let is_whole = done < budget || target.group(pg).is_some_and(Group::is_whole);
+        if is_whole {
+            groups.caught_up(pg, id);
+        }
+        Some((done, is_whole))
+    }
+}
 
 /// What is to be done.
 #[derive(Debug, Default)]
@@ -62,21 +93,22 @@ impl Recovery {
         self.schedule(now);
     }
 
-    /// Goes on, if it is time. Returns whether the map has to be looked at again because OSDs have caught up.
+    /// Goes on, if it is time, and notes what was done for the journal. Returns whether the map has to be looked at again because OSDs have caught up.
     pub(super) fn go_on(
         &mut self,
         now: Time,
         map: &OsdMap,
         groups: &mut Groups,
         osds: &mut [OsdDaemon],
+        note: &mut impl FnMut(Entry),
     ) -> bool {
         if self.due.is_none_or(|due| now < due) {
             return false;
         }
         self.due = None;
         let mut left = PER_TURN;
-        let caught_up = self.catch_up(&mut left, map, groups, osds);
-        self.clear_away(left, map, groups, osds);
+        let caught_up = self.catch_up(&mut left, map, groups, osds, note);
+        self.clear_away(left, map, groups, osds, note);
         self.schedule(now);
         caught_up
     }
@@ -88,6 +120,7 @@ impl Recovery {
         map: &OsdMap,
         groups: &mut Groups,
         osds: &mut [OsdDaemon],
+        note: &mut impl FnMut(Entry),
     ) -> bool {
         let mut caught_up = false;
         while *left > 0
@@ -98,13 +131,13 @@ impl Recovery {
                 self.targets.pop_front();
                 continue;
             };
-            let Some((source, target_osd)) = pair(osds, group.primary, target) else {
+            let step = Step { pg, source: group.primary, target, budget: *left };
+            let Some((done, is_whole)) = step.take(pool, groups, osds) else {
                 self.targets.pop_front();
                 continue;
             };
-            let done = target_osd.osd.recover(&source.osd, pg, pool, *left);
-            if done < *left || target_osd.osd.group(pg).is_some_and(Group::is_whole) {
-                groups.caught_up(pg, target);
+            note(Entry::Recover { pg, source: step.source, target, budget: step.budget as u32 });
+            if is_whole {
                 caught_up = true;
                 self.targets.pop_front();
             }
@@ -114,7 +147,14 @@ impl Recovery {
     }
 
     /// Clears groups away that OSDs have and should not.
-    fn clear_away(&mut self, mut left: usize, map: &OsdMap, groups: &Groups, osds: &mut [OsdDaemon]) {
+    fn clear_away(
+        &mut self,
+        mut left: usize,
+        map: &OsdMap,
+        groups: &Groups,
+        osds: &mut [OsdDaemon],
+        note: &mut impl FnMut(Entry),
+    ) {
         while left > 0
             && let Some(&(pg, stray)) = self.strays.front()
         {
@@ -122,7 +162,10 @@ impl Recovery {
             let pool = map.pools.get(&pg.pool).filter(|_| groups.is_clean(pg));
             let is_stray = groups.get(pg).is_some_and(|group| !group.acting.contains(&stray));
             let gone = match pool {
-                Some(pool) if is_stray => osds[stray as usize].osd.purge(pg, pool, left),
+                Some(pool) if is_stray => {
+                    note(Entry::Purge { pg, osd: stray, budget: left as u32 });
+                    osds[stray as usize].osd.purge(pg, pool, left)
+                }
                 _ => true,
             };
             if gone {
@@ -135,11 +178,7 @@ impl Recovery {
 }
 
 /// Two OSDs at once.
-pub(super) fn pair(
-    osds: &mut [OsdDaemon],
-    source: i32,
-    target: i32,
-) -> Option<(&mut OsdDaemon, &mut OsdDaemon)> {
+pub(super) fn pair<T>(osds: &mut [T], source: i32, target: i32) -> Option<(&mut T, &mut T)> {
     let indices = [usize::try_from(source).ok()?, usize::try_from(target).ok()?];
     let [source, target] = osds.get_disjoint_mut(indices).ok()?;
     Some((source, target))

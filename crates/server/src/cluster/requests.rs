@@ -6,8 +6,10 @@
 
 use super::daemons::Daemons;
 use super::groups::Group;
+use super::keeping::{Notes, Rests};
 use super::links::Links;
 use crate::errno::EOPNOTSUPP;
+use crate::journal::{Entry, Held};
 use crate::mon::{Tell, TellReply};
 use crate::osd::{Transaction, bounds};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
@@ -89,10 +91,16 @@ impl Daemons {
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let daemon = &mut self.osds[osd as usize];
         daemon.osd.set_peers_used(peers_used.unwrap_or(0));
+        let record = self.notes.as_ref().map_or(0, Notes::next);
+        daemon.osd.set_record(record);
         let reply = daemon.osd.request(now, session, tid, op, map);
+        let mut rests_on = daemon.osd.rests_on();
         if let Some(transaction) = daemon.osd.take_transaction() {
-            self.replicate(osd, &transaction);
+            self.replicate(osd, transaction, record);
+            rests_on = record;
         }
+        let hold = |reply| Held::Reply(tid, Box::new(reply));
+        let reply = reply.and_then(|reply| self.or_hold(Rests::On(rests_on), conn, reply, hold, links));
         if let Some(reply) = reply {
             links.send_payload(now, conn, tid, &reply);
         }
@@ -100,11 +108,16 @@ impl Daemons {
         Ok(())
     }
 
-    /// The other OSDs of a group do what its primary has done, before the client is told.
-    fn replicate(&mut self, primary: i32, transaction: &Transaction) {
+    /// The other OSDs of a group do what its primary has done, and the journal has it, before the client is told.
+    fn replicate(&mut self, primary: i32, transaction: Box<Transaction>, record: u64) {
         let Some(group) = self.groups.get(transaction.pg) else { return };
-        for &osd in group.acting.iter().chain(&group.targets).filter(|osd| **osd != primary) {
-            self.osds[osd as usize].osd.apply(transaction);
+        let others = group.acting.iter().chain(&group.targets).copied().filter(|osd| *osd != primary);
+        for osd in others.clone() {
+            self.osds[osd as usize].osd.apply(&transaction, record);
+        }
+        if let Some(notes) = &mut self.notes {
+            let osds = std::iter::once(primary).chain(others).collect();
+            notes.add(&Entry::Write { osds, transaction });
         }
     }
 
@@ -119,12 +132,16 @@ impl Daemons {
     }
 
     /// Tells a client what has changed since the map it has, once.
-    fn share_map(&self, now: Time, conn: ConnId, has: Epoch, links: &mut Links) {
+    fn share_map(&mut self, now: Time, conn: ConnId, has: Epoch, links: &mut Links) {
         let Some(link) = links.get(conn) else { return };
         let known = has.max(link.told);
         if let Some(update) = self.mon.maps().update_from(known + 1) {
             link.told = update.newest;
-            links.send_payload(now, conn, 0, &update);
+            // A map that may be lost must not be told: another would take its number.
+            let hold = |update| Held::Map(Box::new(update));
+            if let Some(update) = self.or_hold(Rests::OnMap, conn, update, hold, links) {
+                links.send_payload(now, conn, 0, &update);
+            }
         }
     }
 }

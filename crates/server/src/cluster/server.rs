@@ -1,8 +1,11 @@
 //! A cluster on a thread of its own.
 
+use super::disk::Disk;
+use super::keeping::Keeping;
 use super::machine::{Addresses, ClusterMachine};
 use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
+use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::Keyring;
@@ -15,6 +18,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thiserror::Error;
@@ -53,8 +57,26 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// The data directory cannot be used. A cluster that runs ends by that: it acknowledges nothing that may not be
+    /// durable.
+    #[error("{0}")]
+    Data(#[from] DataError),
+    /// What is in the data directory cannot be restored.
+    #[error("in {path}: {source}")]
+    Restore {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: DataError,
+    },
+    /// There is a data directory, but nothing to be kept in it.
+    #[error("a cluster that forgets what is written has no use for a data directory: leave out one of both")]
+    NothingToKeep,
     /// The event engine failed, and the cluster with it.
-    #[error("the cluster has stopped: its event engine failed")]
+    #[error("the cluster has ended: its event engine failed: {0}")]
+    Turn(io::Error),
+    /// The cluster is not there any more.
+    #[error("the cluster has ended, and has said why")]
     Stopped,
 }
 
@@ -89,10 +111,14 @@ type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
 pub struct Cluster {
     fsid: Uuid,
     addresses: Addresses,
+    /// Where the monitor was before, if that was elsewhere.
+    old_mon: Option<AddrVec>,
     /// Who has a key; none: nobody needs one.
     keyring: Option<Keyring>,
     tasks: Option<Sender<Task>>,
     waker: Waker,
+    /// Why the thread has ended, if it has by itself.
+    failure: Mutex<Receiver<Error>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,24 +149,19 @@ impl Cluster {
         if config.listen.is_unspecified() {
             return Err(Error::Unspecified(config.listen));
         }
-        let fsid = config.fsid.map_or_else(fresh_uuid, Ok)?;
-        if !(1..=MAX_OSDS).contains(&config.osds) {
-            return Err(Error::Osds(config.osds));
+        if let Some(osds) = config.osds.filter(|osds| !(1..=MAX_OSDS).contains(osds)) {
+            return Err(Error::Osds(osds));
         }
-        let osds =
-            (0..config.osds as u16).map(|osd| Ok(OsdSettings::new(fresh_uuid()?, config.osd_addrs(osd))));
-        let settings = Settings {
-            fsid,
-            mon: config.mon_addrs(),
-            osds: osds.collect::<Result<_, Error>>()?,
-            memory_limit: config.memory_limit,
-            null_writes: config.null_writes,
-            pools: config.pools,
-            cephx: if config.cephx { Some(Cephx::new(random()?)) } else { None },
-        };
+        let data = config.data.as_ref().map(|path| Data::open(path, &config)).transpose()?;
+        let kept = data.as_ref().map(|data| &data.keeping.restored);
+        let settings = settings(&config, kept)?;
+        let fsid = settings.fsid;
         let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
+        let old_mon = kept.and_then(Restored::mon).cloned();
         let (tasks, inbox) = channel();
         let (started, up) = channel();
+        let (failed, failure) = channel();
+        let failure = Mutex::new(failure);
         let (kind, zero_copy) = (config.engine, config.zero_copy);
         let body = move || {
             let mut engine = match onego_engine::open(kind) {
@@ -151,12 +172,18 @@ impl Cluster {
                 }
             };
             engine.set_zero_copy(zero_copy);
-            serve(Pump::new(engine, ClusterMachine::new(settings)), &started, &inbox);
+            if let Err(error) = serve(engine, settings, data, &started, &inbox) {
+                tracing::error!(%error, "the cluster ends");
+                // Nobody may be there to ask.
+                let _ = failed.send(error);
+            }
         };
         let thread =
             std::thread::Builder::new().name("onego-cluster".into()).spawn(body).map_err(Error::Thread)?;
         let (addresses, waker) = up.recv().map_err(|_| Error::Stopped)??;
-        let cluster = Self { fsid, addresses, keyring, tasks: Some(tasks), waker, thread: Some(thread) };
+        let old_mon = old_mon.filter(|old| *old != addresses.mon);
+        let thread = Some(thread);
+        let cluster = Self { fsid, addresses, old_mon, keyring, tasks: Some(tasks), waker, failure, thread };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -171,6 +198,16 @@ impl Cluster {
     /// Where clients reach the monitor.
     pub fn mon_addr(&self) -> &AddrVec {
         &self.addresses.mon
+    }
+
+    /// Where they reached it when the cluster ran last, if that was elsewhere. Who still goes there finds nobody.
+    pub fn old_mon_addr(&self) -> Option<&AddrVec> {
+        self.old_mon.as_ref()
+    }
+
+    /// Why the cluster has ended, if it has by itself; told once.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
     }
 
     /// Where clients reach the OSDs, in their first lives.
@@ -284,28 +321,131 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs the cluster until nobody holds it any more.
-fn serve(mut pump: Pumped, started: &Sender<Result<(Addresses, Waker), Error>>, inbox: &Receiver<Task>) {
-    // The listeners are opened in the first turn.
-    let first = pump.turn(Wait::Poll).map_err(Error::Listen);
-    let up = first.and_then(|()| match pump.machine_mut().failure() {
-        Some(error) => Err(Error::Listen(error)),
-        None => pump.machine().addresses().ok_or(Error::Stopped),
-    });
-    let failed = up.is_err();
-    if started.send(up.map(|addresses| (addresses, pump.waker()))).is_err() || failed {
-        return;
+/// Where a cluster is kept.
+struct Data {
+    directory: Directory,
+    keeping: Keeping,
+}
+
+impl Data {
+    fn open(path: &Path, config: &Config) -> Result<Self, Error> {
+        if config.null_writes {
+            return Err(Error::NothingToKeep);
+        }
+        let directory = Directory::open(path)?;
+        let restored = Restored::load(&directory, config.memory_limit)
+            .map_err(|source| Error::Restore { path: directory.path().to_owned(), source })?;
+        Ok(Self { directory, keeping: Keeping { restored, log_limit: config.log_limit } })
+    }
+}
+
+/// What a cluster is to be, as far as it was not before.
+fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error> {
+    let fsid = match kept.and_then(Restored::fsid) {
+        Some(fsid) => agree("with the id", fsid, config.fsid)?,
+        None => config.fsid.map_or_else(fresh_uuid, Ok)?,
+    };
+    let uuids = match kept.and_then(Restored::osds) {
+        Some(uuids) => {
+            agree("with a number of OSDs of", uuids.len() as u32, config.osds)?;
+            uuids
+        }
+        None => (0..config.osds.unwrap_or(1)).map(|_| fresh_uuid()).collect::<Result<_, _>>()?,
+    };
+    let osds = (0..).zip(uuids).map(|(id, uuid)| OsdSettings::new(uuid, config.osd_addrs(id)));
+    let keyring = kept.and_then(Restored::keyring);
+    if kept.and_then(Restored::fsid).is_some() {
+        let method = |keys| if keys { "cephx" } else { "none" };
+        agree("with authentication by", method(keyring.is_some()), config.cephx.map(method))?;
+    }
+    let cephx = match keyring {
+        Some(keyring) => Some(Cephx::of(keyring, random()?)),
+        None if config.cephx == Some(true) => Some(Cephx::new(random()?)),
+        None => None,
+    };
+    Ok(Settings {
+        fsid,
+        mon: config.mon_addrs(),
+        osds: osds.collect(),
+        memory_limit: config.memory_limit,
+        null_writes: config.null_writes,
+        pools: config.pools.clone(),
+        cephx,
+    })
+}
+
+/// A cluster stays what it was, whatever is asked for.
+fn agree<T: PartialEq + std::fmt::Display>(what: &str, is: T, wanted: Option<T>) -> Result<T, Error> {
+    match wanted {
+        Some(wanted) if wanted != is => {
+            Err(DataError::Differs { found: format!("{what} {is}"), wanted: wanted.to_string() }.into())
+        }
+        _ => Ok(is),
+    }
+}
+
+/// Runs the cluster until nobody holds it any more, or it fails.
+fn serve(
+    engine: AnyEngine,
+    settings: Settings,
+    data: Option<Data>,
+    started: &Sender<Result<(Addresses, Waker), Error>>,
+    inbox: &Receiver<Task>,
+) -> Result<(), Error> {
+    let (mut pump, disk) = match begin(engine, settings, data) {
+        Ok(begun) => begun,
+        Err(error) => {
+            // Whoever waits for the start is told instead.
+            let _ = started.send(Err(error));
+            return Ok(());
+        }
+    };
+    let addresses = pump.machine().addresses().ok_or(Error::Stopped)?;
+    if started.send(Ok((addresses, pump.waker()))).is_err() {
+        return Ok(());
     }
     loop {
         match inbox.try_recv() {
             Ok(task) => task(&mut pump),
-            Err(TryRecvError::Disconnected) => return,
+            Err(TryRecvError::Disconnected) => return Ok(()),
             Err(TryRecvError::Empty) => {
-                if let Err(error) = pump.turn(Wait::Forever) {
-                    tracing::error!(%error, "the event engine failed");
-                    return;
+                if let Some(disk) = &disk {
+                    exchange(&mut pump, disk)?;
                 }
+                pump.turn(Wait::Forever).map_err(Error::Turn)?;
             }
         }
     }
+}
+
+/// Opens the listeners, and the log.
+fn begin(engine: AnyEngine, settings: Settings, data: Option<Data>) -> Result<(Pumped, Option<Disk>), Error> {
+    let (directory, machine) = match data {
+        Some(Data { directory, keeping }) => {
+            (Some((directory, keeping.restored.next())), ClusterMachine::kept(settings, keeping))
+        }
+        None => (None, ClusterMachine::new(settings)),
+    };
+    let mut pump = Pump::new(engine, machine);
+    let disk = directory.map(|(directory, next)| Disk::start(directory, next, pump.waker())).transpose()?;
+    // The listeners are opened in the first turn.
+    pump.turn(Wait::Poll).map_err(Error::Listen)?;
+    match pump.machine_mut().failure() {
+        Some(error) => Err(Error::Listen(error)),
+        None => Ok((pump, disk)),
+    }
+}
+
+/// Tells the machine what is durable, and the disk what is to be.
+fn exchange(pump: &mut Pumped, disk: &Disk) -> Result<(), Error> {
+    while let Some(done) = disk.result() {
+        let now = pump.now();
+        pump.machine_mut().done(now, done?);
+    }
+    while pump.machine().has_job()
+        && let Some(job) = pump.machine_mut().next_job()
+    {
+        disk.carry_out(job);
+    }
+    Ok(())
 }

@@ -1,10 +1,11 @@
 //! The OSD map through its epochs.
 
+use crate::journal::MapBytes;
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::MapUpdate;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime};
-use onego_wire::Time;
+use onego_wire::{DecodeError, Decoded, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,6 +35,40 @@ impl MapHistory {
     pub(crate) fn new(first: OsdMap) -> Self {
         let newest_bytes = first.to_bytes();
         Self { newest: Arc::new(first.clone()), newest_bytes, base: first, changes: VecDeque::new() }
+    }
+
+    /// A history that was kept.
+    pub(crate) fn restore(kept: &MapBytes) -> Decoded<Self> {
+        let mut history = Self::new(OsdMap::from_bytes(&kept.base)?);
+        history.replay(&kept.changes)?;
+        Ok(history)
+    }
+
+    /// Goes on by changes of this history that were kept.
+    pub(crate) fn replay(&mut self, changes: &[Vec<u8>]) -> Decoded<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut map = OsdMap::clone(&self.newest);
+        for change in changes {
+            let fits = map.apply(&Incremental::from_bytes(change)?);
+            fits.map_err(|_| DecodeError::Invalid { what: "change of a map", value: map.epoch.into() })?;
+            self.keep(change.clone());
+        }
+        self.newest_bytes = map.to_bytes();
+        self.newest = Arc::new(map);
+        Ok(())
+    }
+
+    /// All that has to be kept of the history.
+    pub(crate) fn kept(&self) -> MapBytes {
+        MapBytes { base: self.base.to_bytes(), changes: self.changes.iter().cloned().collect() }
+    }
+
+    /// The changes since an epoch.
+    pub(crate) fn changes_since(&self, epoch: Epoch) -> Vec<Vec<u8>> {
+        assert!(epoch >= self.base.epoch, "changes are asked for soon after they were made");
+        self.changes.iter().skip((epoch - self.base.epoch) as usize).cloned().collect()
     }
 
     pub(crate) fn newest(&self) -> &Arc<OsdMap> {
@@ -67,15 +102,19 @@ impl MapHistory {
         let mut map = OsdMap::clone(&self.newest);
         map.apply(&change).expect("a change made for the newest map applies to it");
         change.full_crc = map.crc();
-        self.changes.push_back(change.to_bytes());
+        self.keep(change.to_bytes());
+        self.newest_bytes = map.to_bytes();
+        self.newest = Arc::new(map);
+        self.newest.epoch
+    }
+
+    fn keep(&mut self, change: Vec<u8>) {
+        self.changes.push_back(change);
         if self.changes.len() > KEPT
             && let Some(oldest) = self.changes.pop_front()
         {
             apply(&mut self.base, &oldest);
         }
-        self.newest_bytes = map.to_bytes();
-        self.newest = Arc::new(map);
-        self.newest.epoch
     }
 
     /// The map of an epoch, unless it is in the future or forgotten.
@@ -157,6 +196,21 @@ mod tests {
         assert_eq!(map.to_bytes(), history.newest_bytes);
         assert_eq!(history.at(11).unwrap().to_bytes(), history.newest_bytes);
         assert_eq!(history.at(7).unwrap().pool_names.len(), 5);
+    }
+
+    #[test]
+    fn a_history_that_was_kept_is_the_same_and_goes_on() {
+        let mut history = history(KEPT as u32 + 10);
+        let mut restored = MapHistory::restore(&history.kept()).unwrap();
+        let epoch = history.epoch();
+        for n in 0..3 {
+            assert_eq!(restored.newest_bytes, history.newest_bytes);
+            assert_eq!(restored.kept(), history.kept());
+            let change = history.change(Time::from_nanos(n));
+            history.commit(change);
+            restored.replay(&history.changes_since(epoch + n as u32)).unwrap();
+        }
+        assert!(restored.replay(&[b"no change".to_vec()]).is_err());
     }
 
     #[test]

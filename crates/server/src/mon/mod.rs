@@ -25,6 +25,7 @@ pub use usage::{OsdUsage, Usage};
 
 use crate::auth::SharedAuthority;
 use crate::errno::EOPNOTSUPP;
+use crate::journal::MonSettings;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::method;
 use onego_ceph::encoding::Encode as _;
@@ -40,7 +41,7 @@ use onego_ceph::types::{Epoch, Utime, Uuid};
 use onego_wire::{ConnId, Decoded, Time, Writer};
 use stats::{GetPoolStats, GetPoolStatsReply};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use subscriptions::Session;
 
 /// Where a monitor begins to number its clients; lower numbers look like those of daemons in logs.
@@ -94,6 +95,30 @@ impl Mon {
             out: VecDeque::new(),
             orders: Vec::new(),
         }
+    }
+
+    /// The monitor of a cluster that was there before, in one of its lives, the first being number 1.
+    pub(crate) fn restore(
+        now: Time,
+        identity: Identity,
+        maps: MapHistory,
+        config: BTreeMap<String, BTreeMap<String, String>>,
+        life: u32,
+    ) -> Self {
+        let mut mon = Self { maps, config, ..Self::new(now, identity) };
+        // It may be somewhere else.
+        mon.monmap.epoch = life;
+        // What clients did is remembered by their numbers, so nobody may have one of an earlier life.
+        mon.next_global_id += u64::from(life - 1) << 32;
+        mon
+    }
+
+    /// What is to be kept beside the maps.
+    pub(crate) fn settings(&self) -> MonSettings {
+        let keyring = self.authority.as_ref().map(|authority| {
+            authority.lock().unwrap_or_else(PoisonError::into_inner).keyring().to_text().as_str().to_owned()
+        });
+        MonSettings { config: self.config.clone(), keyring: keyring.unwrap_or_default() }
     }
 
     /// The newest map of the OSDs.

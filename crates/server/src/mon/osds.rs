@@ -40,14 +40,16 @@ impl Mon {
         self.commit(change)
     }
 
-    /// An OSD is back, at these addresses.
-    pub(crate) fn osd_up(&mut self, now: Time, osd: i32, addrs: &AddrVec) -> Epoch {
+    /// OSDs are back, at these addresses.
+    pub(crate) fn osds_up(&mut self, now: Time, osds: &[(i32, AddrVec)]) -> Epoch {
         let mut change = self.maps.change(now);
-        change.new_up_client.insert(osd, addrs.clone());
-        change.new_up_cluster.insert(osd, addrs.clone());
-        change.new_heartbeat_back_up.insert(osd, addrs.clone());
-        change.new_heartbeat_front_up.insert(osd, addrs.clone());
-        change.new_up_thru.insert(osd, change.epoch);
+        for (osd, addrs) in osds {
+            change.new_up_client.insert(*osd, addrs.clone());
+            change.new_up_cluster.insert(*osd, addrs.clone());
+            change.new_heartbeat_back_up.insert(*osd, addrs.clone());
+            change.new_heartbeat_front_up.insert(*osd, addrs.clone());
+            change.new_up_thru.insert(*osd, change.epoch);
+        }
         change.new_last_up_change = change.modified;
         self.commit(change)
     }

@@ -5,8 +5,10 @@
 //! `src/osd/PGLog.h`), because any of its OSDs may be asked next; within it they are kept for each client, because that
 //! is who sends again.
 
+use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::OpResult;
 use onego_ceph::types::{EVersion, EntityName, ReqId};
+use onego_wire::{Decoded, Reader, Writer};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -86,6 +88,39 @@ impl Duplicates {
                 self.record(&ReqId { name, tid, inc }, done);
             }
         }
+    }
+}
+
+impl Encode for Duplicates {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.clock);
+        w.count(self.clients.len());
+        for ((name, inc), client) in &self.clients {
+            name.encode(w);
+            w.i32(*inc);
+            w.u64(client.used);
+            w.count(client.done.len());
+            client.done.iter().for_each(|(tid, done)| {
+                w.u64(*tid);
+                done.encode(w);
+            });
+        }
+    }
+}
+
+impl Decode for Duplicates {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let mut all = Self { clock: r.u64("clock")?, ..Self::default() };
+        for _ in 0..r.count(1, "clients of a group")? {
+            let key = (EntityName::decode(r)?, r.i32("incarnation of a client")?);
+            let used = r.u64("clock of a client")?;
+            let count = r.count(1, "outcomes of a client")?;
+            let done = (0..count).map(|_| Ok((r.u64("number of a request")?, Done::decode(r)?)));
+            let done = done.collect::<Decoded<VecDeque<_>>>()?;
+            all.len += done.len();
+            all.clients.insert(key, Client { done, used });
+        }
+        Ok(all)
     }
 }
 

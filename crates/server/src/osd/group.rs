@@ -41,8 +41,8 @@ pub(crate) struct Group {
     /// The version of the last change.
     pub(crate) version: EVersion,
     /// The last changes, oldest first, and the version before them.
-    log: VecDeque<(EVersion, Place)>,
-    tail: EVersion,
+    pub(super) log: VecDeque<(EVersion, Place)>,
+    pub(super) tail: EVersion,
     pub(crate) outcomes: Duplicates,
     pub(crate) missing: Missing,
     /// Objects, and the sum of their sizes.

@@ -13,6 +13,7 @@
 
 mod admit;
 mod class;
+mod codec;
 mod compare;
 mod duplicates;
 mod errno;
@@ -26,10 +27,12 @@ mod store;
 mod transaction;
 mod watch;
 
+pub(crate) use codec::{Body, Parts};
 pub(crate) use extents::COPY_MAX;
 pub(crate) use group::Group;
+pub(crate) use object::State;
 pub use store::PoolUsage;
-pub(crate) use store::bounds;
+pub(crate) use store::{Name, bounds};
 pub(crate) use transaction::Transaction;
 
 use admit::{Access, Verdict};
@@ -44,7 +47,7 @@ use onego_ceph::types::{EVersion, EntityName, PgId, ReqId, Utime};
 use onego_wire::Time;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use store::{Identity, Name, ObjectId, Store};
+use store::{Identity, ObjectId, Store};
 use transaction::{Editor, Mutation};
 use watch::{Origin, Watches};
 
@@ -101,7 +104,14 @@ pub struct Osd {
     transaction: Option<Box<Transaction>>,
     /// Memory that objects take on the fullest of those OSDs that have to apply the next request too.
     peers_used: u64,
+    /// The record of the journal that what the next request changes will be in.
+    record: u64,
+    /// The record of the journal that has to be durable before what the last request gave may be told.
+    rests_on: u64,
 }
+
+/// What somebody is told rests on everything that was done so far.
+const EVERYTHING: u64 = u64::MAX;
 
 /// How a request ended.
 struct Ending {
@@ -125,6 +135,8 @@ impl Osd {
             sessions: FxHashMap::default(),
             transaction: None,
             peers_used: 0,
+            record: 0,
+            rests_on: 0,
         }
     }
 
@@ -202,6 +214,7 @@ impl Osd {
         map: &OsdMap,
     ) -> Option<OsdOpReply> {
         let origin = *self.sessions.get(&session)?;
+        self.rests_on = EVERYTHING;
         let ops = std::mem::take(&mut request.ops);
         let ending = match admit::admit(&request, &ops, &origin, map) {
             Verdict::Drop => return None,
@@ -236,6 +249,17 @@ impl Osd {
     /// What the last request has changed, if that is noted, and if it was a write that was not done before.
     pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction>> {
         self.transaction.take()
+    }
+
+    /// What requests change from now on will be in this record of the journal.
+    pub(crate) fn set_record(&mut self, record: u64) {
+        self.record = record;
+    }
+
+    /// The record of the journal that has to be durable before what the last request gave may be told; it may be one
+    /// that is not written yet, which means all.
+    pub(crate) fn rests_on(&self) -> u64 {
+        self.rests_on
     }
 
     /// Memory that objects take.
@@ -292,6 +316,7 @@ impl Osd {
         if result >= 0 && !effects.is_empty() {
             self.apply_effects(now, origin, id, user_version, effects);
         }
+        self.rests_on = self.store.object(id).record;
         let usage = &mut self.store.pool_mut(request.pg.pg.pool).usage;
         usage.reads += 1;
         usage.read_bytes += results.iter().map(|op| op.output.len() as u64).sum::<u64>();
@@ -342,6 +367,7 @@ impl Osd {
         if result >= 0 && !effects.is_empty() {
             self.apply_effects(now, origin, id, user_version, effects);
         }
+        self.store.set_record(id, self.record);
         self.settle(pg, id, before);
         let pool = self.store.pool_mut(identity.pool);
         pool.usage.writes += 1;

@@ -1,7 +1,8 @@
 //! What OSDs do for each other: apply the primary's transactions, and bring one up to date that was away.
 
 use super::group::{END, Group, Place};
-use super::store::{ObjectId, hash_range};
+use super::object::State;
+use super::store::{Name, ObjectId, hash_range};
 use super::transaction::Transaction;
 use super::{Before, Osd};
 use onego_ceph::osdmap::{OsdMap, Pool};
@@ -14,6 +15,18 @@ use std::collections::BTreeSet;
 pub(crate) struct GroupUsage {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
+}
+
+impl AsRef<Osd> for Osd {
+    fn as_ref(&self) -> &Osd {
+        self
+    }
+}
+
+impl AsMut<Osd> for Osd {
+    fn as_mut(&mut self) -> &mut Osd {
+        self
+    }
 }
 
 impl Osd {
@@ -29,7 +42,7 @@ impl Osd {
 
     /// Does what the primary has done. What changes an object that is missing here is left out: the object comes as a
     /// whole later.
-    pub(crate) fn apply(&mut self, transaction: &Transaction) {
+    pub(crate) fn apply(&mut self, transaction: &Transaction, record: u64) {
         let Transaction { pg, object, version, mutations, reqid, done } = transaction;
         let group = self.groups.entry(*pg).or_default();
         group.outcomes.record(reqid, done.clone());
@@ -48,12 +61,35 @@ impl Osd {
         if !state.exists {
             self.watches.object_gone(id);
         }
+        self.store.set_record(id, record);
         self.settle(*pg, id, before);
+    }
+
+    /// All objects that are here, as copies that keep what is now.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (i64, Name, State)> {
+        self.store.objects().map(|(pool, object)| (pool, object.name().clone(), object.state.clone()))
+    }
+
+    /// An object was here before this OSD was started; its group counts it.
+    pub(crate) fn restore_object(&mut self, pool: i64, name: &Name, state: State) {
+        let id = self.store.prepare(&name.in_pool(pool));
+        *self.store.state_mut(id).0 = state;
+        self.store.changed(id, false, 0, 0);
+    }
+
+    /// A group was here before this OSD was started.
+    pub(crate) fn restore_group(&mut self, pg: PgId, group: Group) {
+        self.groups.insert(pg, group);
     }
 
     /// What is here of a group, if there is anything.
     pub(crate) fn group(&self, pg: PgId) -> Option<&Group> {
         self.groups.get(&pg)
+    }
+
+    /// All groups, as copies that keep what is now.
+    pub(crate) fn groups_as_they_are(&self) -> impl Iterator<Item = (PgId, Group)> {
+        self.groups.iter().map(|(pg, group)| (*pg, group.clone()))
     }
 
     /// The groups that there is something of.
@@ -149,6 +185,7 @@ impl Osd {
             let copy = self.store.prepare(&object.name().in_pool(pg.pool));
             let before = Before::of(&self.store.object(copy).state, false);
             self.store.state_mut(copy).0.clone_from(&object.state);
+            self.store.set_record(copy, object.record);
             self.settle(pg, copy, before);
         }
     }
@@ -272,10 +309,10 @@ mod tests {
         let (mut bench, mut replica) = pair();
         for n in 0..50u8 {
             for op in [write(n.into(), &[n; 100]), Op::SetXattr { name: "x".into(), value: vec![n].into() }] {
-                replica.apply(&change(&mut bench, &format!("o{}", n % 20), op));
+                replica.apply(&change(&mut bench, &format!("o{}", n % 20), op), 0);
             }
         }
-        replica.apply(&change(&mut bench, "o7", Op::Delete));
+        replica.apply(&change(&mut bench, "o7", Op::Delete), 0);
         assert_eq!(content(&replica), content(&bench.osd));
         assert_eq!(replica.usage(), bench.osd.usage());
     }
@@ -286,7 +323,7 @@ mod tests {
         for n in 0..60u8 {
             let transaction = change(&mut bench, &format!("o{}", n % 40), write(0, &[n; 10]));
             if n < 45 {
-                replica.apply(&transaction);
+                replica.apply(&transaction, 0);
             }
         }
         change(&mut bench, "o3", Op::Delete);
@@ -320,7 +357,7 @@ mod tests {
         let groups: Vec<PgId> = bench.osd.groups().collect();
         groups.iter().for_each(|pg| replica.begin_recovery(&bench.osd, *pg, &pool()));
         for n in 0..80u8 {
-            replica.apply(&change(&mut bench, &format!("o{n}"), write(5, &[255 - n; 10])));
+            replica.apply(&change(&mut bench, &format!("o{n}"), write(5, &[255 - n; 10])), 0);
             for pg in &groups {
                 replica.recover(&bench.osd, *pg, &pool(), 1);
             }

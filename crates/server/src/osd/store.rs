@@ -53,6 +53,8 @@ pub(crate) struct Object {
     pool: i64,
     name: Name,
     pub(crate) state: State,
+    /// The record of the journal that has its last change; 0: an older one, or there is no journal.
+    pub(crate) record: u64,
 }
 
 impl Object {
@@ -168,12 +170,23 @@ impl Store {
         (&mut self.objects[id.0].state, &self.zeros)
     }
 
+    /// All objects there are.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (i64, &Object)> {
+        self.objects.iter().map(|(_, object)| (object.pool, object))
+    }
+
+    /// The object's last change is in this record of the journal.
+    pub(crate) fn set_record(&mut self, id: ObjectId, record: u64) {
+        self.objects[id.0].record = record;
+    }
+
     /// Makes room for an object that does not exist yet.
     pub(crate) fn prepare(&mut self, identity: &Identity<'_>) -> ObjectId {
         let id = self.objects.insert(Object {
             pool: identity.pool,
             name: Name::of(identity),
             state: State::default(),
+            record: 0,
         });
         let pool = self.pools.entry(identity.pool).or_default();
         pool.by_hash.entry(identity.hash).or_default().push(id);

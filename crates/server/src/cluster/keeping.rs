@@ -1,0 +1,165 @@
+//! What the daemons have to do with the journal: they note what changes, and hold back what rests on it.
+
+use super::daemons::Daemons;
+use super::links::Links;
+use crate::journal::{Done, Entry, Held, Job, Journal, Life, MonSettings, Restored, Snapshot};
+use crate::mon::Mon;
+use onego_ceph::addr::AddrVec;
+use onego_ceph::types::Epoch;
+use onego_wire::Time;
+
+/// How the state of a cluster is kept.
+#[derive(Debug)]
+pub struct Keeping {
+    /// What is kept already.
+    pub restored: Restored,
+    /// A log is given up for a checkpoint from so many bytes on, if the last checkpoint is not larger.
+    pub log_limit: u64,
+}
+
+/// The journal, and what of the daemons is in it.
+pub(super) struct Notes {
+    journal: Journal,
+    /// The epoch of the newest map in the journal, and the record that it is in.
+    epoch: Epoch,
+    maps: u64,
+    /// What else of the monitor is in it.
+    settings: MonSettings,
+    life: Life,
+}
+
+impl Notes {
+    /// Begins to keep a cluster, or goes on, `mon` being its monitor.
+    pub(super) fn begin(keeping: &Keeping, is_new: bool, life: Life, mon: &Mon) -> Self {
+        let Restored { next, sizes, many_logs, .. } = keeping.restored;
+        let mut journal = Journal::new(next, sizes, keeping.log_limit, many_logs);
+        let settings = mon.settings();
+        if is_new {
+            let maps = mon.maps().kept();
+            journal.append(&Entry::Monitor { maps, settings: settings.clone() });
+            journal.append(&Entry::Maps(Vec::new()));
+        }
+        let maps = journal.append(&Entry::Started(life.clone()));
+        Self { journal, epoch: mon.maps().epoch(), maps, settings, life }
+    }
+
+    /// The record that comes next.
+    pub(super) fn next(&self) -> u64 {
+        self.journal.next()
+    }
+
+    pub(super) fn add(&mut self, entry: &Entry) -> u64 {
+        self.journal.append(entry)
+    }
+}
+
+/// What an answer rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rests {
+    /// A record.
+    On(u64),
+    /// The newest map.
+    OnMap,
+    /// All that was done so far.
+    OnAll,
+}
+
+impl Daemons {
+    /// Notes a change.
+    pub(super) fn note(&mut self, entry: &Entry) {
+        if let Some(notes) = &mut self.notes {
+            notes.add(entry);
+        }
+    }
+
+    /// Notes that the OSDs go on by the newest map.
+    pub(super) fn note_maps(&mut self) {
+        let Some(notes) = &mut self.notes else { return };
+        let maps = self.mon.maps();
+        notes.maps = notes.journal.append(&Entry::Maps(maps.changes_since(notes.epoch)));
+        notes.epoch = maps.epoch();
+    }
+
+    /// Notes what has changed of the monitor beside its maps, if anything has.
+    pub(super) fn note_settings(&mut self) {
+        let Some(notes) = &mut self.notes else { return };
+        let settings = self.mon.settings();
+        if settings != notes.settings {
+            notes.journal.append(&Entry::Settings(settings.clone()));
+            notes.settings = settings;
+        }
+    }
+
+    /// Gives an answer back that may be told now; what may not is held.
+    pub(super) fn or_hold<T>(
+        &mut self,
+        rests: Rests,
+        conn: onego_wire::ConnId,
+        answer: T,
+        held: impl FnOnce(T) -> Held,
+        links: &mut Links,
+    ) -> Option<T> {
+        let Some(notes) = &mut self.notes else { return Some(answer) };
+        let record = match rests {
+            Rests::On(record) => record,
+            Rests::OnMap => notes.maps,
+            Rests::OnAll => u64::MAX,
+        };
+        if notes.journal.is_durable(record) {
+            return Some(answer);
+        }
+        notes.journal.hold(record, conn, held(answer));
+        if notes.journal.is_full() {
+            links.stall(true);
+        }
+        None
+    }
+
+    /// The cluster was there before, and its OSDs have new addresses.
+    pub(super) fn rejoin(&mut self, now: Time, links: &mut Links) {
+        let addrs: Vec<(i32, AddrVec)> = (0..).zip(self.addresses().osds).collect();
+        let map = self.mon.osdmap();
+        let up: Vec<_> = addrs.into_iter().filter(|(osd, _)| map.is_up(*osd)).collect();
+        self.mon.osds_up(now, &up);
+        let recoveries = self.groups.recoveries();
+        self.recovery.add(now, recoveries);
+        self.map_changed(now, links);
+    }
+
+    pub(super) fn has_job(&self) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.journal.has_job())
+    }
+
+    /// The next thing to be done with the files.
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        let notes = self.notes.as_mut()?;
+        if let Some(append) = notes.journal.take() {
+            return Some(Job::Append(append));
+        }
+        if !notes.journal.wants_checkpoint() {
+            return None;
+        }
+        notes.journal.checkpoint_begun();
+        let monitor = (self.mon.maps(), notes.settings.clone());
+        let osds = self.osds.iter().map(|daemon| &daemon.osd);
+        let snapshot = Snapshot::new(notes.journal.next(), monitor, notes.life.clone(), &self.groups, osds);
+        Some(Job::Checkpoint(Box::new(snapshot)))
+    }
+
+    /// A job is done.
+    pub(super) fn done(&mut self, now: Time, done: Done, links: &mut Links) {
+        let Some(notes) = &mut self.notes else { return };
+        match done {
+            Done::Durable(record) => notes.journal.durable_up_to(record),
+            Done::Checkpoint(size) => notes.journal.checkpoint_done(size),
+        }
+        while let Some((conn, held)) = notes.journal.release() {
+            match held {
+                Held::Reply(tid, reply) => links.send_payload(now, conn, tid, &*reply),
+                Held::Map(map) => links.send_payload(now, conn, 0, &*map),
+                Held::Mon(message) => links.send(now, conn, message),
+            }
+        }
+        links.stall(notes.journal.is_full());
+    }
+}

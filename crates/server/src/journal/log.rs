@@ -1,0 +1,279 @@
+//! The journal of a running cluster, without I/O: what is to be appended to the log, and what must not be told to
+//! anybody before that is durable.
+//!
+//! Records are numbered. An answer rests on a record: it is held back until that one, and so all before it, is durable.
+//! Whoever drives the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
+
+use super::entry::Entry;
+use super::record::seal;
+use super::snapshot::Snapshot;
+use onego_buf::List;
+use onego_ceph::messages::{MapUpdate, OsdOpReply};
+use onego_ceph::msgr::Message;
+use onego_wire::ConnId;
+use std::collections::VecDeque;
+
+/// Bytes that may wait to be durable before no more is read from clients: several turns of a fast disk.
+const UNWRITTEN_LIMIT: u64 = 64 << 20;
+
+/// Answers that may be held back before no more is read from clients.
+const HELD_LIMIT: usize = 16_384;
+
+/// Something to be done with the files of a data directory, in the order in which it is given.
+#[derive(Debug)]
+pub enum Job {
+    /// Append to the log.
+    Append(Append),
+    /// Begin a new log, and write what the one before and all older ones come to into a file.
+    Checkpoint(Box<Snapshot>),
+}
+
+/// What is to be appended to the log.
+#[derive(Debug)]
+pub struct Append {
+    /// Records, as they are to be written.
+    pub bytes: List,
+    /// The last record's number.
+    pub last: u64,
+    /// Must it be made durable, and that be told?
+    pub sync: bool,
+}
+
+/// What has been done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// All records up to this one are durable.
+    Durable(u64),
+    /// A checkpoint of that many bytes is durable, and the logs before it are gone.
+    Checkpoint(u64),
+}
+
+/// An answer that is held back.
+#[derive(Debug)]
+pub(crate) enum Held {
+    /// To a request, with its transaction id.
+    Reply(u64, Box<OsdOpReply>),
+    Map(Box<MapUpdate>),
+    Mon(Message),
+}
+
+/// What the files of a data directory come to, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// The logs since the last checkpoint.
+    pub(crate) log: u64,
+    pub(crate) checkpoint: u64,
+}
+
+/// The journal.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// The number of the next record.
+    next: u64,
+    /// The number of the last record that says something.
+    last: u64,
+    /// All records up to this one are durable.
+    durable: u64,
+    /// Records that nobody has taken yet, and whether any of them says something.
+    new: List,
+    new_sync: bool,
+    /// What was taken and is not durable yet: numbers of last records, and bytes.
+    taken: VecDeque<(u64, u64)>,
+    /// Bytes that are not durable.
+    unwritten: u64,
+    /// Answers with the records that they rest on, which only grow.
+    held: VecDeque<(u64, ConnId, Held)>,
+    sizes: Sizes,
+    /// A log is given up for a checkpoint from this size on, if the last checkpoint is not larger.
+    log_limit: u64,
+    checkpointing: bool,
+    /// A checkpoint is due, however long the log is.
+    due: bool,
+}
+
+impl Journal {
+    /// A journal whose next record has this number; all before are durable. `due`: a checkpoint should be made soon.
+    pub(crate) fn new(next: u64, sizes: Sizes, log_limit: u64, due: bool) -> Self {
+        Self {
+            next,
+            last: next - 1,
+            durable: next - 1,
+            new: List::new(),
+            new_sync: false,
+            taken: VecDeque::new(),
+            unwritten: 0,
+            held: VecDeque::new(),
+            sizes,
+            log_limit,
+            checkpointing: false,
+            due,
+        }
+    }
+
+    /// The number of the next record.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Appends a record, and says its number.
+    pub(crate) fn append(&mut self, entry: &Entry) -> u64 {
+        self.push(entry);
+        self.last = self.next - 1;
+        self.new_sync = true;
+        self.last
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        let body = entry.encode();
+        let record = seal(self.next, self.durable, body.front, body.payload);
+        self.next += 1;
+        self.unwritten += record.len() as u64;
+        self.sizes.log += record.len() as u64;
+        self.new.append(record);
+    }
+
+    /// May what rests on this record be told? One that is not written yet stands for all that are.
+    pub(crate) fn is_durable(&self, record: u64) -> bool {
+        record.min(self.last) <= self.durable
+    }
+
+    /// Holds an answer back until what it rests on is durable.
+    pub(crate) fn hold(&mut self, record: u64, conn: ConnId, answer: Held) {
+        // What is behind others waits for what they wait for: it is one sync more at most.
+        let before = self.held.back().map_or(0, |(record, ..)| *record);
+        self.held.push_back((record.min(self.last).max(before), conn, answer));
+    }
+
+    /// The next answer that need not be held back any more.
+    pub(crate) fn release(&mut self) -> Option<(ConnId, Held)> {
+        let (_, conn, answer) = self.held.pop_front_if(|(record, ..)| *record <= self.durable)?;
+        Some((conn, answer))
+    }
+
+    /// Is so much under way that clients have to wait?
+    pub(crate) fn is_full(&self) -> bool {
+        self.unwritten > UNWRITTEN_LIMIT || self.held.len() > HELD_LIMIT
+    }
+
+    /// Is there something to be written?
+    pub(crate) fn has_job(&self) -> bool {
+        !self.new.is_empty() || self.wants_checkpoint()
+    }
+
+    /// The next records to be written.
+    pub(crate) fn take(&mut self) -> Option<Append> {
+        if self.new.is_empty() {
+            return None;
+        }
+        let bytes = std::mem::take(&mut self.new);
+        let last = self.next - 1;
+        let taken: u64 = self.taken.iter().map(|(_, bytes)| bytes).sum();
+        self.taken.push_back((last, self.unwritten - taken));
+        Some(Append { bytes, last, sync: std::mem::take(&mut self.new_sync) })
+    }
+
+    /// Is the log long enough to be given up for a checkpoint? That is as long as the last checkpoint at least, so that
+    /// checkpoints cost no more than the log.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        let is_long = self.sizes.log >= self.log_limit.max(self.sizes.checkpoint);
+        !self.checkpointing && (is_long || self.due)
+    }
+
+    /// A checkpoint is begun: from here on there is a new log.
+    pub(crate) fn checkpoint_begun(&mut self) {
+        self.checkpointing = true;
+        self.due = false;
+        self.sizes.log = 0;
+    }
+
+    pub(crate) fn checkpoint_done(&mut self, size: u64) {
+        self.checkpointing = false;
+        self.sizes.checkpoint = size;
+    }
+
+    /// All records up to this one are durable.
+    pub(crate) fn durable_up_to(&mut self, record: u64) {
+        self.durable = self.durable.max(record);
+        while let Some((_, bytes)) = self.taken.pop_front_if(|(last, _)| *last <= record) {
+            self.unwritten -= bytes;
+        }
+        // Whoever finds the log later is to know, also if nothing more is ever written, that its end was durable.
+        if self.durable + 1 == self.next {
+            self.push(&Entry::Mark);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_wire::ConnTable;
+
+    fn journal() -> Journal {
+        Journal::new(1, Sizes::default(), u64::MAX, false)
+    }
+
+    fn conn() -> ConnId {
+        ConnTable::default().insert(())
+    }
+
+    fn hold(journal: &mut Journal, record: u64) {
+        journal.hold(record, conn(), Held::Mon(Message::new(0, 1, 1, Vec::new())));
+    }
+
+    #[test]
+    fn answers_are_held_until_what_they_rest_on_is_durable() {
+        let mut journal = journal();
+        let first = journal.append(&Entry::Wipe { osd: 0 });
+        let taken = journal.take().unwrap();
+        let second = journal.append(&Entry::Wipe { osd: 1 });
+        hold(&mut journal, first);
+        hold(&mut journal, u64::MAX);
+        assert!(journal.release().is_none() && !journal.is_durable(first));
+        journal.durable_up_to(taken.last);
+        assert!(journal.is_durable(first) && !journal.is_durable(second) && !journal.is_durable(u64::MAX));
+        assert!(journal.release().is_some() && journal.release().is_none());
+        let taken = journal.take().unwrap();
+        journal.durable_up_to(taken.last);
+        assert!(journal.release().is_some() && journal.is_durable(u64::MAX));
+    }
+
+    #[test]
+    fn an_end_that_is_durable_is_said_to_be_once_and_nobody_waits_for_that() {
+        let mut journal = journal();
+        journal.append(&Entry::Wipe { osd: 0 });
+        let taken = journal.take().unwrap();
+        assert!(taken.sync);
+        journal.durable_up_to(taken.last);
+        let mark = journal.take().unwrap();
+        assert!(!mark.sync && mark.last == taken.last + 1);
+        assert!(journal.is_durable(u64::MAX) && !journal.has_job());
+    }
+
+    #[test]
+    fn clients_wait_while_too_much_is_under_way() {
+        let mut journal = journal();
+        journal.append(&Entry::Groups(vec![0; UNWRITTEN_LIMIT as usize]));
+        assert!(journal.is_full());
+        let taken = journal.take().unwrap();
+        assert!(journal.is_full());
+        journal.durable_up_to(taken.last);
+        assert!(!journal.is_full());
+        (0..=HELD_LIMIT).for_each(|_| hold(&mut journal, u64::MAX));
+        assert!(journal.is_full());
+    }
+
+    #[test]
+    fn a_checkpoint_is_due_once_the_log_is_as_long_as_the_last() {
+        let mut journal = Journal::new(1, Sizes { log: 0, checkpoint: 1000 }, 500, false);
+        journal.append(&Entry::Groups(vec![0; 600]));
+        assert!(!journal.wants_checkpoint());
+        journal.append(&Entry::Groups(vec![0; 600]));
+        assert!(journal.wants_checkpoint());
+        journal.checkpoint_begun();
+        journal.append(&Entry::Groups(vec![0; 1200]));
+        assert!(!journal.wants_checkpoint(), "one at a time");
+        journal.checkpoint_done(1100);
+        assert!(journal.wants_checkpoint());
+    }
+}

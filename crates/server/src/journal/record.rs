@@ -1,0 +1,223 @@
+//! Records: how everything is framed in the files of a data directory, and what is left of them after a crash.
+//!
+//! ```text
+//! u32 length of the body    u32 CRC-32C of all that follows and of the length
+//! u64 sequence number       u64 sequence number of a record that was durable when this one was made
+//! body
+//! ```
+//!
+//! A crash may keep any part of what was not made durable, in any order: of two such records the second may be whole
+//! and the first not. So a record that is damaged is the torn end of a log, and nothing but that, unless a later record
+//! says that it was durable: then it was damaged afterwards, and what it said was acknowledged.
+
+use onego_buf::{List, Segment, crc32c};
+use onego_wire::Writer;
+use std::io::{self, Read};
+
+/// Bytes of a record before its body.
+pub(crate) const HEADER: usize = 24;
+
+/// A record that is to be written: its front, with room for the header, and the bytes of objects behind it.
+pub(crate) fn seal(sequence: u64, durable: u64, mut front: Writer, payload: List) -> List {
+    let len = u32::try_from(front.len() - HEADER + payload.len()).expect("a request has far less than 4 GiB");
+    let header = &mut front.as_mut_slice()[..HEADER];
+    header[..4].copy_from_slice(&len.to_le_bytes());
+    header[8..16].copy_from_slice(&sequence.to_le_bytes());
+    header[16..24].copy_from_slice(&durable.to_le_bytes());
+    let crc = payload.crc32c(checksum(front.as_slice()));
+    front.as_mut_slice()[4..8].copy_from_slice(&crc.to_le_bytes());
+    let mut record = List::from(front.into_vec());
+    record.append(payload);
+    record
+}
+
+/// The checksum of a record, or of the beginning of one.
+fn checksum(record: &[u8]) -> u32 {
+    let len = crc32c(u32::MAX, &record[..4]);
+    crc32c(len, &record[8..])
+}
+
+/// What stands before a record's body.
+#[derive(Clone, Copy)]
+struct Header {
+    len: u64,
+    crc: u32,
+    sequence: u64,
+    durable: u64,
+}
+
+impl Header {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let (len, rest) = bytes.split_first_chunk::<4>()?;
+        let (crc, rest) = rest.split_first_chunk::<4>()?;
+        let (sequence, rest) = rest.split_first_chunk::<8>()?;
+        let (durable, _) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            len: u32::from_le_bytes(*len).into(),
+            crc: u32::from_le_bytes(*crc),
+            sequence: u64::from_le_bytes(*sequence),
+            durable: u64::from_le_bytes(*durable),
+        })
+    }
+}
+
+/// A record that was read.
+pub(crate) struct Record {
+    /// Where in its file it begins.
+    pub(crate) offset: u64,
+    pub(crate) body: Segment,
+}
+
+/// What comes next in a file.
+pub(crate) enum Next {
+    Record(Record),
+    /// Nothing.
+    End,
+    /// Something that is not the record that should follow.
+    Damage {
+        offset: u64,
+        /// A later record says that this one was durable.
+        was_durable: bool,
+    },
+}
+
+/// Reads the records of a file, front to back.
+pub(crate) struct Records<R> {
+    file: R,
+    /// Bytes of the file, and those that are read.
+    len: u64,
+    offset: u64,
+    /// The number that the next record must have.
+    sequence: u64,
+}
+
+impl<R: Read> Records<R> {
+    /// The records of a file of `len` bytes, the first of which has this number.
+    pub(crate) fn new(file: R, len: u64, sequence: u64) -> Self {
+        Self { file, len, offset: 0, sequence }
+    }
+
+    /// The number that the record behind the last one has.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(crate) fn next(&mut self) -> io::Result<Next> {
+        let left = self.len - self.offset;
+        if left == 0 {
+            return Ok(Next::End);
+        }
+        let mut read = vec![0; left.min(HEADER as u64) as usize];
+        self.file.read_exact(&mut read)?;
+        let header = Header::of(&read);
+        // No memory is taken for more than there is.
+        let fits = |header: &Header| header.sequence == self.sequence && header.len <= left - HEADER as u64;
+        let Some(header) = header.filter(fits) else { return self.damage(read) };
+        let mut body = vec![0; header.len as usize];
+        self.file.read_exact(&mut body)?;
+        if crc32c(checksum(&read), &body) != header.crc {
+            read.append(&mut body);
+            return self.damage(read);
+        }
+        let offset = self.offset;
+        self.offset += HEADER as u64 + header.len;
+        self.sequence += 1;
+        Ok(Next::Record(Record { offset, body: body.into() }))
+    }
+
+    /// The next record is damaged, of which this was read: looks for a later one that knows more.
+    fn damage(&mut self, mut rest: Vec<u8>) -> io::Result<Next> {
+        self.file.read_to_end(&mut rest)?;
+        let most = self.sequence + rest.len() as u64 / HEADER as u64;
+        let knows = |at: usize| {
+            let header = Header::of(&rest[at..])?;
+            let later = header.sequence > self.sequence && header.sequence <= most;
+            if !later || header.durable < self.sequence || header.durable >= header.sequence {
+                return None;
+            }
+            let end = at.checked_add(HEADER)?.checked_add(usize::try_from(header.len).ok()?)?;
+            (checksum(rest.get(at..end)?) == header.crc).then_some(())
+        };
+        let was_durable = (1..rest.len()).any(|at| knows(at).is_some());
+        Ok(Next::Damage { offset: self.offset, was_durable })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(sequence: u64, durable: u64, body: &[u8]) -> Vec<u8> {
+        let mut front = Writer::new();
+        front.put(&[0; HEADER]);
+        let (head, tail) = body.split_at(body.len() / 2);
+        front.put(head);
+        seal(sequence, durable, front, tail.to_vec().into()).to_vec()
+    }
+
+    /// The bodies that are read, and what comes behind them: nothing, or damage that is known to be such or not.
+    fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<(u64, bool)>) {
+        let mut records = Records::new(bytes, bytes.len() as u64, 1);
+        let mut bodies = Vec::new();
+        loop {
+            match records.next().unwrap() {
+                Next::Record(record) => bodies.push(record.body.to_vec()),
+                Next::End => return (bodies, None),
+                Next::Damage { offset, was_durable } => return (bodies, Some((offset, was_durable))),
+            }
+        }
+    }
+
+    fn bodies() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..8)
+    }
+
+    /// Records of which each knows that those were durable that are `lag` before it, and where they begin.
+    fn log(bodies: &[Vec<u8>], lag: u64) -> (Vec<u8>, Vec<usize>) {
+        let (mut log, mut starts) = (Vec::new(), Vec::new());
+        for (sequence, body) in (1..).zip(bodies) {
+            starts.push(log.len());
+            log.extend(record(sequence, sequence.saturating_sub(lag), body));
+        }
+        starts.push(log.len());
+        (log, starts)
+    }
+
+    proptest! {
+        #[test]
+        fn a_log_that_is_cut_anywhere_gives_the_records_before(bodies in bodies()) {
+            let (log, starts) = log(&bodies, 1);
+            for cut in 0..=log.len() {
+                let whole = starts.iter().filter(|start| **start <= cut).count() - 1;
+                let torn = (starts[whole] != cut).then_some((starts[whole] as u64, false));
+                prop_assert_eq!(read(&log[..cut]), (bodies[..whole].to_vec(), torn));
+            }
+        }
+
+        #[test]
+        fn a_bit_that_flips_is_found_and_told_from_a_torn_end(
+            bodies in bodies(), lag in 1..4_u64, at in any::<prop::sample::Index>(), bit in 0..8
+        ) {
+            let (mut log, starts) = log(&bodies, lag);
+            let at = at.index(log.len());
+            log[at] ^= 1 << bit;
+            let hit = starts.iter().filter(|start| **start <= at).count() - 1;
+            // The record behind the last that is whole says how many before it were durable.
+            let known = (hit as u64 + 1) + lag <= bodies.len() as u64;
+            prop_assert_eq!(read(&log), (bodies[..hit].to_vec(), Some((starts[hit] as u64, known))));
+        }
+
+        #[test]
+        fn no_bytes_are_a_record_by_chance(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(read(&bytes).0, Vec::<Vec<u8>>::new());
+        }
+    }
+
+    #[test]
+    fn zeros_and_records_of_another_place_are_no_records() {
+        assert_eq!(read(&[0; 100]), (Vec::new(), Some((0, false))));
+        assert_eq!(read(&record(2, 1, b"later")), (Vec::new(), Some((0, true))));
+        assert_eq!(read(&record(0, 0, b"earlier")), (Vec::new(), Some((0, false))));
+    }
+}

@@ -1,0 +1,336 @@
+//! What an OSD keeps, as bytes: transactions, objects, and what it knows of its placement groups.
+//!
+//! The bytes of objects stand behind everything else ([`Body::payload`]), in the order in which they are named, so that
+//! they are written from where they lie and read into memory that objects can keep.
+
+use super::duplicates::Done;
+use super::group::{Group, Missing};
+use super::object::State;
+use super::store::Name;
+use super::transaction::{Mutation, Transaction};
+use onego_buf::{List, Segment};
+use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::messages::{ObjectName, OpResult};
+use onego_ceph::types::{EVersion, PgId, ReqId, Utime};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
+
+/// What is written: small things, and behind them the bytes of objects.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) front: Writer,
+    pub(crate) payload: List,
+}
+
+/// What is read: small things first; once they are read, what is left are the bytes of objects.
+pub(crate) struct Parts<'a> {
+    pub(crate) front: Reader<'a>,
+    whole: &'a Segment,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(whole: &'a Segment) -> Self {
+        Self { front: Reader::new(whole), whole }
+    }
+
+    /// The next bytes of objects.
+    fn payload(&mut self, len: u64) -> Decoded<List> {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let at = self.whole.len() - self.front.left();
+        self.front.take(len, "bytes of an object")?;
+        Ok(self.whole.slice(at..at + len).into())
+    }
+
+    /// Everything has been read.
+    pub(crate) fn finish(self) -> Decoded<()> {
+        self.front.finish("record")
+    }
+}
+
+impl Encode for Name {
+    fn encode(&self, w: &mut Writer) {
+        w.u32(self.hash);
+        w.string(&self.namespace);
+        w.string(&self.key);
+        w.blob(&self.name);
+    }
+}
+
+impl Decode for Name {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            hash: r.u32("hash of an object")?,
+            namespace: r.string("namespace")?,
+            key: r.string("key of an object")?,
+            name: ObjectName::new(r.blob("name of an object")?),
+        })
+    }
+}
+
+impl Encode for Done {
+    fn encode(&self, w: &mut Writer) {
+        w.i32(self.result);
+        self.version.encode(w);
+        w.u64(self.user_version);
+        // One more than there are; 0: nobody wants to know.
+        w.count(self.ops.as_ref().map_or(0, |ops| ops.len() + 1));
+        for op in self.ops.iter().flat_map(|ops| ops.iter()) {
+            w.u16(op.code);
+            w.i32(op.result);
+            w.count(op.output.len());
+            op.output.segments().for_each(|part| w.put(part));
+        }
+    }
+}
+
+impl Decode for Done {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let result = r.i32("result")?;
+        let version = EVersion::decode(r)?;
+        let user_version = r.u64("version of an object")?;
+        let ops = match r.u32("number of results")? {
+            0 => None,
+            more => {
+                let results = (1..more).map(|_| {
+                    let (code, result) = (r.u16("operation")?, r.i32("result")?);
+                    Ok(OpResult { code, result, output: r.blob("output")?.to_vec().into() })
+                });
+                Some(Box::new(results.collect::<Decoded<_>>()?))
+            }
+        };
+        Ok(Self { result, version, user_version, ops })
+    }
+}
+
+/// What stands for each kind of [`Mutation`]. The numbers are part of the format.
+mod tag {
+    pub(super) const CREATE: u8 = 1;
+    pub(super) const DELETE: u8 = 2;
+    pub(super) const WRITE: u8 = 3;
+    pub(super) const GROW_TO: u8 = 4;
+    pub(super) const TRUNCATE: u8 = 5;
+    pub(super) const ZERO: u8 = 6;
+    pub(super) const SET_XATTR: u8 = 7;
+    pub(super) const REMOVE_XATTR: u8 = 8;
+    pub(super) const OMAP_SET: u8 = 9;
+    pub(super) const OMAP_REMOVE: u8 = 10;
+    pub(super) const OMAP_REMOVE_RANGE: u8 = 11;
+    pub(super) const OMAP_SET_HEADER: u8 = 12;
+    pub(super) const OMAP_CLEAR: u8 = 13;
+    pub(super) const STAMP: u8 = 14;
+    pub(super) const TOUCH: u8 = 15;
+}
+
+impl Mutation {
+    fn encode(&self, to: &mut Body) {
+        let w = &mut to.front;
+        match self {
+            Self::Create => w.u8(tag::CREATE),
+            Self::Delete => w.u8(tag::DELETE),
+            Self::Write { offset, data } => {
+                w.u8(tag::WRITE);
+                w.u64(*offset);
+                w.u64(data.len() as u64);
+                data.segments().for_each(|part| to.payload.push(part.clone()));
+            }
+            Self::GrowTo { size } => {
+                w.u8(tag::GROW_TO);
+                w.u64(*size);
+            }
+            Self::Truncate { size } => {
+                w.u8(tag::TRUNCATE);
+                w.u64(*size);
+            }
+            Self::Zero { offset, len } => {
+                w.u8(tag::ZERO);
+                w.u64(*offset);
+                w.u64(*len);
+            }
+            Self::SetXattr { name, value } => {
+                w.u8(tag::SET_XATTR);
+                w.string(name);
+                w.blob(value);
+            }
+            Self::RemoveXattr { name } => {
+                w.u8(tag::REMOVE_XATTR);
+                w.string(name);
+            }
+            Self::OmapSet { key, value } => {
+                w.u8(tag::OMAP_SET);
+                w.blob(key);
+                w.blob(value);
+            }
+            Self::OmapRemove { key } => {
+                w.u8(tag::OMAP_REMOVE);
+                w.blob(key);
+            }
+            Self::OmapRemoveRange { from, to } => {
+                w.u8(tag::OMAP_REMOVE_RANGE);
+                w.blob(from);
+                w.blob(to);
+            }
+            Self::OmapSetHeader { header } => {
+                w.u8(tag::OMAP_SET_HEADER);
+                w.blob(header);
+            }
+            Self::OmapClear => w.u8(tag::OMAP_CLEAR),
+            Self::Stamp { version } => {
+                w.u8(tag::STAMP);
+                w.u64(*version);
+            }
+            Self::Touch { mtime } => {
+                w.u8(tag::TOUCH);
+                mtime.encode(w);
+            }
+        }
+    }
+
+    /// Reads a change; of what it writes, only how much that is, which is added to `lens`.
+    fn decode(r: &mut Reader<'_>, lens: &mut Vec<u64>) -> Decoded<Self> {
+        let what = "change of an object";
+        Ok(match r.u8(what)? {
+            tag::CREATE => Self::Create,
+            tag::DELETE => Self::Delete,
+            tag::WRITE => {
+                let offset = r.u64(what)?;
+                lens.push(r.u64(what)?);
+                Self::Write { offset, data: List::new() }
+            }
+            tag::GROW_TO => Self::GrowTo { size: r.u64(what)? },
+            tag::TRUNCATE => Self::Truncate { size: r.u64(what)? },
+            tag::ZERO => Self::Zero { offset: r.u64(what)?, len: r.u64(what)? },
+            tag::SET_XATTR => Self::SetXattr { name: r.string(what)?, value: r.blob(what)?.to_vec() },
+            tag::REMOVE_XATTR => Self::RemoveXattr { name: r.string(what)? },
+            tag::OMAP_SET => Self::OmapSet { key: r.blob(what)?.to_vec(), value: r.blob(what)?.to_vec() },
+            tag::OMAP_REMOVE => Self::OmapRemove { key: r.blob(what)?.to_vec() },
+            tag::OMAP_REMOVE_RANGE => {
+                Self::OmapRemoveRange { from: r.blob(what)?.to_vec(), to: r.blob(what)?.to_vec() }
+            }
+            tag::OMAP_SET_HEADER => Self::OmapSetHeader { header: r.blob(what)?.to_vec() },
+            tag::OMAP_CLEAR => Self::OmapClear,
+            tag::STAMP => Self::Stamp { version: r.u64(what)? },
+            tag::TOUCH => Self::Touch { mtime: Utime::decode(r)? },
+            other => return Err(DecodeError::Invalid { what, value: other.into() }),
+        })
+    }
+}
+
+impl Transaction {
+    pub(crate) fn encode(&self, to: &mut Body) {
+        let w = &mut to.front;
+        self.pg.encode(w);
+        self.object.encode(w);
+        // No change has the version 0.
+        self.version.unwrap_or_default().encode(w);
+        self.reqid.encode(w);
+        self.done.encode(w);
+        w.count(self.mutations.len());
+        self.mutations.iter().for_each(|mutation| mutation.encode(to));
+    }
+
+    pub(crate) fn decode(parts: &mut Parts<'_>) -> Decoded<Self> {
+        let r = &mut parts.front;
+        let pg = PgId::decode(r)?;
+        let object = Name::decode(r)?;
+        let version = Some(EVersion::decode(r)?).filter(|version| *version != EVersion::default());
+        let reqid = ReqId::decode(r)?;
+        let done = Done::decode(r)?;
+        let count = r.count(1, "changes of an object")?;
+        let mut lens = Vec::new();
+        let mut mutations =
+            (0..count).map(|_| Mutation::decode(r, &mut lens)).collect::<Decoded<Vec<Mutation>>>()?;
+        let mut lens = lens.into_iter();
+        for mutation in &mut mutations {
+            if let Mutation::Write { data, .. } = mutation {
+                *data = parts.payload(lens.next().unwrap_or(0))?;
+            }
+        }
+        Ok(Self { pg, object, version, mutations, reqid, done })
+    }
+}
+
+impl State {
+    pub(crate) fn encode(&self, to: &mut Body) {
+        let w = &mut to.front;
+        w.u64(self.size);
+        self.mtime.encode(w);
+        w.u64(self.version);
+        self.meta().xattrs().encode(w);
+        self.meta().omap().encode(w);
+        w.blob(self.meta().header());
+        let runs = self.runs(0, u64::MAX);
+        runs.encode(w);
+        let no_holes = Segment::from_static(b"");
+        for (offset, len) in runs {
+            to.payload.append(self.read(offset, len, &no_holes));
+        }
+    }
+
+    /// Reads an object that exists.
+    pub(crate) fn decode(parts: &mut Parts<'_>) -> Decoded<Self> {
+        let r = &mut parts.front;
+        let mut state = Self::default();
+        state.create();
+        let size = r.u64("size of an object")?;
+        state.mtime = Utime::decode(r)?;
+        state.version = r.u64("version of an object")?;
+        for _ in 0..r.count(8, "attributes")? {
+            state.set_xattr(String::decode(r)?, Vec::decode(r)?);
+        }
+        for _ in 0..r.count(8, "entries of a map")? {
+            let key = r.blob("key of a map")?.to_vec();
+            state.omap_set(key, r.blob("value of a map")?.to_vec());
+        }
+        let header = r.blob("header of a map")?;
+        if !header.is_empty() {
+            state.omap_set_header(header.to_vec());
+        }
+        for (offset, len) in Vec::<(u64, u64)>::decode(r)? {
+            if offset.checked_add(len).is_none_or(|end| end > size) {
+                return Err(DecodeError::OverBound { what: "bytes of an object", value: len, bound: size });
+            }
+            state.write(offset, parts.payload(len)?);
+        }
+        state.grow_to(size);
+        Ok(state)
+    }
+}
+
+impl Encode for Missing {
+    fn encode(&self, w: &mut Writer) {
+        self.places.encode(w);
+        w.u64(self.from);
+    }
+}
+
+impl Decode for Missing {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { places: Decode::decode(r)?, from: r.u64("end of a backfill")? })
+    }
+}
+
+impl Encode for Group {
+    fn encode(&self, w: &mut Writer) {
+        self.version.encode(w);
+        self.tail.encode(w);
+        w.count(self.log.len());
+        self.log.iter().for_each(|change| change.encode(w));
+        self.outcomes.encode(w);
+        self.missing.encode(w);
+        w.u64(self.objects);
+        w.u64(self.bytes);
+    }
+}
+
+impl Decode for Group {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self {
+            version: EVersion::decode(r)?,
+            tail: EVersion::decode(r)?,
+            log: Vec::decode(r)?.into(),
+            outcomes: Decode::decode(r)?,
+            missing: Missing::decode(r)?,
+            objects: r.u64("objects of a group")?,
+            bytes: r.u64("bytes of a group")?,
+        })
+    }
+}
