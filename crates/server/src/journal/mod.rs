@@ -16,6 +16,8 @@ mod load;
 mod log;
 mod record;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub(crate) use entry::{Entry, Life, MapBytes, MonSettings};

@@ -138,7 +138,7 @@ impl<R: Read> Records<R> {
             let end = at.checked_add(HEADER)?.checked_add(usize::try_from(header.len).ok()?)?;
             (checksum(rest.get(at..end)?) == header.crc).then_some(())
         };
-        let was_durable = (1..rest.len()).any(|at| knows(at).is_some());
+        let was_durable = (0..rest.len()).any(|at| knows(at).is_some());
         Ok(Next::Damage { offset: self.offset, was_durable })
     }
 }
@@ -201,7 +201,7 @@ mod tests {
         ) {
             let (mut log, starts) = log(&bodies, lag);
             let at = at.index(log.len());
-            log[at] ^= 1 << bit;
+            log[at] ^= 1_u8 << bit;
             let hit = starts.iter().filter(|start| **start <= at).count() - 1;
             // The record behind the last that is whole says how many before it were durable.
             let known = (hit as u64 + 1) + lag <= bodies.len() as u64;

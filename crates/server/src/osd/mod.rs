@@ -549,4 +549,4 @@ impl Ending {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 //! The cluster, its clients, and what happens to them.
 
+use super::disk::{Disk, Storage};
 use super::model::{Expected, Model, random_op, request};
 use onego_buf::{Pool, SegmentMut};
 use onego_ceph::addr::{AddrVec, EntityAddr};
@@ -7,8 +8,9 @@ use onego_ceph::client::{Client, Config, Event, Outcome, Reply};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::flag;
 use onego_ceph::types::Uuid;
-use onego_engine::Pump;
-use onego_server::{ClusterMachine, NewPool, OsdSettings, Settings};
+use onego_engine::{Pump, Wait};
+use onego_server::journal::{DataError, Restored};
+use onego_server::{ClusterMachine, Keeping, NewPool, OsdSettings, Settings};
 use onego_testkit::{Faults, Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -27,8 +29,15 @@ const MAX_OSDS: u8 = 4;
 /// More epochs than a monitor keeps the changes of: who is so far behind gets a whole map.
 const FORGOTTEN: u32 = 1200;
 
-/// Requests of a client.
+/// Most pools of a cluster.
+const MAX_POOLS: usize = 12;
+
+/// Bytes that an OSD holds.
+const MEMORY: u64 = 1 << 30;
+
+/// Requests of a client. Those of a cluster that crashes take a while.
 const REQUESTS: u64 = 150;
+const REQUESTS_KEPT: u64 = 400;
 
 /// Requests of a client in flight.
 const DEPTH: usize = 24;
@@ -42,6 +51,7 @@ pub(crate) struct Summary {
     pub(crate) trace: u64,
     replies: u64,
     events: u32,
+    crashes: u32,
     virtual_time: Duration,
 }
 
@@ -49,8 +59,8 @@ impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} replies, {} events in {:?} of virtual time, trace {:016x}",
-            self.replies, self.events, self.virtual_time, self.trace
+            "{} replies, {} events, {} crashes in {:?} of virtual time, trace {:016x}",
+            self.replies, self.events, self.crashes, self.virtual_time, self.trace
         )
     }
 }
@@ -59,7 +69,12 @@ pub(crate) struct World {
     seed: u64,
     sim: Sim,
     random: SmallRng,
-    server: Pump<SimEngine, ClusterMachine>,
+    server: Server,
+    /// Keeps the cluster's state, if anything does.
+    storage: Option<Storage>,
+    crashes: u32,
+    /// There is a crash after so many replies.
+    next_crash: u64,
     clients: Vec<User>,
     pool: i64,
     pg_num: u32,
@@ -103,23 +118,22 @@ fn msgr2(sock: SocketAddr) -> AddrVec {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The world of a seed. `kept`: its cluster keeps its state, and crashes.
+    pub(crate) fn new(seed: u64, kept: bool) -> Self {
         let mut sim = Sim::new(seed, Faults::none());
         let mut random = SmallRng::seed_from_u64(seed ^ 0x0051_7e57);
         let osds = random.random_range(1..=MAX_OSDS);
         let size = u32::from(random.random_range(1..=osds.min(3)));
         let mon = SocketAddr::new(SERVER, 3300);
-        let settings = Settings {
-            fsid: Uuid([7; 16]),
-            mon: msgr2(mon),
-            osds: (0..osds).map(osd_settings).collect(),
-            memory_limit: 1 << 30,
-            null_writes: false,
-            pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
-            cephx: None,
+        let settings = settings(osds, size);
+        let (machine, storage) = if kept {
+            let (machine, storage) = restore(Disk::new(seed), settings, &mut random);
+            (machine, Some(storage))
+        } else {
+            (ClusterMachine::new(settings), None)
         };
-        let mut server = Pump::new(sim.engine(SERVER), ClusterMachine::new(settings));
-        sim.run_for(&mut [&mut server], Duration::from_millis(10));
+        let mut server = Server(Some(Pump::new(sim.engine(SERVER), machine)));
+        sim.run_for(&mut [server.pump()], Duration::from_millis(10));
         let map = server.machine().osdmap().expect("the cluster is up");
         let pool = map.pool_id("rbd").expect("the cluster has a pool");
         let pg_num = map.pools[&pool].pg_num;
@@ -132,6 +146,9 @@ impl World {
             osds,
             size,
             server,
+            storage,
+            crashes: 0,
+            next_crash: 0,
             clients,
             pool,
             pg_num,
@@ -146,9 +163,10 @@ impl World {
 
     pub(crate) fn run(mut self) -> Summary {
         let start = self.sim.now();
-        while self.clients.iter().any(|user| user.made < REQUESTS) {
+        let requests = if self.storage.is_some() { REQUESTS_KEPT } else { REQUESTS };
+        while self.clients.iter().any(|user| user.made < requests) {
             for user in &mut self.clients {
-                user.make_requests(&mut self.random, self.pool);
+                user.make_requests(&mut self.random, self.pool, requests);
             }
             self.step();
             self.happen();
@@ -159,29 +177,93 @@ impl World {
             user.read_everything(self.pool);
         }
         self.wait_for_replies();
+        if self.storage.is_some() {
+            // Everything was acknowledged: it is all there again.
+            self.crash();
+            for user in &mut self.clients {
+                user.read_everything(self.pool);
+            }
+            self.wait_for_replies();
+        }
         self.wait_until_clean();
         let replies = self.clients.iter().map(|user| user.replies).sum();
-        let expected = u64::from(CLIENTS) * (REQUESTS + 2 * OBJECTS as u64);
+        let rounds = if self.storage.is_some() { 2 } else { 1 };
+        let expected = u64::from(CLIENTS) * (requests + rounds * 2 * OBJECTS as u64);
         assert_eq!(replies, expected, "seed {}: every request has one reply", self.seed);
         Summary {
             trace: self.sim.trace(),
             replies,
             events: self.events,
+            crashes: self.crashes,
             virtual_time: self.sim.now().since(start),
         }
     }
 
     fn step(&mut self) {
-        let mut nodes: Vec<&mut dyn Node> = vec![&mut self.server];
+        let mut nodes: Vec<&mut dyn Node> = vec![self.server.pump()];
         nodes.extend(self.clients.iter_mut().map(|user| &mut user.pump as &mut dyn Node));
+        nodes.extend(self.storage.iter_mut().map(|storage| storage as &mut dyn Node));
         self.sim.step(&mut nodes);
+        self.keep();
         for user in &mut self.clients {
             user.take_replies();
         }
     }
 
+    /// Hands on what passes between the cluster and its disk.
+    fn keep(&mut self) {
+        let Some(storage) = &mut self.storage else { return };
+        let now = self.sim.now();
+        for done in storage.results() {
+            self.server.machine_mut().done(now, done);
+        }
+        while self.server.machine().has_job()
+            && let Some(job) = self.server.machine_mut().next_job()
+        {
+            storage.take(now, job);
+        }
+        if storage.failed {
+            self.crash();
+        }
+    }
+
+    /// Crashes now and then, in the middle of whatever the disk does: a record, a checkpoint, a new log.
+    fn lose_power(&mut self) {
+        let replies = self.clients.iter().map(|user| user.replies).sum::<u64>();
+        let Some(storage) = self.storage.as_ref().filter(|_| replies >= self.next_crash) else { return };
+        self.next_crash = replies + self.random.random_range(5..100);
+        match self.random.random() {
+            true => self.crash(),
+            false => storage.disk.fail_after(self.random.random_range(1..60)),
+        }
+    }
+
+    /// The cluster's machine loses its power, and gets it back. It may lose it again while it starts.
+    fn crash(&mut self) {
+        let Some(storage) = self.storage.take() else { return };
+        self.crashes += 1;
+        self.server.0 = None;
+        storage.disk.crash();
+        let (machine, storage) = restore(storage.disk, settings(self.osds, self.size), &mut self.random);
+        self.server.0 = Some(Pump::new(self.sim.engine(SERVER), machine));
+        self.storage = Some(storage);
+        while self.server.machine().addresses().is_none() {
+            self.server.pump().turn(Wait::Poll).expect("the simulated engine does not fail");
+        }
+        // What was not durable has not happened.
+        let map = self.server.machine().osdmap().expect("the cluster is up");
+        self.pg_num = map.pools[&self.pool].pg_num;
+        self.out =
+            (0..).zip(&map.osd_weight).filter(|(_, weight)| **weight == 0).map(|(osd, _)| osd).collect();
+        self.stopped.clear();
+        if map.has_flag(flag::PAUSERD) {
+            self.paused_until.get_or_insert(self.sim.now());
+        }
+    }
+
     /// Lets something happen now and then.
     fn happen(&mut self) {
+        self.lose_power();
         let now = self.sim.now();
         if self.paused_until.is_some_and(|until| until <= now) {
             self.paused_until = None;
@@ -236,7 +318,8 @@ impl World {
                 self.pg_num += self.random.random_range(1..20);
                 machine.set_pg_num(now, self.pool, self.pg_num);
             }
-            5 => {
+            // Each start does all of this again.
+            5 if machine.osdmap().is_some_and(|map| map.pools.len() < MAX_POOLS) => {
                 machine.create_pool(now, &NewPool::for_images(format!("pool{}", self.events)));
             }
             _ => {
@@ -248,6 +331,9 @@ impl World {
 
     fn end_faults(&mut self) {
         let now = self.sim.now();
+        if let Some(storage) = &self.storage {
+            storage.disk.fail_after(u64::MAX);
+        }
         self.sim.set_faults(Faults::none());
         self.sim.heal_all();
         let machine = self.server.machine_mut();
@@ -287,6 +373,55 @@ impl World {
     }
 }
 
+/// The server, which is away while it is exchanged.
+struct Server(Option<Pump<SimEngine, ClusterMachine>>);
+
+impl Server {
+    fn pump(&mut self) -> &mut Pump<SimEngine, ClusterMachine> {
+        self.0.as_mut().expect("the server is there between steps")
+    }
+
+    fn machine(&self) -> &ClusterMachine {
+        self.0.as_ref().expect("the server is there between steps").machine()
+    }
+
+    fn machine_mut(&mut self) -> &mut ClusterMachine {
+        self.pump().machine_mut()
+    }
+}
+
+fn settings(osds: u8, size: u32) -> Settings {
+    Settings {
+        fsid: Uuid([7; 16]),
+        mon: msgr2(SocketAddr::new(SERVER, 3300)),
+        osds: (0..osds).map(osd_settings).collect(),
+        memory_limit: MEMORY,
+        null_writes: false,
+        pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
+        cephx: None,
+    }
+}
+
+/// A cluster that goes on with what is on a disk. Now and then the power goes while that is read.
+fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMachine, Storage) {
+    if random.random_range(0..4) == 0 {
+        disk.fail_after(random.random_range(1..12));
+        let begun = Restored::load(&disk, MEMORY)
+            .map(|restored| Storage::begin(disk.clone(), restored.next(), 0).map(drop));
+        assert!(
+            matches!(begun, Ok(_) | Err(DataError::Files { .. } | DataError::File { .. })),
+            "{:?}",
+            begun.err()
+        );
+        disk.crash();
+    }
+    let restored = Restored::load(&disk, MEMORY).unwrap_or_else(|error| panic!("after a crash: {error}"));
+    let storage = Storage::begin(disk, restored.next(), random.random()).expect("the disk is well");
+    // Small logs, so that there are checkpoints.
+    let keeping = Keeping { restored, log_limit: random.random_range(1_000..1_000_000) };
+    (ClusterMachine::kept(settings, keeping), storage)
+}
+
 fn osd_settings(n: u8) -> OsdSettings {
     OsdSettings::new(Uuid([8 + n; 16]), msgr2(SocketAddr::new(SERVER, 6800 + u16::from(n))))
 }
@@ -315,8 +450,8 @@ impl User {
         }
     }
 
-    fn make_requests(&mut self, random: &mut SmallRng, pool: i64) {
-        while self.made < REQUESTS && self.waiting.len() < DEPTH {
+    fn make_requests(&mut self, random: &mut SmallRng, pool: i64, requests: u64) {
+        while self.made < requests && self.waiting.len() < DEPTH {
             let object = random.random_range(0..OBJECTS);
             let op = random_op(random, self.submitted << 8 | self.name as u64);
             let buffered = random.random();

@@ -1,0 +1,322 @@
+//! What a start finds, whatever a crash has left, and what it refuses.
+
+use super::entry::{Entry, Life, MonSettings};
+use super::files::{Directory, checkpoint_name, log_name};
+use super::log::{Append, Journal, Sizes};
+use super::snapshot::Kept;
+use super::{DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
+use crate::mon::MapHistory;
+use crate::osd::tests::{Bench, write};
+use crate::osd::{Config, Osd};
+use onego_ceph::ops::{Omap, Op};
+use onego_ceph::osdmap::{OsdMap, Pool};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+const MEMORY: u64 = 64 << 20;
+
+/// A history of one map, with the pool that the bench has.
+fn maps() -> MapHistory {
+    let mut map = OsdMap { version: OsdMap::VERSION_NAUTILUS, epoch: 1, ..OsdMap::default() };
+    map.set_max_osd(1);
+    map.pools.insert(Bench::POOL, Pool { pg_num: 8, pgp_num: 8, ..Pool::default() });
+    MapHistory::new(map)
+}
+
+/// All that an OSD has, as bytes.
+fn content(osd: &Osd) -> Vec<Vec<u8>> {
+    let bytes = |entry: Entry| {
+        let body = entry.encode();
+        [body.front.as_slice(), &body.payload.to_vec()].concat()
+    };
+    let objects = osd.objects().map(|(pool, name, state)| Entry::Object { osd: 0, pool, name, state });
+    let groups = osd.groups_as_they_are();
+    let groups = groups.map(|(pg, group)| Entry::Group { osd: 0, pg, group: Box::new(group) });
+    let mut all: Vec<Vec<u8>> = objects.chain(groups).map(bytes).collect();
+    all.sort();
+    all
+}
+
+/// A log, where each of its records ends, and what the OSD has behind each.
+struct Story {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    contents: Vec<Vec<Vec<u8>>>,
+}
+
+impl Story {
+    /// A log of requests. Each record knows that all were durable that are two and more before it.
+    fn new(requests: Vec<(u8, Op)>) -> Self {
+        let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
+        let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
+        let mut story = Self { bytes: Vec::new(), ends: Vec::new(), contents: Vec::new() };
+        let settings = MonSettings { keyring: "[client.a]".into(), ..MonSettings::default() };
+        story.add(&mut journal, &Entry::Monitor { maps: maps().kept(), settings }, &bench.osd);
+        let life = Life { number: 3, memory_limit: MEMORY, ..Life::default() };
+        story.add(&mut journal, &Entry::Started(life), &bench.osd);
+        for (object, op) in requests {
+            bench.ask(&format!("object{}", object % 4), vec![op]);
+            let transaction = bench.osd.take_transaction().expect("a write makes a transaction");
+            story.add(&mut journal, &Entry::Write { osds: vec![0], transaction }, &bench.osd);
+        }
+        story
+    }
+
+    fn add(&mut self, journal: &mut Journal, entry: &Entry, osd: &Osd) {
+        let record = journal.append(entry);
+        self.bytes.extend(journal.take().expect("a record").bytes.to_vec());
+        if record > 1 {
+            journal.durable_up_to(record - 1);
+        }
+        self.ends.push(self.bytes.len());
+        self.contents.push(content(osd));
+    }
+
+    /// The records that are whole in so many bytes.
+    fn whole(&self, len: usize) -> usize {
+        self.ends.iter().filter(|end| **end <= len).count()
+    }
+}
+
+fn request() -> impl Strategy<Value = (u8, Op)> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..40);
+    let key = || prop::collection::vec(b'a'..b'd', 1..3);
+    let op = prop_oneof![
+        4 => (0..100_u64, bytes()).prop_map(|(offset, bytes)| write(offset, &bytes)),
+        1 => bytes().prop_map(|bytes| Op::WriteFull { data: bytes.into() }),
+        1 => (0..100_u64).prop_map(|size| Op::Truncate { size }),
+        1 => (0..100_u64, 1..50_u64).prop_map(|(offset, length)| Op::Zero { offset, length }),
+        1 => bytes().prop_map(|value| Op::SetXattr { name: "x".into(), value: value.into() }),
+        1 => (key(), bytes()).prop_map(|(key, value)| {
+            Op::OmapSetVals { entries: Omap::from([(key, value.into())]) }
+        }),
+        1 => any::<bool>().prop_map(|exclusive| Op::Create { exclusive }),
+        1 => Just(Op::Delete),
+    ];
+    (any::<u8>(), op)
+}
+
+/// A directory with these files.
+fn directory(files: &[(String, &[u8])]) -> (tempfile::TempDir, Directory) {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Directory::open(&folder.path().join("data")).unwrap();
+    for (name, bytes) in files {
+        fs::write(directory.path().join(name), bytes).unwrap();
+    }
+    (folder, directory)
+}
+
+/// Files in memory, of which none is ever made: there are many to be read.
+struct InMemory<'a>(RefCell<BTreeMap<String, &'a [u8]>>);
+
+impl Files for InMemory<'_> {
+    type File = io::Sink;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.0.borrow().keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<(Box<dyn io::Read + '_>, u64)> {
+        let bytes = self.0.borrow()[name];
+        Ok((Box::new(bytes), bytes.len() as u64))
+    }
+
+    fn create(&self, _: &str) -> io::Result<io::Sink> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync(&self, _: &io::Sink) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn cut(&self, name: &str, len: u64) -> io::Result<()> {
+        let whole = self.0.borrow()[name];
+        let cut = &whole[..len as usize];
+        self.0.borrow_mut().insert(name.to_owned(), cut);
+        Ok(())
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.borrow_mut().remove(name);
+        Ok(())
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn load(files: &[(String, &[u8])]) -> Result<(Restored, Vec<Vec<u8>>), DataError> {
+    let files = InMemory(RefCell::new(files.iter().cloned().collect()));
+    let restored = Restored::load(&files, MEMORY)?;
+    let content = restored.kept.as_ref().map(|kept| content(&kept.osds[0])).unwrap_or_default();
+    Ok((restored, content))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn every_prefix_of_a_log_gives_a_prefix_of_what_was_done(requests in prop::collection::vec(request(), 1..8)) {
+        let story = Story::new(requests);
+        for len in 0..=story.bytes.len() {
+            let (restored, content) = load(&[(log_name(1), &story.bytes[..len])]).unwrap();
+            let whole = story.whole(len);
+            prop_assert_eq!(restored.next() as usize, whole + 1);
+            prop_assert_eq!(content, whole.checked_sub(1).map(|last| story.contents[last].clone()).unwrap_or_default());
+        }
+    }
+
+    #[test]
+    fn a_bit_that_flips_is_an_error_unless_it_may_be_the_torn_end(
+        requests in prop::collection::vec(request(), 2..8), at in any::<prop::sample::Index>(), bit in 0..8
+    ) {
+        let mut story = Story::new(requests);
+        let at = at.index(story.bytes.len());
+        story.bytes[at] ^= 1_u8 << bit;
+        let hit = story.whole(at);
+        let start = if hit == 0 { 0 } else { story.ends[hit - 1] };
+        match load(&[(log_name(1), &story.bytes)]) {
+            // The last two are not known to have been durable.
+            Ok((restored, content)) => {
+                prop_assert!(hit + 2 >= story.ends.len());
+                prop_assert_eq!(restored.next() as usize, hit + 1);
+                prop_assert_eq!(&content, &story.contents[hit - 1]);
+            }
+            Err(DataError::Corrupt { file, offset, .. }) => {
+                prop_assert!(hit + 2 < story.ends.len());
+                prop_assert_eq!((file, offset as usize), (log_name(1), start));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_has_what_the_log_before_it_had(
+        requests in prop::collection::vec(request(), 1..20), flip in any::<prop::sample::Index>()
+    ) {
+        let story = Story::new(requests);
+        let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
+        let restored = Restored::load(&directory, MEMORY).unwrap();
+        let (next, kept) = (restored.next(), restored.kept.unwrap());
+        Writer::begin(&directory, next).unwrap();
+        write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
+        let mut names = directory.names().unwrap();
+        names.sort();
+        prop_assert_eq!(names, [checkpoint_name(next), log_name(next), "onego-cluster".to_owned()]);
+        let again = Restored::load(&directory, MEMORY).unwrap();
+        prop_assert_eq!(again.next(), next);
+        let again = again.kept.unwrap();
+        prop_assert_eq!((&again.life, &again.settings), (&kept.life, &kept.settings));
+        prop_assert_eq!(content(&again.osds[0]), story.contents.last().unwrap().clone());
+        prop_assert_eq!(again.osds[0].usage().bytes, kept.osds[0].usage().bytes);
+
+        let path = directory.path().join(checkpoint_name(next));
+        let mut bytes = fs::read(&path).unwrap();
+        let at = flip.index(bytes.len());
+        fs::write(&path, &bytes[..at]).unwrap();
+        prop_assert!(matches!(Restored::load(&directory, MEMORY), Err(DataError::Corrupt { .. })), "cut at {at}");
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        prop_assert!(matches!(Restored::load(&directory, MEMORY), Err(DataError::Corrupt { .. })), "flip at {at}");
+    }
+}
+
+fn snapshot(before: u64, kept: &Kept) -> Snapshot {
+    let monitor = (&kept.maps, kept.settings.clone());
+    Snapshot::new(before, monitor, kept.life.clone(), &kept.groups, kept.osds.iter())
+}
+
+#[test]
+fn logs_of_several_lives_follow_each_other_and_none_may_be_missing() {
+    let story = Story::new((0..6).map(|n| (n, write(0, &[n]))).collect());
+    let (a, b) = (story.ends[2], story.ends[5]);
+    let files = [
+        (log_name(1), &story.bytes[..a]),
+        (log_name(4), &story.bytes[a..b]),
+        (log_name(7), &story.bytes[b..]),
+    ];
+    let (restored, content) = load(&files).unwrap();
+    assert_eq!((restored.next(), &content), (9, story.contents.last().unwrap()));
+    let missing = load(&[files[0].clone(), files[2].clone()]).unwrap_err();
+    assert!(matches!(&missing, DataError::Missing { file } if *file == log_name(4)), "{missing}");
+    // The end of a log that another follows was durable.
+    let torn = load(&[files[0].clone(), (log_name(4), &story.bytes[a..b - 1]), files[2].clone()]);
+    assert!(matches!(torn, Err(DataError::Corrupt { .. })), "{torn:?}");
+}
+
+#[test]
+fn what_a_crash_has_torn_is_cut_off_for_good() {
+    let story = Story::new(vec![(0, write(0, b"one")), (0, write(0, b"two"))]);
+    let (_folder, directory) = directory(&[(log_name(1), &story.bytes[..story.bytes.len() - 1])]);
+    let restored = Restored::load(&directory, MEMORY).unwrap();
+    assert_eq!(restored.next(), 4);
+    let len = fs::metadata(directory.path().join(log_name(1))).unwrap().len();
+    assert_eq!(len as usize, story.ends[2]);
+}
+
+#[test]
+fn the_records_of_several_jobs_are_synced_once() {
+    let (_folder, directory) = directory(&[]);
+    let mut writer = Writer::begin(&directory, 1).unwrap();
+    let append = |last, sync| Append { bytes: vec![last as u8; 3].into(), last, sync };
+    assert_eq!(writer.append(&directory, [append(1, true), append(2, true)]).unwrap(), Some(2));
+    assert_eq!(writer.append(&directory, [append(3, false)]).unwrap(), None);
+    assert_eq!(fs::read(directory.path().join(log_name(1))).unwrap(), [1, 1, 1, 2, 2, 2, 3, 3, 3]);
+}
+
+#[test]
+fn what_does_not_fit_the_memory_is_refused_with_how_much_it_had() {
+    let story = Story::new(vec![(0, write(0, &[7; 100_000]))]);
+    let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
+    let error = Restored::load(&directory, 50_000).unwrap_err();
+    assert!(matches!(error, DataError::TooLarge { osd: 0, limit: 50_000, was: MEMORY }), "{error}");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_directory_is_for_one_cluster_and_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a/new/one");
+    let directory = Directory::open(&path).unwrap();
+    assert_eq!(mode(&path), 0o700);
+    let mut log = directory.create("log").unwrap();
+    log.write_all(b"secret").unwrap();
+    for name in ["log", "onego-cluster"] {
+        assert_eq!(mode(&path.join(name)), 0o600, "{name}");
+    }
+    assert!(matches!(Directory::open(&path), Err(DataError::InUse { .. })));
+    drop(directory);
+    Directory::open(&path).unwrap();
+
+    fs::write(path.join("onego-cluster"), "Onego cluster, format 2\n").unwrap();
+    assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })));
+    fs::remove_file(path.join("onego-cluster")).unwrap();
+    assert!(matches!(Directory::open(&path), Err(DataError::Foreign { .. })));
+    // A start that ended early leaves nothing that is in the way of the next.
+    fs::remove_file(path.join("log")).unwrap();
+    fs::write(path.join("onego-cluster.part"), "Onego").unwrap();
+    Directory::open(&path).unwrap();
+}
+
+#[test]
+fn settings_are_kept() {
+    let config = BTreeMap::from([("global".to_owned(), BTreeMap::from([("a".to_owned(), "b".to_owned())]))]);
+    let settings = MonSettings { config, keyring: "[client.admin]".into() };
+    let body = Entry::Settings(settings.clone()).encode();
+    let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
+    let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };
+    assert_eq!(read, settings);
+}

@@ -1,0 +1,92 @@
+//! Clusters that are there again at the next start.
+
+use onego_ceph::addr::Versions;
+use onego_server::journal::DataError;
+use onego_server::{Cluster, Config, Error, NewPool};
+use std::path::Path;
+
+fn config(folder: &Path) -> Config {
+    Config { data: Some(folder.join("data")), versions: Versions::Two, ..Config::default() }
+}
+
+fn pools(cluster: &Cluster) -> Vec<String> {
+    cluster.with(|machine, _| machine.osdmap().unwrap().pool_names.values().cloned().collect()).unwrap()
+}
+
+fn epoch(cluster: &Cluster) -> u32 {
+    cluster.with(|machine, _| machine.osdmap().unwrap().epoch).unwrap()
+}
+
+/// Waits until everything that was done is in the log.
+fn settle(cluster: &Cluster) {
+    while cluster.with(|machine, _| machine.has_job()).unwrap() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_cluster_is_the_same_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Config { osds: Some(3), cephx: Some(true), ..config(folder.path()) };
+    let cluster = Cluster::start(first).unwrap();
+    let (fsid, keyring) = (cluster.fsid(), cluster.keyring().unwrap().clone());
+    let old = cluster.mon_addr().clone();
+    assert!(cluster.old_mon_addr().is_none());
+    cluster.create_pool(NewPool::new("more")).unwrap();
+    cluster.stop_osd(1).unwrap();
+    cluster.with(|machine, now| machine.mark_osd(now, 2, false)).unwrap();
+    let before = epoch(&cluster);
+    settle(&cluster);
+    drop(cluster);
+
+    let cluster = Cluster::start(config(folder.path())).unwrap();
+    assert_eq!((cluster.fsid(), cluster.keyring()), (fsid, Some(&keyring)));
+    assert_eq!(cluster.osd_addrs().len(), 3);
+    assert_eq!(pools(&cluster), ["rbd", "more"]);
+    assert!(epoch(&cluster) > before);
+    let (up, weight) = cluster
+        .with(|machine, _| {
+            let map = machine.osdmap().unwrap();
+            ([0, 1, 2].map(|osd| map.is_up(osd)), map.osd_weight[2])
+        })
+        .unwrap();
+    assert_eq!((up, weight), ([true; 3], 0), "all run, and who was out is out");
+    let moved = (*cluster.mon_addr() != old).then_some(&old);
+    assert_eq!(cluster.old_mon_addr(), moved);
+}
+
+#[test]
+fn a_cluster_stays_where_it_is_told_to_be_and_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(config(folder.path())).unwrap();
+    let port = cluster.mon_addr().msgr2().unwrap().sock.unwrap().port();
+    let in_use = Cluster::start(config(folder.path())).unwrap_err();
+    assert!(matches!(in_use, Error::Data(DataError::InUse { .. })), "{in_use}");
+    settle(&cluster);
+    drop(cluster);
+    for (other, what) in [
+        (Config { osds: Some(2), ..config(folder.path()) }, "with a number of OSDs of 1, not 2"),
+        (Config { cephx: Some(true), ..config(folder.path()) }, "by none, not cephx"),
+        (Config { fsid: Some(Default::default()), ..config(folder.path()) }, "with the id"),
+        (Config { null_writes: true, ..config(folder.path()) }, "no use"),
+    ] {
+        let error = Cluster::start(other).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let cluster = Cluster::start(Config { mon_port: port, ..config(folder.path()) }).unwrap();
+    assert!(cluster.old_mon_addr().is_none());
+}
+
+#[test]
+fn short_lives_leave_few_logs() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = || {
+        let names = std::fs::read_dir(folder.path().join("data")).unwrap();
+        names.filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().starts_with("log.")).count()
+    };
+    for _ in 0..30 {
+        let cluster = Cluster::start(config(folder.path())).unwrap();
+        settle(&cluster);
+    }
+    assert!((1..=12).contains(&logs()), "{} logs", logs());
+}
