@@ -170,13 +170,19 @@ impl Connection {
     }
 
     fn message(&mut self) -> Result<(), Error> {
-        let message = self.rx.take_message();
-        if self.session.received(&message.header)? {
-            self.events.push_back(Event::Message(message));
-        } else if let Some(place) = message.placed {
-            self.events.push_back(Event::Unplaced(message.header, place));
+        if self.session.received(self.rx.header())? {
+            self.events.push_back(Event::Message(self.rx.take_message()));
+        } else {
+            self.pass_over();
         }
         Ok(())
+    }
+
+    /// Forgets a message that was received before.
+    #[cold]
+    fn pass_over(&mut self) {
+        let Message { header, placed, .. } = self.rx.take_message();
+        self.events.extend(placed.map(|place| Event::Unplaced(header, place)));
     }
 
     /// Lossy connections keep no message that was sent, so acknowledgements change nothing, and none are sent but for

@@ -58,7 +58,7 @@ impl Outbox {
             if *keeps {
                 *again = again.saturating_sub(1);
                 *sent_bytes += message.body_len();
-                sent.push_back(message.keep(fronts));
+                keep(sent, message, fronts);
             }
             send(message, fronts);
         })
@@ -141,6 +141,12 @@ impl Outbox {
     pub(super) fn held(&self) -> (usize, usize) {
         (self.queue.len() + self.sent.len(), self.queue.bytes() + self.sent_bytes)
     }
+}
+
+/// Keeps a message that is about to be sent, out of the way of those that nobody keeps.
+#[cold]
+fn keep(sent: &mut VecDeque<Queued>, message: &mut Queued, fronts: &mut Fronts) {
+    sent.push_back(message.keep(fronts));
 }
 
 #[cfg(test)]

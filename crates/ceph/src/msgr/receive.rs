@@ -211,6 +211,15 @@ impl Receiver {
         }
     }
 
+    /// The header of the message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        match &self.secure {
+            Some(secure) => secure.header(),
+            None => &self.header,
+        }
+    }
+
     /// The message that [`next`](Self::next) has just told of.
     #[inline]
     pub(super) fn take_message(&mut self) -> Message {

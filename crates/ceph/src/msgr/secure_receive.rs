@@ -325,6 +325,12 @@ impl SecureReceiver {
         self.part = Some(Part::new(buffer, placed));
     }
 
+    /// The header of the message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// The message that [`next`](Self::next) has just told of.
     pub(super) fn take_message(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);

@@ -179,6 +179,16 @@ impl State {
     /// unless a session goes on (ProtocolV2.cc, handle_message; ProtocolV1.cc, handle_message_footer).
     #[inline]
     pub(super) fn received(&mut self, header: &Header) -> Result<bool, Error> {
+        if self.policy.lossy && header.seq > self.in_seq {
+            self.in_seq = header.seq;
+            return Ok(true);
+        }
+        self.received_of_session(header)
+    }
+
+    /// The same beside the hot path.
+    #[cold]
+    fn received_of_session(&mut self, header: &Header) -> Result<bool, Error> {
         let (seq, last) = (header.seq, self.in_seq);
         if !self.policy.lossy {
             self.outbox.acknowledged(header.ack_seq)?;

@@ -187,13 +187,12 @@ impl Connection {
     }
 
     fn message(&mut self, now: Time) -> Result<(), Error> {
-        let message = self.rx.take_message();
-        if !self.session.received(&message.header)? {
-            if let Some(place) = message.placed {
-                self.events.push_back(Event::Unplaced(message.header, place));
-            }
+        if !self.session.received(self.rx.header())? {
+            let Message { header, placed, .. } = self.rx.take_message();
+            self.events.extend(placed.map(|place| Event::Unplaced(header, place)));
             return Ok(());
         }
+        let message = self.rx.take_message();
         if self.server && self.rx.peer_leaves_out_data_crc() {
             // A client that does not want checksums gets none.
             self.tx.leave_out_data_crc();

@@ -124,6 +124,12 @@ impl Receiver {
         Some((self.header, self.body.take_place()?))
     }
 
+    /// The header of the message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// The message that [`next`](Self::next) has just told of.
     pub(super) fn take_message(&mut self) -> Message {
         self.body.take_message(self.header)
