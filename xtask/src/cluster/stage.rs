@@ -111,6 +111,15 @@ impl Stage {
         fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
     }
 
+    /// Removes all files, for another cluster on the same stage.
+    pub(crate) fn empty(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+        }
+        Ok(())
+    }
+
     /// A folder that outlives the stage: for what is kept from one run to the next.
     pub(crate) fn cache(&self, name: &str) -> PathBuf {
         self.folder.with_file_name(name)

@@ -3,6 +3,7 @@
 use super::{disk, images, tools};
 use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage, Store};
+use crate::test;
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use std::fs;
@@ -47,25 +48,44 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// An OSD that breaks its connections every so many messages: ours and Ceph's own clients alike must lose nothing.
+/// In how many messages a connection is broken, as Ceph's own tests have it.
+const FAILURES: [u32; 2] = [500, 50];
+
+/// How long each of four loads of ours on a real OSD lasts that breaks connections.
+const FAILING_SECONDS: u32 = 5;
+const FAILING_SECONDS_LONG: u32 = 150;
+
+/// How long each of two loads of fio lasts that breaks its connections to our OSD. The short form ends by itself.
+const FAILING_FIO_LONG: &str = "--time_based --runtime=300";
+
+/// Connections that break every so many messages: ours and Ceph's own clients alike must lose nothing.
 pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
-    let ceph = RealCeph::start_with(stage, Store::Memory, "ms inject socket failures = 500\n")?;
-    for options in ["--messenger v2", "--messenger v1"] {
-        verified_beside_failures(stage, options)?;
+    for every in FAILURES {
+        let ceph =
+            RealCeph::start_with(stage, Store::Memory, &format!("ms inject socket failures = {every}\n"))?;
+        for options in ["--messenger v2", "--messenger v1"] {
+            verified_beside_failures(stage, options)?;
+        }
+        says_it_failed(stage, "osd.0.log")?;
+        drop(ceph);
+        stage.empty()?;
     }
-    says_it_failed(stage, "osd.0.log")?;
-    drop(ceph);
     let _cluster = Embedded::start(stage, "")?;
     tools::ensure_pool(stage)?;
     stage.ceph("rbd create --size 64M rbd/fio")?;
     let conf = fs::read_to_string(stage.path("ceph.conf"))?;
-    for every in [500, 50] {
+    for every in FAILURES {
         let failing =
             format!("{conf}[client]\nms inject socket failures = {every}\nlog file = client-{every}.log\n");
         fs::write(stage.path("ceph.conf"), failing)?;
-        let line = "fio --name=broken --rw=randrw --bs=4k,64k --size=16m --ioengine=rbd --clientname=admin --pool=rbd \
-                    --rbdname=fio --iodepth=16 --verify=crc32c --verify_fatal=1 --output-format=json";
-        tools::fio_without_errors(&stage.ceph(line)?)?;
+        let line = format!(
+            "fio --name=broken --rw=randrw --bs=4k,64k --size=16m --ioengine=rbd --clientname=admin --pool=rbd \
+             --rbdname=fio --iodepth=16 --verify=crc32c --verify_fatal=1 --output-format=json --output=fio-{every}.json {}",
+            if test::is_long() { FAILING_FIO_LONG } else { "" }
+        );
+        let fio = stage.ceph_daemon(&line);
+        Daemon::spawn("fio", fio, &stage.path(&format!("fio-{every}.out")))?.wait()?;
+        tools::fio_without_errors(&fs::read_to_string(stage.path(&format!("fio-{every}.json")))?)?;
         says_it_failed(stage, &format!("client-{every}.log"))?;
     }
     Ok(())
@@ -82,9 +102,10 @@ fn says_it_failed(stage: &Stage, log: &str) -> Result<()> {
 /// Reads and writes at the same time, each read checked.
 fn verified_beside_failures(stage: &Stage, options: &str) -> Result<()> {
     let json = stage.path("rows.json");
+    let seconds = if test::is_long() { FAILING_SECONDS_LONG } else { FAILING_SECONDS };
     stage.onego(&format!(
-        "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 64M --seconds 10 \
-         --verify --json rows.json"
+        "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 64M \
+         --seconds {seconds} --verify --json rows.json"
     ))?;
     no_errors(&json)?;
     Ok(fs::remove_file(&json)?)
