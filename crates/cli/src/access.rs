@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// Options that say which cluster is meant.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Cluster and connections")]
 pub(crate) struct Access {
     /// The cluster's configuration [default: $CEPH_CONF, /etc/ceph/ceph.conf or ./ceph.conf]
     #[arg(short, long, global = true, value_name = "FILE")]

@@ -25,11 +25,11 @@ use tracing_subscriber::EnvFilter;
 #[derive(Parser)]
 #[command(name = "onego", version, max_term_width = 100, after_long_help = failure::EXIT_CODES)]
 struct Cli {
-    #[command(flatten)]
-    access: Access,
     /// Say what is going on; twice: in detail [env: RUST_LOG says it module by module]
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    #[command(flatten)]
+    access: Access,
     #[command(subcommand)]
     command: Command,
 }
