@@ -18,6 +18,8 @@ pub(crate) fn run() -> Result<()> {
     let mut command = workspace.cargo();
     // The sanitizer's flag is unstable in name only: this lets the toolchain of the workspace take it.
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    let leaks = workspace.workspace_root.join("xtask/src/leaks.supp");
+    command.env("LSAN_OPTIONS", format!("suppressions={}", leaks.display()));
     command.args(["test", "--no-fail-fast", "--lib", "--tests", "--target", TARGET]);
     command.args(CRATES.iter().flat_map(|name| ["-p", name]));
     sh::run(&mut command)?;
