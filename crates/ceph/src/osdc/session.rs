@@ -6,10 +6,15 @@ use crate::messages::{Backoff, OsdOp};
 use crate::types::{HObject, NOSNAP, SpgId};
 use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Backoffs that an OSD may have in force. It sends one a placement group, or one an object that is being recovered:
 /// 250 groups are many for an OSD, and it refuses work long before it recovers so many objects at once.
 const MAX_BACKOFFS: usize = 1 << 16;
+
+/// How long to wait behind a connection on which messages could flow but none came: an OSD that ends each as soon as
+/// requests come is not to keep this side busy.
+const BARREN: Duration = Duration::from_millis(10);
 
 /// The session with one OSD.
 #[derive(Debug)]
@@ -48,15 +53,16 @@ impl Session {
     /// The connection is over. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
     pub(super) fn lost(&mut self, now: Time, config: &OsdConfig) {
         self.conn = None;
-        self.ready = false;
         self.backoffs = Backoffs::default();
+        let was_ready = std::mem::take(&mut self.ready);
         // The first time at once: mostly it was an accident.
         let wait = match self.failures {
-            0 => std::time::Duration::ZERO,
+            0 => Duration::ZERO,
+            _ if was_ready => BARREN,
             n => config.reconnect.saturating_mul(1 << (n - 1).min(16)).min(config.reconnect_max),
         };
         self.retry_at = Some(now + wait);
-        self.failures = self.failures.saturating_add(1);
+        self.failures = if was_ready { 1 } else { self.failures.saturating_add(1) };
     }
 }
 
@@ -179,5 +185,25 @@ mod tests {
             wait();
         }
         assert_eq!(wait(), config.reconnect_max);
+    }
+
+    #[test]
+    fn behind_connections_that_work_there_are_short_waits() {
+        let config = OsdConfig::default();
+        let mut session = Session::new(EntityAddr::default(), Time::default());
+        let mut wait = |ready, heard| {
+            session.ready = ready;
+            if heard {
+                session.heard();
+            }
+            session.lost(Time::default(), &config);
+            session.retry_at.unwrap().since(Time::default())
+        };
+        assert_eq!(
+            [wait(true, false), wait(true, true), wait(true, false)],
+            [Duration::ZERO, Duration::ZERO, BARREN]
+        );
+        assert_eq!([wait(true, false), wait(false, false)], [BARREN, config.reconnect]);
+        assert_eq!([wait(false, false), wait(true, false)], [config.reconnect * 2, BARREN]);
     }
 }
