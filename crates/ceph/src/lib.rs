@@ -3,6 +3,7 @@
 
 pub mod addr;
 pub mod auth;
+pub mod caps;
 pub mod client;
 pub mod cls;
 pub mod crush;
