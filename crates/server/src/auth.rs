@@ -1,10 +1,14 @@
-//! Who may use a cluster: everybody, or whoever has the key of `client.admin`.
+//! Who may use a cluster, and for what: everybody for everything, or whoever has a key for what goes with it.
 
+use crate::osd::Rights;
 use onego_ceph::auth::{
-    AuthName, Authority, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, mode, service,
+    AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, mode, service,
 };
+use onego_ceph::caps::{CapError, MonCap, OsdCap};
+use onego_ceph::msgr::Peer;
 use onego_ceph::types::Utime;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 /// The keyring that is written beside a `ceph.conf`.
@@ -56,6 +60,28 @@ pub(crate) fn gate(authority: Option<&SharedAuthority>, service: u32) -> Gate {
     // Clients choose: each prefers something else for monitors than for OSDs.
     let modes = vec![mode::CRC, mode::SECURE];
     Gate::Cephx { authority: Arc::clone(authority), service, modes }
+}
+
+/// What a client may ask of the monitor. A text that means nothing allows nothing.
+pub(crate) fn mon_cap(peer: &Peer, from: IpAddr) -> MonCap {
+    let Caps::Written(text) = &peer.caps else { return MonCap::everything() };
+    let cap = MonCap::parse(text).inspect_err(|error| complain(peer, error));
+    cap.unwrap_or_default().seen_from(from)
+}
+
+/// What a client may do with objects.
+pub(crate) fn osd_rights(peer: &Peer, from: IpAddr) -> Rights {
+    let Caps::Written(text) = &peer.caps else { return Rights::everything() };
+    if text.is_empty() {
+        return Rights::limited_to(OsdCap::default());
+    }
+    let cap = OsdCap::parse(text).inspect_err(|error| complain(peer, error));
+    Rights::limited_to(cap.unwrap_or_default().seen_from(from))
+}
+
+fn complain(peer: &Peer, error: &CapError) {
+    let name = peer.auth_name.as_ref().map(ToString::to_string).unwrap_or_default();
+    tracing::warn!(name, %error, "a client may do nothing");
 }
 
 /// The service that monitors are.

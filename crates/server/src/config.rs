@@ -51,8 +51,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
-    /// Let in only who has the key of `client.admin`, and encrypt what clients want encrypted. None: no, or as it was
-    /// when the data directory was made.
+    /// Let in only who has a key, and encrypt what clients want encrypted; the first user is `client.admin`. None: no, or
+    /// as it was when the data directory was made.
     pub cephx: Option<bool>,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,

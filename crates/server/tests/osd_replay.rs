@@ -12,7 +12,7 @@ use onego_ceph::messages::{OpResult, OsdOp, OsdOpReply, Payload, WatchEvent, Wat
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::EntityName;
-use onego_server::osd::{Config, Osd, SessionId};
+use onego_server::osd::{Config, Osd, Rights, SessionId};
 use onego_wire::{Reader, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -79,7 +79,7 @@ impl Replay {
         onego_ceph::addr::EntityAddr::decode(&mut r).unwrap();
         let id = r.u64("global id").unwrap();
         let addr = *addrs.msgr2().or(addrs.0.first()).unwrap();
-        self.osd.session_opened(record.session, EntityName::client(id), addr);
+        self.osd.session_opened(record.session, EntityName::client(id), addr, Rights::everything());
     }
 
     fn request(&mut self, record: Record<'_>) {

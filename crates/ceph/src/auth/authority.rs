@@ -105,13 +105,16 @@ impl Authority {
         &self.keyring
     }
 
-    /// Adds somebody, or changes what somebody may do, and returns the entry. A key that is there stays.
-    pub fn set(&mut self, now: Time, name: &AuthName, caps: BTreeMap<String, String>) -> &Entry {
-        let entropy = &mut self.entropy;
-        let fresh = || Entry { key: Key::generate(Cipher::Aes, now.into(), entropy), caps: BTreeMap::new() };
-        let entry = self.keyring.entries.entry(name.clone()).or_insert_with(fresh);
-        entry.caps = caps;
-        entry
+    /// Adds somebody with a new key.
+    pub fn create(&mut self, now: Time, name: AuthName, caps: BTreeMap<String, String>) -> &Entry {
+        let key = Key::generate(Cipher::Aes, now.into(), &mut self.entropy);
+        self.insert(name, Entry { key, caps })
+    }
+
+    /// Adds somebody, or gives somebody another key or other capabilities. Tickets that were given stay good for
+    /// their time, and say what was so then.
+    pub fn insert(&mut self, name: AuthName, entry: Entry) -> &Entry {
+        self.keyring.entries.entry(name).insert_entry(entry).into_mut()
     }
 
     /// Removes somebody. Tickets that were given stay good for their time.

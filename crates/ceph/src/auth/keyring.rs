@@ -74,7 +74,7 @@ impl Keyring {
             let setting = setting.trim().replace(['_', '\t'], " ");
             match setting.strip_prefix("caps ") {
                 Some(service) => {
-                    caps.insert(service.trim().to_owned(), unquoted(value).to_owned());
+                    caps.insert(service.trim().to_owned(), unquoted(value).replace("\\\"", "\""));
                 }
                 None if setting == "key" => {
                     *key = Some(
@@ -116,7 +116,7 @@ impl Entry {
         writeln!(to, "[{name}]")?;
         writeln!(to, "\tkey = {}", *self.key.to_base64())?;
         for (service, caps) in &self.caps {
-            writeln!(to, "\tcaps {service} = \"{caps}\"")?;
+            writeln!(to, "\tcaps {service} = \"{}\"", caps.replace('"', "\\\""))?;
         }
         Ok(())
     }
@@ -152,6 +152,15 @@ mod tests {
         assert_eq!(Keyring::parse(&keyring.to_text()), Ok(keyring.clone()));
         // In the order of the kinds: a monitor comes before a client.
         assert_eq!(*keyring.to_text(), TEXT);
+    }
+
+    #[test]
+    fn quotes_in_capabilities_are_escaped() {
+        let mut keyring = Keyring::parse(TEXT).unwrap();
+        let admin = keyring.entries.get_mut(&AuthName::client("admin")).unwrap();
+        admin.caps.insert("mon".into(), "allow command \"osd pool ls\"".into());
+        assert!(keyring.to_text().contains(r#"caps mon = "allow command \"osd pool ls\"""#));
+        assert_eq!(Keyring::parse(&keyring.to_text()), Ok(keyring));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::keeping::{Keeping, Notes, Rests};
 use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
-use crate::auth::{MONITORS, OSDS, authority, gate};
+use crate::auth::{MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
 use crate::config::{OsdSettings, Settings};
 use crate::journal::{Entry, Held, Life};
 use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
@@ -206,13 +206,17 @@ impl Daemons {
         tracing::debug!(?conn, name = %peer.name, addrs = %peer.addrs, "a client is here");
         let Some(link) = links.get(conn) else { return };
         match link.service {
-            Service::Mon => self.mon.opened(conn, peer),
+            Service::Mon => {
+                let cap = mon_cap(&peer, link.from);
+                self.mon.opened(conn, peer, cap);
+            }
             Service::Osd(osd) => {
                 self.last_session += 1;
                 let session = SessionId(self.last_session);
                 // A client has one address; the messenger sees to it that it has one at all.
                 let addr = peer.addrs.0.first().copied().unwrap_or_default();
-                self.osds[osd as usize].osd.session_opened(session, peer.name, addr);
+                let rights = osd_rights(&peer, link.from);
+                self.osds[osd as usize].osd.session_opened(session, peer.name, addr, rights);
                 self.sessions.insert(session, conn);
                 link.session = Some(session);
             }

@@ -12,6 +12,7 @@ use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
 use onego_ceph::types::{Epoch, PgId};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Connections at a time. Somebody with a thousand images open has one to each daemon for each.
@@ -46,6 +47,8 @@ pub(super) enum Service {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) service: Service,
+    /// Where the peer is, as the transport has it.
+    pub(super) from: IpAddr,
     connection: Connection,
     /// The OSD's number for it, once the client has identified itself.
     pub(super) session: Option<SessionId>,
@@ -135,10 +138,17 @@ impl Links {
         self.table.len() >= MAX_CONNECTIONS
     }
 
-    pub(super) fn add(&mut self, now: Time, service: Service, connection: Connection) -> ConnId {
+    pub(super) fn add(
+        &mut self,
+        now: Time,
+        service: Service,
+        from: IpAddr,
+        connection: Connection,
+    ) -> ConnId {
         self.wake_by(connection.deadline());
         let conn = self.table.insert(Link {
             service,
+            from,
             connection,
             session: None,
             told: 0,

@@ -305,7 +305,7 @@ impl Machine for ClusterMachine {
         }
         let service = self.listeners.get(listener.0 as usize)?.service;
         let connection = daemons.accept(now, service, peer, local)?;
-        Some(self.links.add(now, service, connection))
+        Some(self.links.add(now, service, peer.ip(), connection))
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {

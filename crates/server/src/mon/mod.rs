@@ -28,6 +28,7 @@ use crate::errno::EOPNOTSUPP;
 use crate::journal::MonSettings;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::method;
+use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::{
     Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Payload, Statfs,
@@ -138,8 +139,13 @@ impl Mon {
     }
 
     /// A client, or a daemon, has identified itself.
-    pub(crate) fn opened(&mut self, session: ConnId, peer: Peer) {
-        self.sessions.insert(session, Session::new(peer));
+    pub(crate) fn opened(&mut self, session: ConnId, peer: Peer, cap: MonCap) {
+        self.sessions.insert(session, Session::new(peer, cap));
+    }
+
+    /// What a client may ask for: nothing, if it is gone.
+    fn cap(&self, session: ConnId) -> Arc<MonCap> {
+        self.sessions.get(&session).map(|session| Arc::clone(&session.cap)).unwrap_or_default()
     }
 
     /// Its connection is gone.
@@ -171,13 +177,20 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::MON_COMMAND => {
-                let answer = self.command(now, usage, message.decode()?);
+                let answer = self.command(now, usage, session, message.decode()?);
                 self.reply(session, tid, &answer);
             }
             kind::COMMAND => {
                 message.decode::<Tell>()?;
                 let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
                 self.reply(session, tid, &TellReply { result: EOPNOTSUPP, status: status.into() });
+            }
+            // Neither message has an answer that says no (ceph `src/mon/MgrStatMonitor.cc`).
+            kind::STATFS | kind::GET_POOL_STATS if !self.cap(session).allows("pg", MonAccess::READ) => {
+                tracing::warn!(
+                    ?session,
+                    "a client asks how full the cluster is, and has no capability for it"
+                );
             }
             kind::STATFS => {
                 let answer = self.statfs(&message.decode()?, usage);
@@ -188,7 +201,7 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::POOL_OP => {
-                let answer = self.pool_op(now, &message.decode()?);
+                let answer = self.pool_op(now, session, &message.decode()?);
                 self.reply(session, tid, &answer);
             }
             kind::PING => {
@@ -236,9 +249,10 @@ impl Mon {
         GetVersionReply { handle: question.handle, newest: newest.into(), oldest: oldest.into() }
     }
 
-    fn command(&mut self, now: Time, usage: &Usage, command: MonCommand) -> CommandReply {
+    fn command(&mut self, now: Time, usage: &Usage, session: ConnId, command: MonCommand) -> CommandReply {
         let outcome = if command.fsid.is_zero() || command.fsid == self.fsid {
-            command::run(self, now, usage, &command.command)
+            let asked = command::Asked { now, usage, cap: &self.cap(session), input: &command.input };
+            command::run(self, &asked, &command.command)
         } else {
             Err(command::Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))
         };

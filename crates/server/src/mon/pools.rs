@@ -8,11 +8,13 @@ use super::command::Refusal;
 use super::osds::ids;
 use crate::config::default_size;
 use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
+use onego_ceph::caps::{MonAccess, OsdAccess, OsdCap};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
 use onego_ceph::osdmap::{Pool, pool_flag};
 use onego_ceph::types::{Epoch, Utime};
-use onego_wire::Time;
+use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 /// Placement groups of a pool for which nobody says how many (`osd_pool_default_pg_num`).
 pub(super) const DEFAULT_PG_NUM: u32 = 32;
@@ -189,11 +191,13 @@ impl Mon {
     }
 
     /// A pool operation that is not given as a command: librados and librbd make these.
-    pub(super) fn pool_op(&mut self, now: Time, op: &PoolOp) -> PoolOpReply {
-        let outcome = if op.fsid == self.fsid {
-            self.run_pool_op(now, op)
-        } else {
+    pub(super) fn pool_op(&mut self, now: Time, session: ConnId, op: &PoolOp) -> PoolOpReply {
+        let outcome = if op.fsid != self.fsid {
             Err(Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, op.fsid)))
+        } else if !self.may_pool_op(session, op) {
+            Err(Refusal::new(EPERM, "the client's capabilities do not allow it"))
+        } else {
+            self.run_pool_op(now, op)
         };
         let (result, output) = match outcome {
             Ok(output) => (0, output),
@@ -203,6 +207,26 @@ impl Mon {
             }
         };
         PoolOpReply { fsid: self.fsid, result, epoch: self.maps.epoch(), output }
+    }
+
+    /// May a client do this to a pool? Who may write to its objects may also name snapshots of theirs
+    /// (ceph `OSDMonitor::enforce_pool_op_caps`, is_unmanaged_snap_op_permitted).
+    fn may_pool_op(&self, session: ConnId, op: &PoolOp) -> bool {
+        if self.cap(session).allows("osd", MonAccess::READ.and(MonAccess::WRITE)) {
+            return true;
+        }
+        if !matches!(op.op, PoolOpKind::CreateUnmanagedSnap | PoolOpKind::DeleteUnmanagedSnap) {
+            return false;
+        }
+        let name = self.sessions.get(&session).and_then(|session| session.peer.auth_name.as_ref());
+        let (Some(name), Some(authority)) = (name, &self.authority) else { return false };
+        let authority = authority.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = authority.keyring().entries.get(name).and_then(|entry| entry.caps.get("osd"));
+        let Some(cap) = text.and_then(|text| OsdCap::parse(text).ok()) else { return false };
+        let id = i64::from(op.pool);
+        let (pool, name) = (self.osdmap().pools.get(&id), self.osdmap().pool_names.get(&id));
+        let (Some(pool), Some(name)) = (pool, name) else { return true };
+        cap.in_pool(name, &pool.application_metadata).allows_anywhere(OsdAccess::WRITE)
     }
 
     fn run_pool_op(&mut self, now: Time, op: &PoolOp) -> Result<Option<Vec<u8>>, Refusal> {

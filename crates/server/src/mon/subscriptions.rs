@@ -5,16 +5,20 @@
 
 use super::Mon;
 use super::stats::MgrMapMessage;
+use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::messages::{Config, Subscribe, Subscription};
 use onego_ceph::msgr::{Message, Peer};
 use onego_ceph::types::Epoch;
 use onego_wire::ConnId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A client, and what it wants to be told of as it changes.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: Peer,
+    /// What the client may ask for.
+    pub(super) cap: Arc<MonCap>,
     osdmap: Option<MapWish>,
     config: bool,
 }
@@ -28,15 +32,20 @@ struct MapWish {
 }
 
 impl Session {
-    pub(super) fn new(peer: Peer) -> Self {
-        Self { peer, osdmap: None, config: false }
+    pub(super) fn new(peer: Peer, cap: MonCap) -> Self {
+        Self { peer, cap: Arc::new(cap), osdmap: None, config: false }
     }
 }
 
 impl Mon {
     pub(super) fn subscribe(&mut self, session: ConnId, wishes: &Subscribe) {
+        let cap = self.cap(session);
         for (what, &wish) in &wishes.what {
             match what.as_str() {
+                // Ceph says nothing either to who may not see the map (Monitor::handle_subscribe).
+                "osdmap" if !cap.allows("osd", MonAccess::READ) => {
+                    tracing::warn!(?session, "a client wants the OSD map, and has no capability to see it");
+                }
                 "osdmap" => self.subscribe_osdmap(session, wish),
                 "monmap" if wish.start <= u64::from(self.monmap.epoch) => {
                     self.reply(session, 0, &self.monmap_message());

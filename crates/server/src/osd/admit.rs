@@ -8,6 +8,7 @@ use super::execute::check_extent;
 use super::object::State;
 use super::watch::Origin;
 use onego_ceph::addr::{AddrKind, EntityAddr};
+use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
 use onego_ceph::ops::{Op, WatchOp};
 use onego_ceph::osdmap::{OsdMap, Pool};
@@ -101,6 +102,38 @@ fn access(ops: &[(Op, u32)]) -> Result<Access, Errno> {
         }
     }
     Ok(access)
+}
+
+/// What operations need of their client's capabilities (ceph `src/osd/osd_op_util.cc`, OpInfo::set_from_op).
+pub(super) fn wanted(ops: &[(Op, u32)]) -> OsdAccess {
+    let none = OsdAccess::default();
+    ops.iter().fold(none, |wanted, (op, _)| {
+        let (reads, writes) = match op {
+            Op::Call { class, method, .. } => return wanted.and(call_access(class, method)),
+            // A watch changes the object, and depends on what is there.
+            Op::Watch { .. } => (true, true),
+            op => (op.reads(), op.writes()),
+        };
+        let bit = |set, bit| if set { bit } else { none };
+        wanted.and(bit(reads, OsdAccess::READ)).and(bit(writes, OsdAccess::WRITE))
+    })
+}
+
+/// What a method does: those of Ceph's classes that write also read.
+fn call_access(class: &str, method: &str) -> OsdAccess {
+    match class::find(class, method) {
+        Some(method) if !method.writes => OsdAccess::CLASS_READ,
+        _ => OsdAccess::CLASS_READ.and(OsdAccess::CLASS_WRITE),
+    }
+}
+
+/// The methods that operations call.
+pub(super) fn calls(ops: &[(Op, u32)]) -> Vec<Call<'_>> {
+    let calls = ops.iter().filter_map(|(op, _)| match op {
+        Op::Call { class, method, .. } => Some(Call { class, method, access: call_access(class, method) }),
+        _ => None,
+    });
+    calls.collect()
 }
 
 /// Bytes that an operation brings.

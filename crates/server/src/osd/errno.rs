@@ -17,6 +17,7 @@ macro_rules! numbers {
 }
 
 numbers! {
+    PERM = 1;
     NOENT = 2;
     IO = 5;
     NXIO = 6;

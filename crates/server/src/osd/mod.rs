@@ -23,6 +23,7 @@ mod group;
 mod listing;
 mod object;
 mod recover;
+mod rights;
 mod store;
 mod transaction;
 mod watch;
@@ -31,6 +32,7 @@ pub(crate) use codec::{Body, Parts};
 pub(crate) use extents::COPY_MAX;
 pub(crate) use group::Group;
 pub(crate) use object::State;
+pub use rights::Rights;
 pub use store::PoolUsage;
 pub(crate) use store::{Name, bounds};
 pub(crate) use transaction::Transaction;
@@ -99,7 +101,7 @@ pub struct Osd {
     groups: FxHashMap<PgId, Group>,
     /// The number of groups of each pool, by the newest map.
     pg_nums: FxHashMap<i64, u32>,
-    sessions: FxHashMap<SessionId, Origin>,
+    sessions: FxHashMap<SessionId, Client>,
     /// What the last request has changed.
     transaction: Option<Box<Transaction>>,
     /// Memory that objects take on the fullest of those OSDs that have to apply the next request too.
@@ -112,6 +114,12 @@ pub struct Osd {
 
 /// What somebody is told rests on everything that was done so far.
 const EVERYTHING: u64 = u64::MAX;
+
+/// A client that is connected.
+struct Client {
+    origin: Origin,
+    rights: Rights,
+}
 
 /// How a request ended.
 struct Ending {
@@ -141,8 +149,9 @@ impl Osd {
     }
 
     /// A client has connected. `name` has the global id that it was given, `addr` is the address that it says it has.
-    pub fn session_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr) {
-        self.sessions.insert(session, Origin { session, name, addr });
+    pub fn session_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, rights: Rights) {
+        let origin = Origin { session, name, addr };
+        self.sessions.insert(session, Client { origin, rights });
     }
 
     /// A client's connection is gone. Its watches stay until their time is up.
@@ -213,11 +222,15 @@ impl Osd {
         mut request: OsdOp,
         map: &OsdMap,
     ) -> Option<OsdOpReply> {
-        let origin = *self.sessions.get(&session)?;
+        let client = self.sessions.get_mut(&session)?;
+        let origin = client.origin;
         self.rests_on = EVERYTHING;
         let ops = std::mem::take(&mut request.ops);
         let ending = match admit::admit(&request, &ops, &origin, map) {
             Verdict::Drop => return None,
+            Verdict::Admit(_) if !client.rights.allow(&request, &ops, map) => {
+                Ending::failed(Errno::PERM, &ops)
+            }
             Verdict::Refuse(error) => Ending::failed(error, &ops),
             Verdict::Admit(Access::Listing) => self.list(&request, ops, map),
             Verdict::Admit(Access::Read) => self.read(now, &origin, &request, ops, map.epoch),

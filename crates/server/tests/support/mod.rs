@@ -4,9 +4,9 @@
 
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::addr::EntityAddr;
-use onego_ceph::auth::Login;
+use onego_ceph::auth::{Login, Principal, service};
 use onego_ceph::messages::{CommandReply, MapUpdate, MonCommand, Payload, Subscribe, Subscription, kind};
-use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Target};
+use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Peer, Target};
 use onego_ceph::types::{EntityName, Uuid};
 use onego_server::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
@@ -38,6 +38,11 @@ struct Client {
     reads: bool,
     /// Did the cluster close the connection?
     closed: bool,
+    /// What the handshake gave.
+    peer: Option<Peer>,
+    /// Is it to be told why the connection failed? Otherwise it must not fail.
+    fault: Option<String>,
+    may_fail: bool,
 }
 
 /// Names a client of a [`Net`].
@@ -77,8 +82,39 @@ impl Net {
         who
     }
 
+    /// A client that proves who it is; an error is why it was not let in.
+    pub(crate) fn proved_client(
+        &mut self,
+        listener: ListenerId,
+        principal: &mut Principal,
+    ) -> Result<Who, String> {
+        let login = if listener == MON {
+            principal.login_to_monitor()
+        } else {
+            principal.login_to_service(self.now, service::OSD)
+        };
+        let number = principal.global_id();
+        let who = self.connect(listener, login, number).expect("the connection is taken");
+        self.clients[who.0].may_fail = true;
+        self.run();
+        let client = &mut self.clients[who.0];
+        if let Some(fault) = client.fault.take() {
+            return Err(fault);
+        }
+        let peer = client.peer.take().expect("the handshake is through");
+        if listener == MON {
+            principal.session_began(self.now, peer.global_id, peer.granted);
+        }
+        Ok(who)
+    }
+
     /// A client that has opened a connection; none if it was refused.
     pub(crate) fn try_client(&mut self, listener: ListenerId) -> Option<Who> {
+        let global_id = if listener == MON { 0 } else { 5000 + self.clients.len() as u64 };
+        self.connect(listener, Login::unproved("admin", listener == MON, global_id), global_id)
+    }
+
+    fn connect(&mut self, listener: ListenerId, login: Login, global_id: u64) -> Option<Who> {
         let number = self.clients.len();
         let peer: SocketAddr = format!("127.0.0.1:{}", 40_000 + number).parse().unwrap();
         let addresses = self.machine.addresses().expect("the cluster is up");
@@ -89,16 +125,23 @@ impl Net {
         };
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;
-        let global_id = if listener == MON { 0 } else { 5000 + number as u64 };
         let mut config = Config::client(77 + number as u32, Pool::new(0));
         config.entity =
             EntityName { kind: EntityName::CLIENT, num: if global_id == 0 { -1 } else { global_id as i64 } };
-        let target = Target { kind, addr, login: Login::unproved("admin", listener == MON, global_id) };
+        let target = Target { kind, addr, login };
         let mut connection = Connection::connect(self.now, Arc::new(config), target);
         connection.opened(self.now, peer);
-        let client =
-            Client { conn, connection, out: Vec::new(), inbox: VecDeque::new(), reads: true, closed: false };
-        self.clients.push(client);
+        self.clients.push(Client {
+            conn,
+            connection,
+            out: Vec::new(),
+            inbox: VecDeque::new(),
+            reads: true,
+            closed: false,
+            peer: None,
+            fault: None,
+            may_fail: false,
+        });
         Some(Who(number))
     }
 
@@ -170,7 +213,13 @@ impl Net {
 
     /// Gives a command and returns result, status and output.
     pub(crate) fn command(&mut self, who: Who, command: &str) -> (i32, String, Vec<u8>) {
-        let command = MonCommand { fsid: Uuid([7; 16]), command: vec![command.into()], input: List::new() };
+        self.command_with(who, command, "")
+    }
+
+    /// Gives a command with an input.
+    pub(crate) fn command_with(&mut self, who: Who, command: &str, input: &str) -> (i32, String, Vec<u8>) {
+        let input = List::from(input.as_bytes().to_vec());
+        let command = MonCommand { fsid: Uuid([7; 16]), command: vec![command.into()], input };
         self.send(who, 1, &command);
         let (_, reply) = self.receive::<CommandReply>(who).expect("a command is answered");
         (reply.result, reply.status, reply.output.to_vec())
@@ -290,8 +339,10 @@ impl Net {
         while let Some(event) = client.connection.poll() {
             match event {
                 Event::Message(message) => client.inbox.push_back(message),
+                Event::Fault(error) if client.may_fail => client.fault = Some(error.to_string()),
                 Event::Fault(error) => panic!("the client finds fault: {error}"),
-                Event::Ready(_) | Event::Unplaced(..) => {}
+                Event::Ready(peer) => client.peer = Some(peer),
+                Event::Unplaced(..) => {}
             }
         }
         moved

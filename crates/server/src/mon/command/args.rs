@@ -1,8 +1,9 @@
 //! A command's arguments, checked.
 
 use super::table::{Arg, ArgKind, Command};
-use super::{Refusal, Reply};
+use super::{Asked, Refusal, Reply};
 use crate::mon::usage::Usage;
+use onego_buf::List;
 use onego_wire::Time;
 use serde::Serialize as _;
 use serde_json::ser::{PrettyFormatter, Serializer};
@@ -35,6 +36,8 @@ pub(crate) struct Call<'a> {
     pub(crate) now: Time,
     pub(crate) usage: &'a Usage,
     pub(crate) format: Format,
+    /// What `ceph -i FILE` sent along.
+    pub(crate) input: &'a List,
     fields: Map<String, Value>,
 }
 
@@ -43,8 +46,7 @@ impl<'a> Call<'a> {
         command: &Command,
         mut fields: Map<String, Value>,
         format: Format,
-        now: Time,
-        usage: &'a Usage,
+        asked: &Asked<'a>,
     ) -> Result<Self, Refusal> {
         fields.retain(|_, value| !value.is_null());
         for arg in command.args {
@@ -56,7 +58,8 @@ impl<'a> Call<'a> {
                 None => {}
             }
         }
-        Ok(Self { now, usage, format, fields })
+        let &Asked { now, usage, input, .. } = asked;
+        Ok(Self { now, usage, format, input, fields })
     }
 
     /// A text that may be left out.

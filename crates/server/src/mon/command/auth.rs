@@ -1,56 +1,255 @@
-//! Who may do what. A cluster takes everybody, or whoever has the key of one of those that it was started with.
+//! Who has a key, and what they may do. A cluster that asks for no keys has nobody.
+//!
+//! Source for what is answered: ceph `src/mon/AuthMonitor.cc`, `src/auth/KeyRing.cc`,
+//! `src/auth/cephx/CephxKeyServer.cc`.
 
-use super::{Call, Outcome, Refusal};
+use super::{Call, Outcome, Refusal, Reply};
+use crate::errno::{EEXIST, EOPNOTSUPP};
 use crate::mon::Mon;
-use onego_ceph::auth::{AuthName, Entry, Keyring};
+use onego_ceph::auth::{AuthName, Authority, Entry, Keyring};
+use onego_ceph::caps::{MonCap, OsdCap};
 use serde_json::{Value, json};
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{MutexGuard, PoisonError};
+use zeroize::Zeroizing;
 
-/// Everybody who has a key; `None`: nobody needs one.
-fn keyring(mon: &Mon) -> Option<Keyring> {
-    let authority = mon.authority.as_ref()?;
-    Some(authority.lock().unwrap_or_else(PoisonError::into_inner).keyring().clone())
+/// Most that may have a key: a list of so many is still told in one answer of a few MiB.
+const MAX_ENTRIES: usize = 16_384;
+
+/// Longest name, bytes.
+const MAX_NAME: usize = 256;
+
+/// Longest keyring that is taken, bytes.
+const MAX_KEYRING: usize = 4 << 20;
+
+type Caps = BTreeMap<String, String>;
+
+/// Who knows the keys.
+fn authority(mon: &Mon) -> Result<MutexGuard<'_, Authority>, Refusal> {
+    let Some(authority) = &mon.authority else {
+        let text =
+            "this cluster takes everybody without a key: one that keeps keys is started with --auth cephx";
+        return Err(Refusal::new(EOPNOTSUPP, text));
+    };
+    Ok(authority.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn find(mon: &Mon, call: &Call<'_>) -> Result<(AuthName, Entry), Refusal> {
-    let entity = call.text("entity");
-    let Some(keyring) = keyring(mon) else {
-        return Err(Refusal::missing(format!(
-            "failed to find {entity} in keyring: this cluster takes everybody without a key"
-        )));
-    };
-    let name = entity.parse::<AuthName>().map_err(Refusal::invalid)?;
-    match keyring.entries.get(&name) {
-        Some(entry) => Ok((name, entry.clone())),
-        None => Err(Refusal::missing(format!("failed to find {entity} in keyring"))),
+fn entity(call: &Call<'_>) -> Result<AuthName, Refusal> {
+    let text = call.text("entity");
+    let name = text.parse::<AuthName>().map_err(|_| Refusal::invalid("bad entity name"))?;
+    let plain = text.len() <= MAX_NAME && !text.contains(|c: char| c.is_control() || c == ']');
+    if plain { Ok(name) } else { Err(Refusal::invalid("bad entity name")) }
+}
+
+/// What is said of somebody in the arguments: services and texts in turn.
+fn wanted_caps(call: &Call<'_>) -> Result<Caps, Refusal> {
+    let words = call.list("caps");
+    if !words.len().is_multiple_of(2) {
+        return Err(Refusal::invalid("bad capabilities request; odd number of arguments"));
     }
+    let caps: Caps = words.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    check_caps(&caps)?;
+    Ok(caps)
+}
+
+fn check_caps(caps: &Caps) -> Result<(), Refusal> {
+    for (service, text) in caps {
+        let parsed = match service.as_str() {
+            "mon" => MonCap::parse(text).map(drop),
+            "osd" => OsdCap::parse(text).map(drop),
+            // They are kept for daemons that there are not here.
+            "mgr" | "mds" => Ok(()),
+            other => return Err(Refusal::invalid(format!("unknown cap type '{other}'"))),
+        };
+        parsed.map_err(|error| Refusal::invalid(error.to_string()))?;
+        if text.contains(char::is_control) {
+            return Err(Refusal::invalid(format!("the {service} capabilities have a line break in them")));
+        }
+    }
+    Ok(())
+}
+
+/// The keyring that came with the command; none if nothing came.
+fn input_keyring(call: &Call<'_>) -> Result<Option<Keyring>, Refusal> {
+    if call.input.is_empty() {
+        return Ok(None);
+    }
+    if call.input.len() > MAX_KEYRING {
+        return Err(Refusal::invalid(format!("a keyring has at most {MAX_KEYRING} bytes")));
+    }
+    let bytes = Zeroizing::new(call.input.to_vec());
+    let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::invalid("error decoding keyring"))?;
+    let wrong = |error| Refusal::invalid(format!("error decoding keyring: {error}"));
+    Keyring::parse(text).map(Some).map_err(wrong)
+}
+
+fn insert(authority: &mut Authority, name: AuthName, entry: Entry) -> Result<(), Refusal> {
+    check_room(authority, &name)?;
+    authority.insert(name, entry);
+    Ok(())
+}
+
+fn check_room(authority: &Authority, name: &AuthName) -> Result<(), Refusal> {
+    let entries = &authority.keyring().entries;
+    if entries.len() < MAX_ENTRIES || entries.contains_key(name) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!("there are {MAX_ENTRIES} entries, and no more fit")))
 }
 
 fn describe(name: &AuthName, entry: &Entry) -> Value {
     json!({"entity": name.to_string(), "key": *entry.key.to_base64(), "caps": entry.caps})
 }
 
+fn show_key(call: &Call<'_>, entry: &Entry) -> Reply {
+    let key = entry.key.to_base64();
+    call.show(&json!({"key": *key}), key.as_str())
+}
+
+fn show_keyring(call: &Call<'_>, keyring: &Keyring) -> Reply {
+    let described: Vec<Value> = keyring.entries.iter().map(|(name, entry)| describe(name, entry)).collect();
+    call.show(&described.into(), keyring.to_text().as_str())
+}
+
 pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let Some(keyring) = keyring(mon) else {
+    if mon.authority.is_none() {
         return Ok(call
             .show(&json!({"auth_dump": []}), "")
             .with_status("installed auth entries: none, this cluster takes everybody"));
-    };
-    let all: Vec<Value> = keyring.entries.iter().map(|(name, entry)| describe(name, entry)).collect();
-    let reply = call.show(&json!({ "auth_dump": all }), keyring.to_text().as_str());
-    Ok(reply.with_status("installed auth entries:"))
+    }
+    let authority = authority(mon)?;
+    let entries = &authority.keyring().entries;
+    let all: Vec<Value> = entries.iter().map(|(name, entry)| describe(name, entry)).collect();
+    let mut plain = Zeroizing::new(String::new());
+    for (name, entry) in entries {
+        let _ = writeln!(plain, "{name}\n\tkey: {}", *entry.key.to_base64());
+        entry.caps.iter().for_each(|(service, text)| {
+            let _ = writeln!(plain, "\tcaps: [{service}] {text}");
+        });
+    }
+    Ok(call.show(&json!({ "auth_dump": all }), plain.as_str()).with_status("installed auth entries:"))
 }
 
 pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let (name, entry) = find(mon, call)?;
+    let name = entity(call)?;
+    let authority = authority(mon)?;
+    let missing = || Refusal::missing(format!("failed to find {name} in keyring"));
+    let entry = authority.keyring().entries.get(&name).ok_or_else(missing)?;
     let status = format!("exported keyring for {name}");
-    let described = json!([describe(&name, &entry)]);
-    let keyring = Keyring { entries: [(name, entry)].into() };
-    Ok(call.show(&described, keyring.to_text().as_str()).with_status(status))
+    let keyring = Keyring { entries: [(name, entry.clone())].into() };
+    Ok(show_keyring(call, &keyring).with_status(status))
+}
+
+pub(super) fn export(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    if call.get("entity").is_some() {
+        return get(mon, call);
+    }
+    Ok(show_keyring(call, authority(mon)?.keyring()).with_status("exported master keyring"))
 }
 
 pub(super) fn get_key(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let (_, entry) = find(mon, call)?;
-    let key = entry.key.to_base64();
-    Ok(call.show(&json!({"key": *key}), key.as_str()))
+    let name = entity(call)?;
+    let authority = authority(mon)?;
+    let entry = authority.keyring().entries.get(&name);
+    Ok(show_key(call, entry.ok_or_else(|| Refusal::missing(format!("don't have {name}")))?))
+}
+
+/// Finds somebody, who must be what is wanted, or adds him.
+fn found_or_created(mon: &Mon, call: &Call<'_>) -> Result<(AuthName, Entry), Refusal> {
+    let (name, wanted) = (entity(call)?, wanted_caps(call)?);
+    let mut authority = authority(mon)?;
+    if let Some(entry) = authority.keyring().entries.get(&name) {
+        let other = wanted.iter().find(|(service, text)| entry.caps.get(*service) != Some(text));
+        return match other {
+            Some((service, _)) => {
+                Err(Refusal::invalid(format!("key for {name} exists but cap {service} does not match")))
+            }
+            None => Ok((name, entry.clone())),
+        };
+    }
+    check_room(&authority, &name)?;
+    let entry = authority.create(call.now, name.clone(), wanted).clone();
+    Ok((name, entry))
+}
+
+pub(super) fn get_or_create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let (name, entry) = found_or_created(mon, call)?;
+    let described = json!([describe(&name, &entry)]);
+    // The keyring of a user has the key alone.
+    let mine = Keyring { entries: [(name, Entry { caps: Caps::new(), ..entry })].into() };
+    Ok(call.show(&described, mine.to_text().as_str()))
+}
+
+pub(super) fn get_or_create_key(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(show_key(call, &found_or_created(mon, call)?.1))
+}
+
+pub(super) fn add(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let (name, mut caps) = (entity(call)?, wanted_caps(call)?);
+    let mut authority = authority(mon)?;
+    let given = input_keyring(call)?.map(|mut keyring| {
+        let missing = || Refusal::invalid(format!("key for {name} not found in provided keyring"));
+        keyring.entries.remove(&name).ok_or_else(missing)
+    });
+    let given = given.transpose()?;
+    if let Some(given) = &given {
+        if !caps.is_empty() && !given.caps.is_empty() {
+            return Err(Refusal::invalid("caps cannot be specified both in keyring and in command"));
+        }
+        if caps.is_empty() {
+            caps.clone_from(&given.caps);
+            check_caps(&caps)?;
+        }
+    }
+    if let Some(there) = authority.keyring().entries.get(&name) {
+        if given.as_ref().is_some_and(|given| given.key != there.key) {
+            let text = format!("entity {name} exists but key does not match");
+            return Err(Refusal::new(EEXIST, text));
+        }
+        if caps != there.caps {
+            return Err(Refusal::invalid(format!("entity {name} exists but caps do not match")));
+        }
+        return Ok(Reply::default());
+    }
+    let status = format!("added key for {name}");
+    match given {
+        Some(given) => insert(&mut authority, name, Entry { caps, ..given })?,
+        None => {
+            check_room(&authority, &name)?;
+            authority.create(call.now, name, caps);
+        }
+    }
+    Ok(Reply::done(status))
+}
+
+pub(super) fn set_caps(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let (name, caps) = (entity(call)?, wanted_caps(call)?);
+    let mut authority = authority(mon)?;
+    let missing = || Refusal::missing(format!("couldn't find entry {name}"));
+    let key = authority.keyring().entries.get(&name).ok_or_else(missing)?.key.clone();
+    let status = format!("updated caps for {name}");
+    authority.insert(name, Entry { key, caps });
+    Ok(Reply::done(status))
+}
+
+pub(super) fn import(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let keyring = input_keyring(call)?.ok_or_else(|| Refusal::invalid("auth import: no data supplied"))?;
+    let mut authority = authority(mon)?;
+    // All or nothing.
+    for (name, entry) in &keyring.entries {
+        if entry.caps.is_empty() {
+            return Err(Refusal::invalid("auth import: no caps supplied"));
+        }
+        check_caps(&entry.caps)?;
+        check_room(&authority, name)?;
+    }
+    keyring.entries.into_iter().try_for_each(|(name, entry)| insert(&mut authority, name, entry))?;
+    Ok(Reply::done("imported keyring"))
+}
+
+pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let name = entity(call)?;
+    let removed = authority(mon)?.remove(&name);
+    Ok(Reply::done(if removed { "updated".into() } else { format!("entity {name} does not exist") }))
 }

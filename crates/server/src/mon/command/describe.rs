@@ -16,18 +16,14 @@ pub(super) fn descriptions() -> String {
 fn describe(command: &Command) -> Value {
     let words = command.words.split(' ').map(Value::from);
     let signature: Vec<Value> = words.chain(command.args.iter().map(describe_arg)).collect();
-    // The module is what a user's right to the command is counted by: its first word, as far as there is one such.
-    let module = command.words.split(' ').next().filter(|word| MODULES.contains(word)).unwrap_or("mon");
     json!({
         "sig": signature,
         "help": command.help,
-        "module": module,
-        "perm": if command.changes { "rw" } else { "r" },
+        "module": command.service(),
+        "perm": command.access().to_string(),
         "flags": 0,
     })
 }
-
-const MODULES: [&str; 6] = ["osd", "pg", "mgr", "auth", "config", "mds"];
 
 fn describe_arg(arg: &Arg) -> Value {
     let mut fields = Map::new();

@@ -22,9 +22,12 @@ pub(crate) use args::{Call, Format};
 
 use super::Mon;
 use super::usage::Usage;
-use crate::errno::{EINVAL, ENOENT};
+use crate::errno::{EACCES, EINVAL, ENOENT};
+use onego_buf::List;
+use onego_ceph::caps::MonCap;
 use onego_wire::Time;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use table::Command;
 
 /// Bytes of a command that are looked at. The longest sane one names a few pools and options.
 const MAX_LEN: usize = 64 << 10;
@@ -79,8 +82,18 @@ pub(super) fn ping_answer(mon: &Mon, now: Time, usage: &Usage) -> String {
     args::pretty(&status::ping(mon, now, usage))
 }
 
+/// What comes with a command.
+pub(crate) struct Asked<'a> {
+    pub(crate) now: Time,
+    pub(crate) usage: &'a Usage,
+    /// What whoever gives it may do.
+    pub(crate) cap: &'a MonCap,
+    /// What `ceph -i FILE` sends along.
+    pub(crate) input: &'a List,
+}
+
 /// Runs a command: one string of JSON, or, from some clients, several that make it up.
-pub(super) fn run(mon: &mut Mon, now: Time, usage: &Usage, command: &[String]) -> Outcome {
+pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outcome {
     let text = command.concat();
     if text.len() > MAX_LEN {
         return Err(Refusal::invalid(format!(
@@ -106,6 +119,23 @@ pub(super) fn run(mon: &mut Mon, now: Time, usage: &Usage, command: &[String]) -
             "command '{prefix}' is not known here; `ceph --help` lists those that are"
         )));
     };
-    let call = Call::check(command, fields, format, now, usage)?;
+    if !may_run(command, &fields, asked.cap) {
+        return Err(Refusal::new(EACCES, "access denied"));
+    }
+    let call = Call::check(command, fields, format, asked)?;
     (command.run)(mon, &call)
+}
+
+/// May somebody give a command with these arguments? (ceph `Monitor::_allowed_command`)
+fn may_run(command: &Command, fields: &Map<String, Value>, cap: &MonCap) -> bool {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let args = fields.iter().flat_map(|(name, value)| match value {
+        // Capabilities come as a list of services and texts; each text is an argument of its own.
+        Value::Array(caps) if name == "caps" => {
+            let pair = |pair: &[Value]| (format!("caps_{}", text(&pair[0])), text(&pair[pair.len() - 1]));
+            caps.chunks(2).map(pair).collect()
+        }
+        value => vec![(name.clone(), text(value))],
+    });
+    cap.allows_command(command.service(), command.words, &args.collect(), command.access())
 }

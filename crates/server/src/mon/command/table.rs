@@ -2,6 +2,7 @@
 
 use super::{Call, Outcome, auth, config, crush, mons, osd, osd_df, osd_dump, pg, pool, pool_set, status};
 use crate::mon::Mon;
+use onego_ceph::caps::MonAccess;
 
 /// A command: its words, what comes behind them, and what it does.
 #[derive(Debug)]
@@ -12,6 +13,21 @@ pub(super) struct Command {
     /// Does it change the cluster?
     pub(super) changes: bool,
     pub(super) run: fn(&mut Mon, &Call<'_>) -> Outcome,
+}
+
+impl Command {
+    /// What a user's right to the command is counted by: its first word, as far as there is such a service.
+    pub(super) fn service(&self) -> &'static str {
+        const SERVICES: [&str; 7] = ["osd", "pg", "mgr", "auth", "config", "mds", "fs"];
+        self.words.split(' ').next().filter(|word| SERVICES.contains(word)).unwrap_or("mon")
+    }
+
+    /// What somebody must be allowed towards that service. Keys are seen by those alone who may execute.
+    pub(super) fn access(&self) -> MonAccess {
+        let write = if self.changes { MonAccess::WRITE } else { MonAccess::READ };
+        let execute = if self.service() == "auth" { MonAccess::EXECUTE } else { MonAccess::READ };
+        MonAccess::READ.and(write).and(execute)
+    }
 }
 
 /// An argument.
@@ -110,6 +126,10 @@ const DUMP_CONTENTS: Arg =
     many("dumpcontents", ArgKind::Choices("all|summary|sum|delta|pools|osds|pgs|pgs_brief"));
 const CONFIG_ARGS: &[Arg] =
     &[WHO, arg("name", ArgKind::Text), arg("value", ArgKind::Text), opt("force", ArgKind::Bool)];
+const ENTITY: Arg = arg("entity", ArgKind::Entity);
+const CAPS: Arg = many("caps", ArgKind::Text);
+const AUTH_ARGS: &[Arg] = &[ENTITY, CAPS];
+const CAPS_ARGS: &[Arg] = &[ENTITY, Arg { required: true, ..CAPS }];
 const DF_ARGS: &[Arg] = &[opt("output_method", ArgKind::Choices("plain|tree"))];
 const OSDS: &[Arg] = &[Arg { required: true, ..many("ids", ArgKind::Text) }];
 const REWEIGHT_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Float)];
@@ -154,8 +174,18 @@ pub(super) const COMMANDS: &[Command] = &[
     change("config rm", &[WHO, arg("name", ArgKind::Text)], "forget a setting", config::remove),
     show("auth ls", &[], "who has a key", auth::list),
     show("auth list", &[], "who has a key", auth::list),
-    show("auth get", &[arg("entity", ArgKind::Entity)], "somebody's key and rights", auth::get),
-    show("auth get-key", &[arg("entity", ArgKind::Entity)], "somebody's key", auth::get_key),
+    show("auth get", &[ENTITY], "somebody's key and rights", auth::get),
+    show("auth export", &[opt("entity", ArgKind::Entity)], "somebody's key and rights, or everybody's", auth::export),
+    show("auth get-key", &[ENTITY], "somebody's key", auth::get_key),
+    show("auth print-key", &[ENTITY], "somebody's key", auth::get_key),
+    show("auth print_key", &[ENTITY], "somebody's key", auth::get_key),
+    change("auth add", AUTH_ARGS, "add somebody, with the key in the input or a new one", auth::add),
+    change("auth get-or-create", AUTH_ARGS, "somebody's key, who is added if need be", auth::get_or_create),
+    change("auth get-or-create-key", AUTH_ARGS, "the same, as the key alone", auth::get_or_create_key),
+    change("auth caps", CAPS_ARGS, "change somebody's rights", auth::set_caps),
+    change("auth import", &[], "add or change those in the keyring in the input", auth::import),
+    change("auth del", &[ENTITY], "remove somebody", auth::remove),
+    change("auth rm", &[ENTITY], "remove somebody", auth::remove),
 
     show("osd dump", &[EPOCH], "all that the OSDs' map says", osd_dump::dump),
     show("osd stat", &[], "the OSDs in a line", osd::stat),

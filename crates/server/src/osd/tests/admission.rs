@@ -16,7 +16,7 @@ fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
     // The connection broke and there is a new one; the client is the same.
     bench.osd.session_closed(bench.now, CLIENT);
     let again = SessionId(9);
-    bench.osd.session_opened(again, EntityName::client(100), address(1));
+    bench.osd.session_opened(again, EntityName::client(100), address(1), Rights::everything());
     let retry = OsdOp { attempt: 1, ..append.clone() };
     let second = bench.osd.request(bench.now, again, 50, retry, &bench.map).unwrap();
     assert_eq!((second.result, second.user_version), (first.result, first.user_version));

@@ -4,11 +4,12 @@ mod admission;
 mod data;
 mod metadata;
 mod model;
+mod rights;
 mod space;
 mod watching;
 
 use super::errno::Errno;
-use super::{Config, Osd, SessionId};
+use super::{Config, Osd, Rights, SessionId};
 use onego_buf::List;
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
@@ -54,8 +55,8 @@ impl Bench {
         let pool = Pool { pg_num: 8, pgp_num: 8, ..Pool::default() };
         let map = OsdMap { epoch: 7, pools: BTreeMap::from([(POOL, pool)]), ..OsdMap::default() };
         let mut osd = Osd::new(config);
-        osd.session_opened(CLIENT, EntityName::client(100), address(1));
-        osd.session_opened(OTHER, EntityName::client(200), address(2));
+        osd.session_opened(CLIENT, EntityName::client(100), address(1), Rights::everything());
+        osd.session_opened(OTHER, EntityName::client(200), address(2), Rights::everything());
         Self { osd, map, now: Time::from_nanos(1_000_000_000), tid: 0 }
     }
 

@@ -122,7 +122,7 @@ fn a_watch_outlives_its_connection_and_hears_what_it_missed() {
     bench.no_event();
     bench.pass(20);
     let back = SessionId(10);
-    bench.osd.session_opened(back, EntityName::client(100), address(1));
+    bench.osd.session_opened(back, EntityName::client(100), address(1), Rights::everything());
     assert_eq!(bench.watch(back, WatchOp::Ping), failed(Errno::TIMEDOUT));
     assert_eq!(bench.watch(back, WatchOp::Reconnect), 0);
     let (session, event) = bench.event();
@@ -152,7 +152,7 @@ fn an_old_watch_lives_as_long_as_its_connection() {
     assert_eq!(bench.watchers().0.len(), 1);
     bench.osd.session_closed(bench.now, CLIENT);
     bench.pass(29);
-    bench.osd.session_opened(CLIENT, EntityName::client(100), address(1));
+    bench.osd.session_opened(CLIENT, EntityName::client(100), address(1), Rights::everything());
     assert_eq!(bench.watchers().0.len(), 1);
     bench.pass(1);
     assert_eq!(bench.watchers().0.len(), 0);

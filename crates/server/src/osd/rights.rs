@@ -1,0 +1,52 @@
+//! What a client may do with objects.
+
+use super::admit;
+use onego_ceph::caps::{OsdCap, Place, PoolGrants};
+use onego_ceph::messages::OsdOp;
+use onego_ceph::ops::Op;
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::Epoch;
+use rustc_hash::FxHashMap;
+
+/// What a client may do.
+#[derive(Debug)]
+pub struct Rights {
+    /// None: everything.
+    cap: Option<OsdCap>,
+    /// What that comes to in each pool that the client used, by the map of this epoch.
+    pools: FxHashMap<i64, PoolGrants>,
+    epoch: Epoch,
+}
+
+impl Rights {
+    /// Everything: nobody was asked who he is.
+    pub fn everything() -> Self {
+        Self { cap: None, pools: FxHashMap::default(), epoch: 0 }
+    }
+
+    /// What is written.
+    pub fn limited_to(cap: OsdCap) -> Self {
+        Self { cap: Some(cap), ..Self::everything() }
+    }
+
+    /// May a request be carried out? Its pool must be in the map. (ceph `PrimaryLogPG::op_has_sufficient_caps`)
+    pub(super) fn allow(&mut self, request: &OsdOp, ops: &[(Op, u32)], map: &OsdMap) -> bool {
+        let Some(cap) = &self.cap else { return true };
+        if self.epoch != map.epoch {
+            // A pool may have got another name, or another application.
+            self.pools.clear();
+            self.epoch = map.epoch;
+        }
+        let id = request.pg.pg.pool;
+        let grants = self.pools.entry(id).or_insert_with(|| {
+            let name = map.pool_names.get(&id).map_or("", String::as_str);
+            let none = Default::default();
+            cap.in_pool(name, map.pools.get(&id).map_or(&none, |pool| &pool.application_metadata))
+        });
+        let wanted = admit::wanted(ops);
+        let locator = &request.locator;
+        let object = if locator.key.is_empty() { &request.object[..] } else { locator.key.as_bytes() };
+        let place = || Place { namespace: locator.namespace.as_ref(), object };
+        grants.allows_anywhere(wanted) || grants.allows(place(), wanted, &admit::calls(ops))
+    }
+}
