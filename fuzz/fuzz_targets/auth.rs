@@ -1,4 +1,4 @@
-//! The structures of cephx, and keys and keyrings as people write them.
+//! The structures of cephx, and keys, keyrings and capabilities as people write them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,6 +19,8 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = a::ServiceTicketInfo::from_bytes(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = a::Key::from_base64(text);
+        let _ = onego_ceph::caps::MonCap::parse(text);
+        let _ = onego_ceph::caps::OsdCap::parse(text);
         if let Ok(keyring) = a::Keyring::parse(text) {
             assert_eq!(a::Keyring::parse(&keyring.to_text()).as_ref(), Ok(&keyring));
         }

@@ -340,6 +340,37 @@ impl AddrVec {
     pub fn parse_mon_host(text: &str) -> Result<Vec<Self>, ParseError> {
         split_outside_brackets(text).map(str::parse).collect()
     }
+
+    /// The same with names among the addresses, `HOST` or `HOST:PORT`, of which `resolve` knows the addresses. Each of
+    /// them is a monitor's.
+    pub fn parse_mon_host_with(
+        text: &str,
+        resolve: impl Fn(&str) -> Vec<IpAddr>,
+    ) -> Result<Vec<Self>, ParseError> {
+        let mut monitors = Vec::new();
+        for part in split_outside_brackets(text) {
+            let error = match part.parse() {
+                Ok(monitor) => {
+                    monitors.push(monitor);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let (host, port) = part.split_once(':').map_or((part, None), |(host, port)| (host, Some(port)));
+            let is_name = host.contains(|c: char| c.is_ascii_alphabetic())
+                && host.bytes().all(|c| c.is_ascii_alphanumeric() || b".-_".contains(&c));
+            let addresses =
+                if is_name && !["v1", "v2", "any"].contains(&host) { resolve(host) } else { Vec::new() };
+            if addresses.is_empty() {
+                return Err(error);
+            }
+            for address in addresses {
+                let address = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+                monitors.push(port.map_or(address.clone(), |port| format!("{address}:{port}")).parse()?);
+            }
+        }
+        Ok(monitors)
+    }
 }
 
 fn with_port(mut sock: SocketAddr, port: u16) -> SocketAddr {

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
-use onego::{AuthName, Config, EngineKind, Identity, MsMode, Reactor, Versions};
+use onego::{AuthName, CephArgs, Config, EngineKind, Identity, MsMode, Reactor, Versions};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cluster and connections")]
 pub(crate) struct Access {
-    /// The cluster's configuration [default: $CEPH_CONF, /etc/ceph/ceph.conf or ./ceph.conf]
+    /// The cluster's configuration [default: as CEPH_ARGS and CEPH_CONF say, or in the usual places]
     #[arg(short, long, global = true, value_name = "FILE")]
     conf: Option<PathBuf>,
     /// The cluster's monitors, instead of a configuration
@@ -28,10 +29,13 @@ pub(crate) struct Access {
     )]
     id: Option<String>,
     /// Who to be, in full, like client.admin
-    #[arg(id = "user_name", long = "name", global = true, value_name = "NAME")]
+    #[arg(id = "user_name", short = 'n', long = "name", global = true, value_name = "NAME")]
     name: Option<AuthName>,
+    /// What the cluster is called on this machine, in the names of its files [default: ceph, or as its configuration]
+    #[arg(long, global = true, value_name = "NAME")]
+    cluster_name: Option<String>,
     /// A keyring that has the key [default: the configuration's, or /etc/ceph/ceph.NAME.keyring]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(short = 'k', long, global = true, value_name = "FILE")]
     keyring: Option<PathBuf>,
     /// A file with nothing but the key
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "keyring")]
@@ -69,17 +73,20 @@ fn versions(text: &str) -> Result<Versions, String> {
 impl Access {
     /// The configuration that the options name.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        let config = match (&self.conf, &self.mon_host) {
-            (Some(path), _) => Config::from_file_as(path, &self.identity()),
-            (None, Some(monitors)) => Config::from_mon_host_as(monitors, &self.identity()),
-            (None, None) => Config::from_environment_as(&self.identity()),
+        let said = CephArgs::from_environment()?;
+        let identity = self.identity().or(said.identity);
+        let config = match (self.conf.as_ref().or(said.conf.as_ref()), &self.mon_host) {
+            (_, Some(monitors)) => Config::from_mon_host_as(monitors, &identity),
+            (Some(path), None) => Config::from_file_as(path, &identity),
+            (None, None) => Config::from_environment_as(&identity),
         };
         self.complete(config?)
     }
 
     /// The configuration in a file, with what else the options say.
     pub(crate) fn config_in(&self, path: &Path) -> Result<Config, Failure> {
-        self.complete(Config::from_file_as(path, &self.identity())?)
+        let identity = self.identity().or(CephArgs::from_environment()?.identity);
+        self.complete(Config::from_file_as(path, &identity)?)
     }
 
     /// Is encryption asked for, or preferred?
@@ -95,6 +102,8 @@ impl Access {
             keyring: self.keyring.clone(),
             keyfile: self.keyfile.clone(),
             ms_mode: self.ms_mode,
+            cluster: self.cluster_name.clone(),
+            settings: BTreeMap::new(),
         }
     }
 

@@ -39,7 +39,7 @@ const ALONE: &[(&str, i32, &str)] = &[
         7,
         "no monitor has answered within 1s at [v2:127.0.0.1:1/0",
     ),
-    ("rbd ls", 1, "/etc/ceph/ceph.conf or ceph.conf"),
+    ("rbd ls", 1, "or ceph.conf: not there"),
     ("cluster start --listen not-an-address", 2, "not-an-address"),
     ("cluster start --listen 192.0.2.1", 1, "cluster does not come up"),
     ("cluster start --memory lots", 2, "lots"),

@@ -1,10 +1,15 @@
 use crate::Error;
+use crate::conf_file::{ConfFile, MAX_LEN, expand};
 use crate::credentials::{self, Identity};
+use crate::environment::CephArgs;
 use onego_ceph::addr::{AddrVec, Versions};
-use onego_ceph::auth::Credentials;
+use onego_ceph::auth::{AuthName, Credentials};
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,11 +36,11 @@ pub struct Config {
 }
 
 /// Where Ceph's programs look for the cluster's configuration, in this order.
-const PLACES: [&str; 2] = ["/etc/ceph/ceph.conf", "ceph.conf"];
+const PLACES: [&str; 3] = ["/etc/ceph/$cluster.conf", "$home/.ceph/$cluster.conf", "$cluster.conf"];
 
 impl Config {
     /// A configuration with the monitors of `mon_host`, written as in `ceph.conf`: addresses divided by commas or
-    /// spaces, each as `[v2:IP:PORT,v1:IP:PORT]`, `v2:IP:PORT`, `IP:PORT` or `IP`.
+    /// spaces, each as `[v2:IP:PORT,v1:IP:PORT]`, `v2:IP:PORT`, `IP:PORT`, `IP`, `NAME:PORT` or `NAME`.
     ///
     /// The client is `client.admin`, with a key from the usual places if there is one.
     pub fn from_mon_host(mon_host: &str) -> Result<Self, Error> {
@@ -44,27 +49,13 @@ impl Config {
 
     /// The same for a client that is somebody else.
     pub fn from_mon_host_as(mon_host: &str, identity: &Identity) -> Result<Self, Error> {
-        Self::new(mon_host, credentials::find(identity, |_| None)?)
+        let mut identity = identity.clone();
+        identity.settings.insert("mon_host".into(), mon_host.to_owned());
+        Self::new(&Settings::new(None, &identity), &identity)
     }
 
-    fn new(mon_host: &str, credentials: Credentials) -> Result<Self, Error> {
-        let monitors = AddrVec::parse_mon_host(mon_host).map_err(|error| Error::Config {
-            place: format!("mon_host = {mon_host}"),
-            reason: error.to_string(),
-        })?;
-        Ok(Self {
-            monitors,
-            credentials,
-            versions: Versions::default(),
-            data_crc: true,
-            connect_timeout: Duration::from_secs(30),
-            request_timeout: None,
-            engine: EngineKind::default(),
-            zero_copy: zero_copy::Settings::default(),
-        })
-    }
-
-    /// The configuration in a `ceph.conf`. Settings are read from its sections `client.admin`, `client` and `global`:
+    /// The configuration in a `ceph.conf`. Settings are read from its sections for the client (`client.admin`), for
+    /// all clients (`client`) and for everybody (`global`), the first of these that has one:
     /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
     /// `ms_client_mode`, `ms_mon_client_mode`).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
@@ -75,78 +66,210 @@ impl Config {
     pub fn from_file_as(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, Error> {
         let path = path.as_ref();
         let fail = |reason: String| Error::Config { place: path.display().to_string(), reason };
-        let text = std::fs::read_to_string(path).map_err(|e| fail(e.to_string()))?;
-        let settings = Settings::parse(&text, &identity.name().to_string()).map_err(fail)?;
-        let mon_host = settings
-            .get("mon_host")
-            .ok_or_else(|| fail("it sets no mon_host in [global]: say where the monitors are".into()))?;
-        Self::new(&mon_host, credentials::find(identity, |name| settings.get(name))?)
+        let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+        let mut text = String::new();
+        let len =
+            file.take(MAX_LEN + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
+        if len as u64 > MAX_LEN {
+            return Err(fail(format!("it has more than {MAX_LEN} bytes")));
+        }
+        let file = ConfFile::parse(&text).map_err(fail)?;
+        Self::new(&Settings::new(Some((path, file)), identity), identity)
     }
 
-    /// The configuration that Ceph's own programs would take: `$CEPH_CONF`, or the usual places.
+    /// The configuration that Ceph's own programs would take: `CEPH_ARGS`, and `$CEPH_CONF` or the usual places.
     pub fn from_environment() -> Result<Self, Error> {
         Self::from_environment_as(&Identity::default())
     }
 
-    /// The same for a client that is somebody else.
+    /// The same for a client that is somebody else. What `identity` says counts more than `CEPH_ARGS`.
     pub fn from_environment_as(identity: &Identity) -> Result<Self, Error> {
-        match std::env::var_os("CEPH_CONF") {
-            Some(path) => Self::from_file_as(PathBuf::from(path), identity),
-            None => match PLACES.iter().find(|place| Path::new(place).exists()) {
-                Some(place) => Self::from_file_as(place, identity),
-                None => Err(Error::Config {
-                    place: PLACES.join(" or "),
-                    reason: "not there: name a configuration, or set CEPH_CONF".into(),
-                }),
-            },
+        let CephArgs { conf, identity: said } = CephArgs::from_environment()?;
+        let identity = identity.clone().or(said);
+        if let Some(path) = conf.or_else(|| Some(PathBuf::from(std::env::var_os("CEPH_CONF")?))) {
+            return Self::from_file_as(path, &identity);
+        }
+        let settings = Settings::new(None, &identity);
+        let places = PLACES.map(|place| settings.expand(place));
+        match places.iter().find(|place| Path::new(place).exists()) {
+            Some(place) => Self::from_file_as(place, &identity),
+            None if identity.settings.contains_key("mon_host") => Self::new(&settings, &identity),
+            None => Err(Error::Config {
+                place: places.join(" or "),
+                reason: "not there: name a configuration, or set CEPH_CONF".into(),
+            }),
         }
     }
+
+    fn new(settings: &Settings, identity: &Identity) -> Result<Self, Error> {
+        let mon_host = settings.get("mon_host").filter(|value| !value.is_empty()).ok_or_else(|| Error::Config {
+            place: settings.place(),
+            reason: "it sets no mon_host in [global]: say where the monitors are (they are not looked for by DNS, \
+                     mon_dns_srv_name)"
+                .into(),
+        })?;
+        let wrong = |reason| Error::Config { place: format!("mon_host = {mon_host}"), reason };
+        let monitors =
+            AddrVec::parse_mon_host_with(&mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
+        if monitors.len() > MAX_MONITORS {
+            return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", monitors.len())));
+        }
+        Ok(Self {
+            monitors,
+            credentials: credentials::find(identity, settings)?,
+            versions: Versions::default(),
+            data_crc: true,
+            connect_timeout: Duration::from_secs(30),
+            request_timeout: None,
+            engine: EngineKind::default(),
+            zero_copy: zero_copy::Settings::default(),
+        })
+    }
+}
+
+/// Most monitors that are tried. Clusters have a handful.
+const MAX_MONITORS: usize = 64;
+
+/// The addresses of a host, as the system's resolver has them.
+fn resolve(host: &str) -> Vec<IpAddr> {
+    let found = (host, 0).to_socket_addrs().inspect_err(|error| tracing::warn!(host, %error, "no address"));
+    found.into_iter().flatten().map(|addr| addr.ip()).collect()
 }
 
 /// The settings of a client.
-struct Settings {
+pub(crate) struct Settings {
+    /// What is said outside of the file, and counts more.
+    said: BTreeMap<String, String>,
+    file: ConfFile,
+    path: Option<PathBuf>,
     /// The sections that are about it, the one that counts most first.
-    sections: Vec<HashMap<String, Option<String>>>,
+    sections: [String; 3],
+    name: AuthName,
+    cluster: String,
 }
 
 impl Settings {
-    fn parse(text: &str, name: &str) -> Result<Self, String> {
-        let mut ini = configparser::ini::Ini::new();
-        ini.set_comment_symbols(&['#', ';']);
-        let mut all = ini.read(text.to_owned())?;
-        let mine = [name.to_lowercase(), "client".to_owned(), "global".to_owned()];
-        Ok(Self { sections: mine.iter().filter_map(|section| all.remove(section)).collect() })
+    pub(crate) fn new(file: Option<(&Path, ConfFile)>, identity: &Identity) -> Self {
+        let name = identity.name();
+        // A file that is called after its cluster says what that is called.
+        let stem = |path: &Path| {
+            let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ext| ext == "conf"))?;
+            Some(stem.to_string_lossy().into_owned())
+        };
+        let named = file.as_ref().and_then(|(path, _)| stem(path));
+        let (path, file) = file.map_or_else(Default::default, |(path, file)| (Some(path.to_owned()), file));
+        Self {
+            said: identity.settings.clone(),
+            sections: [name.to_string(), kind(&name), "global".into()],
+            cluster: identity.cluster.clone().or(named).unwrap_or_else(|| "ceph".into()),
+            file,
+            path,
+            name,
+        }
     }
 
-    /// The value of a setting. A name's words may be divided by spaces, dashes or underscores.
-    fn get(&self, wanted: &str) -> Option<String> {
-        let same = |name: &str| name.replace([' ', '-'], "_") == wanted;
-        self.sections.iter().find_map(|settings| {
-            settings.iter().find(|(name, _)| same(name)).and_then(|(_, value)| value.clone())
+    /// The value of a setting, by its name with underscores.
+    pub(crate) fn get(&self, wanted: &str) -> Option<String> {
+        self.raw(wanted).map(|value| self.expand(value))
+    }
+
+    fn raw(&self, wanted: &str) -> Option<&str> {
+        let in_file = || self.sections.iter().find_map(|section| self.file.get(section, wanted));
+        self.said.get(wanted).map(String::as_str).or_else(in_file)
+    }
+
+    /// A text with its variables replaced.
+    pub(crate) fn expand(&self, text: &str) -> String {
+        expand(text, &|variable| match variable {
+            "cluster" => Some(self.cluster.clone()),
+            "name" => Some(self.name.to_string()),
+            "type" => Some(kind(&self.name)),
+            "id" | "num" => Some(self.name.id.clone()),
+            "host" => {
+                Some(rustix::system::uname().nodename().to_string_lossy().split('.').next()?.to_owned())
+            }
+            "pid" => Some(std::process::id().to_string()),
+            "home" => std::env::var("HOME").ok(),
+            setting => self.raw(setting).map(str::to_owned),
         })
     }
+
+    fn place(&self) -> String {
+        self.path.as_ref().map_or_else(|| "the command line".into(), |path| path.display().to_string())
+    }
+}
+
+/// What comes before the dot in a name.
+fn kind(name: &AuthName) -> String {
+    name.to_string().split('.').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn settings(path: &str, text: &str, identity: &Identity) -> Settings {
+        Settings::new(Some((Path::new(path), ConfFile::parse(text).unwrap())), identity)
+    }
+
     #[test]
-    fn settings_are_found_however_their_names_are_written() {
-        let text =
-            "[global]\n\tfsid = 1\n\tmon host = [v2:127.0.0.1:3300/0,v1:127.0.0.1:6789/0]\n# a comment\n";
-        let mon_host = |text: &str| Settings::parse(text, "client.a").unwrap().get("mon_host");
-        assert_eq!(mon_host(text).unwrap(), "[v2:127.0.0.1:3300/0,v1:127.0.0.1:6789/0]");
-        assert_eq!(mon_host("[osd]\nmon_host = 1.2.3.4\n"), None);
+    fn settings_are_found_in_the_section_that_counts_most() {
+        let identity = Identity { name: Some(AuthName::client("a")), ..Identity::default() };
+        let mon_host = |text: &str| settings("ceph.conf", text, &identity).get("mon_host");
+        assert_eq!(mon_host("[osd]\nmon_host = 1.2.3.4\n[mon]\nmon host = 5.6.7.8\n"), None);
         let client_first = "[global]\nmon_host=1.1.1.1\n[client]\nmon-host=2.2.2.2\n";
         assert_eq!(mon_host(client_first).unwrap(), "2.2.2.2");
-        let itself_first = format!("{client_first}[client.a]\nmon_host=3.3.3.3\n");
+        let itself_first =
+            format!("{client_first}[client.b]\nmon_host=4.4.4.4\n[client.a]\nmon host=3.3.3.3\n");
         assert_eq!(mon_host(&itself_first).unwrap(), "3.3.3.3");
+        let mut said = identity.clone();
+        said.settings.insert("mon_host".into(), "5.5.5.5".into());
+        assert_eq!(settings("ceph.conf", &itself_first, &said).get("mon_host").unwrap(), "5.5.5.5");
+    }
+
+    #[test]
+    fn variables_say_who_and_where_the_client_is() {
+        let identity = Identity { name: Some(AuthName::client("a")), ..Identity::default() };
+        let text = "[global]\nrun dir = /run/$cluster\nkeyring = ${run_dir}/$name-$type-$id\n";
+        let found = settings("/etc/ceph/backup.conf", text, &identity).get("keyring");
+        assert_eq!(found.unwrap(), "/run/backup/client.a-client-a");
+        let other = Identity { cluster: Some("other".into()), ..identity.clone() };
+        assert_eq!(settings("/etc/ceph/backup.conf", text, &other).get("run_dir").unwrap(), "/run/other");
+        let none = settings("/etc/ceph/strange", "[client]\na = $pid $host\n", &identity);
+        assert_eq!(none.expand("$cluster"), "ceph");
+        let value = none.get("a").unwrap();
+        assert!(value.starts_with(&std::process::id().to_string()) && !value.contains('$'), "{value}");
     }
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
         let error = Config::from_file("/nowhere/ceph.conf").unwrap_err();
         assert!(error.to_string().contains("/nowhere/ceph.conf"), "{error}");
+    }
+
+    #[test]
+    fn monitors_are_found_by_address_and_by_name() {
+        let monitors = |mon_host: &str| -> Vec<String> {
+            let config = Config::from_mon_host(mon_host).unwrap();
+            config.monitors.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(
+            monitors("127.0.0.1:3300, 10.0.0.2"),
+            ["v2:127.0.0.1:3300/0", "[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]"]
+        );
+        let both = monitors("[v2:10.0.0.1:3300,v1:10.0.0.1:6789],[v2:[fd00::1]:3300/0]");
+        assert_eq!(both, ["[v2:10.0.0.1:3300/0,v1:10.0.0.1:6789/0]", "v2:[fd00::1]:3300/0"]);
+        assert!(monitors("localhost:3301").iter().any(|one| one.contains(":3301/0")));
+        let error = Config::from_mon_host("no-such-host.invalid").unwrap_err().to_string();
+        assert!(error.contains("no-such-host.invalid"), "{error}");
+    }
+
+    #[test]
+    fn without_monitors_it_is_said_where_they_are_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ceph.conf");
+        std::fs::write(&path, "[global]\nfsid = 1\n").unwrap();
+        let error = Config::from_file(&path).unwrap_err().to_string();
+        assert!(error.contains("ceph.conf") && error.contains("mon_host"), "{error}");
     }
 }

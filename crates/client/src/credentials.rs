@@ -5,7 +5,9 @@
 //! `net/ceph/ceph_common.c` (`ms_mode`).
 
 use crate::Error;
+use crate::config::Settings;
 use onego_ceph::auth::{AuthName, Credentials, Key, Keyring, method, mode};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -62,32 +64,52 @@ impl FromStr for MsMode {
 }
 
 /// What a caller says of the client over what the configuration says.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Its name; `client.admin` if nobody says another.
     pub name: Option<AuthName>,
+    /// What the cluster is called on this machine: "ceph", or as its `ceph.conf` is called.
+    pub cluster: Option<String>,
     /// A file with a keyring.
     pub keyring: Option<PathBuf>,
     /// A file with nothing but a key.
     pub keyfile: Option<PathBuf>,
     /// How connections are protected.
     pub ms_mode: Option<MsMode>,
+    /// Settings that count more than those of the configuration, by name with underscores.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Identity {
+    /// This, and where it says nothing what `other` says.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let settings = other.settings.into_iter().chain(self.settings);
+        // The one of them that says where the key is says it alone.
+        let key = self.keyring.is_some() || self.keyfile.is_some();
+        let (keyring, keyfile) =
+            if key { (self.keyring, self.keyfile) } else { (other.keyring, other.keyfile) };
+        Self {
+            name: self.name.or(other.name),
+            cluster: self.cluster.or(other.cluster),
+            keyring,
+            keyfile,
+            ms_mode: self.ms_mode.or(other.ms_mode),
+            settings: settings.collect(),
+        }
+    }
+
     /// The name.
     pub(crate) fn name(&self) -> AuthName {
         self.name.clone().unwrap_or_else(|| AuthName::client("admin"))
     }
 }
 
-/// Finds out who the client is. `setting` says what the configuration has by a name.
-pub(crate) fn find(
-    identity: &Identity,
-    setting: impl Fn(&str) -> Option<String>,
-) -> Result<Credentials, Error> {
+/// Finds out who the client is.
+pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentials, Error> {
+    let setting = |name: &str| settings.get(name);
     let name = identity.name();
-    let key = find_key(identity, &name, &setting)?;
+    let key = find_key(identity, &name, settings)?;
     let mut credentials = Credentials::new(name, key);
     if let Some(text) = setting("auth_client_required").or_else(|| setting("auth_supported")) {
         credentials.methods = list("auth_client_required", &text, |word| match word {
@@ -126,11 +148,8 @@ fn list(name: &str, text: &str, meaning: impl Fn(&str) -> Option<u32>) -> Result
     })
 }
 
-fn find_key(
-    identity: &Identity,
-    name: &AuthName,
-    setting: &impl Fn(&str) -> Option<String>,
-) -> Result<Option<Key>, Error> {
+fn find_key(identity: &Identity, name: &AuthName, settings: &Settings) -> Result<Option<Key>, Error> {
+    let setting = |name: &str| settings.get(name);
     if let Some(path) = &identity.keyfile {
         return read_keyfile(path).map(Some);
     }
@@ -150,10 +169,10 @@ fn find_key(
     let listed = setting("keyring");
     let places: Vec<String> = match &listed {
         Some(listed) => listed.split([',', ';']).map(|place| place.trim().to_owned()).collect(),
-        None => PLACES.map(str::to_owned).to_vec(),
+        None => PLACES.map(|place| settings.expand(place)).to_vec(),
     };
     for place in places {
-        let path = PathBuf::from(expanded(&place, name));
+        let path = PathBuf::from(place);
         // One that may not be read is as good as none: most users have no key of the cluster's.
         if fs::File::open(&path).is_ok()
             && let Some(key) = from_keyring(&path, name)?
@@ -162,13 +181,6 @@ fn find_key(
         }
     }
     Ok(None)
-}
-
-/// A path with its variables replaced.
-fn expanded(path: &str, name: &AuthName) -> String {
-    let full = name.to_string();
-    let kind = full.split('.').next().unwrap_or_default();
-    path.replace("$cluster", "ceph").replace("$name", &full).replace("$type", kind).replace("$id", &name.id)
 }
 
 fn wrong(path: &Path, reason: &str) -> Error {
@@ -195,6 +207,13 @@ mod tests {
 
     const KEY: &str = "AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==";
 
+    /// What is found with these settings.
+    fn found(identity: &Identity, settings: &[(&str, &str)]) -> Result<Credentials, Error> {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let said = Identity { settings: settings.collect(), ..identity.clone() };
+        find(&said, &Settings::new(None, &said))
+    }
+
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let text = format!("[client.admin]\n\tkey = {KEY}\n");
@@ -211,37 +230,47 @@ mod tests {
         let keyring = path("$cluster.$name.keyring").display().to_string();
         let keyfile = path("key").display().to_string();
         for (name, value) in [("key", KEY), ("keyring", &keyring), ("keyfile", &keyfile)] {
-            let setting = |wanted: &str| (wanted == name).then(|| value.to_owned());
-            let found = find(&Identity::default(), setting).unwrap();
+            let found = found(&Identity::default(), &[(name, value)]).unwrap();
             assert_eq!(found.key, Some(key.clone()), "{name}");
         }
         let identity = Identity { keyfile: Some(path("key")), ..Identity::default() };
-        assert_eq!(find(&identity, |_| None).unwrap().key, Some(key));
+        assert_eq!(found(&identity, &[]).unwrap().key, Some(key));
     }
 
     #[test]
     fn a_keyring_that_is_named_and_lacks_the_name_is_an_error_that_shows_no_key() {
         let keyring = Some(folder().keep().join("ceph.client.admin.keyring"));
         let name = Some(AuthName::client("backup"));
-        let error = find(&Identity { name, keyring, ..Identity::default() }, |_| None).unwrap_err();
+        let error = found(&Identity { name, keyring, ..Identity::default() }, &[]).unwrap_err();
         assert!(error.to_string().contains("there is no client.backup in it"), "{error}");
         assert!(!error.to_string().contains("AQCg"), "{error}");
     }
 
     #[test]
     fn modes_and_methods_are_read_and_the_callers_word_counts() {
-        let setting = |wanted: &str| match wanted {
-            "ms_client_mode" => Some("secure crc".to_owned()),
-            "auth_client_required" => Some("cephx".to_owned()),
-            _ => None,
-        };
-        let found = find(&Identity::default(), setting).unwrap();
-        assert_eq!((found.modes, found.monitor_modes), (vec![2, 1], vec![2, 1]));
-        assert_eq!(found.methods, [2]);
+        let settings = [("ms_client_mode", "secure crc"), ("auth_client_required", "cephx")];
+        let credentials = found(&Identity::default(), &settings).unwrap();
+        assert_eq!((credentials.modes, credentials.monitor_modes), (vec![2, 1], vec![2, 1]));
+        assert_eq!(credentials.methods, [2]);
         let identity = Identity { ms_mode: Some("crc".parse().unwrap()), ..Identity::default() };
-        let found = find(&identity, setting).unwrap();
-        assert_eq!((found.modes, found.monitor_modes), (vec![1], vec![1]));
-        let error = find(&Identity::default(), |name| (name == "ms_client_mode").then(|| "fast".into()));
-        assert!(error.unwrap_err().to_string().contains("ms_client_mode = fast"));
+        let credentials = found(&identity, &settings).unwrap();
+        assert_eq!((credentials.modes, credentials.monitor_modes), (vec![1], vec![1]));
+        let error = found(&Identity::default(), &[("ms_client_mode", "fast")]).unwrap_err();
+        assert!(error.to_string().contains("ms_client_mode = fast"));
+    }
+
+    #[test]
+    fn what_is_said_first_counts() {
+        let first = Identity { keyring: Some("mine".into()), ..Identity::default() };
+        let settings = [("a".to_owned(), "1".to_owned())].into();
+        let second = Identity {
+            name: Some(AuthName::client("b")),
+            keyfile: Some("other".into()),
+            settings,
+            ..Identity::default()
+        };
+        let both = first.or(second.clone());
+        assert_eq!((both.keyring, both.keyfile), (Some("mine".into()), None));
+        assert_eq!((both.name, both.settings), (second.name, second.settings));
     }
 }

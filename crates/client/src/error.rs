@@ -1,4 +1,4 @@
-use onego_ceph::client::Error as ProtocolError;
+use onego_ceph::client::{Answered, Error as ProtocolError};
 use onego_ceph::rbd::{Features, LayoutError};
 use std::fmt;
 use thiserror::Error;
@@ -128,7 +128,7 @@ impl Errno {
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f)
+        Answered(-self.0).fmt(f)
     }
 }
 

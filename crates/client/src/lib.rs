@@ -21,9 +21,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod conf_file;
 mod config;
 mod core;
 mod credentials;
+mod environment;
 mod error;
 mod mailbox;
 pub mod rados;
@@ -33,6 +35,7 @@ mod reactor;
 pub use crate::core::Outcome;
 pub use config::Config;
 pub use credentials::{Identity, MsMode};
+pub use environment::CephArgs;
 pub use error::{Errno, Error};
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_ceph::addr::Versions;

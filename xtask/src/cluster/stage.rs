@@ -135,6 +135,16 @@ impl Stage {
         succeed(line, &mut self.ceph_command(line))
     }
 
+    /// The same with words that may have blanks in them.
+    pub(crate) fn ceph_words(&self, words: &[&str]) -> Result<String> {
+        succeed(&words.join(" "), &mut self.ceph_command_of(words.iter().copied()))
+    }
+
+    /// Runs such words that are to fail, and returns how they did.
+    pub(crate) fn ceph_words_fail(&self, words: &[&str]) -> Result<Output> {
+        fail(&words.join(" "), &mut self.ceph_command_of(words.iter().copied()))
+    }
+
     /// Runs a line of the `onego` program and returns what it printed. An error if it fails.
     pub(crate) fn onego(&self, line: &str) -> Result<String> {
         succeed(&format!("onego {line}"), &mut self.onego_command(line))
@@ -152,9 +162,13 @@ impl Stage {
 
     /// A line of one of Ceph's programs (or fio), to be run within a time limit.
     pub(crate) fn ceph_command(&self, line: &str) -> Command {
+        self.ceph_command_of(line.split_whitespace())
+    }
+
+    fn ceph_command_of<'a>(&self, words: impl Iterator<Item = &'a str>) -> Command {
         let mut command = self.enter(self.root.as_deref());
         command.args(["timeout", "--kill-after=5", &PATIENCE.as_secs().to_string()]);
-        command.args(line.split_whitespace());
+        command.args(words);
         command
     }
 

@@ -16,6 +16,7 @@ pub(crate) fn client(stage: &Stage) -> Result<()> {
         images::round_trip(stage, |line| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}")))?;
     }
     refused(stage)?;
+    version_one(stage)?;
     for mode in ["crc", "secure"] {
         // Tickets for the OSD are good for ten seconds, and the session with the monitor for fifteen.
         stage.onego(&format!(
@@ -24,6 +25,25 @@ pub(crate) fn client(stage: &Stage) -> Result<()> {
         ))?;
         load::no_errors(&stage.path(&format!("{mode}.json")))?;
     }
+    Ok(())
+}
+
+/// The same in version 1 of the messenger's protocol, where messages are signed.
+fn version_one(stage: &Stage) -> Result<()> {
+    let onego = |line: &str| stage.onego(&format!("--messenger v1 {line}"));
+    onego("--conf ceph.conf rbd import disk.raw rbd/disk")?;
+    onego("--conf ceph.conf rbd export rbd/disk ours.raw")?;
+    disk::compare(&stage.path("disk.raw"), &stage.path("ours.raw"))?;
+    fs::remove_file(stage.path("ours.raw"))?;
+    onego("--conf ceph.conf rbd rm rbd/disk")?;
+    onego(
+        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M --seconds 25 --verify \
+         --json v1.json",
+    )?;
+    load::no_errors(&stage.path("v1.json"))?;
+    let said = stage.onego_fails("--messenger v1 --conf ceph.conf --keyfile wrong.key rbd ls rbd")?;
+    let said = String::from_utf8_lossy(&said.stderr);
+    ensure!(said.contains("refused client.admin"), "a wrong key in version 1 is told {said}");
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod load;
 mod memory;
 mod osds;
 mod tools;
+mod users;
 
 pub(crate) use load::read_rows;
 
@@ -69,6 +70,8 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
+    "cephx-users", "users of a real cluster do what their capabilities say, and not more", users::on_real_ceph;
+    "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", users::on_ours;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;

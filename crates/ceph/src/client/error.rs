@@ -4,6 +4,7 @@ use crate::msgr;
 use crate::osdmap::MapError;
 use crate::types::Epoch;
 use onego_wire::DecodeError;
+use std::fmt;
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -43,7 +44,7 @@ pub enum Error {
     },
 
     /// The cluster refused the request with an error number.
-    #[error("{} (error {errno})", io::Error::from_raw_os_error(-*.errno))]
+    #[error("{}", Answered(*.errno))]
     Refused {
         /// A negative errno.
         errno: i32,
@@ -120,15 +121,64 @@ impl Error {
     }
 }
 
+/// What a cluster answered, a negative errno, in words, and with what to do about it where that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered(pub i32);
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(errno) = *self;
+        let advice = match errno {
+            errno::EPERM | errno::EACCES => {
+                ": the user's capabilities do not allow it (`ceph auth get` shows them, `ceph auth caps` changes them)"
+            }
+            errno::ENOSPC => ": the cluster or the pool is full (`ceph df`): remove something, or add OSDs",
+            errno::EDQUOT => ": the pool's quota is used up (`ceph osd pool get-quota`)",
+            // On the wire this number says that a client is blocklisted (EBLOCKLISTED), and nothing else.
+            errno::ESHUTDOWN => {
+                return write!(
+                    f,
+                    "the cluster has shut this client out (blocklisted, error {errno}), and some of its writes may \
+                     not be done: `ceph osd blocklist ls` shows it; connect anew once what took over is done"
+                );
+            }
+            _ => "",
+        };
+        write!(f, "{}{advice}", io::Error::from_raw_os_error(-errno))
+    }
+}
+
 /// Error numbers as they are on the wire: Linux's, negative, on every platform.
 #[allow(missing_docs)]
 pub mod errno {
+    pub const EPERM: i32 = -1;
     pub const ENOENT: i32 = -2;
     pub const EIO: i32 = -5;
     pub const EAGAIN: i32 = -11;
+    pub const EACCES: i32 = -13;
     pub const EINVAL: i32 = -22;
+    pub const ENOSPC: i32 = -28;
     pub const ENOTCONN: i32 = -107;
     pub const ESHUTDOWN: i32 = -108;
     pub const ETIMEDOUT: i32 = -110;
+    pub const EDQUOT: i32 = -122;
     pub const ECANCELED: i32 = -125;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_say_what_to_do() {
+        for (errno, said) in [
+            (errno::EPERM, "capabilities"),
+            (errno::ENOSPC, "full"),
+            (errno::ESHUTDOWN, "blocklist"),
+            (errno::EIO, "os error 5"),
+        ] {
+            let text = Error::Refused { errno }.to_string();
+            assert!(text.contains(said), "{text}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ mod request;
 
 pub use crate::osdc::{ALL_NAMESPACES, Notified, WatchTarget};
 pub use config::{Config, MonConfig, OsdConfig};
-pub use error::{Blame, Error, errno};
+pub use error::{Answered, Blame, Error, errno};
 pub(crate) use hub::{Ended, Hub, Role};
 pub(crate) use random::Random;
 pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};

@@ -30,8 +30,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let name = options.image.name();
     let path = options.path.clone().unwrap_or_else(|| PathBuf::from(name));
     let (mut reactor, cluster) = access.connect()?;
-    let image =
-        reactor.block_on(async { Image::open(&options.image.open_pool(&cluster).await?, name).await })??;
+    let image = reactor
+        .block_on(async { Image::open_read_only(&options.image.open_pool(&cluster).await?, name).await })??;
     let exported = export(&mut reactor, &image, &path, !options.no_progress);
     let closed = reactor.block_on(image.close())?;
     exported?;

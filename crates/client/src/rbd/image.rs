@@ -30,25 +30,33 @@ pub struct Image {
     pool: Pool,
     info: ImageInfo,
     shape: Arc<Shape>,
-    watch: WatchId,
+    /// None: the image is only read, and nobody need know.
+    watch: Option<WatchId>,
 }
 
 impl Image {
     /// Opens the image called `name`.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let shape = Arc::new(info.shape(pool, info.size));
+        let mut image = Self::open_read_only(pool, name).await?;
         let target = WatchTarget {
             pool: pool.id(),
-            object: header_object(&info.id),
+            object: header_object(&image.info.id),
             namespace: pool.namespace().to_owned(),
         };
         let (done, answer) = oneshot::channel();
-        let watch = Command::WatchImage { target, shape: Arc::downgrade(&shape), done };
+        let watch = Command::WatchImage { target, shape: Arc::downgrade(&image.shape), done };
         pool.cluster().send(watch).await?;
-        let watch = answer.await.map_err(|_| Error::Closed)??;
-        Ok(Self { pool: pool.clone(), info, shape, watch })
+        image.watch = Some(answer.await.map_err(|_| Error::Closed)??);
+        Ok(image)
+    }
+
+    /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
+    /// is not watched: it is not known to be in use, and has the size that it has now.
+    pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
+        let info = info(pool, name).await?;
+        info.check_readable()?;
+        let shape = Arc::new(info.shape(pool, info.size));
+        Ok(Self { pool: pool.clone(), info, shape, watch: None })
     }
 
     /// What was known of the image when it was opened.
@@ -64,6 +72,9 @@ impl Image {
     /// Fails unless the image can do `op`.
     pub(crate) fn admit(&self, op: &IoOp) -> Result<Arc<Shape>, Error> {
         if matches!(op, IoOp::Write { .. } | IoOp::Zero { .. }) {
+            if self.watch.is_none() {
+                return Err(Error::Invalid("the image is open for reading alone".into()));
+            }
             self.info.check_writable()?;
         }
         op.check(&self.shape)?;
@@ -111,9 +122,10 @@ impl Image {
     }
 
     /// Closes the image and waits until the cluster knows. Dropping it does the same without waiting.
-    pub async fn close(self) -> Result<(), Error> {
+    pub async fn close(mut self) -> Result<(), Error> {
+        let Some(watch) = self.watch.take() else { return Ok(()) };
         let (done, answer) = oneshot::channel();
-        self.pool.cluster().send(Command::Unwatch { watch: self.watch, done: Some(done) }).await?;
+        self.pool.cluster().send(Command::Unwatch { watch, done: Some(done) }).await?;
         let (outcome, _) = answer.await.map_err(|_| Error::Closed)?;
         Ok(outcome.map(drop)?)
     }
@@ -129,6 +141,8 @@ pub(crate) async fn request(pool: &Pool, shape: &Arc<Shape>, op: IoOp) -> Result
 
 impl Drop for Image {
     fn drop(&mut self) {
-        self.pool.cluster().post(Command::Unwatch { watch: self.watch, done: None });
+        if let Some(watch) = self.watch.take() {
+            self.pool.cluster().post(Command::Unwatch { watch, done: None });
+        }
     }
 }

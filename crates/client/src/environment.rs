@@ -1,0 +1,89 @@
+//! What is said of a client outside of `ceph.conf`: in `CEPH_ARGS`.
+//!
+//! Source: ceph `src/common/ceph_argparse.cc` (`env_to_vec`, `ceph_argparse_early_args`), `src/common/config.cc`
+//! (`parse_argv`).
+
+use crate::conf_file::normal;
+use crate::{AuthName, Error, Identity};
+use std::path::PathBuf;
+
+/// What `CEPH_ARGS` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CephArgs {
+    /// The configuration file (`-c`).
+    pub conf: Option<PathBuf>,
+    /// All else.
+    pub identity: Identity,
+}
+
+impl CephArgs {
+    /// What the environment says.
+    pub fn from_environment() -> Result<Self, Error> {
+        Self::parse(&std::env::var("CEPH_ARGS").unwrap_or_default())
+    }
+
+    /// Reads the words of `CEPH_ARGS`. Any setting may be among them, as `--name value` or `--name=value`.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Config { place: format!("CEPH_ARGS={text}"), reason };
+        let mut args = Self::default();
+        let mut words = text.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            let (option, mut value) = match word.split_once('=') {
+                Some((option, value)) => (option, Some(value)),
+                None => (word, None),
+            };
+            let Some(name) = option.strip_prefix('-') else {
+                return Err(wrong(format!("{word:?} is no option")));
+            };
+            if value.is_none() {
+                value = words.next_if(|next| !next.starts_with('-'));
+            }
+            args.take(&normal(name), value).map_err(wrong)?;
+        }
+        Ok(args)
+    }
+
+    fn take(&mut self, option: &str, value: Option<&str>) -> Result<(), String> {
+        let needed = || value.map(str::to_owned).ok_or_else(|| format!("{option} needs a value"));
+        match option {
+            "c" | "conf" => self.conf = Some(needed()?.into()),
+            "cluster" => self.identity.cluster = Some(needed()?),
+            "i" | "id" | "user" => self.identity.name = Some(AuthName::client(&needed()?)),
+            "n" | "name" => self.identity.name = Some(needed()?.parse()?),
+            "k" | "keyring" => self.identity.keyring = Some(needed()?.into()),
+            "K" | "keyfile" => self.identity.keyfile = Some(needed()?.into()),
+            "m" | "mon_host" => drop(self.identity.settings.insert("mon_host".into(), needed()?)),
+            // A switch.
+            other => {
+                let value = value.unwrap_or("true").to_owned();
+                self.identity.settings.insert(other.to_owned(), value);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_ceph_reads_them() {
+        let text = "--id a -c /etc/x.conf --cluster=x -k ring --ms-client-mode secure --no-thing -m 10.0.0.1";
+        let CephArgs { conf, identity } = CephArgs::parse(text).unwrap();
+        assert_eq!(conf, Some("/etc/x.conf".into()));
+        assert_eq!(identity.name, Some(AuthName::client("a")));
+        assert_eq!((identity.cluster.as_deref(), identity.keyring), (Some("x"), Some("ring".into())));
+        let settings: Vec<_> = identity.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(settings, [("mon_host", "10.0.0.1"), ("ms_client_mode", "secure"), ("no_thing", "true")]);
+        assert_eq!(CephArgs::parse("").unwrap(), CephArgs::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, said) in [("rbd", "rbd"), ("--id", "needs a value"), ("-n admin", "client.admin")] {
+            let error = CephArgs::parse(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
