@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::process::{self, die_with_parent};
 use crate::size;
+use onego::Versions;
 use onego_bench::embedded::READY;
-use onego_server::{Cluster, Config, MAX_OSDS, NewPool};
+use onego_server::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -51,6 +52,7 @@ Examples:
   onego cluster start --conf-dir /tmp/onego --osds 3 --pool-size 2
   onego cluster start --data /var/lib/onego --listen 10.0.0.5:3300
   onego -c /tmp/onego/ceph.conf cluster osd stop 1
+  onego cluster start --conf-dir /tmp/onego --auth cephx --messenger v2 --secure-only
 
 Ceph's own programs work on it too:
   ceph -c /tmp/onego/ceph.conf -s
@@ -83,6 +85,13 @@ pub(crate) struct StartOptions {
     /// in --data]
     #[arg(long, value_name = "METHOD", value_parser = ["none", "cephx"])]
     auth: Option<String>,
+    /// How long the tickets of cephx are good, in seconds [default: an hour, and three days for monitors]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    auth_ticket_lifetime: Option<u32>,
+    /// Let clients in only if their connections are encrypted; wants --auth cephx (or --data of such a cluster) and
+    /// --messenger v2
+    #[arg(long)]
+    secure_only: bool,
     /// Bytes of data that each OSD takes; writes beyond are refused
     #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     memory: u64,
@@ -112,6 +121,15 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             "--pool-size must be from 1 to the number of OSDs, which is {osds}"
         )));
     }
+    // Whether there are keys in a data directory is not known yet.
+    let auth = options.auth.as_deref().or(options.data.is_none().then_some("none"));
+    if options.secure_only && (auth == Some("none") || access.messenger != Versions::Two) {
+        return Err(Failure::Usage("--secure-only wants --auth cephx --messenger v2".into()));
+    }
+    let ticket_lifetimes = options.auth_ticket_lifetime.map_or_else(Lifetimes::default, |seconds| {
+        let lifetime = Duration::from_secs(seconds.into());
+        Lifetimes { monitor: lifetime, service: lifetime }
+    });
     if options.die_with_parent {
         die_with_parent()?;
     }
@@ -133,6 +151,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         null_writes: options.null_writes,
         cephx: options.auth.map(|method| method == "cephx"),
         data: options.data,
+        ticket_lifetimes,
+        secure_only: options.secure_only,
         osds: options.osds,
         pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,

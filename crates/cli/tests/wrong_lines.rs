@@ -43,6 +43,9 @@ const ALONE: &[(&str, i32, &str)] = &[
     ("cluster start --listen not-an-address", 2, "not-an-address"),
     ("cluster start --listen 192.0.2.1", 1, "cluster does not come up"),
     ("cluster start --memory lots", 2, "lots"),
+    ("cluster start --auth-ticket-lifetime 0", 2, "0"),
+    ("cluster start --secure-only", 2, "--auth cephx --messenger v2"),
+    ("cluster start --auth cephx --secure-only", 2, "--messenger v2"),
     ("cluster start --conf-dir /proc/nowhere", 1, "/proc/nowhere"),
     ("completions tcsh", 2, "tcsh"),
 ];

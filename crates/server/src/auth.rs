@@ -23,6 +23,8 @@ pub struct Cephx {
     pub entropy: Entropy,
     /// How long tickets are good.
     pub lifetimes: Lifetimes,
+    /// Modes of connections that are allowed (see [`mode`]).
+    pub modes: Vec<u32>,
 }
 
 impl Cephx {
@@ -35,12 +37,18 @@ impl Cephx {
             caps: BTreeMap::from(caps),
         };
         let keyring = Keyring { entries: BTreeMap::from([(AuthName::client("admin"), entry)]) };
-        Self { keyring, entropy, lifetimes: Lifetimes::default() }
+        Self::with(keyring, entropy)
     }
 
     /// Keys that there are already. The seed must be used for nothing else.
     pub fn of(keyring: Keyring, seed: [u8; 32]) -> Self {
-        Self { keyring, entropy: Entropy::new(seed), lifetimes: Lifetimes::default() }
+        Self::with(keyring, Entropy::new(seed))
+    }
+
+    fn with(keyring: Keyring, entropy: Entropy) -> Self {
+        // Clients choose: each prefers something else for monitors than for OSDs.
+        let modes = vec![mode::CRC, mode::SECURE];
+        Self { keyring, entropy, lifetimes: Lifetimes::default(), modes }
     }
 }
 
@@ -55,11 +63,9 @@ pub(crate) fn authority(cephx: Option<&Cephx>) -> Option<SharedAuthority> {
 }
 
 /// How clients get in to a daemon, which is one of [`service`].
-pub(crate) fn gate(authority: Option<&SharedAuthority>, service: u32) -> Gate {
-    let Some(authority) = authority else { return Gate::Open };
-    // Clients choose: each prefers something else for monitors than for OSDs.
-    let modes = vec![mode::CRC, mode::SECURE];
-    Gate::Cephx { authority: Arc::clone(authority), service, modes }
+pub(crate) fn gate(cephx: Option<&Cephx>, authority: Option<&SharedAuthority>, service: u32) -> Gate {
+    let (Some(cephx), Some(authority)) = (cephx, authority) else { return Gate::Open };
+    Gate::Cephx { authority: Arc::clone(authority), service, modes: cephx.modes.clone() }
 }
 
 /// What a client may ask of the monitor. A text that means nothing allows nothing.

@@ -3,6 +3,7 @@
 use crate::auth::Cephx;
 use crate::mon::{FirstOsd, NewPool};
 use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
+use onego_ceph::auth::Lifetimes;
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
@@ -54,6 +55,11 @@ pub struct Config {
     /// Let in only who has a key, and encrypt what clients want encrypted; the first user is `client.admin`. None: no, or
     /// as it was when the data directory was made.
     pub cephx: Option<bool>,
+    /// How long the tickets of `cephx` are good.
+    pub ticket_lifetimes: Lifetimes,
+    /// Let clients in only if their connections are encrypted (`ms_service_mode = secure`). Wants `cephx`, or a data
+    /// directory that was made with it, and version 2 of the messenger's protocol.
+    pub secure_only: bool,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
     /// The cluster's id; none: a new one, or that of the data directory.
@@ -80,6 +86,8 @@ impl Default for Config {
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
             cephx: None,
+            ticket_lifetimes: Lifetimes::default(),
+            secure_only: false,
             conf_dir: None,
             fsid: None,
             data: None,

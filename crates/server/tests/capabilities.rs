@@ -2,7 +2,7 @@
 
 mod support;
 
-use onego_ceph::auth::{AuthName, Credentials, Entropy, Key, Principal, service};
+use onego_ceph::auth::{AuthName, Credentials, Entropy, Key, Principal, mode, service};
 use onego_ceph::messages::{
     ObjectName, OsdOp, OsdOpReply, PoolOp, PoolOpKind, PoolOpReply, Statfs, StatfsReply,
 };
@@ -11,6 +11,7 @@ use onego_ceph::types::{EVersion, NOSNAP, ObjectLocator, PgId, ReqId, SnapContex
 use onego_server::{Cephx, Settings};
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{MON, Net, OSD, Who, settings};
 
 const EPERM: i32 = -1;
@@ -220,4 +221,39 @@ fn capabilities_that_mean_nothing_are_refused() {
     }
     let (result, status, _) = net.command(admin, r#"{"prefix": "auth get-or-create", "entity": "x"}"#);
     assert_eq!((result, status.as_str()), (EINVAL, "bad entity name"));
+}
+
+#[test]
+fn a_client_whose_ticket_nobody_knows_any_more_logs_in_anew() {
+    let (mut net, admin) = cluster();
+    let mut user = user(&mut net, admin, "a", &["mon", "allow r", "osd", "allow r"]);
+    let mon = net.proved_client(MON, &mut user).unwrap();
+    let first = user.global_id();
+    net.hang_up(mon);
+    net.pass(Duration::from_secs(30 * 24 * 3600));
+    let refused = net.proved_client(MON, &mut user).unwrap_err();
+    assert!(refused.contains("refused client.a"), "{refused}");
+    user.refused();
+    net.proved_client(MON, &mut user).unwrap();
+    assert_ne!(user.global_id(), first);
+    let osd = net.proved_client(OSD, &mut user).unwrap();
+    assert_eq!(ask(&mut net, osd, Op::Stat), ENOENT);
+}
+
+#[test]
+fn a_cluster_that_wants_encryption_says_so_to_who_does_not() {
+    let cephx = Cephx { modes: vec![mode::SECURE], ..Cephx::new([3; 32]) };
+    let key = cephx.keyring.entries[&AuthName::client("admin")].key.clone();
+    let mut net = Net::with(Settings { cephx: Some(cephx), ..settings() });
+    let mut credentials = Credentials::new(AuthName::client("admin"), Some(key));
+    credentials.monitor_modes = vec![mode::CRC];
+    let mut admin = |credentials: &Credentials| {
+        let credentials = Arc::new(credentials.clone());
+        let mut principal = Principal::new(credentials, service::MON | service::OSD, Entropy::new([9; 32]));
+        net.proved_client(MON, &mut principal).map(drop)
+    };
+    let refused = admin(&credentials).unwrap_err();
+    assert!(refused.contains("the peer allows connection modes [2], this side [1]"), "{refused}");
+    credentials.monitor_modes = vec![mode::CRC, mode::SECURE];
+    admin(&credentials).unwrap();
 }

@@ -49,7 +49,9 @@ fn version_one(stage: &Stage) -> Result<()> {
 
 /// Ceph's programs use our cluster with keys, with checksums and encrypted; whoever has another key does not.
 pub(crate) fn server(stage: &Stage) -> Result<()> {
-    let _cluster = Embedded::start(stage, "--auth cephx --memory 1G")?;
+    encrypted_only(stage)?;
+    // Tickets are renewed every few seconds, and their keys change.
+    let _cluster = Embedded::start(stage, "--auth cephx --memory 1G --auth-ticket-lifetime 4")?;
     disk::make(&stage.path("disk.raw"), 1)?;
     for mode in ["crc", "secure"] {
         let modes = format!("--ms-client-mode {mode} --ms-mon-client-mode {mode}");
@@ -63,6 +65,12 @@ pub(crate) fn server(stage: &Stage) -> Result<()> {
             .ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536 --max-objects 4000"))?;
         stage.ceph(&format!("rbd {modes} rm rbd/disk"))?;
     }
+    stage.ceph("rados --pool rbd bench 12 write --block-size 4096 --max-objects 20000")?;
+    stage.onego(
+        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M --seconds 12 --verify \
+         --json renewed.json",
+    )?;
+    load::no_errors(&stage.path("renewed.json"))?;
     let shown = stage.ceph("ceph auth get-key client.admin")?;
     let keyring = fs::read_to_string(stage.path("ceph.client.admin.keyring"))?;
     ensure!(keyring.contains(shown.trim()), "`ceph auth get-key` says another key than the keyring has");
@@ -71,6 +79,18 @@ pub(crate) fn server(stage: &Stage) -> Result<()> {
     fs::write(stage.path("wrong.keyring"), keyring)?;
     stage.ceph_fails("ceph --keyring wrong.keyring --connect-timeout 10 status")?;
     stage.ceph_fails("ceph --auth-client-required none --connect-timeout 10 status").map(drop)
+}
+
+/// A cluster that wants encryption gives it to who can, and refuses who will not.
+fn encrypted_only(stage: &Stage) -> Result<()> {
+    let _cluster = Embedded::start(stage, "--auth cephx --messenger v2 --secure-only")?;
+    stage.ceph("ceph osd pool ls")?;
+    stage.ceph("rbd create --size 1M rbd/secret")?;
+    stage.onego("--conf ceph.conf --ms-mode secure rbd rm rbd/secret")?;
+    let said = stage.onego_fails("--conf ceph.conf --ms-mode crc rbd ls rbd")?;
+    let said = String::from_utf8_lossy(&said.stderr);
+    ensure!(said.contains("the peer allows connection modes [2]"), "in crc mode we are told {said}");
+    stage.ceph_fails("ceph --ms-mon-client-mode crc --connect-timeout 5 osd pool ls").map(drop)
 }
 
 /// Who has the wrong key, or none, is told so, and no part of a key is shown.

@@ -90,6 +90,14 @@ impl Principal {
         }
     }
 
+    /// A monitor did not believe the client. If that showed an old ticket, the ticket may be too old to be known (its
+    /// key is gone after three of its lifetimes): the next login is made with the key alone, as by somebody new.
+    pub fn refused(&mut self) {
+        self.global_id = 0;
+        self.tickets = Tickets::default();
+        self.proved = false;
+    }
+
     /// The session is over: what was asked will not be answered.
     pub fn session_ended(&mut self) {
         self.asked = None;

@@ -46,8 +46,8 @@ pub(crate) struct Hub<T> {
     /// a connection has heard of its peer.
     wakeup: Option<Time>,
     config: Arc<Config>,
-    /// Who this client is, with its tickets. The id that the first monitor gave names it to all others for good: OSDs
-    /// tell requests that are sent again by it.
+    /// Who this client is, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
+    /// requests that are sent again by it. It gets another only when no monitor knows its old ticket any more.
     principal: Principal,
     completions: VecDeque<Completion<T>>,
     events: VecDeque<Event>,
@@ -84,14 +84,17 @@ impl<T> Hub<T> {
     }
 
     /// A session with a monitor has begun: remembers the id that it gave, if it is the first one, and its tickets.
-    pub(crate) fn identify(&mut self, now: Time, monitor: Peer) {
+    /// Returns the name that the client had before, if it gets another.
+    pub(crate) fn identify(&mut self, now: Time, monitor: Peer) -> Option<EntityName> {
         let first = self.principal.global_id() == 0;
+        let (before, after) = (self.config.entity, EntityName::client(monitor.global_id));
         self.principal.session_began(now, monitor.global_id, monitor.granted);
         if first {
             let mut config = Config::clone(&self.config);
-            config.entity = EntityName::client(monitor.global_id);
+            config.entity = after;
             self.config = Arc::new(config);
         }
+        (first && before.num > 0 && before != after).then_some(before)
     }
 
     pub(crate) fn global_id(&self) -> u64 {
@@ -108,13 +111,22 @@ impl<T> Hub<T> {
         self.principal.deadline()
     }
 
-    /// A connection to a service has failed: if it did not take its ticket, a new one is asked for.
+    /// A connection has failed: if the ticket was not taken, a new one is asked for, or the client logs in anew.
     pub(crate) fn failed(&mut self, now: Time, role: Role, error: &Error) {
-        if let (Role::Osd(_), Error::Connection(msgr::Error::Auth(auth::Error::TicketRefused { .. }))) =
-            (role, error)
-        {
-            self.principal.doubt(now, auth::service::OSD);
+        let Error::Connection(msgr::Error::Auth(error)) = error else { return };
+        match (role, error) {
+            (Role::Osd(_), auth::Error::TicketRefused { .. }) => {
+                self.principal.doubt(now, auth::service::OSD);
+            }
+            (Role::Monitor(_), auth::Error::Refused { .. }) => self.principal.refused(),
+            _ => {}
         }
+    }
+
+    /// The connections to OSDs.
+    pub(crate) fn to_osds(&self) -> Vec<ConnId> {
+        let to_osds = |link: &Link| matches!(link.role, Role::Osd(_)) && !link.over;
+        self.links.iter().filter(|(_, link)| to_osds(link)).map(|(conn, _)| conn).collect()
     }
 
     /// The connection, unless it is over.

@@ -26,7 +26,7 @@ use crate::monmap::MonMap;
 use crate::msgr::{self, Message, NoPlacer};
 use crate::osdc::{Objects, Places};
 use crate::osdmap::OsdMap;
-use crate::types::Uuid;
+use crate::types::{EntityName, Uuid};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
@@ -235,7 +235,12 @@ impl<T> Client<T> {
             match event {
                 msgr::Event::Message(mut message) => self.message(now, conn, role, &mut message),
                 msgr::Event::Ready(peer) => match role {
-                    Role::Monitor(monitor) => self.monitors.ready(now, &mut self.hub, conn, monitor, peer),
+                    Role::Monitor(monitor) => {
+                        let before = self.monitors.ready(now, &mut self.hub, conn, monitor, peer);
+                        if let Some(before) = before {
+                            self.renamed(now, before);
+                        }
+                    }
                     Role::Osd(osd) => self.objects.ready(now, &mut self.hub, osd, conn),
                 },
                 msgr::Event::Unplaced(header, part) => {
@@ -276,6 +281,16 @@ impl<T> Client<T> {
             None => {}
         }
         Ok(())
+    }
+
+    /// The client has another name than before. What was sent by the old one keeps it, so that OSDs know it again; all
+    /// OSDs are told the new one.
+    fn renamed(&mut self, now: Time, before: EntityName) {
+        tracing::warn!(%before, now = self.global_id(), "the client has logged in anew");
+        self.objects.name_sent(before);
+        for conn in self.hub.to_osds() {
+            self.fail(now, conn, Error::Io(std::io::ErrorKind::ConnectionAborted));
+        }
     }
 
     /// Closes a connection that cannot go on.

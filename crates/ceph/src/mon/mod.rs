@@ -135,18 +135,26 @@ impl<T> Monitors<T> {
         self.round = (self.round + 1).min(MAX_ROUND);
     }
 
-    /// Messages may flow to a monitor: the first one is taken.
-    pub(crate) fn ready(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, peer: Peer) {
+    /// Messages may flow to a monitor: the first one is taken. Returns the client's name of before, if the monitor has
+    /// given it another.
+    pub(crate) fn ready(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        conn: ConnId,
+        monitor: usize,
+        peer: Peer,
+    ) -> Option<EntityName> {
         let State::Hunting { tries, .. } = &mut self.state else {
             hub.close(conn);
-            return;
+            return None;
         };
         let losers = std::mem::take(tries);
         losers.into_iter().filter(|other| *other != conn).for_each(|other| drop(hub.close(other)));
         self.state = State::Open { conn, heard: false };
         self.last = Some(monitor);
         self.untried.clear();
-        hub.identify(now, peer);
+        let before = hub.identify(now, peer);
         if let Some(addr) = self.known.get(monitor) {
             hub.tell(Event::Monitor(*addr));
         }
@@ -154,6 +162,7 @@ impl<T> Monitors<T> {
         if let Some(map) = &self.map {
             self.requests.send_all(hub, conn, map.fsid);
         }
+        before
     }
 
     /// A connection to a monitor is over.

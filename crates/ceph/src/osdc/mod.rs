@@ -25,7 +25,7 @@ use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Reject
 use crate::messages::MAX_NAME_LEN;
 use crate::ops::{MAX_OPS, Op as Operation};
 use crate::osdmap::OsdMap;
-use crate::types::Epoch;
+use crate::types::{EntityName, Epoch, ReqId};
 use linger::Lingers;
 use onego_wire::Time;
 use session::Session;
@@ -101,6 +101,17 @@ impl<T> Objects<T> {
     /// Requests of callers in flight, and the bytes they count for.
     pub(crate) fn load(&self) -> (usize, u64) {
         (self.in_flight, self.bytes)
+    }
+
+    /// The client had this name until now: requests that were sent are named by it from now on, instead of by who sends
+    /// them.
+    pub(crate) fn name_sent(&mut self, before: EntityName) {
+        for tid in self.table.ordered(|op| op.attempts > 0 && op.message.reqid == ReqId::default()) {
+            if let Some(op) = self.table.get_mut(tid) {
+                let inc = op.message.client_incarnation as i32;
+                op.message.reqid = ReqId { name: before, tid, inc };
+            }
+        }
     }
 
     /// What is wanted of the monitors since the last call.

@@ -144,6 +144,7 @@ impl<T> Op<T> {
     fn vacate(&mut self) -> (Owner<T>, Option<SegmentMut>, u64) {
         self.message.ops.clear();
         self.message.locator.hash = -1;
+        self.message.reqid = ReqId::default();
         (self.osd, self.replica, self.paused) = (NOBODY, false, false);
         (self.sent_on, self.sent_epoch, self.attempts) = (None, 0, 0);
         (self.no_pool, self.pool_missing_since) = (false, 0);

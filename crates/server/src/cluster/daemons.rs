@@ -6,7 +6,7 @@ use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
 use crate::auth::{MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
-use crate::config::{OsdSettings, Settings};
+use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::journal::{Entry, Held, Life};
 use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
@@ -122,13 +122,13 @@ impl Daemons {
             None => begin(now, identity, settings, keeping.is_some()),
         };
         let notes = keeping.map(|keeping| Notes::begin(&keeping, is_new, life, &mon));
-        let osd_gate = gate(authority.as_ref(), OSDS);
+        let osd_gate = gate(settings.cephx.as_ref(), authority.as_ref(), OSDS);
         let osds = (0..).zip(osds).zip(first).map(|((id, osd), first)| OsdDaemon {
             osd,
             config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, osd_gate.clone(), pool),
             running: true,
         });
-        let mon_gate = gate(authority.as_ref(), MONITORS);
+        let mon_gate = gate(settings.cephx.as_ref(), authority.as_ref(), MONITORS);
         Self {
             osds: osds.collect(),
             groups,
@@ -275,9 +275,20 @@ impl Daemons {
 
     /// The map has changed: the OSDs go on by the new one, and who wants to know is told.
     pub(super) fn map_changed(&mut self, now: Time, links: &mut Links) {
+        /// Maps that one change may lead to. Each OSD may come up once, and after each map groups may have to be served
+        /// elsewhere; that settles, since a map that only says where groups are served moves none of them again.
+        const MAX_FOLLOWING: usize = 2 * (MAX_OSDS as usize + 1);
         // One map may ask for the next: an OSD comes up by itself, a group has to be served elsewhere. Each of these
         // happens once for what happened before.
-        loop {
+        for following in 0.. {
+            if following > MAX_FOLLOWING {
+                tracing::error!(
+                    following,
+                    "maps follow each other without an end; what is left waits for the next one"
+                );
+                debug_assert!(false, "maps follow each other without an end");
+                break;
+            }
             let map = Arc::clone(self.mon.osdmap());
             self.note_maps();
             let changes = follow(&map, &mut self.groups, &mut self.osds);

@@ -7,8 +7,8 @@ use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
-use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::Keyring;
+use onego_ceph::addr::{AddrVec, Versions};
+use onego_ceph::auth::{Keyring, mode};
 use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, Waker};
 use onego_wire::Time;
@@ -37,6 +37,11 @@ pub enum Error {
     /// The address to listen on is none that clients could be told.
     #[error("a cluster cannot listen on {0}: name the address by which clients are to reach it")]
     Unspecified(IpAddr),
+    /// Connections are encrypted with a key that cephx gives, and in version 2 of the messenger's protocol.
+    #[error(
+        "a cluster that insists on encryption needs cephx, and offers version 2 of the messenger's protocol alone"
+    )]
+    CannotEncrypt,
     /// There cannot be so many OSDs.
     #[error("a cluster has from 1 to {MAX_OSDS} OSDs, not {0}")]
     Osds(u32),
@@ -363,6 +368,16 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         None if config.cephx == Some(true) => Some(Cephx::new(random()?)),
         None => None,
     };
+    if config.secure_only && (cephx.is_none() || config.versions != Versions::Two) {
+        return Err(Error::CannotEncrypt);
+    }
+    let cephx = cephx.map(|mut cephx| {
+        cephx.lifetimes = config.ticket_lifetimes;
+        if config.secure_only {
+            cephx.modes = vec![mode::SECURE];
+        }
+        cephx
+    });
     Ok(Settings {
         fsid,
         mon: config.mon_addrs(),
