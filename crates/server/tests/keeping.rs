@@ -78,6 +78,21 @@ fn a_cluster_stays_where_it_is_told_to_be_and_what_it_was() {
 }
 
 #[test]
+fn a_cluster_insists_on_encryption_by_the_keys_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let secure = Config { secure_only: true, ..config(folder.path()) };
+    let error = Cluster::start(secure.clone()).unwrap_err();
+    assert!(matches!(error, Error::CannotEncrypt), "{error}");
+    let cluster = Cluster::start(Config { cephx: Some(true), ..config(folder.path()) }).unwrap();
+    let keyring = cluster.keyring().unwrap().clone();
+    settle(&cluster);
+    drop(cluster);
+    let error = Cluster::start(Config { versions: Versions::Any, ..secure.clone() }).unwrap_err();
+    assert!(matches!(error, Error::CannotEncrypt), "{error}");
+    assert_eq!(Cluster::start(secure).unwrap().keyring(), Some(&keyring));
+}
+
+#[test]
 fn short_lives_leave_few_logs() {
     let folder = tempfile::tempdir().unwrap();
     let logs = || {
