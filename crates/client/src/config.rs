@@ -132,7 +132,7 @@ const MAX_MONITORS: usize = 64;
 
 /// The addresses of a host, as the system's resolver has them.
 fn resolve(host: &str) -> Vec<IpAddr> {
-    let found = (host, 0).to_socket_addrs().inspect_err(|error| tracing::warn!(host, %error, "no address"));
+    let found = (host, 0).to_socket_addrs().inspect_err(|error| tracing::info!(host, %error, "no address"));
     found.into_iter().flatten().map(|addr| addr.ip()).collect()
 }
 
