@@ -19,6 +19,10 @@ impl Embedded {
     pub(crate) fn start(stage: &Stage, arguments: &str) -> Result<Self> {
         let line = format!("cluster start --listen {ADDRESS}:3300 --conf-dir . {arguments}");
         let log = stage.path("cluster.out");
+        // What an earlier cluster on the stage has said is not this one's word.
+        if log.exists() {
+            fs::remove_file(&log)?;
+        }
         let mut server = Daemon::spawn("onego cluster", stage.onego_daemon(&line), &log)?;
         // It says so when its ceph.conf is there and it takes connections.
         let ready =

@@ -20,9 +20,25 @@ pub(crate) fn on_real_ceph(stage: &Stage) -> Result<()> {
 
 /// On our embedded cluster.
 pub(crate) fn on_ours(stage: &Stage) -> Result<()> {
-    let _cluster = Embedded::start(stage, "--auth cephx --memory 1G")?;
+    let cluster = Embedded::start(stage, "--auth cephx --memory 1G")?;
     everything(stage)?;
-    changes(stage)
+    changes(stage)?;
+    drop(cluster);
+    outlive_it(stage)
+}
+
+/// Users in a data directory are there again after the cluster was killed.
+fn outlive_it(stage: &Stage) -> Result<()> {
+    let cluster = Embedded::start(stage, "--auth cephx --data data")?;
+    stage.ceph_words(&["ceph", "auth", "add", "client.kept", "mon", "profile rbd"])?;
+    let before = stage.ceph("ceph auth ls --format json")?;
+    ensure!(before.contains("client.kept"), "`ceph auth ls` says {before}");
+    // Killed, not stopped.
+    drop(cluster);
+    let _cluster = Embedded::start(stage, "--data data")?;
+    let after = stage.ceph("ceph auth ls --format json")?;
+    ensure!(before == after, "`ceph auth ls` says {after}, and said {before} before");
+    Ok(())
 }
 
 /// Makes the users and their keyrings, and says in `ceph.conf` where those are.
