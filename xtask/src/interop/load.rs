@@ -48,8 +48,9 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// In how many messages a connection is broken, as Ceph's own tests have it.
-const FAILURES: [u32; 2] = [500, 50];
+/// In how many messages a connection is broken, as Ceph's own tests have it, and the image that is written and read as a
+/// whole before and after a load: with a connection every few requests that takes its time.
+const FAILURES: [(u32, &str); 2] = [(500, "64M"), (50, "2M")];
 
 /// How long each of four loads of ours on a real OSD lasts that breaks connections.
 const FAILING_SECONDS: u32 = 5;
@@ -60,11 +61,11 @@ const FAILING_FIO_LONG: &str = "--time_based --runtime=300";
 
 /// Connections that break every so many messages: ours and Ceph's own clients alike must lose nothing.
 pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
-    for every in FAILURES {
+    for (every, size) in FAILURES {
         let ceph =
             RealCeph::start_with(stage, Store::Memory, &format!("ms inject socket failures = {every}\n"))?;
         for options in ["--messenger v2", "--messenger v1"] {
-            verified_beside_failures(stage, options)?;
+            verified_beside_failures(stage, options, size)?;
         }
         says_it_failed(stage, "osd.0.log")?;
         drop(ceph);
@@ -74,7 +75,7 @@ pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
     tools::ensure_pool(stage)?;
     stage.ceph("rbd create --size 64M rbd/fio")?;
     let conf = fs::read_to_string(stage.path("ceph.conf"))?;
-    for every in FAILURES {
+    for (every, _) in FAILURES {
         let failing =
             format!("{conf}[client]\nms inject socket failures = {every}\nlog file = client-{every}.log\n");
         fs::write(stage.path("ceph.conf"), failing)?;
@@ -100,11 +101,11 @@ fn says_it_failed(stage: &Stage, log: &str) -> Result<()> {
 }
 
 /// Reads and writes at the same time, each read checked.
-fn verified_beside_failures(stage: &Stage, options: &str) -> Result<()> {
+fn verified_beside_failures(stage: &Stage, options: &str, size: &str) -> Result<()> {
     let json = stage.path("rows.json");
     let seconds = if test::is_long() { FAILING_SECONDS_LONG } else { FAILING_SECONDS };
     stage.onego(&format!(
-        "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 64M \
+        "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size {size} \
          --seconds {seconds} --verify --json rows.json"
     ))?;
     no_errors(&json)?;
