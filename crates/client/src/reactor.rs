@@ -167,6 +167,7 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         .and_then(|()| getrandom::fill(&mut secret_seed))
         .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
     let [n0, n1, n2, n3, seed @ ..] = random;
+    let pool = Pool::registrable(POOL_LIMIT, config.zero_copy.registrable(POOL_LIMIT));
     Ok(client::Config {
         nonce: u32::from_le_bytes([n0, n1, n2, n3]),
         seed: u64::from_le_bytes(seed),
@@ -176,6 +177,6 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
-        ..client::Config::new(config.monitors.clone(), "admin", Pool::new(POOL_LIMIT))
+        ..client::Config::new(config.monitors.clone(), "admin", pool)
     })
 }

@@ -144,6 +144,8 @@ pub struct Settings {
     pub pools: Vec<NewPool>,
     /// Who is let in; none: everybody.
     pub cephx: Option<Cephx>,
+    /// Bytes of payload that may lie in memory which an engine can register, for sends without a copy.
+    pub registrable: usize,
 }
 
 /// One OSD of [`Settings`].

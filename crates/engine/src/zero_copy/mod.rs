@@ -47,3 +47,11 @@ pub struct Settings {
     /// From which sizes on, for the adaptive mode.
     pub thresholds: Thresholds,
 }
+
+impl Settings {
+    /// How many bytes of payload should lie in memory that a ring can register (see
+    /// [`Pool::registrable`](onego_buf::Pool::registrable)) where `most` may: none if all sends are copied.
+    pub fn registrable(&self, most: usize) -> usize {
+        if self.mode == Mode::Off { 0 } else { most }
+    }
+}

@@ -80,7 +80,7 @@ impl ClusterMachine {
     }
 
     fn with(settings: Settings, keeping: Option<Keeping>) -> Self {
-        let pool = Pool::new(IDLE_MEMORY);
+        let pool = Pool::registrable(IDLE_MEMORY, settings.registrable);
         let mut links = Links::new(pool.clone());
         let listeners = listeners(&settings);
         for (id, addr) in (0..).zip(listeners.iter().map(|listener| listener.addr.sock)) {

@@ -358,6 +358,7 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         None => (0..config.osds.unwrap_or(1)).map(|_| fresh_uuid()).collect::<Result<_, _>>()?,
     };
     let osds = (0..).zip(uuids).map(|(id, uuid)| OsdSettings::new(uuid, config.osd_addrs(id)));
+    let osds: Vec<_> = osds.collect();
     let keyring = kept.and_then(Restored::keyring);
     if kept.and_then(Restored::fsid).is_some() {
         let method = |keys| if keys { "cephx" } else { "none" };
@@ -378,14 +379,16 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         }
         cephx
     });
+    let memory = config.memory_limit.saturating_mul(osds.len() as u64);
     Ok(Settings {
         fsid,
         mon: config.mon_addrs(),
-        osds: osds.collect(),
+        osds,
         memory_limit: config.memory_limit,
         null_writes: config.null_writes,
         pools: config.pools.clone(),
         cephx,
+        registrable: config.zero_copy.registrable(usize::try_from(memory).unwrap_or(usize::MAX)),
     })
 }
 

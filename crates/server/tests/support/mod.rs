@@ -51,6 +51,7 @@ pub(crate) struct Who(usize);
 
 pub(crate) fn settings() -> Settings {
     Settings {
+        registrable: 0,
         fsid: Uuid([7; 16]),
         mon: "127.0.0.1:3300".parse().unwrap(),
         osds: vec![OsdSettings { uuid: Uuid([8; 16]), addrs: "v2:127.0.0.1:6800/1000".parse().unwrap() }],

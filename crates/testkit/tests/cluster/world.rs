@@ -392,6 +392,7 @@ impl Server {
 
 fn settings(osds: u8, size: u32) -> Settings {
     Settings {
+        registrable: 0,
         fsid: Uuid([7; 16]),
         mon: msgr2(SocketAddr::new(SERVER, 3300)),
         osds: (0..osds).map(osd_settings).collect(),
