@@ -50,10 +50,10 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
 
 /// In how many messages a connection is broken, as Ceph's own tests have it, and the image that is written and read as a
 /// whole before and after a load: with a connection every few requests that takes its time.
-const FAILURES: [(u32, &str); 2] = [(500, "64M"), (50, "2M")];
+const FAILURES: [(u32, &str); 2] = [(500, "16M"), (50, "2M")];
 
 /// How long each of four loads of ours on a real OSD lasts that breaks connections.
-const FAILING_SECONDS: u32 = 5;
+const FAILING_SECONDS: u32 = 3;
 const FAILING_SECONDS_LONG: u32 = 150;
 
 /// How long each of two loads of fio lasts that breaks its connections to our OSD. The short form ends by itself.
