@@ -4,10 +4,12 @@ use super::record::HEADER;
 use crate::osd::{Body, Group, Name, Parts, State, Transaction};
 use onego_buf::Segment;
 use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::Keyring;
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::types::PgId;
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
+use zeroize::Zeroizing;
 
 /// Settings by section and name.
 pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
@@ -16,20 +18,29 @@ pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MonSettings {
     pub(crate) config: Config,
-    /// A keyring as text; empty: nobody needs a key.
-    pub(crate) keyring: String,
+    /// Who has a key, which may be nobody; none: nobody needs one.
+    pub(crate) keyring: Option<Keyring>,
 }
 
 impl Encode for MonSettings {
     fn encode(&self, w: &mut Writer) {
         self.config.encode(w);
-        w.string(&self.keyring);
+        w.bool(self.keyring.is_some());
+        if let Some(keyring) = &self.keyring {
+            w.string(&keyring.to_text());
+        }
     }
 }
 
 impl Decode for MonSettings {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { config: Decode::decode(r)?, keyring: r.string("keyring")? })
+        let config = Decode::decode(r)?;
+        let keyring = r.bool("keys are needed")?.then(|| {
+            let text = Zeroizing::new(r.string("keyring")?);
+            // Nothing of it is shown.
+            Keyring::parse(&text).map_err(|_| DecodeError::Invalid { what: "keyring", value: 0 })
+        });
+        Ok(Self { config, keyring: keyring.transpose()? })
     }
 }
 

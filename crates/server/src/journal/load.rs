@@ -57,8 +57,7 @@ impl Restored {
 
     /// Who has which key; none: nobody needs one, or there is no cluster.
     pub(crate) fn keyring(&self) -> Option<Keyring> {
-        let text = self.kept.as_ref().map_or("", |kept| kept.settings.keyring.as_str());
-        Keyring::parse(text).ok().filter(|keyring| !keyring.entries.is_empty())
+        self.kept.as_ref()?.settings.keyring.clone()
     }
 
     /// What is kept in a directory. What a crash has left of a record at the end of the last log is cut off; all that is

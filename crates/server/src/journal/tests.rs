@@ -8,6 +8,7 @@ use super::{DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
 use crate::mon::MapHistory;
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
+use onego_ceph::auth::Keyring;
 use onego_ceph::ops::{Omap, Op};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use proptest::prelude::*;
@@ -49,13 +50,18 @@ struct Story {
     contents: Vec<Vec<Vec<u8>>>,
 }
 
+fn keyring() -> Keyring {
+    Keyring::parse("[client.a]\n\tkey = AQCgVgJrs8D4DxAAAwVHrSAYoubf0Y/TyXuxEw==\n\tcaps mon = \"allow r\"\n")
+        .unwrap()
+}
+
 impl Story {
     /// A log of requests. Each record knows that all were durable that are two and more before it.
     fn new(requests: Vec<(u8, Op)>) -> Self {
         let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
         let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
         let mut story = Self { bytes: Vec::new(), ends: Vec::new(), contents: Vec::new() };
-        let settings = MonSettings { keyring: "[client.a]".into(), ..MonSettings::default() };
+        let settings = MonSettings { keyring: Some(keyring()), ..MonSettings::default() };
         story.add(&mut journal, &Entry::Monitor { maps: maps().kept(), settings }, &bench.osd);
         let life = Life { number: 3, memory_limit: MEMORY, ..Life::default() };
         story.add(&mut journal, &Entry::Started(life), &bench.osd);
@@ -314,9 +320,12 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
 #[test]
 fn settings_are_kept() {
     let config = BTreeMap::from([("global".to_owned(), BTreeMap::from([("a".to_owned(), "b".to_owned())]))]);
-    let settings = MonSettings { config, keyring: "[client.admin]".into() };
-    let body = Entry::Settings(settings.clone()).encode();
-    let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
-    let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };
-    assert_eq!(read, settings);
+    // That nobody has a key is not that nobody needs one.
+    for keyring in [Some(keyring()), Some(Keyring::default()), None] {
+        let settings = MonSettings { config: config.clone(), keyring };
+        let body = Entry::Settings(settings.clone()).encode();
+        let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
+        let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };
+        assert_eq!(read, settings);
+    }
 }

@@ -27,7 +27,7 @@ use crate::auth::SharedAuthority;
 use crate::errno::EOPNOTSUPP;
 use crate::journal::MonSettings;
 use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::method;
+use onego_ceph::auth::{Authority, method};
 use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::{
@@ -42,7 +42,7 @@ use onego_ceph::types::{Epoch, Utime, Uuid};
 use onego_wire::{ConnId, Decoded, Time, Writer};
 use stats::{GetPoolStats, GetPoolStatsReply};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use subscriptions::Session;
 
 /// Where a monitor begins to number its clients; lower numbers look like those of daemons in logs.
@@ -116,10 +116,14 @@ impl Mon {
 
     /// What is to be kept beside the maps.
     pub(crate) fn settings(&self) -> MonSettings {
-        let keyring = self.authority.as_ref().map(|authority| {
-            authority.lock().unwrap_or_else(PoisonError::into_inner).keyring().to_text().as_str().to_owned()
-        });
-        MonSettings { config: self.config.clone(), keyring: keyring.unwrap_or_default() }
+        let keyring = self.authority().map(|authority| authority.keyring().clone());
+        MonSettings { config: self.config.clone(), keyring }
+    }
+
+    /// Who knows the keys; none: nobody needs one.
+    fn authority(&self) -> Option<MutexGuard<'_, Authority>> {
+        // It is changed in steps of which each leaves it whole.
+        self.authority.as_ref().map(|authority| authority.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The newest map of the OSDs.

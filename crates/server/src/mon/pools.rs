@@ -14,7 +14,6 @@ use onego_ceph::osdmap::{Pool, pool_flag};
 use onego_ceph::types::{Epoch, Utime};
 use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 /// Placement groups of a pool for which nobody says how many (`osd_pool_default_pg_num`).
 pub(super) const DEFAULT_PG_NUM: u32 = 32;
@@ -219,8 +218,7 @@ impl Mon {
             return false;
         }
         let name = self.sessions.get(&session).and_then(|session| session.peer.auth_name.as_ref());
-        let (Some(name), Some(authority)) = (name, &self.authority) else { return false };
-        let authority = authority.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(name), Some(authority)) = (name, self.authority()) else { return false };
         let text = authority.keyring().entries.get(name).and_then(|entry| entry.caps.get("osd"));
         let Some(cap) = text.and_then(|text| OsdCap::parse(text).ok()) else { return false };
         let id = i64::from(op.pool);

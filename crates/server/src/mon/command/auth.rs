@@ -11,7 +11,7 @@ use onego_ceph::caps::{MonCap, OsdCap};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use zeroize::Zeroizing;
 
 /// Most that may have a key: a list of so many is still told in one answer of a few MiB.
@@ -27,12 +27,11 @@ type Caps = BTreeMap<String, String>;
 
 /// Who knows the keys.
 fn authority(mon: &Mon) -> Result<MutexGuard<'_, Authority>, Refusal> {
-    let Some(authority) = &mon.authority else {
+    mon.authority().ok_or_else(|| {
         let text =
             "this cluster takes everybody without a key: one that keeps keys is started with --auth cephx";
-        return Err(Refusal::new(EOPNOTSUPP, text));
-    };
-    Ok(authority.lock().unwrap_or_else(PoisonError::into_inner))
+        Refusal::new(EOPNOTSUPP, text)
+    })
 }
 
 fn entity(call: &Call<'_>) -> Result<AuthName, Refusal> {
