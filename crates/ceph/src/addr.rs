@@ -336,14 +336,9 @@ impl AddrVec {
     }
 
     /// Reads the value of `mon_host`: monitors, separated by commas, semicolons or white space, each of which is an
-    /// address or a bracketed list of addresses.
-    pub fn parse_mon_host(text: &str) -> Result<Vec<Self>, ParseError> {
-        split_outside_brackets(text).map(str::parse).collect()
-    }
-
-    /// The same with names among the addresses, `HOST` or `HOST:PORT`, of which `resolve` knows the addresses. Each of
-    /// them is a monitor's.
-    pub fn parse_mon_host_with(
+    /// address, a bracketed list of addresses, or a name, `HOST` or `HOST:PORT`. `resolve` knows the addresses of names;
+    /// each of them is a monitor's.
+    pub fn parse_mon_host(
         text: &str,
         resolve: impl Fn(&str) -> Vec<IpAddr>,
     ) -> Result<Vec<Self>, ParseError> {
@@ -530,8 +525,8 @@ mod tests {
     #[test]
     fn mon_host_names_several_monitors() {
         let text = "[v2:10.0.0.1:3300,v1:10.0.0.1:6789], 10.0.0.2:3300;[v2:[::3]:3300/0] [::4]:6789";
-        let monitors: Vec<String> =
-            AddrVec::parse_mon_host(text).unwrap().iter().map(ToString::to_string).collect();
+        let parse = |text| AddrVec::parse_mon_host(text, |_| Vec::new());
+        let monitors: Vec<String> = parse(text).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
             monitors,
             [
@@ -541,7 +536,7 @@ mod tests {
                 "v1:[::4]:6789/0"
             ]
         );
-        assert_eq!(AddrVec::parse_mon_host(""), Ok(vec![]));
-        assert!(AddrVec::parse_mon_host("10.0.0.1,,what").is_err());
+        assert_eq!(parse(""), Ok(vec![]));
+        assert!(parse("10.0.0.1,,what").is_err());
     }
 }

@@ -73,20 +73,24 @@ fn versions(text: &str) -> Result<Versions, String> {
 impl Access {
     /// The configuration that the options name.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        let said = CephArgs::from_environment()?;
-        let identity = self.identity().or(said.identity);
-        let config = match (self.conf.as_ref().or(said.conf.as_ref()), &self.mon_host) {
-            (_, Some(monitors)) => Config::from_mon_host_as(monitors, &identity),
-            (Some(path), None) => Config::from_file_as(path, &identity),
-            (None, None) => Config::from_environment_as(&identity),
-        };
-        self.complete(config?)
+        match (&self.conf, &self.mon_host) {
+            (Some(path), _) => self.config_in(path),
+            (None, Some(monitors)) => {
+                self.complete(Config::from_mon_host_as(monitors, &self.identity_or_said()?)?)
+            }
+            // The environment is read with all that it says.
+            (None, None) => self.complete(Config::from_environment_as(&self.identity())?),
+        }
     }
 
     /// The configuration in a file, with what else the options say.
     pub(crate) fn config_in(&self, path: &Path) -> Result<Config, Failure> {
-        let identity = self.identity().or(CephArgs::from_environment()?.identity);
-        self.complete(Config::from_file_as(path, &identity)?)
+        self.complete(Config::from_file_as(path, &self.identity_or_said()?)?)
+    }
+
+    /// Who the client is to be, where the options do not say it as `CEPH_ARGS` does.
+    fn identity_or_said(&self) -> Result<Identity, Failure> {
+        Ok(self.identity().or(CephArgs::from_environment()?.identity))
     }
 
     /// Is encryption asked for, or preferred?

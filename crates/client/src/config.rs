@@ -110,7 +110,7 @@ impl Config {
         })?;
         let wrong = |reason| Error::Config { place: format!("mon_host = {mon_host}"), reason };
         let monitors =
-            AddrVec::parse_mon_host_with(&mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
+            AddrVec::parse_mon_host(&mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
         if monitors.len() > MAX_MONITORS {
             return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", monitors.len())));
         }
@@ -160,7 +160,7 @@ impl Settings {
         let (path, file) = file.map_or_else(Default::default, |(path, file)| (Some(path.to_owned()), file));
         Self {
             said: identity.settings.clone(),
-            sections: [name.to_string(), kind(&name), "global".into()],
+            sections: [name.to_string(), name.kind_name().to_owned(), "global".into()],
             cluster: identity.cluster.clone().or(named).unwrap_or_else(|| "ceph".into()),
             file,
             path,
@@ -183,7 +183,7 @@ impl Settings {
         expand(text, &|variable| match variable {
             "cluster" => Some(self.cluster.clone()),
             "name" => Some(self.name.to_string()),
-            "type" => Some(kind(&self.name)),
+            "type" => Some(self.name.kind_name().to_owned()),
             "id" | "num" => Some(self.name.id.clone()),
             "host" => {
                 Some(rustix::system::uname().nodename().to_string_lossy().split('.').next()?.to_owned())
@@ -197,11 +197,6 @@ impl Settings {
     fn place(&self) -> String {
         self.path.as_ref().map_or_else(|| "the command line".into(), |path| path.display().to_string())
     }
-}
-
-/// What comes before the dot in a name.
-fn kind(name: &AuthName) -> String {
-    name.to_string().split('.').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

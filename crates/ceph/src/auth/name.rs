@@ -33,12 +33,16 @@ impl AuthName {
     pub fn client(id: &str) -> Self {
         Self { kind: EntityName::CLIENT, id: id.to_owned() }
     }
+
+    /// The kind, as it stands before the dot.
+    pub fn kind_name(&self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("unknown", |(_, name)| name)
+    }
 }
 
 impl fmt::Display for AuthName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("unknown", |(_, name)| name);
-        write!(f, "{kind}.{}", self.id)
+        write!(f, "{}.{}", self.kind_name(), self.id)
     }
 }
 
