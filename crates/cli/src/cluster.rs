@@ -9,6 +9,7 @@ use onego::Versions;
 use onego_bench::embedded::READY;
 use onego_server::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
+use signal_hook::iterator::Signals;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,9 +101,6 @@ pub(crate) struct StartOptions {
     die_with_parent: bool,
 }
 
-/// How often it is looked whether the cluster is to end, or has.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
 /// Reads an address with or without a port.
 fn listen(text: &str) -> Result<SocketAddr, String> {
     let with_port = text.parse::<SocketAddr>();
@@ -142,7 +140,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         }
     };
     // Before anything is up, so that a signal finds somebody who listens.
-    let mut signals = process::ending_signals()?;
+    let signals = process::ending_signals()?;
     let cluster = Cluster::start(Config {
         listen: options.listen.ip(),
         versions: access.messenger,
@@ -180,13 +178,24 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         format!("     onego -c {conf} rbd create disk --size 10G"),
         format!("{READY} {conf}"),
     ])?;
-    while !process::is_asked_to_end(&mut signals) {
-        if let Some(error) = cluster.failure() {
-            return Err(error.into());
-        }
-        std::thread::sleep(LOOK_EVERY);
+    wait(cluster, signals)
+}
+
+/// Waits for a signal, or for the cluster to end by itself.
+fn wait(cluster: Cluster, signals: Signals) -> Result<(), Failure> {
+    let (ended, handle) = (cluster.failure(), signals.handle());
+    let watch = std::thread::spawn(move || {
+        let error = ended.and_then(|ended| ended.recv().ok());
+        handle.close();
+        error
+    });
+    process::wait(signals);
+    drop(cluster);
+    match watch.join() {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) => Err(error.into()),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
-    Ok(())
 }
 
 /// Stops or starts OSDs, by a command to the monitor.

@@ -38,7 +38,7 @@ pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
 
-/// Has one of them come?
-pub(crate) fn is_asked_to_end(signals: &mut Signals) -> bool {
-    signals.pending().next().is_some()
+/// Waits for a signal, or until the handle of the signals is closed.
+pub(crate) fn wait(mut signals: Signals) {
+    signals.forever().next();
 }

@@ -122,8 +122,8 @@ pub struct Cluster {
     keyring: Option<Keyring>,
     tasks: Option<Sender<Task>>,
     waker: Waker,
-    /// Why the thread has ended, if it has by itself.
-    failure: Mutex<Receiver<Error>>,
+    /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
+    failure: Mutex<Option<Receiver<Error>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -166,7 +166,7 @@ impl Cluster {
         let (tasks, inbox) = channel();
         let (started, up) = channel();
         let (failed, failure) = channel();
-        let failure = Mutex::new(failure);
+        let failure = Mutex::new(Some(failure));
         let (kind, zero_copy) = (config.engine, config.zero_copy);
         let body = move || {
             let mut engine = match onego_engine::open(kind) {
@@ -210,9 +210,10 @@ impl Cluster {
         self.old_mon.as_ref()
     }
 
-    /// Why the cluster has ended, if it has by itself; told once.
-    pub fn failure(&self) -> Option<Error> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
+    /// Where it is told why the cluster has ended, if it ends by itself; it is closed when the cluster is gone. None for
+    /// all but the first who asks.
+    pub fn failure(&self) -> Option<Receiver<Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Where clients reach the OSDs, in their first lives.
