@@ -40,6 +40,31 @@ pub(crate) struct Install {
     pub(crate) root: Option<PathBuf>,
 }
 
+/// A system for each release that is used.
+pub(crate) struct Installs(Vec<(Release, Install)>);
+
+impl Installs {
+    /// Finds or makes them.
+    pub(crate) fn find(home: &Home, releases: impl Iterator<Item = Release>) -> Result<Self> {
+        let mut found: Vec<(Release, Install)> = Vec::new();
+        for release in releases {
+            if found.iter().all(|(other, _)| *other != release) {
+                found.push((release, Install::find(release, home)?));
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// The one with the programs of `release`.
+    ///
+    /// # Panics
+    /// If that release was not among those to be found.
+    pub(crate) fn of(&self, release: Release) -> &Install {
+        let found = self.0.iter().find(|(other, _)| *other == release);
+        &found.expect("every release that is used was looked for").1
+    }
+}
+
 /// What a system made for the programs needs.
 const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio"];
 

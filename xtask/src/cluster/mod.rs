@@ -7,6 +7,6 @@ mod real;
 mod stage;
 
 pub(crate) use embedded::Embedded;
-pub(crate) use install::{Install, Release};
+pub(crate) use install::{Install, Installs, Release};
 pub(crate) use real::{RealCeph, Store};
 pub(crate) use stage::{ADDRESS, Home, Stage};

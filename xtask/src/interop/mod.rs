@@ -16,13 +16,17 @@ mod users;
 
 pub(crate) use load::read_rows;
 
-use crate::cluster::{Home, Install, Release, Stage};
+use crate::cluster::{Home, Install, Installs, Release, Stage};
 use crate::packages;
 use crate::sh;
 use crate::test::Tally;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
@@ -117,30 +121,65 @@ pub(crate) fn run_matching(workspace: &Workspace, filter: Option<&str>) -> Resul
     run_scenarios(workspace, &onego, scenarios)
 }
 
+/// Runs scenarios, so many at a time as there are processors: they wait more than they work, and each has its stage.
 fn run_scenarios<'a>(
     workspace: &Workspace,
     onego: &Path,
     scenarios: impl Iterator<Item = &'a Scenario>,
 ) -> Result<Tally> {
+    let scenarios: Vec<_> = scenarios.collect();
     let home = Home::enter(workspace)?;
-    let mut table = Vec::new();
-    for scenario in scenarios {
-        sh::step(&format!("{}: {}", scenario.name, scenario.what));
-        let start = Instant::now();
-        let result = Install::find(scenario.release, &home).and_then(|install| {
-            let stage = Stage::new(&home, scenario.name, &install, onego)?;
-            (scenario.run)(&stage)?;
-            stage.clear()
-        });
-        if let Err(error) = &result {
-            eprintln!("{} failed: {error:#}", scenario.name);
-            eprintln!("its files are in {}", home.folder(scenario.name).display());
+    let installs = Installs::find(&home, scenarios.iter().map(|scenario| scenario.release))?;
+    let at_once = available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        for _ in 0..at_once.min(scenarios.len()) {
+            scope.spawn(|| {
+                while let Some((place, scenario)) = take(&scenarios, &next) {
+                    let result = run_scenario(scenario, &home, installs.of(scenario.release), onego);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(place, result);
+                }
+            });
         }
-        table.push((scenario.name, result.is_ok(), start.elapsed()));
-    }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let table: Vec<_> = scenarios.iter().zip(results.into_values()).collect();
     print_table(&table);
-    let failed = table.iter().filter(|(_, ok, _)| !ok).count();
+    let failed = table.iter().filter(|(_, outcome)| !outcome.ok).count();
     Ok(Tally { passed: table.len() - failed, failed })
+}
+
+/// The next of the scenarios that nobody has taken.
+fn take<'a>(scenarios: &[&'a Scenario], next: &AtomicUsize) -> Option<(usize, &'a Scenario)> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    Some((place, *scenarios.get(place)?))
+}
+
+/// How a scenario went.
+struct Outcome {
+    ok: bool,
+    took: Duration,
+}
+
+/// Runs one scenario on a stage of its own, and says how it went.
+fn run_scenario(scenario: &Scenario, home: &Home, install: &Install, onego: &Path) -> Outcome {
+    sh::step(&format!("{}: {}", scenario.name, scenario.what));
+    let start = Instant::now();
+    let result = Stage::new(home, scenario.name, install, onego).and_then(|stage| {
+        (scenario.run)(&stage)?;
+        stage.clear()
+    });
+    let took = start.elapsed();
+    match &result {
+        Ok(()) => eprintln!("{} is ok after {:.1} s", scenario.name, took.as_secs_f64()),
+        Err(error) => eprintln!(
+            "{} failed: {error:#}\nits files are in {}",
+            scenario.name,
+            home.folder(scenario.name).display()
+        ),
+    }
+    Outcome { ok: result.is_ok(), took }
 }
 
 /// The `onego` program: the one that was asked for, or this tree's, built as users get it.
@@ -153,9 +192,10 @@ pub(crate) fn find_onego(workspace: &Workspace, program: Option<&Path>) -> Resul
     Ok(workspace.target_directory.join("release/onego"))
 }
 
-fn print_table(table: &[(&str, bool, Duration)]) {
+fn print_table(table: &[(&&Scenario, Outcome)]) {
     println!("\n{:26} {:6} {:>8}", "scenario", "result", "seconds");
-    for (name, ok, time) in table {
-        println!("{name:26} {:6} {:8.1}", if *ok { "ok" } else { "FAILED" }, time.as_secs_f64());
+    for (scenario, Outcome { ok, took }) in table {
+        let result = if *ok { "ok" } else { "FAILED" };
+        println!("{:26} {result:6} {:8.1}", scenario.name, took.as_secs_f64());
     }
 }
