@@ -168,9 +168,7 @@ impl OsdSettings {
         }
         Self { uuid, addrs }
     }
-}
 
-impl OsdSettings {
     /// The OSD in a life of the cluster: its nonces are others in each.
     pub(crate) fn in_life(&self, life: u32) -> FirstOsd {
         let mut addrs = self.addrs.clone();

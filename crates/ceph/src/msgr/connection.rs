@@ -35,6 +35,15 @@ pub enum Event {
     Fault(Error),
 }
 
+impl Event {
+    /// What the owner hears of a message that was received before: its buffer comes back, if it had one.
+    #[cold]
+    pub(super) fn passed_over(message: Message) -> Option<Self> {
+        let Message { header, placed, .. } = message;
+        placed.map(|place| Self::Unplaced(header, place))
+    }
+}
+
 /// How far a connection is.
 #[derive(Debug)]
 enum Phase {
@@ -173,16 +182,9 @@ impl Connection {
         if self.session.received(self.rx.header())? {
             self.events.push_back(Event::Message(self.rx.take_message()));
         } else {
-            self.pass_over();
+            self.events.extend(Event::passed_over(self.rx.take_message()));
         }
         Ok(())
-    }
-
-    /// Forgets a message that was received before.
-    #[cold]
-    fn pass_over(&mut self) {
-        let Message { header, placed, .. } = self.rx.take_message();
-        self.events.extend(placed.map(|place| Event::Unplaced(header, place)));
     }
 
     /// Lossy connections keep no message that was sent, so acknowledgements change nothing, and none are sent but for
@@ -314,9 +316,7 @@ impl Connection {
 
     /// The connection carries that session.
     pub(super) fn admit(&mut self, session: State) {
-        let global_seq = self.session.global_seq.max(session.global_seq + 1);
-        self.session = session;
-        self.session.global_seq = global_seq;
+        self.session.go_on_as(session);
         let Phase::Handshake(handshake) = &mut self.phase else { return };
         match handshake.admit(&mut self.tx, &mut self.session) {
             Ok(Some(peer)) => self.ready(peer),
@@ -338,8 +338,7 @@ impl Connection {
 
     /// What outlives a connection that is over.
     pub(super) fn take_session(&mut self) -> State {
-        let policy = self.session.policy;
-        std::mem::replace(&mut self.session, State::without(policy, 0))
+        self.session.take()
     }
 
     fn fail(&mut self, error: Error) {

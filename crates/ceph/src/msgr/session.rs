@@ -151,6 +151,18 @@ impl State {
         }
     }
 
+    /// Gives away what outlives the connection; nothing is left of it here.
+    pub(super) fn take(&mut self) -> Self {
+        let nothing = Self::without(self.policy, 0);
+        std::mem::replace(self, nothing)
+    }
+
+    /// The connection that had this state carries `session` from now on. Attempts to connect stay in order.
+    pub(super) fn go_on_as(&mut self, session: Self) {
+        let global_seq = self.global_seq.max(session.global_seq + 1);
+        *self = Self { global_seq, ..session };
+    }
+
     /// Another name for a session.
     pub(super) fn fresh_cookie(&mut self) -> u64 {
         self.cookies.as_mut().map_or(0, |cookies| cookies.u64().max(1))

@@ -97,8 +97,7 @@ fn begin(now: Time, identity: Identity, settings: &Settings, kept: bool) -> (Mon
 
 impl Daemons {
     /// The daemons of a cluster whose listeners are all up.
-    pub(super) fn new(now: Time, settings: &Settings, pool: &Pool, keeping: Option<Keeping>) -> Self {
-        let mut keeping = keeping;
+    pub(super) fn new(now: Time, settings: &Settings, pool: &Pool, mut keeping: Option<Keeping>) -> Self {
         let kept = keeping.as_mut().and_then(|keeping| keeping.restored.kept.take());
         let life = Life {
             number: kept.as_ref().map_or(0, |kept| kept.life.number) + 1,

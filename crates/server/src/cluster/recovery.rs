@@ -93,7 +93,8 @@ impl Recovery {
         self.schedule(now);
     }
 
-    /// Goes on, if it is time, and notes what was done for the journal. Returns whether the map has to be looked at again because OSDs have caught up.
+    /// Goes on, if it is time, and notes what was done for the journal. Returns whether the map has to be looked at
+    /// again because OSDs have caught up.
     pub(super) fn go_on(
         &mut self,
         now: Time,

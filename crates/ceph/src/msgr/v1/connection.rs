@@ -188,8 +188,7 @@ impl Connection {
 
     fn message(&mut self, now: Time) -> Result<(), Error> {
         if !self.session.received(self.rx.header())? {
-            let Message { header, placed, .. } = self.rx.take_message();
-            self.events.extend(placed.map(|place| Event::Unplaced(header, place)));
+            self.events.extend(Event::passed_over(self.rx.take_message()));
             return Ok(());
         }
         let message = self.rx.take_message();
@@ -327,9 +326,7 @@ impl Connection {
     }
 
     pub(in super::super) fn admit(&mut self, session: State) {
-        let global_seq = self.session.global_seq.max(session.global_seq + 1);
-        self.session = session;
-        self.session.global_seq = global_seq;
+        self.session.go_on_as(session);
         let Phase::Handshake(handshake) = &mut self.phase else { return };
         match handshake.admit(self.tx.control(), &mut self.session) {
             Next::Part(len) => self.rx.want_part(len),
@@ -350,8 +347,7 @@ impl Connection {
     }
 
     pub(in super::super) fn take_session(&mut self) -> State {
-        let policy = self.session.policy;
-        std::mem::replace(&mut self.session, State::without(policy, 0))
+        self.session.take()
     }
 
     fn fail(&mut self, error: Error) {
