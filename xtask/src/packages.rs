@@ -2,15 +2,18 @@
 
 use crate::sh;
 use anyhow::{Result, bail};
+use std::env::consts::ARCH;
 use std::process::Command;
 
-/// A program that the tests run, and the package that has it.
+/// A program that the tests run, or a file by its path (`ARCH` in it stands for the processor's name), and the package
+/// that has it.
 struct Need {
     program: &'static str,
     package: &'static str,
 }
 
 const NEEDS: &[Need] = &[
+    Need { program: "/usr/lib/ARCH-linux-gnu/qemu/block-rbd.so", package: "qemu-block-extra" },
     Need { program: "busybox", package: "busybox-static" },
     Need { program: "ceph", package: "ceph-common" },
     Need { program: "ceph-mon", package: "ceph-mon" },
@@ -24,6 +27,7 @@ const NEEDS: &[Need] = &[
     Need { program: "monmaptool", package: "ceph-common" },
     Need { program: "nsenter", package: "util-linux" },
     Need { program: "osdmaptool", package: "ceph-base" },
+    Need { program: "qemu-img", package: "qemu-utils" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
     Need { program: "rados", package: "ceph-common" },
     Need { program: "rbd", package: "ceph-common" },
@@ -33,8 +37,8 @@ const NEEDS: &[Need] = &[
 /// Makes sure that every program is there: installs what is missing when run as root on Debian, and otherwise
 /// names it.
 pub(crate) fn ensure() -> Result<()> {
-    let mut missing: Vec<_> =
-        NEEDS.iter().filter(|need| !sh::have(need.program)).map(|need| need.package).collect();
+    let is_missing = |need: &&Need| !sh::have(&need.program.replace("ARCH", ARCH));
+    let mut missing: Vec<_> = NEEDS.iter().filter(is_missing).map(|need| need.package).collect();
     missing.dedup();
     if missing.is_empty() {
         return Ok(());

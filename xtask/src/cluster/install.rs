@@ -66,7 +66,7 @@ impl Installs {
 }
 
 /// What a system made for the programs needs.
-const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio"];
+const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio", "qemu-block-extra", "qemu-utils"];
 
 /// Runs as the first process of a mount namespace of its own, so that what it mounts goes with it.
 const FILL: &str = r#"
@@ -84,14 +84,18 @@ chroot "$root" apt-get clean
 
 impl Install {
     /// The programs of `release`: the host's own if it has them, and otherwise a Debian system of that release
-    /// below `home`, which is made there the first time.
+    /// below `home`, which is made there the first time, and anew if it lacks a package.
     pub(crate) fn find(release: Release, home: &Home) -> Result<Self> {
         if has_version(&mut Command::new("ceph"), release) {
             return Ok(Self { root: None });
         }
         let root = home.folder(release.suite());
-        let mut inside = Command::new("chroot");
-        if !has_version(inside.arg(&root).arg("ceph"), release) {
+        let inside = |program| {
+            let mut command = Command::new("chroot");
+            command.arg(&root).arg(program);
+            command
+        };
+        if !(has_version(&mut inside("ceph"), release) && has_packages(&mut inside("dpkg-query"))) {
             make(release, &root)
                 .with_context(|| format!("cannot make a Debian {} system for its Ceph", release.suite()))?;
         }
@@ -102,6 +106,13 @@ impl Install {
 fn has_version(ceph: &mut Command, release: Release) -> bool {
     let said = ceph.arg("--version").stderr(Stdio::null()).output();
     said.is_ok_and(|output| output.stdout.starts_with(release.version().as_bytes()))
+}
+
+/// Are all of [`PACKAGES`] installed?
+fn has_packages(dpkg_query: &mut Command) -> bool {
+    let states = dpkg_query.args(["--show", "--showformat=${db:Status-Status}\n"]).args(PACKAGES);
+    let said = states.stderr(Stdio::null()).output();
+    said.is_ok_and(|output| output.status.success() && output.stdout == b"installed\n".repeat(PACKAGES.len()))
 }
 
 fn make(release: Release, root: &Path) -> Result<()> {

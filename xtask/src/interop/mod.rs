@@ -11,6 +11,7 @@ mod krbd;
 mod load;
 mod memory;
 mod osds;
+mod qemu_img;
 mod tools;
 mod users;
 
@@ -73,6 +74,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
     "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
+    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", qemu_img::modes;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
     "cephx-users", "users of a real cluster do what their capabilities say, and not more", users::on_real_ceph;

@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::fs;
 
 /// Checks that what a program printed has a text in it.
-fn says(said: &str, expected: &str) -> Result<()> {
+pub(super) fn says(said: &str, expected: &str) -> Result<()> {
     ensure!(said.contains(expected), "expected `{expected}` in:\n{said}");
     Ok(())
 }
 
-fn json(said: &str) -> Result<Value> {
+pub(super) fn json(said: &str) -> Result<Value> {
     serde_json::from_str(said).with_context(|| format!("not JSON:\n{said}"))
 }
 
