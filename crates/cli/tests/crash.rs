@@ -4,6 +4,8 @@ mod support;
 
 use onego::rbd::Image;
 use onego::{Config, ImageRequest, Outcome, Reactor, Wait};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -21,16 +23,6 @@ const MOST: u64 = 16;
 /// Rounds of each kind of cluster.
 const ROUNDS: u32 = 3;
 const ROUNDS_LONG: u32 = 100;
-
-/// Numbers that follow from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// What a write makes of a block.
 fn block(at: u64, version: u64) -> Vec<u8> {
@@ -51,7 +43,7 @@ struct Load {
     versions: Vec<u64>,
     in_flight: BTreeMap<u64, Write>,
     next: u64,
-    random: Random,
+    random: SmallRng,
     acknowledged: u64,
 }
 
@@ -59,8 +51,9 @@ impl Load {
     /// Keeps as many writes in flight as there may be.
     fn submit(&mut self, reactor: &mut Reactor, image: &Image) {
         while self.in_flight.len() < DEPTH {
-            let blocks = if self.random.below(4) == 0 { 1 + self.random.below(MOST) } else { 1 };
-            let first = self.random.below(BLOCKS / MOST) * MOST + self.random.below(MOST + 1 - blocks);
+            let random = &mut self.random;
+            let blocks = if random.random_bool(0.25) { random.random_range(1..=MOST) } else { 1 };
+            let first = random.random_range(0..BLOCKS / MOST) * MOST + random.random_range(0..=MOST - blocks);
             let last = first + blocks - 1;
             // What writes that are under way at the same time leave behind is nobody's business.
             if self.in_flight.values().any(|other| first < other.first + other.blocks && other.first <= last)
@@ -139,11 +132,11 @@ fn rounds(options: &str, seed: u64) {
         versions: vec![0; BLOCKS as usize],
         in_flight: BTreeMap::new(),
         next: 0,
-        random: Random(seed),
+        random: SmallRng::seed_from_u64(seed),
         acknowledged: 0,
     };
     for round in 0..rounds {
-        let end = Instant::now() + Duration::from_micros(load.random.below(400_000));
+        let end = Instant::now() + Duration::from_micros(load.random.random_range(0..400_000));
         let before = load.acknowledged;
         while Instant::now() < end || load.acknowledged == before {
             load.submit(&mut reactor, &image);
