@@ -4,6 +4,7 @@
 //! written; a [`List`] is a sequence of segments that stands for one run of bytes. None of them is ever copied to be
 //! passed on. A [`Pool`] gives page-aligned memory and takes it back when the last segment of it is dropped.
 
+mod arena;
 mod crc;
 mod list;
 mod memory;
@@ -11,6 +12,7 @@ mod pool;
 mod segment;
 mod slab;
 
+pub use arena::Arena;
 pub use crc::crc32c;
 pub use list::{List, Segments};
 pub use pool::{Pool, PoolStats};

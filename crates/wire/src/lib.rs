@@ -8,9 +8,11 @@
 mod codec;
 mod conns;
 mod machine;
+mod part;
 mod time;
 
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
 pub use machine::{Action, Disconnect, Landing, ListenerId, Machine};
+pub use part::Part;
 pub use time::Time;

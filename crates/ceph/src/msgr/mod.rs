@@ -10,7 +10,6 @@
 //!
 //! A connection is lossy unless a [`Session`] has it, which outlives its connections and loses nothing.
 
-mod arena;
 mod banner;
 mod body;
 #[cfg(test)]

@@ -11,11 +11,11 @@ use super::frame::{
     SEGMENT_SEED, Tag,
 };
 use super::message::{Header, Message, Placer};
-use super::part::{Part, gather};
+use super::part::gather;
 use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use onego_buf::{Pool, Segment, SegmentMut};
-use onego_wire::Landing;
+use onego_wire::{Landing, Part};
 
 /// The most bytes of a fixed part.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
@@ -79,7 +79,7 @@ impl Receiver {
             limits,
             stage: Stage::BannerPrefix,
             messages: false,
-            part: Part::new(),
+            part: Part::default(),
             last: Known::new(Preamble::new(Tag::Ack, [0; MAX_SEGMENTS])),
             header: Header::default(),
             body: Body::new(SEGMENT_SEED),

@@ -1,6 +1,5 @@
 //! Puts frames together for the wire: many messages a call, in as few pieces as can be.
 
-use super::arena::Arena;
 use super::control::SIGNATURE_LEN;
 use super::frame::{
     Framing, HEADER_LEN, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED, Tag,
@@ -9,7 +8,7 @@ use super::fronts::Fronts;
 use super::outbox::Outbox;
 use super::queue::{Front, Queued};
 use super::secure::{SealTx, padded};
-use onego_buf::{List, Pool};
+use onego_buf::{Arena, List, Pool};
 use onego_wire::Writer;
 
 /// Room for the control frames of a handshake.

@@ -4,13 +4,13 @@ use super::super::body::{Body, Sums};
 use super::super::config::Limits;
 use super::super::error::Error;
 use super::super::message::{Header, Message, Placer};
-use super::super::part::{Part, gather};
+use super::super::part::gather;
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
 use crate::encoding::Decode;
 use crate::types::Utime;
 use onego_buf::{Segment, SegmentMut};
-use onego_wire::{Landing, Reader};
+use onego_wire::{Landing, Part, Reader};
 
 /// Bytes of a stamp, and of the number of a message.
 const STAMP_LEN: usize = 8;
@@ -87,7 +87,7 @@ impl Receiver {
             lens: [0; 3],
             key: None,
             body: Body::new(0),
-            part: Part::new(),
+            part: Part::default(),
             gathered: Vec::new(),
         }
     }

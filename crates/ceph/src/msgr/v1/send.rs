@@ -1,6 +1,5 @@
 //! Puts messages together for the wire: many a call, in as few pieces as can be.
 
-use super::super::arena::Arena;
 use super::super::fronts::Fronts;
 use super::super::message::Message;
 use super::super::outbox::Outbox;
@@ -9,7 +8,7 @@ use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
 use crate::auth::Key;
 use crate::encoding::Encode;
 use crate::types::{EntityName, Utime};
-use onego_buf::{List, Pool, crc32c};
+use onego_buf::{Arena, List, Pool, crc32c};
 use onego_wire::Writer;
 
 #[derive(Debug)]

@@ -1,6 +1,4 @@
-//! Memory in which small pieces of frames are put one after the other.
-
-use onego_buf::{List, Pool, Segment, SegmentMut};
+use crate::{List, Pool, Segment, SegmentMut};
 
 /// Size of a block: some fifty messages without their payloads. Larger blocks would save little more (a block costs
 /// two allocations from a pool), and a connection whose peer does not read holds one.
@@ -15,9 +13,11 @@ const COPY_MAX: usize = 1 << 10;
 /// the second-level cache until it is sent, and there are few pieces.
 const LARGE: usize = 128 << 10;
 
-/// Collects small pieces in blocks, so that neighbours become one piece of a list.
+/// Memory in which small pieces of frames are put one after the other, so that neighbours become one piece of a list.
+///
+/// What is added is pending until [`flush`](Self::flush), or until something that has memory of its own follows it.
 #[derive(Debug)]
-pub(super) struct Arena {
+pub struct Arena {
     pool: Pool,
     /// What is left of the block: pieces that are not in a list yet, then free room.
     block: Option<SegmentMut>,
@@ -26,19 +26,20 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(pool: Pool) -> Self {
+    /// An arena with blocks from `pool`.
+    pub fn new(pool: Pool) -> Self {
         Self { pool, block: None, pending: 0 }
     }
 
     /// Bytes that the next [`flush`](Self::flush) appends.
     #[inline]
-    pub(super) fn pending(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.pending
     }
 
     /// Adds a copy of `bytes` behind what is in the arena; `out` gets what is pending when a block is full.
     #[inline(always)]
-    pub(super) fn put(&mut self, bytes: &[u8], out: &mut List) {
+    pub fn put(&mut self, bytes: &[u8], out: &mut List) {
         if let Some(block) = &mut self.block
             && let Some(room) = block.get_mut(self.pending..self.pending + bytes.len())
         {
@@ -51,7 +52,7 @@ impl Arena {
 
     /// Adds `bytes`, in memory of their own if there are many.
     #[inline]
-    pub(super) fn bytes(&mut self, bytes: &[u8], out: &mut List) {
+    pub fn bytes(&mut self, bytes: &[u8], out: &mut List) {
         if bytes.len() <= COPY_MAX {
             self.put(bytes, out);
         } else {
@@ -61,7 +62,7 @@ impl Arena {
 
     /// Adds a piece: as it is, or a copy if it is small.
     #[inline]
-    pub(super) fn piece(&mut self, piece: &Segment, out: &mut List) {
+    pub fn piece(&mut self, piece: &Segment, out: &mut List) {
         if piece.len() <= COPY_MAX {
             self.put(piece, out);
         } else {
@@ -72,7 +73,7 @@ impl Arena {
 
     /// Takes a list and adds its pieces, each of which `sum` sees before: so they are in the cache when they are copied.
     #[inline]
-    pub(super) fn pieces(&mut self, list: &mut List, out: &mut List, mut sum: impl FnMut(&[u8])) {
+    pub fn pieces(&mut self, list: &mut List, out: &mut List, mut sum: impl FnMut(&[u8])) {
         if !list.is_empty() && list.segments().all(|piece| piece.len() > COPY_MAX) {
             list.segments().for_each(|piece| sum(piece));
             self.flush(out);
@@ -88,7 +89,7 @@ impl Arena {
     /// Adds `N` bytes that `fill` writes where they are sent from: what is built elsewhere from small fields is not in
     /// a state to be copied at once, and the processor waits for it.
     #[inline(always)]
-    pub(super) fn write<const N: usize>(&mut self, out: &mut List, fill: impl FnOnce(&mut [u8; N])) {
+    pub fn write<const N: usize>(&mut self, out: &mut List, fill: impl FnOnce(&mut [u8; N])) {
         if let Some(block) = &mut self.block
             && let Some(room) = block[self.pending..].first_chunk_mut::<N>()
         {
@@ -118,7 +119,7 @@ impl Arena {
     }
 
     /// Adds `len` bytes that `fill` writes, in as many pieces as it is called for.
-    pub(super) fn fill(&mut self, mut len: usize, out: &mut List, mut fill: impl FnMut(&mut [u8])) {
+    pub fn fill(&mut self, mut len: usize, out: &mut List, mut fill: impl FnMut(&mut [u8])) {
         while len >= BLOCK {
             self.flush(out);
             let mut block = self.pool.get(len.min(LARGE));
@@ -141,7 +142,7 @@ impl Arena {
 
     /// Appends what is pending to `out`.
     #[inline]
-    pub(super) fn flush(&mut self, out: &mut List) {
+    pub fn flush(&mut self, out: &mut List) {
         if let Some(block) = self.block.as_mut().filter(|_| self.pending > 0) {
             out.push(block.split_to(self.pending));
             self.pending = 0;
@@ -149,7 +150,7 @@ impl Arena {
     }
 
     /// Gives the block back once nothing is pending: an idle connection holds no memory here.
-    pub(super) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         debug_assert_eq!(self.pending, 0, "what is pending is still to be sent");
         self.block = None;
     }
