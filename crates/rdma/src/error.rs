@@ -1,0 +1,69 @@
+//! What a caller of the verbs may do wrong.
+
+use crate::Key;
+use std::fmt;
+use thiserror::Error;
+
+/// Why a verb refused what it was asked. All of these are the caller's affair; what goes wrong on the connection is told
+/// by its provider, and ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum PostError {
+    /// A queue holds as much as its bound allows: poll completions first.
+    #[error("the {queue} holds {depth} entries, which is its bound: poll completions, or configure more")]
+    QueueFull {
+        /// Which one.
+        queue: &'static str,
+        /// Its bound.
+        depth: usize,
+    },
+    /// More bytes than the operation can carry.
+    #[error("{len} bytes are more than the {bound} that {what} can have")]
+    TooLong {
+        /// The operation.
+        what: &'static str,
+        /// Bytes asked for.
+        len: usize,
+        /// The bound.
+        bound: usize,
+    },
+    /// Offsets within the region would go beyond 2^64.
+    #[error("{len} bytes from offset {offset:#x} on go beyond the last offset there is")]
+    OffsetWraps {
+        /// Offset of the first byte.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// No memory is registered under the key.
+    #[error("no memory is registered under key {0}")]
+    UnknownKey(Key),
+    /// The peers agreed on no RDMA Reads in this direction.
+    #[error("the peer allows no RDMA Reads: their number is agreed on when the connection is made")]
+    NoReads,
+    /// The connection is over, or was never accepted.
+    #[error("the connection is over")]
+    Over,
+}
+
+/// A verb refused: nothing happened, and what was given for it comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refused<T> {
+    /// Why.
+    pub error: PostError,
+    /// What was given.
+    pub given: T,
+}
+
+impl<T> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Refused({:?})", self.error)
+    }
+}
+
+impl<T> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T> std::error::Error for Refused<T> {}

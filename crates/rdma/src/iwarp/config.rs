@@ -1,0 +1,62 @@
+//! What a connection is told of its side, and the bounds that hold on it.
+
+use super::header::PAYLOAD_MAX;
+use super::mpa::ReadyToReceive;
+use onego_buf::Pool;
+use std::time::Duration;
+
+/// What the connections of one process have in common.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Open connections in MPA's revision 2, which tells the peer how many RDMA Reads may be under way; else in
+    /// revision 1. A server answers in the revision that it is asked in.
+    pub enhanced: bool,
+    /// Ask for checksums. They are made and checked if either side asks.
+    pub crc: bool,
+    /// RDMA Reads of the peer that this side answers at a time (IRD). A Linux NFS server accepts no connection from a
+    /// client with 0.
+    pub ird: u16,
+    /// RDMA Reads that this side has under way at a time (ORD), if the peer allows as many.
+    pub ord: u16,
+    /// Open connections as a peer that says when it is ready, so that the server may send first. Only with
+    /// `enhanced`. A server does what it is asked, if it is asked in a way that is allowed here.
+    pub peer_to_peer: Option<ReadyToReceive>,
+    /// Payload of a segment, in bytes. Hardware may want as little as fits a packet.
+    pub payload: usize,
+    /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
+    pub send_queue: usize,
+    /// Receives that may be posted, with their completions.
+    pub receive_queue: usize,
+    /// Regions that may be registered.
+    pub regions: usize,
+    /// How long the connection may take until it is established: as long as siw waits for an answer.
+    pub handshake_timeout: Duration,
+    /// Gives the memory that headers are built in.
+    pub pool: Pool,
+}
+
+impl Config {
+    /// What suits NFS with one outstanding window of 128 requests, over a Linux peer.
+    pub fn new(pool: Pool) -> Self {
+        Self {
+            enhanced: true,
+            crc: false,
+            // siw's own most.
+            ird: 128,
+            ord: 128,
+            peer_to_peer: None,
+            // 15 pages: the most in which every segment of what begins on a page does so, too. siw takes any.
+            payload: 60 << 10,
+            send_queue: 1024,
+            receive_queue: 512,
+            regions: 4096,
+            handshake_timeout: Duration::from_secs(10),
+            pool,
+        }
+    }
+
+    /// Payload of a segment: a multiple of 8, so that only the last segment of a message is filled up.
+    pub(super) fn segment(&self) -> usize {
+        self.payload.clamp(8, PAYLOAD_MAX) & !7
+    }
+}

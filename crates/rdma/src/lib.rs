@@ -1,0 +1,21 @@
+//! Remote direct memory access without I/O: the verbs as a trait, and a provider in software.
+//!
+//! - [`QueuePair`] is one end of a connection as its user sees it: memory is registered for the peer, work is posted,
+//!   completions are polled. NFS over RDMA is written against it.
+//! - [`iwarp`] is a provider: MPA, DDP and RDMAP (RFC 5044, 5041, 5040, with 6581) as a state machine over a byte
+//!   stream. It speaks to Linux's `siw` driver, and to itself.
+//!
+//! # Memory
+//! There is no unsafe code here, because memory crosses the interface by ownership. What the peer may write is a
+//! [`SegmentMut`](onego_buf::SegmentMut) that the queue pair owns for as long as it is registered; nobody reads it
+//! while the peer may write it, and a registration cannot outlive its use. What the peer may read is a
+//! [`List`](onego_buf::List), immutable and shared. Whatever was given comes back exactly once: by a completion, by
+//! [`QueuePair::invalidate`], or flushed when the connection ends.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod iwarp;
+mod verbs;
+
+pub use error::{PostError, Refused};
+pub use verbs::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};

@@ -1,0 +1,156 @@
+//! The verbs: what a user of remote direct memory access sees of one end of a connection.
+
+use crate::{PostError, Refused};
+use onego_buf::{List, SegmentMut};
+use std::fmt;
+
+/// Names registered memory to the peer: a steering tag, of which the upper 24 bits are an index and the lower 8 a key.
+/// Protocols above carry it as a number (RPC-over-RDMA: `handle`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(pub u32);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// A place in memory of the peer, as it told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// The region.
+    pub key: Key,
+    /// Offset of the first byte, counted from where the peer's numbering begins (see [`QueuePair::register`]).
+    pub offset: u64,
+}
+
+/// Memory that is registered for the peer. The kind of ownership is the access right.
+#[derive(Debug)]
+pub enum Memory {
+    /// The peer may read it with RDMA Reads. It is shared and nobody can write it.
+    Source(List),
+    /// The peer may write it with RDMA Writes. It belongs to the queue pair until it is invalidated.
+    Sink(SegmentMut),
+}
+
+impl Memory {
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Source(list) => list.len(),
+            Self::Sink(segment) => segment.len(),
+        }
+    }
+
+    /// Has it no byte?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How a message is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SendFlags {
+    /// The peer invalidates this region of its own when the message arrives (Send with Invalidate).
+    pub invalidate: Option<Key>,
+    /// The peer's user wants to be woken for it (Send with Solicited Event).
+    pub solicited: bool,
+}
+
+/// How work ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// As it should.
+    Success,
+    /// The connection ended before it was done. Nothing is known of what the peer saw of it; memory that was to be
+    /// written may be written in part.
+    Flushed,
+}
+
+/// Something that was posted is done, or memory comes back.
+#[derive(Debug)]
+pub struct Completion {
+    /// What the caller named it. Memory that is [`Done::Released`] has the number of its key.
+    pub id: u64,
+    /// How it ended.
+    pub status: Status,
+    /// What it was, and what comes back.
+    pub done: Done,
+}
+
+/// What a [`Completion`] is about.
+#[derive(Debug)]
+pub enum Done {
+    /// The whole message is with the transport, which holds its memory for as long as it needs it.
+    Sent,
+    /// The same for an RDMA Write. That the peer has it is known when it answers a later message.
+    Written,
+    /// The sink of an RDMA Read, filled.
+    Read(SegmentMut),
+    /// A message, or what a flushed receive was posted with.
+    Received {
+        /// The buffer that was posted, as long as it was.
+        buffer: SegmentMut,
+        /// Bytes at its start that are the message.
+        len: usize,
+        /// Did the sender ask for the receiver to be woken?
+        solicited: bool,
+        /// The region that the sender invalidated with it.
+        invalidated: Option<(Key, Memory)>,
+    },
+    /// Registered memory comes back: it was invalidated while bytes for it were being received, or the connection
+    /// ended (then it is flushed).
+    Released(Key, Memory),
+}
+
+/// One end of a connection, as its user sees it.
+///
+/// Sends, RDMA Writes and RDMA Reads go out in the order in which they were posted, and the peer sees a message after
+/// everything that was sent or written before it (RFC 5040, section 5.5). There are two exceptions, as the RFC has it:
+/// an RDMA Read waits while as many are under way as the peer allows, and what was posted after it passes it; and what
+/// is posted after an RDMA Read does not wait for its answer.
+///
+/// Reads complete in their order; sends and writes complete in theirs; receives complete in the order in which they
+/// were posted. Receives may be posted and memory be registered before the connection is established, and should be:
+/// a message that finds no receive posted ends the connection.
+pub trait QueuePair {
+    /// Registers memory for the peer and says under which key, to be told to the peer. Its first byte has the offset
+    /// `base`: 0, or what suits the protocol above.
+    ///
+    /// A part of a buffer is offered by splitting it off before and joining it again afterwards
+    /// ([`SegmentMut::split_to`], [`SegmentMut::try_join`]).
+    fn register(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>>;
+
+    /// Takes memory back: from now on the peer cannot get at it. (What it asked to read before is still sent: that
+    /// memory is shared.)
+    ///
+    /// `None`: bytes that the peer writes to it are being received at this moment. The memory comes by
+    /// [`Done::Released`] as soon as they have landed, and the connection ends, because the peer writes to what is no
+    /// longer there.
+    fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
+
+    /// Gives a buffer for one message of the peer. Buffers are used in the order in which they were given.
+    fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>>;
+
+    /// Sends a message, gathered from all segments of `bytes`.
+    fn post_send(&mut self, id: u64, bytes: List, flags: SendFlags) -> Result<(), Refused<List>>;
+
+    /// Writes `bytes` to the peer's memory.
+    fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>>;
+
+    /// Reads as many bytes from the peer's memory as `sink` has.
+    fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>>;
+
+    /// The next completion, until there is none. Completions that are not polled count as work in their queue, so
+    /// that these bound them too.
+    fn poll(&mut self) -> Option<Completion>;
+
+    /// Ends the connection: what was not handed to the transport is not sent, and everything comes back, flushed.
+    fn disconnect(&mut self);
+}
