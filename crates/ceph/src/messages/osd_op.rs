@@ -168,7 +168,11 @@ impl Payload for OsdOp {
                 bound: MAX_OPS as u64,
             });
         }
-        let ops = (0..count).map(|_| Op::decode(r, &mut data)).collect::<Decoded<_>>()?;
+        // Collecting results would move each operation twice more.
+        let mut ops = SmallVec::with_capacity(count);
+        for _ in 0..count {
+            ops.push(Op::decode(r, &mut data)?);
+        }
         Ok(Self {
             pg,
             hash,

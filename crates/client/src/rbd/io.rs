@@ -110,7 +110,9 @@ impl ImageIo {
                     parts.push(None);
                     submit(Request { read_into: Some(part), ..shape.read(&piece) });
                 }
-                parts.push(Some(buffer));
+                if parts.is_empty() {
+                    parts.push(Some(buffer));
+                }
                 Gather::Buffer(parts)
             }
             IoOp::Read { offset, length } => {
@@ -203,7 +205,7 @@ struct Piece {
 
 impl Shape {
     /// The pieces of a read, in the order of the image's bytes.
-    fn pieces(&self, offset: u64, length: u64) -> SmallVec<[Piece; 2]> {
+    fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> {
         let mut pieces: SmallVec<[(u64, Piece); 2]> = SmallVec::new();
         for extent in self.layout.map(offset, length) {
             let mut offset = extent.offset;
@@ -214,7 +216,7 @@ impl Shape {
             }
         }
         pieces.sort_unstable_by_key(|(start, _)| *start);
-        pieces.into_iter().map(|(_, piece)| piece).collect()
+        pieces.into_iter().map(|(_, piece)| piece)
     }
 
     fn request(&self, object: u64, op: Op) -> Request {
