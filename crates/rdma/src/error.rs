@@ -37,8 +37,10 @@ pub enum PostError {
     /// No memory is registered under the key.
     #[error("no memory is registered under key {0}")]
     UnknownKey(Key),
-    /// The peers agreed on no RDMA Reads in this direction.
-    #[error("the peer allows no RDMA Reads: their number is agreed on when the connection is made")]
+    /// The two sides did not agree on RDMA Reads in this direction, or not yet.
+    #[error(
+        "the peer allows no RDMA Reads, or the connection is not established, with which they are agreed on"
+    )]
     NoReads,
     /// The connection is over, or was never accepted.
     #[error("the connection is over")]

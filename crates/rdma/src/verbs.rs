@@ -144,7 +144,8 @@ pub trait QueuePair {
     /// Writes `bytes` to the peer's memory.
     fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>>;
 
-    /// Reads as many bytes from the peer's memory as `sink` has.
+    /// Reads as many bytes from the peer's memory as `sink` has. Only once the connection is established: before,
+    /// nobody knows how many reads the peer allows.
     fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>>;
 
     /// The next completion, until there is none. Completions that are not polled count as work in their queue, so

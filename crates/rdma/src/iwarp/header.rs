@@ -1,7 +1,7 @@
 //! Headers of FPDUs: MPA's length, DDP's and RDMAP's control fields (RFC 5044, section 4; RFC 5041, section 4; RFC
 //! 5040, section 4).
 
-use super::violation::Violation;
+use super::violation::{TERMINATE_LEN, Violation};
 
 /// Bytes of MPA's length and the control fields, from which follows what else there is.
 pub(super) const CONTROL_LEN: usize = 4;
@@ -26,6 +26,9 @@ const DDP_VERSION_1: u16 = 0x0100;
 const RDMAP_VERSION: u16 = 0x00c0;
 const RDMAP_VERSION_1: u16 = 0x0040;
 const OPCODE: u16 = 0x000f;
+
+/// The longest header.
+pub(super) const HEADER_MAX: usize = UNTAGGED_LEN + READ_LEN;
 
 /// Queue numbers of untagged segments (RFC 5040, section 4.2).
 pub(super) const SEND_QUEUE: u32 = 0;
@@ -80,11 +83,12 @@ impl Opcode {
         }
     }
 
-    /// Bytes of the header of its segments.
+    /// Bytes of the header of its segments, that of a message included that is of a fixed size.
     fn header_len(self) -> usize {
         match self {
             Self::Write | Self::ReadResponse => TAGGED_LEN,
             Self::ReadRequest => UNTAGGED_LEN + READ_LEN,
+            Self::Terminate => UNTAGGED_LEN + TERMINATE_LEN,
             _ => UNTAGGED_LEN,
         }
     }
@@ -135,7 +139,7 @@ impl Control {
         [a, b, c, d]
     }
 
-    /// Bytes of the whole header, that of an RDMA Read Request included.
+    /// Bytes of the whole header, an RDMA Read Request or the fixed part of a Terminate message included.
     pub(super) fn header_len(self) -> usize {
         self.opcode.header_len()
     }

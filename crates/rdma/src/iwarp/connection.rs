@@ -1,0 +1,350 @@
+//! One connection: handshake, segments, end.
+
+use super::config::Config;
+use super::error::Error;
+use super::handshake::{self, Agreement, Request};
+use super::header::Control;
+use super::inbound::{Ended, Inbound, Read};
+use super::mpa::{Frame, Kind, ReadyToReceive};
+use super::receive::{Input, Receiver};
+use super::regions::Entropy;
+use super::send::Sender;
+use super::violation::Violation;
+use super::work::Work;
+use crate::{Completion, Done, Key, PostError, Remote};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Landing, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Something that a connection has for its owner, beside completions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A client asks to connect, with private data of its user: [accept](Connection::accept) or
+    /// [reject](Connection::reject) it.
+    Requested(Vec<u8>),
+    /// Work is carried out from now on. A server's work is sent once the client has sent something.
+    Established(Established),
+    /// The server's user refused the connection, with private data of its own. A [`Fault`](Self::Fault) follows.
+    Rejected(Vec<u8>),
+    /// The connection cannot go on: close it, after what [`Connection::transmit`] still gives. Everything comes back
+    /// by completions.
+    Fault(Error),
+}
+
+/// What both sides agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Established {
+    /// Private data of the server's user, for the client.
+    pub private_data: Vec<u8>,
+    /// Are there checksums?
+    pub crc: bool,
+    /// RDMA Reads of the peer that are answered at a time.
+    pub ird: u16,
+    /// RDMA Reads of this side at a time.
+    pub ord: u16,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+enum Phase {
+    /// A client waits for the transport to open, with the bytes of its request.
+    Opening(Vec<u8>),
+    AwaitReply,
+    AwaitRequest,
+    /// A client waits for this side's user.
+    Requested(Request),
+    /// `quiet`: a server that sends nothing before the client has (RFC 5044, section 7.1.2).
+    Ready {
+        quiet: bool,
+    },
+    Over,
+}
+
+/// One connection of iWARP, of a client or of a server.
+///
+/// Its owner moves bytes for it as a driver does for a [`Machine`](onego_wire::Machine), whose methods of the same
+/// names say how. After each of these calls there may be [events](Self::event) and
+/// [completions](crate::QueuePair::poll), and [output](Self::has_output).
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) config: Arc<Config>,
+    phase: Phase,
+    rx: Receiver,
+    pub(super) inbound: Inbound,
+    pub(super) tx: Sender,
+    events: VecDeque<Event>,
+    pub(super) completions: VecDeque<Completion>,
+    /// Everything has to come back once the place comes back that is out for a receive.
+    flush_due: bool,
+    started: Time,
+    /// Work and receives that are posted or completed, and not polled.
+    pub(super) sends: usize,
+    pub(super) receives: usize,
+    /// Regions that are registered.
+    pub(super) regions: usize,
+    ord: u16,
+    ird: u16,
+}
+
+impl Connection {
+    /// The end of a client that has begun to open a connection, and tells the server's user `private_data`.
+    pub fn connect(
+        now: Time,
+        config: Arc<Config>,
+        entropy: Entropy,
+        private_data: &[u8],
+    ) -> Result<Self, PostError> {
+        let request = handshake::request(&config, private_data)?;
+        Ok(Self::new(now, config, entropy, Phase::Opening(request), Kind::Reply))
+    }
+
+    /// The end of a server on which a client has opened a connection.
+    pub fn listen(now: Time, config: Arc<Config>, entropy: Entropy) -> Self {
+        Self::new(now, config, entropy, Phase::AwaitRequest, Kind::Request)
+    }
+
+    fn new(now: Time, config: Arc<Config>, entropy: Entropy, phase: Phase, first: Kind) -> Self {
+        Self {
+            rx: Receiver::new(first),
+            inbound: Inbound::new(config.regions + usize::from(config.ord) + 1, entropy),
+            tx: Sender::new(config.segment(), config.pool.clone()),
+            config,
+            phase,
+            events: VecDeque::new(),
+            completions: VecDeque::new(),
+            flush_due: false,
+            started: now,
+            sends: 0,
+            receives: 0,
+            regions: 0,
+            ord: 0,
+            ird: 0,
+        }
+    }
+
+    /// The client's connection is open.
+    pub fn opened(&mut self, _now: Time) {
+        if let Phase::Opening(request) = &self.phase {
+            self.tx.frame(request);
+            self.phase = Phase::AwaitReply;
+        }
+    }
+
+    /// Lets the client in that asks, and tells its user `private_data`. Nothing happens if nobody asks any more.
+    pub fn accept(&mut self, private_data: &[u8]) -> Result<(), PostError> {
+        let Phase::Requested(request) = &self.phase else { return Ok(()) };
+        let (reply, agreement) = request.accept(&self.config, private_data)?;
+        self.tx.frame(&reply);
+        self.inbound.ready_by_send = agreement.ready.send;
+        self.establish(agreement, Vec::new(), true);
+        Ok(())
+    }
+
+    /// Refuses the client that asks, and tells its user `private_data`. The connection is over: close it, after what
+    /// [`transmit`](Self::transmit) still gives.
+    pub fn reject(&mut self, private_data: &[u8]) -> Result<(), PostError> {
+        let Phase::Requested(request) = &self.phase else { return Ok(()) };
+        let reply = request.reject(&self.config, private_data)?;
+        self.tx.frame(&reply);
+        self.closed();
+        Ok(())
+    }
+
+    /// Is the connection established, and not over?
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready { .. })
+    }
+
+    /// Where the next bytes go. A connection that is over asks for none.
+    pub fn landing(&mut self) -> Landing {
+        if matches!(self.phase, Phase::Over) {
+            Landing::default()
+        } else {
+            self.rx.landing(&mut self.inbound)
+        }
+    }
+
+    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
+    ///
+    /// # Panics
+    /// If it is not that buffer.
+    pub fn landed(&mut self, _now: Time, place: SegmentMut, filled: usize) {
+        self.rx.landed(&place[..filled]);
+        if let Some((violation, completion)) = self.inbound.landed(place, filled) {
+            self.completions.push_back(completion);
+            self.fail(violation.into());
+        }
+        if self.flush_due {
+            self.flush();
+        }
+    }
+
+    /// Bytes arrived in shared memory.
+    pub fn received(&mut self, _now: Time, mut bytes: Segment) {
+        if matches!(self.phase, Phase::Opening(_) | Phase::Requested(_)) && !bytes.is_empty() {
+            self.fail(Error::Impatient);
+        }
+        while !matches!(self.phase, Phase::Over) {
+            let handled = match self.rx.next(&mut bytes, &mut self.inbound) {
+                Ok(None) => break,
+                Ok(Some(Input::Segment(control))) => self.segment(control),
+                Ok(Some(Input::Frame(frame, private))) => self.frame(frame, &private, bytes.is_empty()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = handled {
+                self.fail(error);
+            }
+        }
+    }
+
+    /// The frame of the handshake came. `alone`: nothing came behind it.
+    fn frame(&mut self, frame: Frame, private: &[u8], alone: bool) -> Result<(), Error> {
+        match self.phase {
+            Phase::AwaitRequest if !alone => Err(Error::Impatient),
+            Phase::AwaitRequest => match handshake::asked(&self.config, frame, private) {
+                Ok(request) => {
+                    self.events.push_back(Event::Requested(request.private_data.clone()));
+                    self.phase = Phase::Requested(request);
+                    Ok(())
+                }
+                Err((error, refusal)) => {
+                    self.tx.frame(&refusal);
+                    Err(error)
+                }
+            },
+            _ => self.answered(frame, private),
+        }
+    }
+
+    fn answered(&mut self, frame: Frame, private: &[u8]) -> Result<(), Error> {
+        let (agreement, private_data) = handshake::answered(&self.config, frame, private);
+        let agreement = agreement.inspect_err(|error| {
+            if *error == Error::Rejected {
+                self.events.push_back(Event::Rejected(private_data.clone()));
+            }
+            // The Terminate message has checksums if the reply says so.
+            self.tx.segments(self.config.crc || frame.crc, 0);
+        })?;
+        self.establish(agreement, private_data, false);
+        match agreement.ready {
+            ReadyToReceive { write: true, .. } => self.tx.ready_by_write(),
+            ReadyToReceive { read: true, .. } => {
+                let (sink, from) = (SegmentMut::zeroed(0), Remote { key: Key(0), offset: 0 });
+                self.tx.works.posted.push_front(Work::Read(Read { id: None, sink, from }));
+            }
+            ReadyToReceive { send: true, .. } => self.tx.ready_by_send(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn establish(&mut self, agreement: Agreement, private_data: Vec<u8>, quiet: bool) {
+        let Agreement { crc, ird, ord, ready } = agreement;
+        // The read that says that the client is ready needs no agreement.
+        let ready_by_read = u16::from(ready.read && !ready.write);
+        (self.ird, self.ord) = (ird.max(ready_by_read), ord);
+        self.rx.segments(crc);
+        self.tx.segments(crc, ord.max(ready_by_read));
+        self.phase = Phase::Ready { quiet };
+        self.events.push_back(Event::Established(Established { private_data, crc, ird, ord }));
+    }
+
+    /// A segment is whole.
+    fn segment(&mut self, control: Control) -> Result<(), Error> {
+        let Phase::Ready { quiet } = &mut self.phase else { return Err(Error::Impatient) };
+        *quiet = false;
+        match self.inbound.end(control, self.rx.whole_header())? {
+            Ended::Part => {}
+            Ended::Done(completion) => {
+                if let Done::Received { invalidated: Some(_), .. } = completion.done {
+                    self.regions -= 1;
+                }
+                self.completions.push_back(completion);
+            }
+            Ended::Asked(response) => {
+                let responses = &mut self.tx.works.responses;
+                if responses.len() >= usize::from(self.ird) {
+                    return Err(Violation::TooManyReads(self.ird).into());
+                }
+                responses.push_back(response);
+            }
+            Ended::Terminated(code) => return Err(Error::Terminated(code)),
+        }
+        Ok(())
+    }
+
+    /// Is there something to send?
+    pub fn has_output(&self) -> bool {
+        let works = matches!(self.phase, Phase::Ready { quiet: false });
+        self.tx.has_first() || (works && self.tx.has_work(&self.inbound))
+    }
+
+    /// Appends what is to be sent to `out`, about `limit` bytes of it: whole FPDUs, at least one if there is any.
+    pub fn transmit(&mut self, out: &mut List, limit: usize) {
+        self.tx.transmit_first(out);
+        if matches!(self.phase, Phase::Ready { quiet: false }) {
+            self.tx.transmit(out, limit.max(1), &mut self.inbound, &mut self.completions);
+        }
+    }
+
+    /// The next event, until there is none.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`timeout`](Self::timeout) wants to be called.
+    pub fn deadline(&self) -> Option<Time> {
+        let waits = !matches!(self.phase, Phase::Ready { .. } | Phase::Over);
+        waits.then(|| self.started + self.config.handshake_timeout)
+    }
+
+    /// Time has passed: gives up, if it was too long.
+    pub fn timeout(&mut self, now: Time) {
+        if self.deadline().is_some_and(|deadline| now >= deadline) {
+            self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
+        }
+    }
+
+    /// The transport is gone: everything comes back. If a part of it is out for a receive, it comes back after
+    /// [`landed`](Self::landed).
+    pub fn closed(&mut self) {
+        if !matches!(self.phase, Phase::Over) {
+            self.phase = Phase::Over;
+            self.flush_due = true;
+            self.flush();
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        if self.is_over() {
+            return;
+        }
+        if let Some(code) = error.code() {
+            let about = self.rx.header().map(|(control, header)| (control.opcode, header));
+            self.tx.terminate(code, about);
+        }
+        self.closed();
+        self.events.push_back(Event::Fault(error));
+    }
+
+    /// Gives everything back, unless a part of it is out.
+    fn flush(&mut self) {
+        if self.inbound.is_out() {
+            return;
+        }
+        self.flush_due = false;
+        self.regions = 0;
+        self.inbound.flush(&mut self.completions);
+        self.tx.flush(&mut self.completions);
+    }
+
+    /// May RDMA Reads be posted?
+    pub(super) fn allows_reads(&self) -> bool {
+        self.ord > 0 && self.is_ready()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+}

@@ -1,0 +1,387 @@
+//! What the segments of the peer mean: which may come, where their payload goes, and what is complete with them
+//! (RFC 5040, section 5; RFC 5041, section 5).
+
+use super::header::{
+    Control, HEADER_MAX, Opcode, READ_QUEUE, ReadRequest, SEND_QUEUE, TAGGED_LEN, TERMINATE_QUEUE, Tagged,
+    UNTAGGED_LEN, Untagged,
+};
+use super::place::{Place, Target};
+use super::regions::{Entropy, Held, Regions};
+use super::violation::{Code, TERMINATE_LEN, Violation};
+use crate::{Completion, Done, Key, Memory, Remote, Status};
+use onego_buf::{List, SegmentMut};
+use std::collections::VecDeque;
+
+/// A receive that is posted.
+#[derive(Debug)]
+struct Receive {
+    id: u64,
+    buffer: SegmentMut,
+}
+
+/// A message that is coming in.
+#[derive(Debug)]
+struct Message {
+    receive: Receive,
+    opcode: Opcode,
+    filled: usize,
+}
+
+/// An RDMA Read of this side that is posted.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// `None`: the user knows nothing of it.
+    pub(super) id: Option<u64>,
+    pub(super) sink: SegmentMut,
+    pub(super) from: Remote,
+}
+
+/// An RDMA Read of this side that the peer is asked for.
+#[derive(Debug)]
+struct Pending {
+    read: Read,
+    key: u32,
+    len: usize,
+    received: usize,
+}
+
+/// An RDMA Read of the peer.
+#[derive(Debug)]
+pub(super) struct Response {
+    /// What is still to be sent.
+    pub(super) bytes: List,
+    /// Where it goes.
+    pub(super) sink: Tagged,
+    /// Is a part of it sent?
+    pub(super) begun: bool,
+}
+
+/// What a segment brought.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Nothing that is complete.
+    Part,
+    Done(Completion),
+    /// An RDMA Read to answer.
+    Asked(Response),
+    /// The peer ends the connection.
+    Terminated(Code),
+}
+
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub(super) regions: Regions,
+    receives: VecDeque<Receive>,
+    message: Option<Message>,
+    reads: VecDeque<Pending>,
+    /// Where the payload of the segment goes that is coming in.
+    place: Option<Place>,
+    /// A region was invalidated while the place in it is out.
+    revoked: bool,
+    send_msn: u32,
+    read_msn: u32,
+    /// The peer may say that it is ready by a message that is not the user's.
+    pub(super) ready_by_send: bool,
+}
+
+impl Inbound {
+    pub(super) fn new(regions: usize, entropy: Entropy) -> Self {
+        Self {
+            regions: Regions::new(regions, entropy),
+            receives: VecDeque::new(),
+            message: None,
+            reads: VecDeque::new(),
+            place: None,
+            revoked: false,
+            send_msn: 1,
+            read_msn: 1,
+            ready_by_send: false,
+        }
+    }
+
+    pub(super) fn post_receive(&mut self, id: u64, buffer: SegmentMut) {
+        self.receives.push_back(Receive { id, buffer });
+    }
+
+    /// RDMA Reads that the peer is asked for.
+    pub(super) fn reads_under_way(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Expects the answer to a read, and says where it is to go.
+    pub(super) fn expect(&mut self, read: Read) -> Tagged {
+        let len = read.sink.len();
+        let key = self.regions.insert(Held::Sink, len, 0);
+        self.reads.push_back(Pending { read, key, len, received: 0 });
+        Tagged { key, offset: 0 }
+    }
+
+    /// A segment begins. Nothing is touched if it may not.
+    pub(super) fn begin(&mut self, control: Control, header: &[u8; HEADER_MAX]) -> Result<(), Violation> {
+        let payload = control.payload_len();
+        let (tagged, _) = header.split_first_chunk::<TAGGED_LEN>().expect("a header is longer than that");
+        let (untagged, _) = header.split_first_chunk::<UNTAGGED_LEN>().expect("a header is longer than that");
+        self.place = match control.opcode {
+            // Nothing is looked at of a write of no bytes: it touches nothing (RFC 5040, section 5.1).
+            Opcode::Write if payload == 0 => None,
+            Opcode::Write => {
+                let Tagged { key, offset } = Tagged::parse(tagged);
+                let at = self.regions.write(key, offset, payload)?;
+                Some(Place::new(Target::Region(key), at, payload))
+            }
+            Opcode::ReadResponse => self.begin_response(Tagged::parse(tagged), control)?,
+            Opcode::ReadRequest => self.begin_read(Untagged::parse(untagged), control)?,
+            Opcode::Terminate => begin_terminate(Untagged::parse(untagged), control)?,
+            _ => self.begin_message(Untagged::parse(untagged), control)?,
+        };
+        Ok(())
+    }
+
+    /// An answer goes on where it was, and its last segment is where it ends.
+    fn begin_response(&mut self, sink: Tagged, control: Control) -> Result<Option<Place>, Violation> {
+        let read = self.reads.front().ok_or(Violation::Unasked)?;
+        if sink.key != read.key {
+            return Err(Violation::ResponseKey { found: sink.key, expected: read.key });
+        }
+        let payload = control.payload_len();
+        let left = read.len - read.received;
+        if sink.offset != read.received as u64 || payload > left || control.last != (payload == left) {
+            return Err(Violation::ResponseBounds(read.received as u64));
+        }
+        Ok((payload > 0).then(|| Place::new(Target::Read, read.received, payload)))
+    }
+
+    fn begin_read(&mut self, segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+        check(segment, READ_QUEUE, self.read_msn, 0)?;
+        if control.payload_len() > 0 || !control.last {
+            return Err(Violation::Length(control.len));
+        }
+        Ok(None)
+    }
+
+    fn begin_message(&mut self, segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+        let payload = control.payload_len();
+        let filled = self.message.as_ref().map_or(0, |message| message.filled);
+        check(segment, SEND_QUEUE, self.send_msn, filled as u64)?;
+        if self.is_ready_message(control) {
+            return Ok(None);
+        }
+        if let Some(Message { opcode, .. }) = &self.message
+            && *opcode != control.opcode
+        {
+            return Err(Violation::Mixed { began: *opcode as u8, found: control.opcode as u8 });
+        }
+        let room = match &self.message {
+            Some(message) => message.receive.buffer.len(),
+            None => self.receives.front().ok_or(Violation::NoReceive)?.buffer.len(),
+        };
+        if payload > room - filled {
+            return Err(Violation::MessageTooLong { len: filled as u64 + payload as u64, room });
+        }
+        if self.message.is_none() {
+            self.message = self.receives.pop_front().map(|receive| Message {
+                receive,
+                opcode: control.opcode,
+                filled: 0,
+            });
+        }
+        Ok((payload > 0).then(|| Place::new(Target::Message, filled, payload)))
+    }
+
+    /// Is the segment the message of no bytes that says that the peer is ready? It is the first of all, and takes no
+    /// receive.
+    fn is_ready_message(&self, control: Control) -> bool {
+        self.ready_by_send && self.message.is_none() && control.last && control.payload_len() == 0
+    }
+
+    /// The place of the segment's payload, with the buffer that it is in.
+    fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
+        let place = self.place.as_mut()?;
+        let buffer = match place.target {
+            Target::Region(key) => match self.regions.memory(key)? {
+                Memory::Sink(buffer) => buffer,
+                Memory::Source(_) => return None,
+            },
+            Target::Message => &mut self.message.as_mut()?.receive.buffer,
+            Target::Read => &mut self.reads.front_mut()?.read.sink,
+        };
+        Some((place, buffer))
+    }
+
+    /// Payload of the segment came in shared memory. `Err`: its region was invalidated since it began.
+    pub(super) fn fill(&mut self, bytes: &[u8]) -> Result<(), Violation> {
+        match self.place() {
+            Some((place, buffer)) => place.fill(buffer, bytes),
+            None => self.check_revoked()?,
+        }
+        Ok(())
+    }
+
+    /// Payload without a place is passed over (what a Terminate message is about), unless its region is gone.
+    fn check_revoked(&self) -> Result<(), Violation> {
+        match self.place {
+            Some(Place { target: Target::Region(key), .. }) => Err(Violation::Revoked(key)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The place of the payload, for a receive, if it is worth one.
+    pub(super) fn landing(&mut self) -> Option<SegmentMut> {
+        let (place, buffer) = self.place()?;
+        place.lands().then(|| place.hand_out(buffer))
+    }
+
+    /// Bytes of the segment's payload that are to come, if they have a place.
+    pub(super) fn rest(&self) -> usize {
+        self.place.as_ref().map_or(0, |place| place.left)
+    }
+
+    /// Is the place out for a receive?
+    pub(super) fn is_out(&self) -> bool {
+        self.place.as_ref().is_some_and(Place::is_out)
+    }
+
+    /// The place comes back. A region that was invalidated meanwhile is the user's again, and the connection over.
+    pub(super) fn landed(&mut self, buffer: SegmentMut, filled: usize) -> Option<(Violation, Completion)> {
+        let (place, into) = self.place().expect("only what was handed out lands");
+        place.landed(into, buffer, filled);
+        if !std::mem::take(&mut self.revoked) {
+            return None;
+        }
+        let Some(Place { target: Target::Region(key), .. }) = self.place.take() else { return None };
+        let memory = self.regions.take(key)?;
+        Some((Violation::Revoked(key), released(Key(key), memory, Status::Success)))
+    }
+
+    /// Takes memory back. `Some(None)`: a part of it is out for a receive, and it comes back by
+    /// [`landed`](Self::landed).
+    pub(super) fn invalidate(&mut self, key: u32) -> Option<Option<Memory>> {
+        let out = matches!(&self.place, Some(place) if place.target == Target::Region(key) && place.is_out());
+        if !out {
+            return self.regions.take(key).map(Some);
+        }
+        self.revoked = true;
+        Some(None)
+    }
+
+    /// A segment is whole, and its checksum was right.
+    pub(super) fn end(&mut self, control: Control, header: &[u8; HEADER_MAX]) -> Result<Ended, Violation> {
+        self.place = None;
+        let ready = std::mem::take(&mut self.ready_by_send);
+        match control.opcode {
+            Opcode::Write => Ok(Ended::Part),
+            Opcode::ReadResponse => Ok(self.end_response(control)),
+            Opcode::ReadRequest => self.end_read(header).map(Ended::Asked),
+            Opcode::Terminate => {
+                let code: [u8; TERMINATE_LEN] = std::array::from_fn(|i| header[UNTAGGED_LEN + i]);
+                Ok(Ended::Terminated(Code::parse(code)))
+            }
+            _ if ready && self.message.is_none() => {
+                self.send_msn += 1;
+                Ok(Ended::Part)
+            }
+            _ => self.end_message(control, header),
+        }
+    }
+
+    fn end_response(&mut self, control: Control) -> Ended {
+        let Some(pending) = self.reads.front_mut() else { return Ended::Part };
+        pending.received += control.payload_len();
+        if !control.last {
+            return Ended::Part;
+        }
+        let Some(Pending { read, key, .. }) = self.reads.pop_front() else { return Ended::Part };
+        self.regions.release_sink(key);
+        let done = Done::Read(read.sink);
+        read.id.map_or(Ended::Part, |id| Ended::Done(Completion { id, status: Status::Success, done }))
+    }
+
+    fn end_read(&mut self, header: &[u8; HEADER_MAX]) -> Result<Response, Violation> {
+        let request = header[UNTAGGED_LEN..].first_chunk().expect("that is what a header has room for");
+        let ReadRequest { sink, len, source } = ReadRequest::parse(request);
+        self.read_msn = self.read_msn.wrapping_add(1);
+        // Nothing is looked at of a read of no bytes.
+        let bytes = if len == 0 { List::new() } else { self.regions.read(source.key, source.offset, len)? };
+        if sink.offset.checked_add(u64::from(len)).is_none() {
+            return Err(Violation::ReadWraps(sink.offset));
+        }
+        Ok(Response { bytes, sink, begun: false })
+    }
+
+    fn end_message(&mut self, control: Control, header: &[u8; HEADER_MAX]) -> Result<Ended, Violation> {
+        let Some(message) = &mut self.message else { return Ok(Ended::Part) };
+        message.filled += control.payload_len();
+        if !control.last {
+            return Ok(Ended::Part);
+        }
+        let invalidated = match control.opcode.invalidates() {
+            true => {
+                let untagged = header.first_chunk().expect("a header is longer than that");
+                let key = Untagged::parse(untagged).invalidate;
+                let memory = self.regions.take(key).ok_or(Violation::CannotInvalidate(key))?;
+                Some((Key(key), memory))
+            }
+            false => None,
+        };
+        let Some(Message { receive, filled, .. }) = self.message.take() else { return Ok(Ended::Part) };
+        self.send_msn = self.send_msn.wrapping_add(1);
+        let done = Done::Received {
+            buffer: receive.buffer,
+            len: filled,
+            solicited: control.opcode.is_solicited(),
+            invalidated,
+        };
+        Ok(Ended::Done(Completion { id: receive.id, status: Status::Success, done }))
+    }
+
+    /// Gives everything back. Nothing may be out for a receive.
+    pub(super) fn flush(&mut self, to: &mut VecDeque<Completion>) {
+        self.place = None;
+        let begun = self.message.take().map(|message| message.receive);
+        for Receive { id, buffer } in begun.into_iter().chain(self.receives.drain(..)) {
+            let done = Done::Received { buffer, len: 0, solicited: false, invalidated: None };
+            to.push_back(Completion { id, status: Status::Flushed, done });
+        }
+        for Pending { read, key, .. } in self.reads.drain(..) {
+            self.regions.release_sink(key);
+            to.extend(read.flushed());
+        }
+        let regions = self.regions.drain().into_iter();
+        to.extend(regions.map(|(key, memory)| released(key, memory, Status::Flushed)));
+    }
+}
+
+impl Read {
+    /// How it ends with its connection.
+    pub(super) fn flushed(self) -> Option<Completion> {
+        let done = Done::Read(self.sink);
+        self.id.map(|id| Completion { id, status: Status::Flushed, done })
+    }
+}
+
+fn released(key: Key, memory: Memory, status: Status) -> Completion {
+    Completion { id: u64::from(key.0), status, done: Done::Released(key, memory) }
+}
+
+/// Is it the segment that is next?
+fn check(segment: Untagged, queue: u32, msn: u32, offset: u64) -> Result<(), Violation> {
+    if segment.queue != queue {
+        return Err(Violation::Queue(segment.queue));
+    }
+    if segment.msn != msn {
+        return Err(Violation::Msn { found: segment.msn, expected: msn });
+    }
+    if u64::from(segment.offset) != offset {
+        let expected = u32::try_from(offset).unwrap_or(u32::MAX);
+        return Err(Violation::MessageOffset { found: segment.offset, expected });
+    }
+    Ok(())
+}
+
+fn begin_terminate(segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+    check(segment, TERMINATE_QUEUE, 1, 0)?;
+    if control.payload_len() > HEADER_MAX || !control.last {
+        return Err(Violation::Length(control.len));
+    }
+    Ok(None)
+}

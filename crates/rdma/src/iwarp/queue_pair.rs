@@ -1,0 +1,126 @@
+//! The verbs on a connection.
+
+use super::connection::Connection;
+use super::inbound::Read;
+use super::regions::Held;
+use super::work::Work;
+use crate::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
+use onego_buf::{List, SegmentMut};
+
+/// Bytes of a message or of an RDMA Read: what carries its length has 32 bits.
+const LEN_MAX: usize = u32::MAX as usize;
+
+fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
+    if len > LEN_MAX { Err(PostError::TooLong { what, len, bound: LEN_MAX }) } else { Ok(()) }
+}
+
+fn room(queue: &'static str, used: usize, depth: usize) -> Result<(), PostError> {
+    if used >= depth { Err(PostError::QueueFull { queue, depth }) } else { Ok(()) }
+}
+
+/// `len` bytes from `offset` on must end before 2^64 or there.
+fn no_wrap(offset: u64, len: usize) -> Result<(), PostError> {
+    let last = (len as u64).saturating_sub(1);
+    offset.checked_add(last).map(drop).ok_or(PostError::OffsetWraps { offset, len })
+}
+
+impl Connection {
+    /// May one more piece of work be posted?
+    fn may_post(&self) -> Result<(), PostError> {
+        if self.is_over() {
+            return Err(PostError::Over);
+        }
+        room("send queue", self.sends, self.config.send_queue)
+    }
+
+    fn may_register(&self, len: usize, base: u64) -> Result<(), PostError> {
+        if self.is_over() {
+            return Err(PostError::Over);
+        }
+        no_wrap(base, len)?;
+        room("table of regions", self.regions, self.config.regions)
+    }
+
+    fn may_receive(&self) -> Result<(), PostError> {
+        if self.is_over() {
+            return Err(PostError::Over);
+        }
+        room("receive queue", self.receives, self.config.receive_queue)
+    }
+
+    fn may_read(&self, sink: &SegmentMut) -> Result<(), PostError> {
+        self.may_post()?;
+        bounded("an RDMA Read", sink.len())?;
+        if self.allows_reads() { Ok(()) } else { Err(PostError::NoReads) }
+    }
+
+    fn post(&mut self, work: Work) {
+        self.sends += 1;
+        self.tx.works.posted.push_back(work);
+    }
+}
+
+/// Refuses what was given, if there is a reason to.
+fn refuse<T>(checked: Result<(), PostError>, given: T) -> Result<T, Refused<T>> {
+    match checked {
+        Ok(()) => Ok(given),
+        Err(error) => Err(Refused { error, given }),
+    }
+}
+
+impl QueuePair for Connection {
+    fn register(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>> {
+        let len = memory.len();
+        let memory = refuse(self.may_register(len, base), memory)?;
+        self.regions += 1;
+        Ok(Key(self.inbound.regions.insert(Held::Memory(memory), len, base)))
+    }
+
+    fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        let memory = self.inbound.invalidate(key.0).ok_or(PostError::UnknownKey(key))?;
+        self.regions -= usize::from(memory.is_some());
+        Ok(memory)
+    }
+
+    fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
+        let buffer = refuse(self.may_receive(), buffer)?;
+        self.receives += 1;
+        self.inbound.post_receive(id, buffer);
+        Ok(())
+    }
+
+    fn post_send(&mut self, id: u64, bytes: List, flags: SendFlags) -> Result<(), Refused<List>> {
+        let checked = self.may_post().and_then(|()| bounded("a message", bytes.len()));
+        let bytes = refuse(checked, bytes)?;
+        self.post(Work::Send { id, bytes, offset: 0, flags });
+        Ok(())
+    }
+
+    fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>> {
+        let checked = self.may_post().and_then(|()| no_wrap(to.offset, bytes.len()));
+        let bytes = refuse(checked, bytes)?;
+        self.post(Work::Write { id, bytes, to, begun: false });
+        Ok(())
+    }
+
+    fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>> {
+        let checked = self.may_read(&sink).and_then(|()| no_wrap(from.offset, sink.len()));
+        let sink = refuse(checked, sink)?;
+        self.post(Work::Read(Read { id: Some(id), sink, from }));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        let completion = self.completions.pop_front()?;
+        match completion.done {
+            Done::Sent | Done::Written | Done::Read(_) => self.sends -= 1,
+            Done::Received { .. } => self.receives -= 1,
+            Done::Released(..) => {}
+        }
+        Some(completion)
+    }
+
+    fn disconnect(&mut self) {
+        self.closed();
+    }
+}

@@ -1,0 +1,219 @@
+//! Takes the stream of bytes apart: an MPA frame, then FPDUs, wherever they are cut.
+
+use super::error::Error;
+use super::handshake;
+use super::header::{CONTROL_LEN, CRC_LEN, Control, HEADER_MAX};
+use super::inbound::Inbound;
+use super::mpa::{FRAME_LEN, Frame, Kind};
+use super::place::Ahead;
+use onego_buf::{Segment, crc32c};
+use onego_wire::{Landing, Part};
+
+/// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
+const COPY_CHUNK: usize = 16 << 10;
+
+/// The most bytes that are read in one piece. What follows a segment is shorter.
+const PART_MAX: usize = HEADER_MAX - CONTROL_LEN;
+const _: () = assert!(PART_MAX >= FRAME_LEN);
+
+/// Something whole that was received.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The frame of the handshake, and its private data.
+    Frame(Frame, Vec<u8>),
+    /// A segment that may come, whose payload is in its place, and whose checksum was right.
+    Segment(Control),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Frame(Kind),
+    PrivateData(Frame, usize),
+    /// The first bytes of a segment.
+    Control,
+    /// The rest of its header.
+    Header,
+    /// Bytes of payload that are to come.
+    Payload(usize),
+    /// Padding and checksum.
+    Trailer,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    stage: Stage,
+    part: Part<PART_MAX>,
+    private_data: Vec<u8>,
+    control: Option<Control>,
+    header: [u8; HEADER_MAX],
+    /// Checksum of the segment as far as it came, if there are checksums.
+    crc: Option<u32>,
+    ahead: Ahead,
+}
+
+impl Receiver {
+    /// A frame of that kind comes first.
+    pub(super) fn new(kind: Kind) -> Self {
+        Self {
+            stage: Stage::Frame(kind),
+            part: Part::default(),
+            private_data: Vec::new(),
+            control: None,
+            header: [0; HEADER_MAX],
+            crc: None,
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// The handshake is through: segments come, with checksums or without.
+    pub(super) fn segments(&mut self, crc: bool) {
+        self.crc = crc.then_some(u32::MAX);
+    }
+
+    /// The header of the segment that is coming in or was the last, unless it is one that cannot be read.
+    pub(super) fn header(&self) -> Option<(Control, &[u8])> {
+        let control = self.control?;
+        Some((control, &self.header[..control.header_len()]))
+    }
+
+    /// All that a header can be, to be read by those who know what it is.
+    pub(super) fn whole_header(&self) -> &[u8; HEADER_MAX] {
+        &self.header
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn landing(&mut self, inbound: &mut Inbound) -> Landing {
+        if !matches!(self.stage, Stage::Payload(_)) {
+            return self.ahead.landing(None, 0);
+        }
+        let rest = inbound.rest();
+        self.ahead.landing(inbound.landing(), rest)
+    }
+
+    #[inline]
+    fn sum(&mut self, bytes: &[u8]) {
+        if let Some(crc) = &mut self.crc {
+            *crc = crc32c(*crc, bytes);
+        }
+    }
+
+    /// The next whole thing in `bytes`, which moves on. `None`: more bytes are needed.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut Segment,
+        inbound: &mut Inbound,
+    ) -> Result<Option<Input>, Error> {
+        loop {
+            let whole = match self.stage {
+                Stage::Frame(kind) => self.frame(kind, bytes)?,
+                Stage::PrivateData(frame, len) => {
+                    if let Some(input) = self.private_data(frame, len, bytes) {
+                        return Ok(Some(input));
+                    }
+                    false
+                }
+                Stage::Control => self.control(bytes)?,
+                Stage::Header => self.rest_of_header(bytes, inbound)?,
+                Stage::Payload(left) => self.payload(left, bytes, inbound)?,
+                Stage::Trailer => match self.trailer(bytes)? {
+                    Some(control) => return Ok(Some(Input::Segment(control))),
+                    None => false,
+                },
+            };
+            if !whole {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn frame(&mut self, kind: Kind, bytes: &mut Segment) -> Result<bool, Error> {
+        let Some((frame, used)) = self.part.take(FRAME_LEN, bytes) else { return Ok(false) };
+        let (frame, len) = handshake::parse(kind, frame)?;
+        bytes.advance(used);
+        self.stage = Stage::PrivateData(frame, len);
+        Ok(true)
+    }
+
+    fn private_data(&mut self, frame: Frame, len: usize, bytes: &mut Segment) -> Option<Input> {
+        let more = bytes.len().min(len - self.private_data.len());
+        self.private_data.extend_from_slice(&bytes[..more]);
+        bytes.advance(more);
+        if self.private_data.len() < len {
+            return None;
+        }
+        self.stage = Stage::Control;
+        Some(Input::Frame(frame, std::mem::take(&mut self.private_data)))
+    }
+
+    #[inline]
+    fn control(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
+        let Some((part, used)) = self.part.take(CONTROL_LEN, bytes) else { return Ok(false) };
+        self.header[..CONTROL_LEN].copy_from_slice(part);
+        bytes.advance(used);
+        self.control = None;
+        let first = self.header.first_chunk().expect("a header is longer than that");
+        self.control = Some(Control::parse(*first)?);
+        self.stage = Stage::Header;
+        Ok(true)
+    }
+
+    #[inline]
+    fn rest_of_header(&mut self, bytes: &mut Segment, inbound: &mut Inbound) -> Result<bool, Error> {
+        let Some(control) = self.control else { return Ok(false) };
+        let len = control.header_len();
+        let Some((part, used)) = self.part.take(len - CONTROL_LEN, bytes) else { return Ok(false) };
+        self.header[CONTROL_LEN..len].copy_from_slice(part);
+        bytes.advance(used);
+        if let Some(crc) = &mut self.crc {
+            *crc = crc32c(u32::MAX, &self.header[..len]);
+        }
+        inbound.begin(control, &self.header)?;
+        self.ahead.segment(control.payload_len());
+        self.stage = Stage::Payload(control.payload_len());
+        Ok(true)
+    }
+
+    #[inline]
+    fn payload(&mut self, left: usize, bytes: &mut Segment, inbound: &mut Inbound) -> Result<bool, Error> {
+        let taken = left.min(bytes.len());
+        for chunk in bytes[..taken].chunks(COPY_CHUNK) {
+            self.sum(chunk);
+            inbound.fill(chunk)?;
+        }
+        bytes.advance(taken);
+        let whole = taken == left;
+        self.stage = if whole { Stage::Trailer } else { Stage::Payload(left - taken) };
+        Ok(whole)
+    }
+
+    #[inline]
+    fn trailer(&mut self, bytes: &mut Segment) -> Result<Option<Control>, Error> {
+        let Some(control) = self.control else { return Ok(None) };
+        let Some((part, used)) = self.part.take(control.trailer_len(), bytes) else { return Ok(None) };
+        let (padding, sum) = part.split_at(part.len() - CRC_LEN);
+        // Without checksums nobody looks at what stands there.
+        if let Some(crc) = self.crc
+            && sum != wire_crc(crc32c(crc, padding))
+        {
+            return Err(Error::Corrupt);
+        }
+        bytes.advance(used);
+        self.stage = Stage::Control;
+        Ok(Some(control))
+    }
+
+    /// Bytes of payload came right into their place.
+    pub(super) fn landed(&mut self, bytes: &[u8]) {
+        if let Stage::Payload(left) = &mut self.stage {
+            *left -= bytes.len();
+        }
+        self.sum(bytes);
+    }
+}
+
+/// A checksum as it is sent: inverted at the end, lowest byte first, as iSCSI has it (RFC 5044, section 4.4).
+pub(super) fn wire_crc(crc: u32) -> [u8; CRC_LEN] {
+    (!crc).to_le_bytes()
+}

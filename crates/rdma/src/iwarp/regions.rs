@@ -1,0 +1,231 @@
+//! Memory that the peer may get at, by key.
+
+use super::violation::Violation;
+use crate::{Key, Memory};
+use onego_buf::List;
+use std::fmt;
+
+/// A source of numbers that nobody can guess: keys are made of them, and who knows a key may use its region.
+pub type Entropy = Box<dyn FnMut() -> u64 + Send>;
+
+/// Bits of a key that tell a registration from earlier ones in the same slot, at the least (RFC 5040 leaves the lower 8
+/// to the user).
+const KEY_BITS: u32 = 8;
+
+/// The most slots there can be.
+const SLOTS_MAX: usize = 1 << (u32::BITS - KEY_BITS);
+
+/// What lies under a key.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// Nothing.
+    Free,
+    /// The user's.
+    Memory(Memory),
+    /// The sink of an RDMA Read of this side, which holds it itself.
+    Sink,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// The key, or that of the last registration.
+    key: u32,
+    /// Offset of the first byte.
+    base: u64,
+    len: usize,
+    held: Held,
+}
+
+/// All regions of a connection.
+///
+/// The index of a key is its slot in the low bits; all other bits are random, so that the fewer slots there are the
+/// less can be guessed.
+pub(super) struct Regions {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Bits of the slot in a key's index.
+    bits: u32,
+    entropy: Entropy,
+}
+
+impl fmt::Debug for Regions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Regions({} of {} slots)", self.slots.len() - self.free.len(), self.slots.len())
+    }
+}
+
+/// Where `len` bytes at `offset` lie in a region of `size` bytes that begins at `base`.
+fn within(base: u64, size: usize, offset: u64, len: usize) -> Option<usize> {
+    let start = usize::try_from(offset.checked_sub(base)?).ok()?;
+    (start.checked_add(len)? <= size).then_some(start)
+}
+
+impl Regions {
+    /// Room for so many regions.
+    pub(super) fn new(capacity: usize, entropy: Entropy) -> Self {
+        let capacity = capacity.clamp(1, SLOTS_MAX).next_power_of_two();
+        Self { slots: Vec::new(), free: Vec::new(), bits: capacity.trailing_zeros(), entropy }
+    }
+
+    /// Makes a key for what is `held`. The caller has checked that there is room.
+    pub(super) fn insert(&mut self, held: Held, len: usize, base: u64) -> u32 {
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let last = self.slots.get(slot as usize).map(|slot| slot.key);
+        let key = self.new_key(slot, last);
+        let entry = Slot { key, base, len, held };
+        match self.slots.get_mut(slot as usize) {
+            Some(old) => *old = entry,
+            None => self.slots.push(entry),
+        }
+        key
+    }
+
+    /// A key for that slot, which is neither 0 nor the `last` one.
+    fn new_key(&mut self, slot: u32, last: Option<u32>) -> u32 {
+        let mask = self.mask();
+        loop {
+            let random = (self.entropy)() as u32;
+            let key = random & !(mask << KEY_BITS) | slot << KEY_BITS;
+            // The lower 8 bits change in any case: siw, for one, compares no more.
+            if key != 0 && last.is_none_or(|last| (last ^ key) & ((1 << KEY_BITS) - 1) != 0) {
+                return key;
+            }
+        }
+    }
+
+    fn mask(&self) -> u32 {
+        (1 << self.bits) - 1
+    }
+
+    fn slot(&mut self, key: u32) -> Option<(u32, &mut Slot)> {
+        let at = (key >> KEY_BITS) & self.mask();
+        let slot = self.slots.get_mut(at as usize)?;
+        (slot.key == key && !matches!(slot.held, Held::Free)).then_some((at, slot))
+    }
+
+    /// Frees the key of memory that is registered.
+    pub(super) fn take(&mut self, key: u32) -> Option<Memory> {
+        let (at, slot) = self.slot(key)?;
+        match std::mem::replace(&mut slot.held, Held::Free) {
+            Held::Memory(memory) => {
+                self.free.push(at);
+                Some(memory)
+            }
+            other => {
+                slot.held = other;
+                None
+            }
+        }
+    }
+
+    /// Frees the key of a sink of this side's.
+    pub(super) fn release_sink(&mut self, key: u32) {
+        if let Some((at, slot)) = self.slot(key)
+            && matches!(slot.held, Held::Sink)
+        {
+            slot.held = Held::Free;
+            self.free.push(at);
+        }
+    }
+
+    /// The memory under a key.
+    pub(super) fn memory(&mut self, key: u32) -> Option<&mut Memory> {
+        match self.slot(key) {
+            Some((_, Slot { held: Held::Memory(memory), .. })) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Where in a sink `len` bytes for `offset` go, if the peer may write them there.
+    pub(super) fn write(&mut self, key: u32, offset: u64, len: usize) -> Result<usize, Violation> {
+        let (_, slot) = self.slot(key).ok_or(Violation::WriteKey(key))?;
+        if !matches!(slot.held, Held::Memory(Memory::Sink(_))) {
+            return Err(Violation::WriteAccess(key));
+        }
+        if offset.checked_add(len as u64).is_none() {
+            return Err(Violation::WriteWraps(offset));
+        }
+        within(slot.base, slot.len, offset, len).ok_or(Violation::WriteBounds { key, offset })
+    }
+
+    /// The `len` bytes at `offset`, if the peer may read them.
+    pub(super) fn read(&mut self, key: u32, offset: u64, len: u32) -> Result<List, Violation> {
+        let (_, slot) = self.slot(key).ok_or(Violation::ReadKey(key))?;
+        let Held::Memory(Memory::Source(list)) = &slot.held else { return Err(Violation::ReadAccess(key)) };
+        if offset.checked_add(u64::from(len)).is_none() {
+            return Err(Violation::ReadWraps(offset));
+        }
+        let start = within(slot.base, slot.len, offset, len as usize);
+        start.map(|start| list.slice(start, len as usize)).ok_or(Violation::ReadBounds { key, offset, len })
+    }
+
+    /// Frees all keys of memory that is registered.
+    pub(super) fn drain(&mut self) -> Vec<(Key, Memory)> {
+        let keys: Vec<u32> = self.slots.iter().map(|slot| slot.key).collect();
+        keys.into_iter().filter_map(|key| Some((Key(key), self.take(key)?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_buf::SegmentMut;
+
+    fn regions(capacity: usize) -> Regions {
+        let mut state = 1_u64;
+        Regions::new(
+            capacity,
+            Box::new(move || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 16
+            }),
+        )
+    }
+
+    fn sink(len: usize) -> Held {
+        Held::Memory(Memory::Sink(SegmentMut::zeroed(len)))
+    }
+
+    #[test]
+    fn a_key_changes_with_each_registration() {
+        let mut regions = regions(1);
+        let mut last = 0;
+        for _ in 0..2000 {
+            let key = regions.insert(sink(1), 1, 0);
+            assert_ne!((key ^ last) & 0xff, 0);
+            assert_eq!(regions.write(last, 0, 1), Err(Violation::WriteKey(last)));
+            assert!(regions.take(key).is_some());
+            assert!(regions.take(key).is_none());
+            last = key;
+        }
+    }
+
+    #[test]
+    fn a_region_is_written_within_its_bounds() {
+        let mut regions = regions(64);
+        let base = u64::MAX - 99;
+        let key = regions.insert(sink(50), 50, base);
+        assert_eq!(regions.write(key, base, 50), Ok(0));
+        assert_eq!(regions.write(key, base + 49, 1), Ok(49));
+        for (offset, len) in [(base, 51), (base - 1, 1), (base + 50, 1), (0, 1)] {
+            assert_eq!(regions.write(key, offset, len), Err(Violation::WriteBounds { key, offset }));
+        }
+        assert_eq!(regions.write(key, u64::MAX, 2), Err(Violation::WriteWraps(u64::MAX)));
+        assert_eq!(regions.read(key, base, 1), Err(Violation::ReadAccess(key)));
+    }
+
+    #[test]
+    fn only_a_source_is_read() {
+        let mut regions = regions(64);
+        let source = List::from(b"0123456789".to_vec());
+        let key = regions.insert(Held::Memory(Memory::Source(source)), 10, 1000);
+        assert_eq!(regions.read(key, 1003, 4).unwrap().to_vec(), b"3456");
+        assert_eq!(regions.write(key, 1000, 1), Err(Violation::WriteAccess(key)));
+        assert_eq!(regions.read(key, 1003, 8), Err(Violation::ReadBounds { key, offset: 1003, len: 8 }));
+        let own = regions.insert(Held::Sink, 10, 0);
+        assert_eq!(regions.write(own, 0, 1), Err(Violation::WriteAccess(own)));
+        assert!(regions.take(own).is_none(), "the peer cannot invalidate it");
+        regions.release_sink(own);
+        assert_eq!(regions.write(own, 0, 1), Err(Violation::WriteKey(own)));
+    }
+}

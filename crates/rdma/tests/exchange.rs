@@ -1,0 +1,215 @@
+//! Two ends of a connection do with each other what the verbs promise.
+
+mod support;
+
+use onego_buf::{List, SegmentMut};
+use onego_rdma::iwarp::{Config, Established, Event, ReadyToReceive};
+use onego_rdma::{Completion, Done, Memory, PostError, QueuePair, Remote, SendFlags, Status};
+use support::{End, config, filled, noise, pair, rng, scattered, settle};
+
+/// Every way to make a connection.
+fn configs() -> Vec<Config> {
+    let mut all = Vec::new();
+    for crc in [false, true] {
+        for (enhanced, peer_to_peer) in [
+            (false, None),
+            (true, None),
+            (true, Some(ReadyToReceive { write: true, ..Default::default() })),
+            (true, Some(ReadyToReceive { read: true, ..Default::default() })),
+            (true, Some(ReadyToReceive { send: true, ..Default::default() })),
+        ] {
+            all.push(Config { crc, enhanced, peer_to_peer, ..config() });
+        }
+    }
+    all
+}
+
+fn received(completion: &Completion) -> (u64, Vec<u8>) {
+    let Done::Received { buffer, len, .. } = &completion.done else {
+        panic!("not a receive: {completion:?}")
+    };
+    assert_eq!(completion.status, Status::Success);
+    (completion.id, buffer[..*len].to_vec())
+}
+
+#[test]
+fn private_data_and_depths_are_exchanged() {
+    let mut rng = rng(1);
+    let theirs = Config { ird: 3, ord: 50, ..config() };
+    let (mut client, mut server) = (End::client(config(), b"hello"), End::server(theirs));
+    settle(&mut client, &mut server, &mut rng);
+    server.connection.accept(b"welcome").unwrap();
+    settle(&mut client, &mut server, &mut rng);
+    let established = |ird, ord, private_data: &[u8]| Established {
+        private_data: private_data.to_vec(),
+        crc: false,
+        ird,
+        ord,
+    };
+    assert_eq!(client.events, [Event::Established(established(50, 3, b"welcome"))]);
+    assert_eq!(
+        server.events,
+        [Event::Requested(b"hello".to_vec()), Event::Established(established(3, 50, b""))]
+    );
+}
+
+#[test]
+fn messages_arrive_in_order_in_every_mode() {
+    for (seed, config) in configs().into_iter().enumerate() {
+        let mut rng = rng(seed as u64);
+        let theirs = Config { peer_to_peer: None, ..config.clone() };
+        let (mut client, mut server) = pair(config.clone(), theirs, &mut rng);
+        if config.peer_to_peer.is_some() {
+            // The server may send first.
+            client.connection.post_receive(77, filled(10, 0)).unwrap();
+            server.connection.post_send(0, b"first".to_vec().into(), SendFlags::default()).unwrap();
+            settle(&mut client, &mut server, &mut rng);
+            assert_eq!(received(&client.completions.remove(0)), (77, b"first".to_vec()));
+        }
+        let sizes = [0, 1, 3, 4, 1023, 1025, 4096, 70_000, 200_001];
+        let messages: Vec<Vec<u8>> = sizes.map(|len| noise(len, &mut rng)).to_vec();
+        for (id, message) in messages.iter().enumerate() {
+            server.connection.post_receive(id as u64, filled(message.len() + 3, 0xee)).unwrap();
+            let bytes = scattered(message, &mut rng);
+            client.connection.post_send(100 + id as u64, bytes, SendFlags::default()).unwrap();
+        }
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!((client.fault(), server.fault()), (None, None));
+        let arrived: Vec<_> =
+            server.completions.iter().filter(|done| matches!(done.done, Done::Received { .. })).collect();
+        for (id, message) in messages.iter().enumerate() {
+            assert_eq!(received(arrived[id]), (id as u64, message.clone()));
+        }
+        let ids: Vec<u64> = client.completions.iter().map(|done| done.id).collect();
+        assert_eq!(ids, (100..100 + sizes.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn writes_land_in_their_region_and_nowhere_else() {
+    for (seed, config) in configs().into_iter().enumerate() {
+        let mut rng = rng(100 + seed as u64);
+        let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+        let key = client.connection.register(Memory::Sink(filled(500_000, 0xaa)), 1 << 40).unwrap();
+        client.connection.post_receive(9, filled(100, 0)).unwrap();
+        client.connection.post_send(0, b"go".to_vec().into(), SendFlags::default()).unwrap();
+        server.connection.post_receive(0, filled(100, 0)).unwrap();
+        let bytes = noise(300_001, &mut rng);
+        let to = Remote { key, offset: (1 << 40) + 1001 };
+        server.connection.post_write(1, scattered(&bytes, &mut rng), to).unwrap();
+        let flags = SendFlags { invalidate: Some(key), solicited: true };
+        server.connection.post_send(2, b"written".to_vec().into(), flags).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!((client.fault(), server.fault()), (None, None));
+        assert!(server.completions.iter().any(|done| matches!(done.done, Done::Written) && done.id == 1));
+        let done = client.completions.pop().unwrap();
+        assert_eq!(received(&done), (9, b"written".to_vec()));
+        let Done::Received { solicited: true, invalidated: Some((of, Memory::Sink(sink))), .. } = done.done
+        else {
+            panic!("no memory came back: {done:?}");
+        };
+        assert_eq!((of, &sink[1001..301_002]), (key, &*bytes));
+        assert!(sink[..1001].iter().chain(&sink[301_002..]).all(|byte| *byte == 0xaa));
+        assert!(matches!(client.connection.invalidate(key), Err(PostError::UnknownKey(_))));
+    }
+}
+
+#[test]
+fn reads_beyond_what_the_peer_allows_wait_and_others_pass_them() {
+    for (seed, config) in configs().into_iter().enumerate() {
+        let mut rng = rng(200 + seed as u64);
+        let config = Config { ird: 2, ord: 2, payload: 1000, ..config };
+        let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+        let bytes = noise(100_000, &mut rng);
+        let source = Memory::Source(scattered(&bytes, &mut rng));
+        let key = client.connection.register(source, 7).unwrap();
+        client.connection.post_send(0, List::new(), SendFlags::default()).unwrap();
+        server.connection.post_receive(0, filled(0, 0)).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        server.completions.clear();
+        for id in 0..10 {
+            let sink = filled(10_000 - id as usize, 0);
+            server.connection.post_read(id, sink, Remote { key, offset: 7 + id * 10_000 }).unwrap();
+        }
+        client.connection.post_receive(1, filled(10, 0)).unwrap();
+        server.connection.post_send(50, b"passes".to_vec().into(), SendFlags::default()).unwrap();
+        server.output(usize::MAX).segments().for_each(|piece| client.incoming.extend(piece.iter()));
+        assert_eq!(server.completions.len(), 1, "the message is sent while the reads wait");
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!((client.fault(), server.fault()), (None, None));
+        for (id, done) in server.completions[1..].iter().enumerate() {
+            let Done::Read(sink) = &done.done else { panic!("not a read: {done:?}") };
+            assert_eq!((done.id, done.status), (id as u64, Status::Success));
+            assert_eq!(**sink, bytes[id * 10_000..][..10_000 - id]);
+        }
+        assert_eq!(server.completions.len(), 11);
+    }
+}
+
+#[test]
+fn a_refused_client_is_told_and_gets_everything_back() {
+    let mut rng = rng(5);
+    for config in configs() {
+        let (mut client, mut server) = (End::client(config.clone(), b"me"), End::server(config));
+        client.connection.post_receive(3, filled(5, 1)).unwrap();
+        client.connection.register(Memory::Sink(filled(5, 2)), 0).unwrap();
+        client.connection.post_send(4, List::new(), SendFlags::default()).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        server.connection.reject(b"no room").unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        let rejected = Event::Rejected(b"no room".to_vec());
+        assert_eq!(client.events, [rejected, Event::Fault(onego_rdma::iwarp::Error::Rejected)]);
+        assert!(client.completions.iter().all(|done| done.status == Status::Flushed));
+        let [receive, region, send] = &client.completions[..] else { panic!("{:?}", client.completions) };
+        assert!(matches!(&receive.done, Done::Received { buffer, len: 0, .. } if **buffer == [1; 5]));
+        assert!(matches!(&region.done, Done::Released(_, Memory::Sink(sink)) if **sink == [2; 5]));
+        assert!(matches!((&send.done, send.id), (Done::Sent, 4)));
+        let over = client.connection.post_receive(1, SegmentMut::zeroed(1)).unwrap_err();
+        assert_eq!(over.error, PostError::Over);
+    }
+}
+
+#[test]
+fn queues_are_as_deep_as_configured() {
+    let mut rng = rng(6);
+    let config = Config { send_queue: 2, receive_queue: 1, regions: 1, ..config() };
+    let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+    let send = |end: &mut End| end.connection.post_send(0, List::new(), SendFlags::default());
+    send(&mut client).unwrap();
+    send(&mut client).unwrap();
+    let full = PostError::QueueFull { queue: "send queue", depth: 2 };
+    assert_eq!(send(&mut client).unwrap_err().error, full);
+    server.connection.post_receive(0, filled(1, 0)).unwrap();
+    let refused = server.connection.post_receive(1, filled(1, 7)).unwrap_err();
+    assert_eq!(refused.error, PostError::QueueFull { queue: "receive queue", depth: 1 });
+    assert_eq!(*refused.given, [7]);
+    let key = server.connection.register(Memory::Sink(filled(1, 0)), 0).unwrap();
+    let refused = server.connection.register(Memory::Sink(filled(2, 0)), 0).unwrap_err();
+    assert_eq!(refused.error, PostError::QueueFull { queue: "table of regions", depth: 1 });
+    assert!(matches!(server.connection.invalidate(key), Ok(Some(Memory::Sink(_)))));
+    assert!(matches!(server.connection.invalidate(key), Err(PostError::UnknownKey(_))));
+    // What is sent and not polled still counts.
+    let mut sent = List::new();
+    client.connection.transmit(&mut sent, usize::MAX);
+    assert_eq!(send(&mut client).unwrap_err().error, full);
+    client.collect();
+    send(&mut client).unwrap();
+}
+
+#[test]
+fn large_payload_lands_in_place() {
+    let mut rng = rng(7);
+    let (mut client, mut server) = pair(config(), config(), &mut rng);
+    let key = server.connection.register(Memory::Sink(filled(1 << 20, 0)), 0).unwrap();
+    for _ in 0..10 {
+        let bytes = noise(1 << 20, &mut rng);
+        client.connection.post_write(0, bytes.into(), Remote { key, offset: 0 }).unwrap();
+    }
+    while client.connection.has_output() {
+        server.incoming.extend(client.output(1 << 20).to_vec());
+        while server.feed(usize::MAX) > 0 {}
+    }
+    // The first segments come before anyone knows that they are large.
+    assert!(server.shared < (256 << 10) + 250 * (1 << 10), "{} bytes were copied", server.shared);
+    assert_eq!(server.fault(), None);
+}
