@@ -169,11 +169,14 @@ pub(super) fn answered(config: &Config, frame: Frame, private: &[u8]) -> (Result
 
 fn agree(config: &Config, frame: Frame, depths: Option<Depths>) -> Result<Agreement, Error> {
     let ours = if config.enhanced { ENHANCED_REVISION } else { REVISION };
-    if frame.revision != ours || (config.enhanced && !frame.rejected && depths.is_none()) {
+    if frame.revision != ours {
         return Err(Error::Revision { ours, theirs: frame.revision });
     }
     if frame.rejected {
         return Err(Error::Rejected);
+    }
+    if config.enhanced && depths.is_none() {
+        return Err(Error::NoDepths(frame.private_len));
     }
     if frame.markers {
         return Err(Error::Markers);

@@ -1,6 +1,8 @@
 //! Two connections, joined in memory by pipes that cut the bytes anywhere.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod raw;
+
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, Connection, Entropy, Error, Event};
 use onego_rdma::{Completion, QueuePair};
