@@ -118,7 +118,7 @@ fn writes_land_in_their_region_and_nowhere_else() {
 fn reads_beyond_what_the_peer_allows_wait_and_others_pass_them() {
     for (seed, config) in configs().into_iter().enumerate() {
         let mut rng = rng(200 + seed as u64);
-        let config = Config { ird: 2, ord: 2, payload: 1000, ..config };
+        let config = Config { ird: 2, ord: 2, fpdu: 1020, ..config };
         let (mut client, mut server) = pair(config.clone(), config, &mut rng);
         let bytes = noise(100_000, &mut rng);
         let source = Memory::Source(scattered(&bytes, &mut rng));

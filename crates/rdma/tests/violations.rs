@@ -25,7 +25,7 @@ struct Victim {
 
 impl Victim {
     fn new(crc: bool) -> Self {
-        let mut end = End::server(Config { ird: IRD, payload: 64, ..config() });
+        let mut end = End::server(Config { ird: IRD, fpdu: 80, ..config() });
         end.incoming.extend(mpa_request(crc));
         while end.feed(usize::MAX) > 0 {}
         end.connection.accept(b"").unwrap();

@@ -1,6 +1,6 @@
 //! What a connection is told of its side, and the bounds that hold on it.
 
-use super::header::PAYLOAD_MAX;
+use super::header::{CRC_LEN, FPDU_MAX, FPDU_MIN, TAGGED_LEN};
 use super::mpa::ReadyToReceive;
 use onego_buf::Pool;
 use std::time::Duration;
@@ -21,8 +21,9 @@ pub struct Config {
     /// Open connections as a peer that says when it is ready, so that the server may send first. Only with
     /// `enhanced`. A server does what it is asked, if it is asked in a way that is allowed here.
     pub peer_to_peer: Option<ReadyToReceive>,
-    /// Payload of a segment, in bytes. Hardware may want as little as fits a packet.
-    pub payload: usize,
+    /// Bytes of an FPDU at the most, from its length to its checksum. Hardware may want as little as fits a packet
+    /// (RFC 5044, section 5.1); software takes any.
+    pub fpdu: usize,
     /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
     pub send_queue: usize,
     /// Receives that may be posted, with their completions.
@@ -45,8 +46,8 @@ impl Config {
             ird: 128,
             ord: 128,
             peer_to_peer: None,
-            // 15 pages: the most in which every segment of what begins on a page does so, too. siw takes any.
-            payload: 60 << 10,
+            // With 15 pages of payload: the most in which every segment of what begins on a page does so, too.
+            fpdu: TAGGED_LEN + (60 << 10) + CRC_LEN,
             send_queue: 1024,
             receive_queue: 512,
             regions: 4096,
@@ -55,8 +56,8 @@ impl Config {
         }
     }
 
-    /// Payload of a segment: a multiple of 8, so that only the last segment of a message is filled up.
-    pub(super) fn segment(&self) -> usize {
-        self.payload.clamp(8, PAYLOAD_MAX) & !7
+    /// Bytes of an FPDU that is not filled up: only the last of a message is.
+    pub(super) fn whole_fpdu(&self) -> usize {
+        self.fpdu.clamp(FPDU_MIN, FPDU_MAX) & !3
     }
 }

@@ -108,7 +108,7 @@ impl Connection {
         Self {
             rx: Receiver::new(first),
             inbound: Inbound::new(config.regions + usize::from(config.ord) + 1, entropy),
-            tx: Sender::new(config.segment(), config.pool.clone()),
+            tx: Sender::new(config.whole_fpdu(), config.pool.clone()),
             config,
             phase,
             events: VecDeque::new(),

@@ -16,8 +16,10 @@ pub(super) const LENGTH_LEN: usize = 2;
 /// ...nor what follows a segment: at most 3 bytes to fill up to a multiple of 4, and the checksum.
 pub(super) const CRC_LEN: usize = 4;
 
-/// The most payload that a segment of either kind can have: MPA's length has 16 bits.
-pub(super) const PAYLOAD_MAX: usize = u16::MAX as usize - (UNTAGGED_LEN - LENGTH_LEN);
+/// Bytes of the longest FPDU that is not filled up: MPA's length has 16 bits.
+pub(super) const FPDU_MAX: usize = (LENGTH_LEN + u16::MAX as usize) / 4 * 4 + CRC_LEN;
+/// Bytes of the shortest that carries payload at a rate that is worth it.
+pub(super) const FPDU_MIN: usize = 64;
 
 const TAGGED: u16 = 0x8000;
 const LAST: u16 = 0x4000;

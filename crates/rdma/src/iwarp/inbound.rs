@@ -6,7 +6,7 @@ use super::header::{
     UNTAGGED_LEN, Untagged,
 };
 use super::place::{Place, Target};
-use super::regions::{Entropy, Held, Regions};
+use super::regions::{Entropy, Held, Regions, wraps};
 use super::violation::{Code, TERMINATE_LEN, Violation};
 use crate::{Completion, Done, Key, Memory, Remote, Status};
 use onego_buf::{List, SegmentMut};
@@ -302,7 +302,7 @@ impl Inbound {
         self.read_msn = self.read_msn.wrapping_add(1);
         // Nothing is looked at of a read of no bytes.
         let bytes = if len == 0 { List::new() } else { self.regions.read(source.key, source.offset, len)? };
-        if sink.offset.checked_add(u64::from(len)).is_none() {
+        if wraps(sink.offset, len as usize) {
             return Err(Violation::ReadWraps(sink.offset));
         }
         Ok(Response { bytes, sink, begun: false })

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::inbound::Read;
-use super::regions::Held;
+use super::regions::{Held, wraps};
 use super::work::Work;
 use crate::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
 use onego_buf::{List, SegmentMut};
@@ -18,10 +18,8 @@ fn room(queue: &'static str, used: usize, depth: usize) -> Result<(), PostError>
     if used >= depth { Err(PostError::QueueFull { queue, depth }) } else { Ok(()) }
 }
 
-/// `len` bytes from `offset` on must end before 2^64 or there.
 fn no_wrap(offset: u64, len: usize) -> Result<(), PostError> {
-    let last = (len as u64).saturating_sub(1);
-    offset.checked_add(last).map(drop).ok_or(PostError::OffsetWraps { offset, len })
+    if wraps(offset, len) { Err(PostError::OffsetWraps { offset, len }) } else { Ok(()) }
 }
 
 impl Connection {

@@ -60,6 +60,11 @@ fn within(base: u64, size: usize, offset: u64, len: usize) -> Option<usize> {
     (start.checked_add(len)? <= size).then_some(start)
 }
 
+/// Do `len` bytes from `offset` on go beyond the last offset there is?
+pub(super) fn wraps(offset: u64, len: usize) -> bool {
+    len.checked_sub(1).is_some_and(|last| offset.checked_add(last as u64).is_none())
+}
+
 impl Regions {
     /// Room for so many regions.
     pub(super) fn new(capacity: usize, entropy: Entropy) -> Self {
@@ -142,7 +147,7 @@ impl Regions {
         if !matches!(slot.held, Held::Memory(Memory::Sink(_))) {
             return Err(Violation::WriteAccess(key));
         }
-        if offset.checked_add(len as u64).is_none() {
+        if wraps(offset, len) {
             return Err(Violation::WriteWraps(offset));
         }
         within(slot.base, slot.len, offset, len).ok_or(Violation::WriteBounds { key, offset })
@@ -152,7 +157,7 @@ impl Regions {
     pub(super) fn read(&mut self, key: u32, offset: u64, len: u32) -> Result<List, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::ReadKey(key))?;
         let Held::Memory(Memory::Source(list)) = &slot.held else { return Err(Violation::ReadAccess(key)) };
-        if offset.checked_add(u64::from(len)).is_none() {
+        if wraps(offset, len as usize) {
             return Err(Violation::ReadWraps(offset));
         }
         let start = within(slot.base, slot.len, offset, len as usize);
@@ -203,11 +208,11 @@ mod tests {
     #[test]
     fn a_region_is_written_within_its_bounds() {
         let mut regions = regions(64);
-        let base = u64::MAX - 99;
+        let base = u64::MAX - 49;
         let key = regions.insert(sink(50), 50, base);
         assert_eq!(regions.write(key, base, 50), Ok(0));
         assert_eq!(regions.write(key, base + 49, 1), Ok(49));
-        for (offset, len) in [(base, 51), (base - 1, 1), (base + 50, 1), (0, 1)] {
+        for (offset, len) in [(base - 1, 51), (base - 1, 1), (0, 1)] {
             assert_eq!(regions.write(key, offset, len), Err(Violation::WriteBounds { key, offset }));
         }
         assert_eq!(regions.write(key, u64::MAX, 2), Err(Violation::WriteWraps(u64::MAX)));

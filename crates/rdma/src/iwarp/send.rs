@@ -25,12 +25,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// `segment`: payload of an FPDU.
-    pub(super) fn new(segment: usize, pool: Pool) -> Self {
+    /// `fpdu`: bytes of an FPDU at the most.
+    pub(super) fn new(fpdu: usize, pool: Pool) -> Self {
         Self {
             first: Vec::new(),
             works: Works::default(),
-            writer: Writer { arena: Arena::new(pool), crc: false, segment },
+            writer: Writer { arena: Arena::new(pool), crc: false, fpdu },
             send_msn: 1,
             read_msn: 1,
             ord: 0,
@@ -198,8 +198,8 @@ impl Sender {
 struct Writer {
     arena: Arena,
     crc: bool,
-    /// Payload of an FPDU.
-    segment: usize,
+    /// Bytes of an FPDU at the most.
+    fpdu: usize,
 }
 
 impl Writer {
@@ -213,7 +213,7 @@ impl Writer {
         flags: SendFlags,
         out: &mut List,
     ) -> bool {
-        let len = bytes.len().min(self.segment);
+        let len = bytes.len().min(self.fpdu - UNTAGGED_LEN - CRC_LEN);
         let last = len == bytes.len();
         let opcode = Opcode::send(flags.invalidate.is_some(), flags.solicited);
         let invalidate = flags.invalidate.map_or(0, |key| key.0);
@@ -227,7 +227,7 @@ impl Writer {
     /// Writes the next segment of a tagged message. `true`: it was the last.
     #[inline]
     fn tagged(&mut self, opcode: Opcode, bytes: &mut List, to: &mut Remote, out: &mut List) -> bool {
-        let len = bytes.len().min(self.segment);
+        let len = bytes.len().min(self.fpdu - TAGGED_LEN - CRC_LEN);
         let last = len == bytes.len();
         let segment = Tagged { key: to.key.0, offset: to.offset };
         let crc = self.header::<TAGGED_LEN>(out, |to| segment.write(opcode, last, len, to));
