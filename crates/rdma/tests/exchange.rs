@@ -213,3 +213,42 @@ fn large_payload_lands_in_place() {
     assert!(server.shared < (256 << 10) + 250 * (1 << 10), "{} bytes were copied", server.shared);
     assert_eq!(server.fault(), None);
 }
+
+/// Operations of the FPDUs in a stream, in their order, and whether each is the last of its message.
+fn operations(stream: &[u8]) -> Vec<(u8, bool)> {
+    let mut operations = Vec::new();
+    let mut left = stream;
+    while let [high, low, first, second, ..] = left {
+        operations.push((second & 0xf, first & 0x40 != 0));
+        let len = 2 + usize::from(u16::from_be_bytes([*high, *low]));
+        left = &left[len.next_multiple_of(4) + 4..];
+    }
+    operations
+}
+
+#[test]
+fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
+    let mut rng = rng(8);
+    let config = Config { fpdu: 1020, ..config() };
+    let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+    let key = server.connection.register(Memory::Source(noise(10_000, &mut rng).into()), 0).unwrap();
+    let sink = client.connection.register(Memory::Sink(filled(3000, 0)), 0).unwrap();
+    for id in 0..2 {
+        client.connection.post_read(id, filled(10_000, 0), Remote { key, offset: 0 }).unwrap();
+    }
+    server.incoming.extend(client.output(usize::MAX).to_vec());
+    server.feed(usize::MAX);
+    for id in 0..2 {
+        server.connection.post_send(id, b"message".to_vec().into(), SendFlags::default()).unwrap();
+    }
+    server.connection.post_write(2, noise(3000, &mut rng).into(), Remote { key: sink, offset: 0 }).unwrap();
+    server.connection.post_send(3, b"behind".to_vec().into(), SendFlags::default()).unwrap();
+    let (answer, write, send) = (2, 0, 3);
+    let mut expected = vec![(send, true), (answer, false), (send, true)];
+    expected.extend([(answer, false); 8]);
+    expected.extend([(answer, true), (write, false), (write, false), (write, true)]);
+    expected.extend([(answer, false), (send, true)]);
+    expected.extend([(answer, false); 8]);
+    expected.push((answer, true));
+    assert_eq!(operations(&server.output(usize::MAX).to_vec()), expected);
+}

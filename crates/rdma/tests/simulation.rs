@@ -1,7 +1,7 @@
 //! Two ends that do random things with each other, by seed, on a stream that is cut anywhere: messages arrive in their
 //! order, memory holds what was written and read and nothing else, and everything comes back exactly once.
 //!
-//! `ONEGO_TEST_LONG=1` runs a thousand seeds; `ONEGO_TEST_SEED=N` runs one.
+//! `ONEGO_TEST_LONG=1` runs ten thousand seeds; `ONEGO_TEST_SEED=N` runs one.
 
 mod support;
 
@@ -23,6 +23,14 @@ struct Region {
     sink: bool,
 }
 
+/// A message that has to come.
+struct Coming {
+    message: Vec<u8>,
+    /// The region that it invalidates.
+    region: Option<(u32, Region)>,
+    solicited: bool,
+}
+
 /// Something that was posted and has to complete.
 enum Expected {
     Sent,
@@ -42,8 +50,7 @@ struct Side {
     receives: VecDeque<u64>,
     /// Receives for which the other side has not sent a message yet.
     credits: usize,
-    /// Messages that have to come, and the region that each invalidates.
-    messages: VecDeque<(Vec<u8>, Option<(u32, Region)>, bool)>,
+    messages: VecDeque<Coming>,
     next: u64,
 }
 
@@ -112,11 +119,11 @@ impl Side {
                 if !whole {
                     return;
                 }
-                let (message, region, woken) = self.messages.pop_front().expect("a message was sent");
-                assert!(buffer[..len] == message, "another message came");
+                let coming = self.messages.pop_front().expect("a message was sent");
+                assert!(buffer[..len] == coming.message, "another message came");
                 assert!(buffer[len..].iter().all(|byte| *byte == 0), "more than the message was written");
-                assert_eq!(solicited, woken);
-                match (region, invalidated) {
+                assert_eq!(solicited, coming.solicited);
+                match (coming.region, invalidated) {
                     (None, None) => {}
                     (Some((key, region)), Some((Key(of), memory))) => {
                         assert_eq!(key, of);
@@ -128,8 +135,8 @@ impl Side {
             Done::Released(Key(key), memory) => {
                 assert_eq!((status, id), (Status::Flushed, u64::from(key)));
                 let region = self.regions.remove(&key);
-                let invalidated = self.messages.iter_mut().find_map(|(_, region, _)| match region {
-                    Some((of, _)) if *of == key => region.take().map(|(_, region)| region),
+                let invalidated = self.messages.iter_mut().find_map(|coming| match &mut coming.region {
+                    Some((of, _)) if *of == key => coming.region.take().map(|(_, region)| region),
                     _ => None,
                 });
                 assert_eq!(memory.len(), region.or(invalidated).expect("it was registered").bytes.len());
@@ -192,7 +199,7 @@ fn send(from: &mut Side, to: &mut Side, rng: &mut SmallRng) {
         from.work.insert(id, Expected::Sent);
         to.credits -= 1;
         let region = region.and_then(|key| Some((key, to.regions.remove(&key)?)));
-        to.messages.push_back((message, region, flags.solicited));
+        to.messages.push_back(Coming { message, region, solicited: flags.solicited });
     }
 }
 
@@ -277,7 +284,7 @@ fn run(seed: u64) {
             side.work.is_empty() && side.receives.is_empty() && side.regions.is_empty(),
             "something is lost"
         );
-        assert!(side.messages.iter().all(|(_, region, _)| region.is_none()));
+        assert!(side.messages.iter().all(|coming| coming.region.is_none()));
     }
 }
 
@@ -287,7 +294,7 @@ fn random_work_does_what_it_should() {
     if let Some(seed) = only {
         return run(seed);
     }
-    let seeds = if std::env::var_os("ONEGO_TEST_LONG").is_some() { 1000 } else { 60 };
+    let seeds = if std::env::var_os("ONEGO_TEST_LONG").is_some() { 10_000 } else { 200 };
     for seed in 0..seeds {
         if std::panic::catch_unwind(|| run(seed)).is_err() {
             panic!("replay with: ONEGO_TEST_SEED={seed} cargo test -p onego-rdma --test simulation");
