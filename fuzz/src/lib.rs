@@ -2,6 +2,8 @@
 //! the fuzzer writes gets past them.
 #![forbid(unsafe_code)]
 
+pub mod iwarp;
+
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, crc32c};
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
