@@ -100,6 +100,11 @@ pub mod flag {
     pub const RETURN_VEC: u32 = 0x4000000;
 }
 
+/// Does a request with these flags wait while its pool is full? (`Objecter::op_target_t::respects_full`)
+pub fn respects_full(flags: u32) -> bool {
+    flags & (flag::WRITE | flag::RW_ORDERED) != 0 && flags & (flag::FULL_TRY | flag::FULL_FORCE) == 0
+}
+
 /// What a comparison of [`Op::CmpXattr`] and [`Op::OmapCmp`] demands (`CEPH_OSD_CMPXATTR_OP_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -93,7 +93,7 @@ pub(crate) struct StartOptions {
     /// --messenger v2
     #[arg(long)]
     secure_only: bool,
-    /// Bytes of data that each OSD takes; writes beyond are refused
+    /// Bytes of data that each OSD takes; from 95 % on the cluster is full, and writes wait for room
     #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     memory: u64,
     /// End when the program that started this one ends

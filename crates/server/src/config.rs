@@ -42,7 +42,8 @@ pub struct Config {
     pub osds: Option<u32>,
     /// The first OSD's port, those of the others following it; 0: any.
     pub osd_port: u16,
-    /// Bytes that each OSD holds at most: over it, writes get ENOSPC.
+    /// Bytes that each OSD holds at most. From 95 % of it on (`ceph osd set-full-ratio`) the cluster is full, and clients
+    /// keep writes back until there is room again; a write that would take an OSD beyond 97 % gets ENOSPC.
     pub memory_limit: u64,
     /// Writes are acknowledged and thrown away, and reads give zeros: to measure everything but the store.
     pub null_writes: bool,

@@ -5,6 +5,7 @@ mod support;
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{MapUpdate, ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
+use onego_ceph::osdmap::{pool_flag, state};
 use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
 use onego_server::{NewPool, Settings};
 use onego_wire::Machine;
@@ -286,4 +287,127 @@ fn a_cluster_starts_with_the_pools_it_is_told_to() {
     let admin = net.client(MON);
     assert_eq!(net.json(admin, r#""prefix": "osd pool ls""#), serde_json::json!(["a", "b"]));
     assert_eq!(net.machine.create_pool(net.now, &NewPool::new("b")), Some(2));
+}
+
+/// A cluster with room for 16 MiB, and a client that has filled it to the mark.
+fn full() -> (Net, Who) {
+    let mut net = Net::with(Settings { memory_limit: 16 << 20, ..support::settings() });
+    let client = net.client(OSD);
+    for number in 0.. {
+        let op = write(&net, &format!("filler-{number}"), vec![1; 200_000]);
+        assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
+        if net.machine.osdmap().unwrap().is_pool_full(1) {
+            break;
+        }
+    }
+    let map = net.machine.osdmap().unwrap();
+    assert_eq!(map.osd_state[0], state::EXISTS | state::UP | state::FULL);
+    let used = net.machine.usage().ratio();
+    assert!((0.95..0.97).contains(&used), "{used}");
+    (net, client)
+}
+
+#[test]
+fn a_full_pool_takes_no_more_and_gives_up_what_it_has() {
+    let (mut net, client) = full();
+    let with = |op: OsdOp, flags| OsdOp { flags: op.flags | flags, ..op };
+    let (new, overwrite) = (write(&net, "new", vec![2; 9]), write(&net, "filler-0", vec![2; 200_000]));
+    let longer = write(&net, "filler-0", vec![3; 200_001]);
+    for op in [&new, &longer] {
+        // Clients keep this back; one that does not is not answered.
+        assert_eq!(ask(&mut net, client, op), None);
+        assert_eq!(ask(&mut net, client, &with(op.clone(), flag::FULL_TRY)).unwrap().result, -28);
+    }
+    assert_eq!(ask(&mut net, client, &overwrite).unwrap().result, 0);
+    let op = read(&net, "filler-0");
+    assert_eq!(ask(&mut net, client, &op).unwrap().ops[0].output.to_vec(), [2; 200_000]);
+    assert_eq!(ask(&mut net, client, &with(new.clone(), flag::FULL_FORCE)).unwrap().result, 0);
+    for number in 0..20 {
+        let op = request(&net, &format!("filler-{number}"), [Op::Delete]);
+        assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
+    }
+    // Not every write makes a map.
+    assert!(net.machine.osdmap().unwrap().is_pool_full(1));
+    net.pass(Duration::from_secs(1));
+    let map = net.machine.osdmap().unwrap();
+    assert!(!map.is_pool_full(1) && map.osd_state[0] == state::EXISTS | state::UP);
+    let op = write(&net, "longer", vec![3; 200_000]);
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
+}
+
+#[test]
+fn what_was_sent_before_the_pool_was_full_is_dropped_whole() {
+    let (mut net, client) = full();
+    let before = net.machine.osdmap().unwrap().epoch - 1;
+    let overwrite = OsdOp { epoch: before, ..write(&net, "filler-0", vec![2; 200_000]) };
+    assert_eq!(ask(&mut net, client, &overwrite), None);
+    let tries = OsdOp { flags: overwrite.flags | flag::FULL_TRY, ..overwrite };
+    assert_eq!(ask(&mut net, client, &tries).unwrap().result, 0);
+    let read = OsdOp { epoch: before, flags: flag::READ, ..read(&net, "filler-0") };
+    assert_eq!(ask(&mut net, client, &read).unwrap().result, 0);
+}
+
+#[test]
+fn a_quota_is_reached_and_raised() {
+    let mut net = Net::new();
+    let (mon, osd) = (net.client(MON), net.client(OSD));
+    let set = |field: &str, value: &str| {
+        format!(r#""prefix": "osd pool set-quota", "pool": "rbd", "field": "{field}", "val": "{value}""#)
+    };
+    net.done(mon, &set("max_objects", "2"));
+    net.done(mon, &set("max_bytes", "1M"));
+    for name in ["one", "two"] {
+        let op = write(&net, name, vec![1; 1000]);
+        assert_eq!(ask(&mut net, osd, &op).unwrap().result, 0);
+    }
+    net.pass(Duration::from_secs(1));
+    let flags = |net: &Net| net.machine.osdmap().unwrap().pools[&1].flags;
+    assert_eq!(
+        flags(&net) & (pool_flag::FULL | pool_flag::FULL_QUOTA),
+        pool_flag::FULL | pool_flag::FULL_QUOTA
+    );
+    let op = write(&net, "three", vec![1; 1000]);
+    let tries = OsdOp { flags: op.flags | flag::FULL_TRY, ..op };
+    assert_eq!(ask(&mut net, osd, &tries).unwrap().result, -122);
+    let health = net.json(mon, r#""prefix": "health", "detail": "detail""#);
+    let told = &health["checks"]["POOL_FULL"]["detail"][0]["message"];
+    assert_eq!(told, "pool 'rbd' is full (running out of quota)");
+    let quota = net.json(mon, r#""prefix": "osd pool get-quota", "pool": "rbd""#);
+    assert_eq!((&quota["quota_max_bytes"], &quota["current_num_objects"]), (&(1 << 20).into(), &2.into()));
+
+    net.done(mon, &set("max_objects", "0"));
+    net.pass(Duration::from_secs(1));
+    assert_eq!(flags(&net) & (pool_flag::FULL | pool_flag::FULL_QUOTA), 0);
+    let op = write(&net, "three", vec![1; 1000]);
+    assert_eq!(ask(&mut net, osd, &op).unwrap().result, 0);
+}
+
+#[test]
+fn ratios_say_from_where_on_an_osd_is_full() {
+    let mut net = Net::with(Settings { memory_limit: 16 << 20, ..support::settings() });
+    let (mon, osd) = (net.client(MON), net.client(OSD));
+    let op = write(&net, "thing", vec![1; 4 << 20]);
+    assert_eq!(ask(&mut net, osd, &op).unwrap().result, 0);
+    for (ratio, level, said) in [
+        (0.2, "nearfull", "OSD_NEARFULL"),
+        (0.2, "backfillfull", "OSD_BACKFILLFULL"),
+        (0.2, "full", "OSD_FULL"),
+    ] {
+        net.done(mon, &format!(r#""prefix": "osd set-{level}-ratio", "ratio": {ratio}"#));
+        net.pass(Duration::from_secs(1));
+        let health = net.json(mon, r#""prefix": "health""#);
+        assert!(health["checks"][said].is_object(), "{health}");
+        let dump = net.json(mon, r#""prefix": "osd dump""#);
+        assert!(dump["osds"][0]["state"].as_array().unwrap().contains(&level.into()), "{dump}");
+        assert!(
+            dump["pools"][0]["flags_names"].as_str().unwrap().split(',').any(|name| name == level),
+            "{dump}"
+        );
+    }
+    for level in ["nearfull", "backfillfull", "full"] {
+        net.done(mon, &format!(r#""prefix": "osd set-{level}-ratio", "ratio": 0.9"#));
+    }
+    net.pass(Duration::from_secs(1));
+    let health = net.json(mon, r#""prefix": "health""#);
+    assert!(health["checks"]["OSD_FULL"].is_null() && health["checks"]["POOL_FULL"].is_null(), "{health}");
 }

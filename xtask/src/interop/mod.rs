@@ -83,7 +83,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
-    "memory-limit", "a full embedded cluster refuses writes and keeps what it has", memory::limit;
+    "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     once:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;

@@ -5,9 +5,10 @@ use super::target::Astray;
 use crate::client::{Error, Event, Hub};
 use crate::encoding::Decode;
 use crate::messages::MapUpdate;
-use crate::osdmap::{Incremental, MapError, OsdMap};
+use crate::osdmap::{Incremental, MapError, OsdMap, pool_flag};
 use crate::types::Epoch;
 use onego_wire::Time;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<T> Objects<T> {
@@ -114,6 +115,38 @@ impl<T> Objects<T> {
         self.aim_lingers(skipped);
     }
 
+    /// Says, once for each time that a pool is full, that writes to it wait: nothing else is seen of it.
+    pub(super) fn tell_of_full_pool(&mut self, pool: i64) {
+        if !self.targets.is_full(pool) || !self.waited_for.insert(pool) {
+            return;
+        }
+        let known =
+            self.targets.map().and_then(|map| Some((map.pool_names.get(&pool)?, map.pools.get(&pool)?)));
+        let Some((name, flags)) = known.map(|(name, pool)| (name.as_str(), pool.flags)) else { return };
+        let advice = if flags & pool_flag::FULL_QUOTA != 0 {
+            "its quota is used up: writes wait until it is raised (`ceph osd pool set-quota`) or objects are removed"
+        } else {
+            "the cluster has no room for it: writes wait until OSDs are added or objects are removed (`ceph health detail`)"
+        };
+        tracing::warn!(pool = name, "the pool is full; {advice}");
+    }
+
+    /// Says of full pools that writes wait for them, and of those that have room again that they go on.
+    fn tell_of_room(&mut self) {
+        let waiting: BTreeSet<i64> =
+            self.table.iter().filter(|op| op.paused).map(|op| op.message.pg.pg.pool).collect();
+        waiting.into_iter().for_each(|pool| self.tell_of_full_pool(pool));
+        let targets = &self.targets;
+        self.waited_for.retain(|pool| {
+            let full = targets.is_full(*pool);
+            if !full {
+                let name = targets.map().and_then(|map| map.pool_names.get(pool));
+                tracing::info!(pool = name.map(String::as_str), "the pool has room again, and writes go on");
+            }
+            full
+        });
+    }
+
     /// Lets go of OSDs that are gone or elsewhere, and sends what is to be sent.
     fn after_maps(&mut self, now: Time, hub: &mut Hub<T>) {
         for osd in 0..self.sessions.len() {
@@ -122,6 +155,9 @@ impl<T> Objects<T> {
                 self.drop_session(now, hub, id);
                 self.lingers.moved(id);
             }
+        }
+        if self.targets.restricts() || !self.waited_for.is_empty() {
+            self.tell_of_room();
         }
         for tid in self.table.ordered(|op| op.sent_on.is_none()) {
             self.send(now, hub, tid);

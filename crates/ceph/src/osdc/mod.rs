@@ -29,6 +29,7 @@ use crate::types::{EntityName, Epoch, ReqId};
 use linger::Lingers;
 use onego_wire::Time;
 use session::Session;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use table::{NOBODY, Op, Owner, Table};
@@ -62,6 +63,8 @@ pub(crate) struct Objects<T> {
     sessions: Vec<Option<Box<Session>>>,
     lingers: Lingers<T>,
     wishes: Wishes,
+    /// Full pools for which writes wait, and of which that was told.
+    waited_for: BTreeSet<i64>,
     /// The newest epoch was asked for, for the requests up to this one.
     asked_newest: Option<u64>,
     random: Random,
@@ -86,6 +89,7 @@ impl<T> Objects<T> {
             lingers: Lingers::default(),
             // The first map.
             wishes: Wishes { map: Some(0), ..Wishes::default() },
+            waited_for: BTreeSet::new(),
             asked_newest: None,
             random: Random::new(config.seed),
             wakeup: None,

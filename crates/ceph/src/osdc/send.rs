@@ -21,6 +21,9 @@ impl<T> Objects<T> {
                 if target.osd == NOBODY || target.paused {
                     self.wish_newer();
                 }
+                if target.paused {
+                    self.tell_of_full_pool(target.pg.pg.pool);
+                }
                 self.send(now, hub, tid);
             }
             Err(astray) => self.stray(hub, tid, astray),

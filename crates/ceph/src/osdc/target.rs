@@ -7,7 +7,7 @@ use crate::addr::{EntityAddr, Versions};
 use crate::client::Random;
 use crate::crush::Workspace;
 use crate::messages::ObjectName;
-use crate::ops::flag;
+use crate::ops::{flag, respects_full};
 use crate::osdmap::{OsdMap, PoolKind, flag as map_flag, pool_flag};
 use crate::types::{Epoch, ObjectLocator, PgId, SpgId};
 use rustc_hash::FxHashMap;
@@ -82,7 +82,6 @@ pub(super) struct Targets {
     pools: FxHashMap<i64, PoolTargets>,
     reads_paused: bool,
     writes_paused: bool,
-    full: bool,
     workspace: Workspace,
 }
 
@@ -110,7 +109,6 @@ impl Targets {
     pub(super) fn set(&mut self, map: Arc<OsdMap>) {
         self.reads_paused = map.has_flag(map_flag::PAUSERD);
         self.writes_paused = map.has_flag(map_flag::PAUSEWR);
-        self.full = map.has_flag(map_flag::FULL);
         self.pools = map
             .pools
             .iter()
@@ -121,7 +119,7 @@ impl Targets {
                     read_tier: pool.read_tier,
                     write_tier: pool.write_tier,
                     tiered: pool.read_tier >= 0 || pool.write_tier >= 0,
-                    full: pool.has_flag(pool_flag::FULL | pool_flag::FULL_QUOTA),
+                    full: map.is_pool_full(*id),
                     bad: pool.has_flag(pool_flag::EIO),
                     replicated: pool.kind == PoolKind::Replicated,
                     resend_before: pool.last_force_op_resend,
@@ -136,7 +134,12 @@ impl Targets {
 
     /// Does the map forbid anything, so that the end of that must be watched for?
     pub(super) fn restricts(&self) -> bool {
-        self.reads_paused || self.writes_paused || self.full || self.pools.values().any(|pool| pool.full)
+        self.reads_paused || self.writes_paused || self.pools.values().any(|pool| pool.full)
+    }
+
+    /// Do writes to the pool wait because there is no room?
+    pub(super) fn is_full(&self, pool: i64) -> bool {
+        self.pools.get(&pool).is_some_and(|pool| pool.full)
     }
 
     /// May pings of watches be sent?
@@ -182,7 +185,7 @@ impl Targets {
         } else {
             primary
         };
-        let writes_stop = self.writes_paused || (respects_full(flags) && (self.full || targets.full));
+        let writes_stop = self.writes_paused || (respects_full(flags) && targets.full);
         let paused = flags & flag::READ != 0 && self.reads_paused || flags & flag::WRITE != 0 && writes_stop;
         Ok(Target {
             pg: SpgId { pg, shard },
@@ -242,11 +245,6 @@ fn wants_replica(flags: u32) -> bool {
     flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0
 }
 
-/// Does the request wait while there is no room?
-fn respects_full(flags: u32) -> bool {
-    flags & (flag::WRITE | flag::RW_ORDERED) != 0 && flags & (flag::FULL_TRY | flag::FULL_FORCE) == 0
-}
-
 /// `x` modulo `n` in such a way that few results change when `n` grows (rados.h, ceph_stable_mod).
 /// `mask` is that of [`mask`].
 #[inline]
@@ -282,12 +280,5 @@ mod tests {
             [0, 1, 2, 3, 4, 5].map(|seed| is_split(seed, 6, 8)),
             [false, false, true, true, false, false]
         );
-    }
-
-    #[test]
-    fn writes_that_make_room_do_not_respect_full() {
-        assert!(respects_full(flag::WRITE));
-        assert!(!respects_full(flag::WRITE | flag::FULL_TRY));
-        assert!(!respects_full(flag::READ));
     }
 }

@@ -273,6 +273,11 @@ impl OsdMap {
         self.flags & flag != 0
     }
 
+    /// Is there no room for more in a pool? (`Objecter::_osdmap_pool_full`, and the flag for all pools that came before)
+    pub fn is_pool_full(&self, pool: i64) -> bool {
+        self.has_flag(flag::FULL) || self.pools.get(&pool).is_some_and(|pool| pool.has_flag(pool_flag::FULL))
+    }
+
     /// Makes room for OSDs with ids below `max_osd`, and forgets those above.
     ///
     /// # Panics

@@ -22,6 +22,10 @@ pub mod flag {
     pub const NOSIZECHANGE: u64 = 1 << 6;
     /// The pool is full because of its quota.
     pub const FULL_QUOTA: u64 = 1 << 10;
+    /// The pool will soon be full.
+    pub const NEARFULL: u64 = 1 << 11;
+    /// OSDs of the pool take no more backfill.
+    pub const BACKFILLFULL: u64 = 1 << 12;
     /// Clients manage the snapshots.
     pub const SELFMANAGED_SNAPS: u64 = 1 << 13;
     /// The monitors manage the snapshots.

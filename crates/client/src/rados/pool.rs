@@ -32,6 +32,8 @@ pub struct Pool {
     id: i64,
     name: String,
     namespace: String,
+    /// Flags of all requests.
+    flags: u32,
 }
 
 /// What operations on an object gave, one result each.
@@ -74,12 +76,24 @@ pub struct ObjectEntry {
 
 impl Pool {
     pub(crate) fn new(cluster: Cluster, id: i64, name: &str) -> Self {
-        Self { cluster, id, name: name.to_owned(), namespace: String::new() }
+        Self { cluster, id, name: name.to_owned(), namespace: String::new(), flags: 0 }
     }
 
     /// The same pool, seen from within a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    /// The same pool, to which nothing waits for room: while it is full, writes that make objects, or make them longer,
+    /// fail ([`Error::Refused`] with ENOSPC or EDQUOT), and all others are done. So things can be removed. Without it they
+    /// wait, as they do with librados, where this is `rados_set_pool_full_try`.
+    pub fn with_full_try(&self) -> Self {
+        Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
+    }
+
+    /// Flags of all requests.
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags
     }
 
     /// The pool's number.
@@ -105,7 +119,7 @@ impl Pool {
     fn request(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Request {
         let mut request = Request::new(self.id, ObjectName::from(object)).in_namespace(&self.namespace);
         request.ops.extend(ops.into_iter().map(|op| (op, 0)));
-        request
+        request.with_flags(self.flags)
     }
 
     async fn submit(&self, request: Request) -> Result<RequestOutcome, Error> {

@@ -126,8 +126,9 @@ pub async fn list(pool: &Pool) -> Result<Vec<String>, Error> {
     }
 }
 
-/// Removes an image with all its data. `progress` is told (done, all) in bytes.
+/// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
 pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let pool = &pool.with_full_try();
     let info = match info(pool, name).await {
         // The header went in an earlier removal that did not end: remove what is left.
         Err(Error::NotFound { what }) => {

@@ -166,6 +166,7 @@ impl ImageInfo {
         Shape {
             pool: self.data_pool.unwrap_or_else(|| pool.id()),
             namespace: pool.namespace().to_owned(),
+            flags: pool.flags(),
             names: DataNames::new(&self.object_prefix),
             layout: self.layout,
             snap_context: self.snap_context.clone(),

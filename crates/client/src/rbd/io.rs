@@ -26,6 +26,8 @@ pub(crate) struct Shape {
     /// The pool of the data objects.
     pub(crate) pool: i64,
     pub(crate) namespace: String,
+    /// Flags of all requests.
+    pub(crate) flags: u32,
     pub(crate) names: DataNames,
     pub(crate) layout: Layout,
     pub(crate) snap_context: SnapContext,
@@ -222,7 +224,7 @@ impl Shape {
     fn request(&self, object: u64, op: Op) -> Request {
         let mut request = Request::one(self.pool, self.names.name(object), op);
         request.namespace.clone_from(&self.namespace);
-        request
+        request.with_flags(self.flags)
     }
 
     fn read(&self, piece: &Piece) -> Request {

@@ -43,6 +43,8 @@ pub(super) struct Daemons {
     last_session: u64,
     /// What is kept over the end of the process; none: nothing is.
     pub(super) notes: Option<Notes>,
+    /// When to look at how full OSDs and pools are.
+    pub(super) fullness_due: Option<Time>,
 }
 
 /// An OSD, as it is reached.
@@ -51,6 +53,8 @@ pub(super) struct OsdDaemon {
     config: Arc<Config>,
     /// Is it there, whatever the map says?
     pub(super) running: bool,
+    /// Bytes beyond which it is fuller than the map says.
+    pub(super) fuller_above: u64,
 }
 
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
@@ -126,9 +130,10 @@ impl Daemons {
             osd,
             config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, osd_gate.clone(), pool),
             running: true,
+            fuller_above: u64::MAX,
         });
         let mon_gate = gate(settings.cephx.as_ref(), authority.as_ref(), MONITORS);
-        Self {
+        let mut daemons = Self {
             osds: osds.collect(),
             groups,
             recovery: Recovery::default(),
@@ -137,7 +142,10 @@ impl Daemons {
             last_session: 0,
             notes,
             mon_config: config(EntityName::mon(0), settings.mon.clone(), MON_LIMITS, mon_gate, pool),
-        }
+            fullness_due: None,
+        };
+        daemons.set_marks(now);
+        daemons
     }
 
     pub(super) fn addresses(&self) -> Addresses {
@@ -310,6 +318,7 @@ impl Daemons {
         if self.osds.len() > 1 {
             self.recovery.find_strays(now, &self.groups, &self.osds);
         }
+        self.set_marks(now);
         self.send_notifications(now, links);
         self.send_mon(now, links);
     }
@@ -379,7 +388,7 @@ impl Daemons {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let osds = self.osds.iter().filter_map(|daemon| daemon.osd.deadline());
-        osds.chain(self.mon.deadline()).chain(self.recovery.deadline()).min()
+        osds.chain(self.mon.deadline()).chain(self.recovery.deadline()).chain(self.fullness_due).min()
     }
 
     pub(super) fn timeout(&mut self, now: Time, links: &mut Links) {
@@ -397,6 +406,8 @@ impl Daemons {
         if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds, &mut note) {
             self.map_changed(now, links);
         }
+        self.report_fuller(now, links);
+        self.look_at_fullness(now, links);
         for daemon in &mut self.osds {
             if daemon.osd.deadline().is_some_and(|deadline| deadline <= now) {
                 daemon.osd.timeout(now);

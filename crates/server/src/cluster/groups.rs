@@ -10,7 +10,7 @@
 //! - Those that catch up get every write too, so that they have an end of it.
 
 use super::recovery::pair;
-use crate::mon::{GroupReport, GroupState};
+use crate::mon::{GroupReport, GroupState, OSD_BITS, POOL_FLAGS};
 use crate::osd::Osd;
 use onego_ceph::crush::Workspace;
 use onego_ceph::encoding::{Decode, Encode};
@@ -56,6 +56,8 @@ pub(crate) struct Group {
 #[derive(Default)]
 pub(crate) struct Groups {
     pools: FxHashMap<i64, Vec<Group>>,
+    /// The pools that are or were full, and the epoch in which they became so last.
+    full_since: FxHashMap<i64, Epoch>,
     /// The map by which they were placed.
     map: Option<Arc<OsdMap>>,
     workspace: Workspace,
@@ -76,7 +78,8 @@ pub(crate) struct Changes {
 
 /// Do both maps place all groups of a pool that is the same in both at the same OSDs?
 fn same_places(a: &OsdMap, b: &OsdMap) -> bool {
-    a.osd_state == b.osd_state
+    let states = |map: &'_ OsdMap| map.osd_state.iter().map(|state| state & !OSD_BITS).collect::<Vec<_>>();
+    states(a) == states(b)
         && a.osd_weight == b.osd_weight
         && a.osd_primary_affinity == b.osd_primary_affinity
         && a.pg_temp == b.pg_temp
@@ -87,8 +90,8 @@ fn same_places(a: &OsdMap, b: &OsdMap) -> bool {
 }
 
 fn same_pool(a: &Pool, b: &Pool) -> bool {
-    (a.size, a.min_size, a.pg_num, a.pgp_num, a.crush_rule, a.flags)
-        == (b.size, b.min_size, b.pg_num, b.pgp_num, b.crush_rule, b.flags)
+    let fields = |pool: &Pool| (pool.size, pool.min_size, pool.pg_num, pool.pgp_num, pool.crush_rule);
+    fields(a) == fields(b) && a.flags & !POOL_FLAGS == b.flags & !POOL_FLAGS
 }
 
 impl Groups {
@@ -106,14 +109,24 @@ impl Groups {
         })
     }
 
+    /// The epoch in which a pool became full last. Who writes to it by an older map does not know that yet.
+    pub(super) fn full_since(&self, pool: i64) -> Epoch {
+        self.full_since.get(&pool).copied().unwrap_or(0)
+    }
+
     /// Goes by a new map.
     pub(crate) fn follow(&mut self, map: &Arc<OsdMap>) -> Changes {
         let mut changes = Changes::default();
         let before = self.map.replace(Arc::clone(map));
         let everywhere = before.as_ref().is_none_or(|before| !same_places(before, map));
         self.pools.retain(|pool, _| map.pools.contains_key(pool));
+        self.full_since.retain(|pool, _| map.pools.contains_key(pool));
         for (&id, pool) in &map.pools {
             let known = before.as_ref().and_then(|before| before.pools.get(&id));
+            let was_full = before.as_ref().is_some_and(|before| before.is_pool_full(id));
+            if map.is_pool_full(id) && !was_full {
+                self.full_since.insert(id, map.epoch);
+            }
             let all = everywhere || known.is_none_or(|known| !same_pool(known, pool));
             let groups = self.pools.entry(id).or_default();
             resize(groups, id, known, pool);

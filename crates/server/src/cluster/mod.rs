@@ -4,6 +4,7 @@
 mod backoffs;
 mod daemons;
 mod disk;
+mod fullness;
 mod groups;
 mod keeping;
 mod links;

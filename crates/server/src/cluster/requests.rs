@@ -14,7 +14,7 @@ use crate::mon::{Tell, TellReply};
 use crate::osd::{Transaction, bounds};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::msgr::Message;
-use onego_ceph::ops::flag;
+use onego_ceph::ops::{flag, respects_full};
 use onego_ceph::types::Epoch;
 use onego_wire::{ConnId, DecodeError, Decoded, Time};
 
@@ -73,7 +73,11 @@ impl Daemons {
         let map = self.mon.osdmap();
         let pg = op.pg.pg;
         let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
-        if op.epoch < group.since.max(pool.last_force_op_resend) || !may_serve(group, osd, op.flags) {
+        // Who writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
+        // already is not done in part: one write of several to an object could fit where the one before did not.
+        let full_since = if respects_full(op.flags) { self.groups.full_since(pg.pool) } else { 0 };
+        let since = group.since.max(pool.last_force_op_resend).max(full_since);
+        if op.epoch < since || !may_serve(group, osd, op.flags) {
             tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
             return Ok(());
         }
@@ -87,6 +91,7 @@ impl Daemons {
             links.send_payload(now, conn, 0, &block);
             return Ok(());
         }
+        let writes = op.flags & flag::WRITE != 0;
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let daemon = &mut self.osds[osd as usize];
@@ -105,6 +110,10 @@ impl Daemons {
             links.send_payload(now, conn, tid, &reply);
         }
         self.send_notifications(now, links);
+        let group = self.groups.get(pg).filter(|_| writes);
+        if group.is_some_and(|group| self.is_fuller(group.acting.iter().chain(&group.targets).copied())) {
+            self.report_fuller(now, links);
+        }
         Ok(())
     }
 

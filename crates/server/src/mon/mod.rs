@@ -6,6 +6,7 @@
 mod blocklist;
 mod command;
 mod first_map;
+mod fullness;
 mod maps;
 mod osd_flags;
 mod osds;
@@ -16,6 +17,7 @@ mod text;
 mod usage;
 
 pub(crate) use first_map::FirstOsd;
+pub(crate) use fullness::{Fullness, Marks, OSD_BITS, POOL_FLAGS};
 pub(crate) use maps::MapHistory;
 pub(crate) use osds::Order;
 pub use pools::NewPool;
@@ -295,7 +297,8 @@ impl Mon {
     }
 
     /// Makes `change` the next epoch, and tells who wants to know.
-    fn commit(&mut self, change: Incremental) -> Epoch {
+    fn commit(&mut self, mut change: Incremental) -> Epoch {
+        fullness::flag_pools(self.osdmap(), &mut change);
         let epoch = self.maps.commit(change);
         tracing::debug!(epoch, "new osdmap");
         self.publish();

@@ -10,8 +10,8 @@ use super::watch::Origin;
 use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
-use onego_ceph::ops::{Op, WatchOp};
-use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_ceph::ops::{Op, WatchOp, flag};
+use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
 
 /// What a request does.
@@ -74,6 +74,15 @@ pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &O
         return Verdict::Refuse(Errno::OPNOTSUPP);
     }
     Verdict::Admit(access)
+}
+
+/// How a request that makes its object longer, or makes one, is refused because the pool is full, if it is refused
+/// (PrimaryLogPG.cc, prepare_transaction).
+pub(super) fn full_pool(request: &OsdOp, map: &OsdMap) -> Option<Errno> {
+    let pool = request.pg.pg.pool;
+    let by_quota = || map.pools.get(&pool).is_some_and(|pool| pool.has_flag(pool_flag::FULL_QUOTA));
+    let refused = map.is_pool_full(pool) && request.flags & flag::FULL_FORCE == 0;
+    refused.then(|| if by_quota() { Errno::DQUOT } else { Errno::NOSPC })
 }
 
 /// Is the hash of a request that of its object? What has another could never be found by who hashes the name.

@@ -38,6 +38,7 @@ numbers! {
     SHUTDOWN = 108;
     TIMEDOUT = 110;
     STALE = 116;
+    DQUOT = 122;
     CANCELED = 125;
 }
 

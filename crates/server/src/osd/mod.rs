@@ -60,7 +60,8 @@ pub struct SessionId(pub u64);
 /// How an OSD is to be.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Memory that objects may take, bytes. A write that needs more fails with ENOSPC and changes nothing.
+    /// Memory that objects may take, bytes. A write of data that would fill more than 97 % of it fails with ENOSPC and
+    /// changes nothing.
     pub memory_limit: u64,
     /// Acknowledge writes of 4 KiB and more without keeping what they bring: reads give zeros.
     pub null_writes: bool,
@@ -239,7 +240,7 @@ impl Osd {
                 let group = self.groups.get(&request.pg.pg);
                 match group.and_then(|group| group.outcomes.find(&id)) {
                     Some(done) => Ending::repeated(done.clone(), &ops),
-                    None => self.write(now, &origin, &request, ops, map, &id),
+                    None => self.write(now, &origin, &request, ops, map, &id)?,
                 }
             }
         };
@@ -273,6 +274,11 @@ impl Osd {
     /// that is not written yet, which means all.
     pub(crate) fn rests_on(&self) -> u64 {
         self.rests_on
+    }
+
+    /// Memory that objects may take.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.config.memory_limit
     }
 
     /// Memory that objects take.
@@ -336,6 +342,8 @@ impl Osd {
         Ending { tried: true, result, results, version: EVersion::default(), user_version }
     }
 
+    /// Carries out a request that may change its object. None: there is no room in the pool for what it brings, and it
+    /// waits at its client until there is.
     fn write(
         &mut self,
         now: Time,
@@ -344,14 +352,14 @@ impl Osd {
         ops: Ops,
         map: &OsdMap,
         reqid: &ReqId,
-    ) -> Ending {
+    ) -> Option<Ending> {
         let (identity, epoch, pg) = (identity(request), map.epoch, request.pg.pg);
         let found = self.store.find(&identity);
         if found.is_none() && !admit::has_right_hash(request, map) {
-            return Ending::failed(Errno::INVAL, &ops);
+            return Some(Ending::failed(Errno::INVAL, &ops));
         }
         if let Err(error) = self.check_space(found, &ops) {
-            return Ending::failed(error, &ops);
+            return Some(Ending::failed(error, &ops));
         }
         let id = found.unwrap_or_else(|| self.store.prepare(&identity));
         let brought: u64 = ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
@@ -361,17 +369,25 @@ impl Osd {
         let noted = self.config.transactions;
         let mut mutations = Vec::new();
 
-        let undo = admit::may_fail_half_way(&ops).then(|| self.store.object(id).state.clone());
+        let full = admit::full_pool(request, map);
+        let may_be_undone = full.is_some() || admit::may_fail_half_way(&ops);
+        let undo = may_be_undone.then(|| self.store.object(id).state.clone());
         let notes = noted.then_some(&mut mutations);
         let mut execution = self.execution(now, origin, epoch, id, notes);
         let (mut result, mut results) = run_all(&mut execution, ops);
         let mut changed = execution.changed;
         let effects = std::mem::take(&mut execution.effects);
-        if result < 0 && changed {
+        let no_room = full.filter(|_| result >= 0 && before.is_grown_to(&execution.state));
+        if (result < 0 && changed) || no_room.is_some() {
             if let Some(undo) = undo {
                 execution.state.undo(undo);
             }
             changed = false;
+        }
+        if let Some(error) = no_room {
+            self.settle(pg, id, before);
+            let tries = request.flags & flag::FULL_TRY != 0;
+            return tries.then(|| Ending::undone(error, results));
         }
         if changed && result >= 0 {
             stamp(&mut execution, next.version, request.mtime);
@@ -410,22 +426,24 @@ impl Osd {
             }));
         }
         group.outcomes.record(reqid, done);
-        Ending { tried: true, result, results, version, user_version }
+        Some(Ending { tried: true, result, results, version, user_version })
     }
 
     /// ENOSPC if the operations may need more memory than there is.
     fn check_space(&self, object: Option<ObjectId>, ops: &Ops) -> Result<(), Errno> {
-        /// Part of the limit that is kept for what small changes need, so that a full cluster can still be cleaned up:
-        /// to remove an image is to take locks and to write notes first.
-        const RESERVE: u64 = 16;
+        /// The share of the limit that data may fill, as a numerator and a denominator (`osd_failsafe_full_ratio`). The
+        /// rest is kept for what small changes need, so that a full cluster can still be cleaned up: to remove an image
+        /// is to take locks and to write notes first.
+        const FOR_DATA: (u64, u64) = (97, 100);
         let (used, limit) = (self.store.used().max(self.peers_used), self.config.memory_limit);
         let asked: u64 = ops.iter().fold(0, |sum, (op, _)| sum.saturating_add(admit::most_growth(op)));
-        if used.saturating_add(asked) <= limit - limit / RESERVE {
+        let for_data = (u128::from(limit) * u128::from(FOR_DATA.0) / u128::from(FOR_DATA.1)) as u64;
+        if used.saturating_add(asked) <= for_data {
             return Ok(());
         }
         let state = object.map(|id| &self.store.object(id).state);
         let growth: u64 = ops.iter().map(|(op, _)| admit::growth(op, state, self.config.null_writes)).sum();
-        let available = if admit::is_small_change(ops) { limit } else { limit - limit / RESERVE };
+        let available = if admit::is_small_change(ops) { limit } else { for_data };
         if growth == 0 || used.saturating_add(growth) <= available { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
@@ -463,6 +481,11 @@ struct Before {
 impl Before {
     fn of(state: &object::State, existed: bool) -> Self {
         Self { existed, size: state.size, footprint: state.footprint() }
+    }
+
+    /// Has an object come to be, or become longer?
+    fn is_grown_to(&self, state: &object::State) -> bool {
+        (state.exists && !self.existed) || state.size > self.size
     }
 }
 
@@ -550,6 +573,12 @@ impl Ending {
     /// Nothing was done.
     fn failed(error: Errno, ops: &Ops) -> Self {
         let results = ops.iter().map(|(op, _)| OpResult { code: op.code(), ..OpResult::default() }).collect();
+        Self { tried: false, result: error.result(), results, version: EVersion::default(), user_version: 0 }
+    }
+
+    /// What was done was undone.
+    fn undone(error: Errno, mut results: Results) -> Self {
+        results.iter_mut().for_each(|op| *op = OpResult { code: op.code, ..OpResult::default() });
         Self { tried: false, result: error.result(), results, version: EVersion::default(), user_version: 0 }
     }
 

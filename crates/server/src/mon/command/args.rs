@@ -158,6 +158,13 @@ fn check_value(arg: &Arg, value: &mut Value) -> Result<(), Refusal> {
             }
             if value.is_number() { Ok(()) } else { Err(wrong("a number", value)) }
         }
+        ArgKind::Share => match value.as_f64().or_else(|| value.as_str()?.parse().ok()) {
+            Some(number) if (0.0..=1.0).contains(&number) => {
+                *value = number.into();
+                Ok(())
+            }
+            _ => Err(wrong("a number from 0 to 1", value)),
+        },
         ArgKind::Bool => {
             // Old programs give the option itself as a text.
             let text = value.as_str().map(|text| text == "true" || text.starts_with("--"));

@@ -31,7 +31,7 @@ fn describe_arg(arg: &Arg) -> Value {
     let kind = match arg.kind {
         ArgKind::Text => "CephString",
         ArgKind::Int { .. } => "CephInt",
-        ArgKind::Float => "CephFloat",
+        ArgKind::Float | ArgKind::Share => "CephFloat",
         ArgKind::Bool => "CephBool",
         ArgKind::Choices(_) => "CephChoices",
         ArgKind::Pool => "CephPoolname",
@@ -43,6 +43,7 @@ fn describe_arg(arg: &Arg) -> Value {
     fields.insert("type".into(), kind.into());
     match arg.kind {
         ArgKind::Choices(choices) => drop(fields.insert("strings".into(), choices.into())),
+        ArgKind::Share => drop(fields.insert("range".into(), "0.0|1.0".into())),
         ArgKind::Int { min } => drop(fields.insert("range".into(), min.to_string().into())),
         _ => {}
     }

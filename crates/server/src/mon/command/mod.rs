@@ -15,6 +15,7 @@ mod osd_dump;
 mod pg;
 mod pool;
 mod pool_set;
+mod quota;
 mod status;
 mod table;
 

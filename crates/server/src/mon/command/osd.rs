@@ -11,7 +11,7 @@ use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::encoding::Encode as _;
-use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
+use onego_ceph::osdmap::{OsdMap, Ratios, WEIGHT_IN};
 use onego_ceph::types::{Epoch, PgId};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -223,6 +223,24 @@ pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let parts = (weight * f64::from(WEIGHT_IN)) as u32;
     mon.weigh_osds(call.now, [osd], parts);
     Ok(Reply::done(format!("reweighted osd.{osd} to {weight} ({parts:x})")))
+}
+
+pub(super) fn set_full_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    set_ratio(mon, call, "full", |ratios| &mut ratios.full)
+}
+
+pub(super) fn set_backfillfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    set_ratio(mon, call, "backfillfull", |ratios| &mut ratios.backfillfull)
+}
+
+pub(super) fn set_nearfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    set_ratio(mon, call, "nearfull", |ratios| &mut ratios.nearfull)
+}
+
+fn set_ratio(mon: &mut Mon, call: &Call<'_>, name: &str, of: fn(&mut Ratios) -> &mut f32) -> Outcome {
+    let ratio = call.float("ratio").unwrap_or_default() as f32;
+    mon.set_ratios(call.now, |ratios| *of(ratios) = ratio);
+    Ok(Reply::done(format!("osd set-{name}-ratio {ratio}")))
 }
 
 pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {

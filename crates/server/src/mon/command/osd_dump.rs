@@ -20,8 +20,15 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 fn state_names(bits: u32) -> Vec<&'static str> {
-    let names =
-        [(state::EXISTS, "exists"), (state::UP, "up"), (state::AUTOOUT, "autoout"), (state::NEW, "new")];
+    let names = [
+        (state::AUTOOUT, "autoout"),
+        (state::BACKFILLFULL, "backfillfull"),
+        (state::EXISTS, "exists"),
+        (state::FULL, "full"),
+        (state::NEARFULL, "nearfull"),
+        (state::NEW, "new"),
+        (state::UP, "up"),
+    ];
     names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
 }
 

@@ -18,7 +18,7 @@ const MAX_KEYS: usize = 64;
 const MAX_TEXT: usize = 128;
 
 /// Flags of pools by name, in the order in which they are printed.
-const FLAGS: [(&str, u64); 11] = [
+const FLAGS: [(&str, u64); 13] = [
     ("hashpspool", pool_flag::HASHPSPOOL),
     ("full", pool_flag::FULL),
     ("nodelete", pool_flag::NODELETE),
@@ -28,13 +28,17 @@ const FLAGS: [(&str, u64); 11] = [
     ("noscrub", 1 << 8),
     ("nodeep-scrub", 1 << 9),
     ("full_quota", pool_flag::FULL_QUOTA),
+    ("nearfull", pool_flag::NEARFULL),
+    ("backfillfull", pool_flag::BACKFILLFULL),
     ("selfmanaged_snaps", pool_flag::SELFMANAGED_SNAPS),
     ("bulk", 1 << 20),
 ];
 
 /// The flag of that name, if it is one that an operator sets.
 pub(super) fn flag(name: &str) -> Option<u64> {
-    let settable = |name: &str| !matches!(name, "full" | "full_quota" | "selfmanaged_snaps");
+    let settable = |name: &str| {
+        !matches!(name, "full" | "full_quota" | "nearfull" | "backfillfull" | "selfmanaged_snaps")
+    };
     FLAGS.iter().find(|(known, _)| *known == name && settable(name)).map(|(_, flag)| *flag)
 }
 
@@ -157,7 +161,13 @@ pub(super) fn pool_line(id: i64, name: &str, pool: &Pool) -> String {
         let before = (pool.last_force_op_resend_preluminous, pool.last_force_op_resend_prenautilus);
         line += &format!(" lfor {}/{}/{resend}", before.0, before.1);
     }
-    line += &format!(" flags {} stripe_width {}", flag_names(pool.flags), pool.stripe_width);
+    line += &format!(" flags {}", flag_names(pool.flags));
+    for (name, quota) in [("max_bytes", pool.quota_max_bytes), ("max_objects", pool.quota_max_objects)] {
+        if quota != 0 {
+            line += &format!(" {name} {quota}");
+        }
+    }
+    line += &format!(" stripe_width {}", pool.stripe_width);
     if !pool.application_metadata.is_empty() {
         let names: Vec<&str> = pool.application_metadata.keys().map(String::as_str).collect();
         line += &format!(" application {}", names.join(","));
@@ -264,18 +274,6 @@ pub(super) fn stats(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         })
         .collect();
     Ok(call.show(&json.into(), plain))
-}
-
-pub(super) fn get_quota(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let name = call.text("pool");
-    let id = mon.find_pool(name)?;
-    let used = call.usage.pool(id);
-    let json = json!({
-        "pool_name": name, "pool_id": id,
-        "quota_max_objects": 0, "current_num_objects": used.objects,
-        "quota_max_bytes": 0, "current_num_bytes": used.bytes,
-    });
-    Ok(call.show(&json, format!("quotas for pool '{name}':\n  max objects: N/A\n  max bytes  : N/A\n")))
 }
 
 /// What applications say of a pool.

@@ -9,15 +9,12 @@ use crate::mon::first_map::MON_NAME;
 use crate::mon::osds::{ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::{GroupState, Usage};
-use crate::mon::{Mon, osd_flags};
+use crate::mon::{Fullness, Mon, osd_flags};
+use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::Utime;
 use onego_wire::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-/// From here on the cluster is said to be nearly full, and full (`mon_osd_nearfull_ratio`, `mon_osd_full_ratio`).
-const NEARFULL: f64 = 0.85;
-const FULL: f64 = 0.95;
 
 /// Something that is not as it should be.
 struct Check {
@@ -50,18 +47,18 @@ fn checks(mon: &Mon, usage: &Usage) -> Vec<Check> {
     if !flags.is_empty() {
         warn("OSDMAP_FLAGS", false, format!("{flags} flag(s) set"), Vec::new());
     }
-    let fuller = |from: f64, to: f64| {
-        let osds = usage.osds.iter().filter(move |(_, used)| (from..to).contains(&used.ratio()));
-        osds.map(|(osd, _)| *osd).collect::<Vec<i32>>()
-    };
-    let (full, nearfull) = (fuller(FULL, f64::INFINITY), fuller(NEARFULL, FULL));
-    if !full.is_empty() {
-        let lines = full.iter().map(|osd| format!("osd.{osd} is full"));
-        warn("OSD_FULL", true, format!("{} full osd(s)", full.len()), lines.collect());
-    }
-    if !nearfull.is_empty() {
-        let lines = nearfull.iter().map(|osd| format!("osd.{osd} is near full"));
-        warn("OSD_NEARFULL", false, format!("{} nearfull osd(s)", nearfull.len()), lines.collect());
+    let osds_are =
+        |fullness| ids(map).filter(|osd| Fullness::of(map, *osd) == fullness).collect::<Vec<i32>>();
+    for (fullness, code, name, is) in [
+        (Fullness::Full, "OSD_FULL", "full", "full"),
+        (Fullness::Backfill, "OSD_BACKFILLFULL", "backfillfull", "backfill full"),
+        (Fullness::Near, "OSD_NEARFULL", "nearfull", "near full"),
+    ] {
+        let osds = osds_are(fullness);
+        if !osds.is_empty() {
+            let lines = osds.iter().map(|osd| format!("osd.{osd} is {is}"));
+            warn(code, fullness == Fullness::Full, format!("{} {name} osd(s)", osds.len()), lines.collect());
+        }
     }
     let groups = GroupCounts::of(mon, usage);
     if groups.inactive > 0 {
@@ -71,6 +68,14 @@ fn checks(mon: &Mon, usage: &Usage) -> Vec<Check> {
     if let Some(summary) = groups.degraded_summary(usage) {
         let lines = groups.lines(usage, |state| state.degraded || state.undersized);
         warn("PG_DEGRADED", false, format!("Degraded data redundancy: {summary}"), lines);
+    }
+    for (code, name) in
+        [("POOL_FULL", "full"), ("POOL_BACKFILLFULL", "backfillfull"), ("POOL_NEARFULL", "nearfull")]
+    {
+        let lines = full_pools(map, name);
+        if !lines.is_empty() {
+            warn(code, false, format!("{} pool(s) {name}", lines.len()), lines);
+        }
     }
     let unused = map
         .pools
@@ -83,6 +88,21 @@ fn checks(mon: &Mon, usage: &Usage) -> Vec<Check> {
         warn("POOL_APP_NOT_ENABLED", false, summary, unnamed);
     }
     checks
+}
+
+/// A line for each pool that is so full (ceph `src/osd/OSDMap.cc`, `check_health`).
+fn full_pools(map: &OsdMap, fullness: &str) -> Vec<String> {
+    let line = |(id, pool): (&i64, &Pool)| {
+        let (is, why) = match pool.flags {
+            flags if flags & pool_flag::FULL_QUOTA != 0 => ("full", " (running out of quota)"),
+            flags if flags & pool_flag::FULL != 0 => ("full", " (no space)"),
+            flags if flags & pool_flag::BACKFILLFULL != 0 => ("backfillfull", ""),
+            flags if flags & pool_flag::NEARFULL != 0 => ("nearfull", ""),
+            _ => return None,
+        };
+        (is == fullness).then(|| format!("pool '{}' is {is}{why}", map.pool_names[id]))
+    };
+    map.pools.iter().filter_map(line).collect()
 }
 
 fn overall(checks: &[Check]) -> &'static str {
@@ -379,15 +399,9 @@ fn df_text(mon: &Mon, usage: &Usage, detail: bool) -> String {
     total.row(["TOTAL".into(), size, free, used.clone(), used, text::percent(usage.ratio())]);
 
     let split: &[&str] = if detail { &["(DATA)", "(OMAP)"] } else { &[] };
-    let dirty: &[&str] = if detail { &["DIRTY"] } else { &[] };
-    let headings: [&[&str]; 6] = [
-        &["POOL", "ID", "PGS", "STORED"],
-        split,
-        &["OBJECTS", "USED"],
-        split,
-        &["%USED", "MAX AVAIL"],
-        dirty,
-    ];
+    let more: &[&str] = if detail { &["QUOTA OBJECTS", "QUOTA BYTES", "DIRTY"] } else { &[] };
+    let headings: [&[&str]; 6] =
+        [&["POOL", "ID", "PGS", "STORED"], split, &["OBJECTS", "USED"], split, &["%USED", "MAX AVAIL"], more];
     let columns: Vec<_> = headings.concat().into_iter().map(column).collect();
     let mut pools = Table::new(&columns);
     for (id, pool) in &mon.osdmap().pools {
@@ -401,7 +415,13 @@ fn df_text(mon: &Mon, usage: &Usage, detail: bool) -> String {
         row.extend([text::number(used.objects), stored]);
         row.extend(parts);
         row.extend([text::percent(used_share(usage, *id)), text::bytes(usage.available())]);
-        row.extend(detail.then(|| "N/A".to_owned()));
+        if detail {
+            let or_none =
+                |quota, text: fn(u64) -> String| if quota == 0 { "N/A".to_owned() } else { text(quota) };
+            row.push(or_none(pool.quota_max_objects, text::number));
+            row.push(or_none(pool.quota_max_bytes, text::bytes));
+            row.push("N/A".to_owned());
+        }
         pools.row(row);
     }
     format!("--- RAW STORAGE ---\n{} \n--- POOLS ---\n{}", total.render(), pools.render())

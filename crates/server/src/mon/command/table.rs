@@ -1,6 +1,8 @@
 //! The commands there are.
 
-use super::{Call, Outcome, auth, config, crush, mons, osd, osd_df, osd_dump, pg, pool, pool_set, status};
+use super::{
+    Call, Outcome, auth, config, crush, mons, osd, osd_df, osd_dump, pg, pool, pool_set, quota, status,
+};
 use crate::mon::Mon;
 use onego_ceph::caps::MonAccess;
 
@@ -48,6 +50,8 @@ pub(super) enum ArgKind {
         min: i64,
     },
     Float,
+    /// A number from 0 to 1.
+    Share,
     Bool,
     Choices(&'static str),
     Pool,
@@ -132,6 +136,9 @@ const AUTH_ARGS: &[Arg] = &[ENTITY, CAPS];
 const CAPS_ARGS: &[Arg] = &[ENTITY, Arg { required: true, ..CAPS }];
 const DF_ARGS: &[Arg] = &[opt("output_method", ArgKind::Choices("plain|tree"))];
 const OSDS: &[Arg] = &[Arg { required: true, ..many("ids", ArgKind::Text) }];
+const RATIO_ARGS: &[Arg] = &[arg("ratio", ArgKind::Share)];
+const QUOTA_ARGS: &[Arg] =
+    &[POOL, arg("field", ArgKind::Choices("max_objects|max_bytes")), arg("val", ArgKind::Text)];
 const REWEIGHT_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Float)];
 const MAP_ARGS: &[Arg] = &[POOL, arg("object", ArgKind::Object), opt("nspace", ArgKind::Text)];
 const RENAME_ARGS: &[Arg] = &[arg("srcpool", ArgKind::Pool), arg("destpool", ArgKind::Pool)];
@@ -204,6 +211,10 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd get-require-min-compat-client", &[], "the oldest clients that are served", osd::min_compat_client),
     change("osd set", &[arg("key", ArgKind::Choices(osd::SETTABLE)), SURE], "set a flag of the map", osd::set),
     change("osd unset", &[arg("key", ArgKind::Choices(osd::SETTABLE))], "clear a flag of the map", osd::unset),
+    change("osd set-full-ratio", RATIO_ARGS, "from where on an OSD is full", osd::set_full_ratio),
+    change("osd set-backfillfull-ratio", RATIO_ARGS, "from where on an OSD takes no more backfill",
+        osd::set_backfillfull_ratio),
+    change("osd set-nearfull-ratio", RATIO_ARGS, "from where on an OSD is nearly full", osd::set_nearfull_ratio),
     change("osd down", OSDS, "say that OSDs are down; those that run come up again", osd::down),
     change("osd out", OSDS, "give the data of OSDs to others", osd::out),
     change("osd in", OSDS, "give OSDs their share of the data", osd::bring_in),
@@ -223,7 +234,8 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd pool ls", &[DETAIL], "the pools", pool::list),
     show("osd pool get", &[POOL, arg("var", ArgKind::Choices(pool_set::GETTABLE))], "a property of a pool", pool_set::get),
     show("osd pool stats", &[opt("pool_name", ArgKind::Pool)], "what pools hold and what was done with it", pool::stats),
-    show("osd pool get-quota", &[POOL], "what a pool may hold", pool::get_quota),
+    change("osd pool set-quota", QUOTA_ARGS, "how much a pool may hold; 0: as much as there is room for", quota::set),
+    show("osd pool get-quota", &[POOL], "what a pool may hold", quota::get),
     change("osd pool create", CREATE_ARGS, "make a pool", pool::create),
     change("osd pool delete", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
     change("osd pool rm", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
