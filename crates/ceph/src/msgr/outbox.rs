@@ -69,15 +69,18 @@ impl Outbox {
         if !self.keeps {
             return Ok(());
         }
-        if seq > self.seq {
-            return Err(Error::NeverSent { seq, last: self.seq });
+        let last = self.seq + self.again as u64;
+        if seq > last {
+            return Err(Error::NeverSent { seq, last });
         }
         while self.seq - (self.sent.len() as u64) < seq
             && let Some(message) = self.sent.pop_front()
         {
             self.sent_bytes -= message.body_len();
         }
-        Ok(())
+        // Where a session goes on without a word of what was received (version 1, to old peers), the peer may say so of
+        // messages that are still to be sent again.
+        self.resume(seq)
     }
 
     /// The connection is over: what the peer has not acknowledged goes first on the next one, with the same numbers.
@@ -190,6 +193,19 @@ mod tests {
         assert_eq!(outbox.acknowledged(3), Err(Error::NeverSent { seq: 3, last: 2 }));
         outbox.requeue();
         assert_eq!(outbox.resume(3), Err(Error::NeverSent { seq: 3, last: 2 }));
+    }
+
+    #[test]
+    fn what_is_acknowledged_before_it_was_sent_again_is_not_sent_again() {
+        let mut outbox = outbox(6);
+        send(&mut outbox, 5);
+        outbox.requeue();
+        assert_eq!(send(&mut outbox, 1), [(1, 1)]);
+        assert_eq!(outbox.acknowledged(6), Err(Error::NeverSent { seq: 6, last: 5 }));
+        assert_eq!(outbox.held(), (6, 60));
+        assert_eq!(outbox.acknowledged(4), Ok(()));
+        assert_eq!(outbox.held(), (2, 20));
+        assert_eq!(send(&mut outbox, 9), [(5, 5), (6, 6)]);
     }
 
     #[test]
