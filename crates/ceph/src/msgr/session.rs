@@ -55,7 +55,7 @@ pub(super) struct State {
     pub(super) wait: bool,
     /// Have messages flowed on the last connection?
     pub(super) was_open: bool,
-    /// How often the peer had forgotten the session.
+    /// How often the peer had forgotten the session, and what was meant for it was forgotten, too.
     resets: u64,
     cookies: Option<Entropy>,
 }
@@ -170,9 +170,9 @@ impl State {
 
     /// The peer does not know the session. `full`: what was meant for it is forgotten.
     pub(super) fn reset(&mut self, full: bool) {
-        self.resets += 1;
         (self.server_cookie, self.connect_seq, self.in_seq) = (0, 0, 0);
         if full {
+            self.resets += 1;
             (self.client_cookie, self.peer_global_seq) = (0, 0);
             self.outbox.reset();
         }
@@ -361,7 +361,7 @@ impl Session {
         self.state().outbox.held().0
     }
 
-    /// How often the peer had forgotten the session: what was meant for it then is lost, as the policy says.
+    /// How often what was meant for the peer was lost, as the policy says, because the peer had forgotten the session.
     pub fn resets(&self) -> u64 {
         self.state().resets
     }

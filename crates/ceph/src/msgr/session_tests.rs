@@ -195,6 +195,17 @@ fn a_client_tries_again_with_the_numbers_that_the_peer_tells() {
 }
 
 #[test]
+fn a_session_that_was_never_granted_begins_again_and_loses_nothing() {
+    let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
+    break_both(START, &mut low, &mut high);
+    // As if it had asked for the session itself, and had not heard the answer.
+    high.kept_mut().server_cookie = 0;
+    low.send(message(1)).unwrap();
+    assert!(matches!(&meet(START, &mut low, &mut high)[..], [Event::Ready(_)]));
+    assert_eq!((received(&mut high), low.resets(), low.unacknowledged()), (vec![1], 0, 0));
+}
+
+#[test]
 fn what_was_meant_for_an_earlier_life_reaches_a_later_one_only_where_the_policy_has_it_so() {
     for policy in [Policy::LOSSLESS_PEER, Policy::LOSSLESS_PEER_REUSE] {
         // The server of the session lives again: it knows of none, and all that was meant for it is forgotten.
