@@ -3,6 +3,7 @@
 mod msgr;
 
 use msgr::*;
+use onego_buf::Segment;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::{
     self, AuthName, Authority, Caps, Cipher, Credentials, Entropy, Entry, Gate, Key, Keyring, Lifetimes,
@@ -97,6 +98,16 @@ fn fault(end: &mut Connection) -> Error {
     match events(end).pop() {
         Some(Event::Fault(error)) => error,
         other => panic!("no fault: {other:?}"),
+    }
+}
+
+/// Carries bytes both ways at that time, until nobody has any.
+fn settle_at(now: Time, client: &mut Connection, server: &mut Connection) {
+    while client.has_output() || server.has_output() {
+        let bytes = output(client);
+        server.received(now, Segment::copy_from(&bytes), &mut NoPlacer);
+        let bytes = output(server);
+        client.received(now, Segment::copy_from(&bytes), &mut NoPlacer);
     }
 }
 
@@ -266,6 +277,23 @@ fn a_client_that_comes_back_keeps_its_number() {
 }
 
 #[test]
+fn a_ticket_that_has_run_out_still_says_whose_number_it_is_until_its_key_is_gone() {
+    for (lifetimes, known) in [(1, true), (2, true), (3, false)] {
+        let mut world = World::new(Cipher::Aes, &[mode::CRC]);
+        let session = world.log_in().renewals.unwrap();
+        let now = START + LIFETIMES.monitor * lifetimes;
+        let request = world.principal.renew(now).unwrap();
+        let answer = session.renew(now, &request);
+        assert_eq!(answer.is_ok(), known, "after {lifetimes} lifetimes");
+        if let Ok(answer) = answer {
+            world.principal.renewed(now, &answer).unwrap();
+            assert_eq!(world.principal.global_id(), 9000);
+            assert!(world.principal.deadline().unwrap() > now);
+        }
+    }
+}
+
+#[test]
 fn what_was_recorded_lets_nobody_in() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.log_in();
@@ -304,12 +332,7 @@ fn a_ticket_is_renewed_in_time_and_refused_after_it() {
     for (login, taken) in [(stale, false), (world.principal.login_to_service(after, service::OSD), true)] {
         let mut client = client(client_config(), Target { login, ..target() });
         let mut osd = world.server_at(after, EntityName::osd(3), service::OSD);
-        while client.has_output() || osd.has_output() {
-            let bytes = output(&mut client);
-            osd.received(after, onego_buf::Segment::copy_from(&bytes), &mut NoPlacer);
-            let bytes = output(&mut osd);
-            client.received(after, onego_buf::Segment::copy_from(&bytes), &mut NoPlacer);
-        }
+        settle_at(after, &mut client, &mut osd);
         assert_eq!(client.is_ready(), taken);
     }
 

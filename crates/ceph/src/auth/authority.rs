@@ -18,9 +18,9 @@ use onego_wire::{DecodeError, Reader, Time, Writer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Keys of a service that are good at a time: tickets are sealed with the newest, and those that were sealed with the
-/// two before are still taken (`KEY_ROTATE_NUM`).
-const KEYS: usize = 3;
+/// Keys of a service that are known at a time, if one is made in each lifetime of tickets: tickets are sealed with the
+/// newest, and those that were sealed with the two before are still known (`KEY_ROTATE_NUM`).
+const KEYS: u32 = 3;
 
 /// Services that tickets are given for, by the names that capabilities are kept under.
 const SERVICES: [(u32, &str); 5] = [
@@ -60,7 +60,8 @@ impl From<DecodeError> for Refused {
 /// The keys of a service.
 #[derive(Debug, Default)]
 struct Rotating {
-    keys: BTreeMap<u64, Key>,
+    /// The keys, and when they were made.
+    keys: BTreeMap<u64, (Time, Key)>,
     newest: u64,
     renewed_at: Time,
 }
@@ -141,23 +142,26 @@ impl Authority {
         rotating.newest += 1;
         rotating.renewed_at = now;
         let key = Key::generate(Cipher::Aes, now.into(), &mut self.entropy);
-        rotating.keys.insert(rotating.newest, key);
-        while rotating.keys.len() > KEYS {
-            rotating.keys.pop_first();
-        }
+        rotating.keys.insert(rotating.newest, (now, key));
+        rotating.keys.retain(|_, (made_at, _)| now < *made_at + lifetime * KEYS);
     }
 
-    /// Opens a ticket. `None`: it is not from here, or has run out.
+    /// Opens a ticket that is still good. `None`: it is not from here, or has run out.
     pub(super) fn open_ticket(
         &mut self,
         now: Time,
         service: u32,
         ticket: &TicketBlob,
     ) -> Option<ServiceTicketInfo> {
-        self.rotate(now, service);
-        let key = self.rotating.get(&service)?.keys.get(&ticket.secret_id)?;
-        let info: ServiceTicketInfo = open(key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()?;
+        let info = self.open_old_ticket(now, service, ticket)?;
         (now < Time::from(info.ticket.expires)).then_some(info)
+    }
+
+    /// Opens a ticket that may have run out.
+    fn open_old_ticket(&mut self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
+        self.rotate(now, service);
+        let (_, key) = self.rotating.get(&service)?.keys.get(&ticket.secret_id)?;
+        open(key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()
     }
 
     /// Makes a ticket, with a new session key: the client's part is sealed with `key`, the service's part, if it is in
@@ -181,7 +185,8 @@ impl Authority {
         };
         let mine = ServiceTicket { session_key: session_key.clone(), validity: Validity(validity) };
         let rotating = &self.rotating[&grant.service];
-        let sealed = seal(&rotating.keys[&rotating.newest], Usage::TicketInfo, &info, entropy);
+        let (_, key) = &rotating.keys[&rotating.newest];
+        let sealed = seal(key, Usage::TicketInfo, &info, entropy);
         let blob = TicketBlob { secret_id: rotating.newest, blob: Blob(sealed) }.to_bytes();
         w.u32(grant.service);
         w.u8(1);
@@ -270,7 +275,8 @@ impl Authority {
     }
 
     /// Whoever says that it has a number already must show the ticket that it got with it: or anybody could take over
-    /// anybody's requests (CVE-2021-20288). Returns that ticket's session key.
+    /// anybody's requests (CVE-2021-20288). It may have run out, as it proves nothing but that, and is good as long as its
+    /// key is known (CephxServiceHandler::verify_old_ticket). Returns that ticket's session key.
     fn reclaim(
         &mut self,
         now: Time,
@@ -281,7 +287,7 @@ impl Authority {
             // Who has no number has no ticket (CephxServiceHandler::verify_old_ticket).
             return if old.blob.0.is_empty() { Ok(None) } else { Err(Refused) };
         }
-        let info = self.open_ticket(now, service::AUTH, old).ok_or(Refused)?;
+        let info = self.open_old_ticket(now, service::AUTH, old).ok_or(Refused)?;
         let same = info.ticket.global_id == session.global_id && info.ticket.name == *session.name;
         if same { Ok(Some(info.session_key)) } else { Err(Refused) }
     }
