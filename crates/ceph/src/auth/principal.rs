@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long an answer to a question for new tickets may take before it is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait after a question for new tickets was refused.
+/// How long to wait after an answer with tickets that are of no use.
 const RELUCTANCE: Duration = Duration::from_secs(1);
 
 /// A client of a cluster, as the authentication sees it.
@@ -98,7 +98,7 @@ impl Principal {
         self.proved = false;
     }
 
-    /// The session is over: what was asked will not be answered.
+    /// The session is over, or the monitor has refused: what was asked will not be answered.
     pub fn session_ended(&mut self) {
         self.asked = None;
     }
@@ -144,12 +144,6 @@ impl Principal {
         tickets.into_iter().for_each(|ticket| self.tickets.take(now, ticket));
         self.rest_until = None;
         Ok(())
-    }
-
-    /// The monitor has refused.
-    pub fn not_renewed(&mut self, now: Time) {
-        self.asked = None;
-        self.rest_until = Some(now + RELUCTANCE);
     }
 
     /// When [`renew`](Self::renew) has something to ask.

@@ -278,6 +278,7 @@ impl<T> Client<T> {
         match self.monitors.receive(now, &mut self.hub, conn, message)? {
             Some(FromMonitor::Maps(update)) => self.objects.take_maps(now, &mut self.hub, &update),
             Some(FromMonitor::Newest(epoch)) => self.objects.newest(&mut self.hub, epoch),
+            Some(FromMonitor::NoTickets(error)) => self.fail(now, conn, msgr::Error::Auth(error).into()),
             None => {}
         }
         Ok(())

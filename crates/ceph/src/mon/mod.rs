@@ -43,6 +43,8 @@ pub(crate) enum FromMonitor {
     Maps(MapUpdate),
     /// The newest epoch of the OSD map.
     Newest(Epoch),
+    /// It gives no new tickets: a session with it is of no more use.
+    NoTickets(auth::Error),
 }
 
 /// The monitors, and the session with one of them.
@@ -213,7 +215,9 @@ impl<T> Monitors<T> {
         match message.header.kind {
             kind::OSD_MAP => return message.decode().map(FromMonitor::Maps).map(Some),
             kind::MON_MAP => self.take_map(hub, from, &message.decode::<MonMapMessage>()?.map)?,
-            kind::AUTH_REPLY => take_tickets(now, hub, &message.decode()?),
+            kind::AUTH_REPLY => {
+                return Ok(take_tickets(now, hub, &message.decode()?).err().map(FromMonitor::NoTickets));
+            }
             kind::MON_COMMAND_ACK
             | kind::STATFS_REPLY
             | kind::POOL_OP_REPLY
@@ -335,14 +339,19 @@ fn renew_tickets<T>(now: Time, hub: &mut Hub<T>, conn: ConnId) {
 }
 
 /// Takes the tickets that a monitor sends. Without new ones, the old ones do as long as they are good.
-fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) {
+///
+/// `Err`: the monitor refuses. It would do so again, for the ticket that names this client may be too old; a login tells,
+/// and is made without that ticket if need be.
+fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) -> Result<(), auth::Error> {
     let principal = hub.principal();
     if reply.result < 0 {
-        tracing::warn!(name = %principal.name(), result = reply.result, "tickets were not renewed");
-        principal.not_renewed(now);
-    } else if let Err(error) = principal.renewed(now, &reply.payload) {
+        let name = principal.name().clone();
+        return Err(auth::Error::TicketRefused { name, errno: reply.result });
+    }
+    if let Err(error) = principal.renewed(now, &reply.payload) {
         tracing::warn!(name = %principal.name(), %error, "new tickets cannot be used");
     }
+    Ok(())
 }
 
 /// The addresses of monitors at which this client can speak to them.

@@ -1,7 +1,8 @@
 //! A whole client and a whole embedded cluster in one thread of virtual time, with faults by seed.
 //!
 //! Clients make random requests to objects of their own while connections break, bytes come late and in pieces, OSDs
-//! stop, start, go out and in, lose what they have, and the map changes. In half of the worlds the
+//! stop, start, go out and in, lose what they have, and the map changes. They speak either version of the messenger's
+//! protocol, with keys, of which the tickets run out all the time, or without, and encrypted or not. In half of the worlds the
 //! cluster keeps its state on a disk, and crashes: of what was not synced, any part is left. A model, to which each request is applied when it is made, says what
 //! must come of it: so nothing may be lost, nothing applied twice, and the order of an object's requests must hold.
 //!
@@ -10,6 +11,9 @@
 
 mod disk;
 mod model;
+mod tickets;
+mod user;
+mod wire;
 mod world;
 
 use world::World;
@@ -30,16 +34,22 @@ fn run(kept: bool) {
         println!("{}", World::new(seed, kept).run());
         return;
     }
+    let (mut rotations, mut refused_tickets) = (0, 0);
     let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
-    for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(usual) {
+    let seeds = from_environment("ONEGO_SEEDS").unwrap_or(usual);
+    for seed in 0..seeds {
         let result = std::panic::catch_unwind(|| World::new(seed, kept).run());
-        if result.is_err() {
+        let Ok(summary) = result else {
             panic!(
                 "seed {seed} fails; ONEGO_SEED={seed} cargo test -p onego-testkit --release --test cluster \
                  runs it again"
             );
-        }
+        };
+        rotations += summary.rotations;
+        refused_tickets += summary.refused_tickets;
     }
+    println!("keys changed {rotations} times, and {refused_tickets} tickets were refused");
+    assert!(seeds < SEEDS || (rotations > 0 && refused_tickets > 0), "tickets run out");
 }
 
 #[test]

@@ -1,11 +1,8 @@
 //! The cluster, its clients, and what happens to them.
 
 use super::disk::{Disk, Storage};
-use super::model::{Expected, Model, random_op, request};
-use onego_buf::{Pool, SegmentMut};
-use onego_ceph::addr::{AddrVec, EntityAddr};
-use onego_ceph::client::{Client, Config, Event, Outcome, Reply};
-use onego_ceph::ops::Op;
+use super::user::{OBJECTS, User, client_addr};
+use super::wire::Wire;
 use onego_ceph::osdmap::flag;
 use onego_ceph::types::Uuid;
 use onego_engine::{Pump, Wait};
@@ -16,12 +13,11 @@ use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const CLIENTS: u8 = 2;
-const OBJECTS: usize = 4;
 
 /// Most OSDs of a cluster.
 const MAX_OSDS: u8 = 4;
@@ -39,9 +35,6 @@ const MEMORY: u64 = 1 << 30;
 const REQUESTS: u64 = 150;
 const REQUESTS_KEPT: u64 = 400;
 
-/// Requests of a client in flight.
-const DEPTH: usize = 24;
-
 /// After that much virtual time without faults, a request that has no reply never will have one.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -53,20 +46,31 @@ pub(crate) struct Summary {
     events: u32,
     crashes: u32,
     virtual_time: Duration,
+    /// How often the keys of services have changed, and how many tickets were too old.
+    pub(crate) rotations: u64,
+    pub(crate) refused_tickets: u64,
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} replies, {} events, {} crashes in {:?} of virtual time, trace {:016x}",
-            self.replies, self.events, self.crashes, self.virtual_time, self.trace
+            "{} replies, {} events, {} crashes, {} rotations of keys and {} refused tickets in {:?} of virtual time, \
+             trace {:016x}",
+            self.replies,
+            self.events,
+            self.crashes,
+            self.rotations,
+            self.refused_tickets,
+            self.virtual_time,
+            self.trace
         )
     }
 }
 
 pub(crate) struct World {
     seed: u64,
+    wire: Wire,
     sim: Sim,
     random: SmallRng,
     server: Server,
@@ -89,34 +93,6 @@ pub(crate) struct World {
     out: BTreeSet<i32>,
 }
 
-/// A client and what it waits for.
-struct User {
-    pump: Pump<SimEngine, Client<u64>>,
-    name: usize,
-    models: Vec<Model>,
-    waiting: BTreeMap<u64, Waiting>,
-    /// Broken connections and new maps: what makes a client send requests again.
-    disturbances: u64,
-    made: u64,
-    submitted: u64,
-    replies: u64,
-}
-
-/// A request without a reply.
-struct Waiting {
-    what: String,
-    object: usize,
-    op: Op,
-    place: usize,
-    expected: Expected,
-    disturbances: u64,
-}
-
-/// The addresses of somebody who listens there for version 2 of the messenger's protocol.
-fn msgr2(sock: SocketAddr) -> AddrVec {
-    AddrVec(vec![EntityAddr::msgr2(sock, 0)])
-}
-
 impl World {
     /// The world of a seed. `kept`: its cluster keeps its state, and crashes.
     pub(crate) fn new(seed: u64, kept: bool) -> Self {
@@ -124,8 +100,9 @@ impl World {
         let mut random = SmallRng::seed_from_u64(seed ^ 0x0051_7e57);
         let osds = random.random_range(1..=MAX_OSDS);
         let size = u32::from(random.random_range(1..=osds.min(3)));
-        let mon = SocketAddr::new(SERVER, 3300);
-        let settings = settings(osds, size);
+        let faults = Faults::random(seed);
+        let wire = Wire::of_seed(seed, &faults);
+        let settings = settings(&wire, 0, osds, size);
         let (machine, storage) = if kept {
             let (machine, storage) = restore(Disk::new(seed), settings, &mut random);
             (machine, Some(storage))
@@ -137,11 +114,12 @@ impl World {
         let map = server.machine().osdmap().expect("the cluster is up");
         let pool = map.pool_id("rbd").expect("the cluster has a pool");
         let pg_num = map.pools[&pool].pg_num;
-        sim.set_faults(Faults::random(seed));
-        let clients = (0..CLIENTS).map(|n| User::new(&sim, mon, n, seed)).collect();
+        sim.set_faults(faults);
+        let clients = (0..CLIENTS).map(|n| User::new(&sim, &wire, n, seed)).collect();
         let next_event = sim.now() + Duration::from_millis(50);
         Self {
             seed,
+            wire,
             random,
             osds,
             size,
@@ -166,7 +144,7 @@ impl World {
         let requests = if self.storage.is_some() { REQUESTS_KEPT } else { REQUESTS };
         while self.clients.iter().any(|user| user.made < requests) {
             for user in &mut self.clients {
-                user.make_requests(&mut self.random, self.pool, requests);
+                user.make_requests(&mut self.random, self.pool, requests, self.wire.lifetime());
             }
             self.step();
             self.happen();
@@ -187,6 +165,7 @@ impl World {
         }
         self.wait_until_clean();
         let replies = self.clients.iter().map(|user| user.replies).sum();
+        let virtual_time = self.sim.now().since(start);
         let rounds = if self.storage.is_some() { 2 } else { 1 };
         let expected = u64::from(CLIENTS) * (requests + rounds * 2 * OBJECTS as u64);
         assert_eq!(replies, expected, "seed {}: every request has one reply", self.seed);
@@ -195,7 +174,9 @@ impl World {
             replies,
             events: self.events,
             crashes: self.crashes,
-            virtual_time: self.sim.now().since(start),
+            rotations: self.wire.rotations(virtual_time),
+            refused_tickets: self.clients.iter().map(|user| user.refused_tickets).sum(),
+            virtual_time,
         }
     }
 
@@ -244,7 +225,8 @@ impl World {
         self.crashes += 1;
         self.server.0 = None;
         storage.disk.crash();
-        let (machine, storage) = restore(storage.disk, settings(self.osds, self.size), &mut self.random);
+        let settings = settings(&self.wire, self.crashes, self.osds, self.size);
+        let (machine, storage) = restore(storage.disk, settings, &mut self.random);
         self.server.0 = Some(Pump::new(self.sim.engine(SERVER), machine));
         self.storage = Some(storage);
         while self.server.machine().addresses().is_none() {
@@ -390,16 +372,17 @@ impl Server {
     }
 }
 
-fn settings(osds: u8, size: u32) -> Settings {
+/// What the cluster is told to be, after so many crashes.
+pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settings {
     Settings {
         registrable: 0,
         fsid: Uuid([7; 16]),
-        mon: msgr2(SocketAddr::new(SERVER, 3300)),
+        mon: Wire::addrs(SERVER, 3300),
         osds: (0..osds).map(osd_settings).collect(),
         memory_limit: MEMORY,
         null_writes: false,
         pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
-        cephx: None,
+        cephx: wire.cephx(crashes),
     }
 }
 
@@ -424,107 +407,5 @@ fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMac
 }
 
 fn osd_settings(n: u8) -> OsdSettings {
-    OsdSettings::new(Uuid([8 + n; 16]), msgr2(SocketAddr::new(SERVER, 6800 + u16::from(n))))
-}
-
-fn client_addr(n: u8) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 10 + n))
-}
-
-impl User {
-    fn new(sim: &Sim, mon: SocketAddr, n: u8, seed: u64) -> Self {
-        let engine = sim.engine(client_addr(n));
-        let monitors = vec![msgr2(mon)];
-        let mut config = Config::new(monitors, "admin", Pool::new(1 << 20));
-        config.seed = seed;
-        config.nonce = u32::from(n) + 1;
-        let client = Client::new(sim.now(), &config);
-        Self {
-            pump: Pump::new(engine, client),
-            name: n.into(),
-            models: vec![Model::default(); OBJECTS],
-            waiting: BTreeMap::new(),
-            made: 0,
-            submitted: 0,
-            disturbances: 0,
-            replies: 0,
-        }
-    }
-
-    fn make_requests(&mut self, random: &mut SmallRng, pool: i64, requests: u64) {
-        while self.made < requests && self.waiting.len() < DEPTH {
-            let object = random.random_range(0..OBJECTS);
-            let op = random_op(random, self.submitted << 8 | self.name as u64);
-            let buffered = random.random();
-            self.submit(pool, object, op, buffered);
-            self.made += 1;
-        }
-    }
-
-    fn submit(&mut self, pool: i64, object: usize, op: Op, buffered: bool) {
-        let now = self.pump.now();
-        let ticket = self.submitted;
-        self.submitted += 1;
-        let what = format!("client {} request {ticket} to object {object}: {}", self.name, short(&op));
-        let (expected, place) = self.models[object].apply(&op);
-        let mut request = request(pool, &format!("object-{}-{object}", self.name), op.clone());
-        if let (Op::Read { length, .. }, true) = (&op, buffered) {
-            request.read_into = Some(SegmentMut::zeroed(*length as usize));
-        }
-        let waiting = Waiting { what, object, op, place, expected, disturbances: self.disturbances };
-        assert!(self.waiting.insert(ticket, waiting).is_none(), "tickets are different");
-        let submitted = self.pump.machine_mut().submit(now, request, ticket);
-        assert!(submitted.is_ok(), "there is room for a few requests");
-    }
-
-    fn take_replies(&mut self) {
-        if !self.pump.machine().has_news() {
-            return; // to touch the machine would be to give it a turn
-        }
-        while let Some(event) = self.pump.machine_mut().poll_event() {
-            self.disturbances += u64::from(matches!(event, Event::Fault { .. } | Event::Map(_)));
-        }
-        while let Some(completion) = self.pump.machine_mut().poll_completion() {
-            let ticket = completion.ticket;
-            let waiting = self.waiting.remove(&ticket);
-            let waiting = waiting.unwrap_or_else(|| panic!("request {ticket} is completed twice"));
-            match completion.outcome {
-                Ok(Outcome::Reply(reply)) => self.check(&waiting, &reply, completion.buffer.as_deref()),
-                other => panic!("{}: {other:?}", waiting.what),
-            }
-            self.replies += 1;
-        }
-    }
-
-    fn check(&self, waiting: &Waiting, reply: &Reply, buffer: Option<&[u8]>) {
-        let seen = Expected::seen(&waiting.op, reply, buffer);
-        let made_again = self.disturbances != waiting.disturbances && !waiting.op.writes();
-        let model = &self.models[waiting.object];
-        let explained = made_again && model.explains(&waiting.op, waiting.place, &seen);
-        assert!(
-            seen == waiting.expected || explained,
-            "{}: {}",
-            waiting.what,
-            seen.difference(&waiting.expected)
-        );
-    }
-
-    /// Reads all objects whole, data and map.
-    fn read_everything(&mut self, pool: i64) {
-        for object in 0..OBJECTS {
-            self.submit(pool, object, Op::Read { offset: 0, length: 1 << 20 }, false);
-            let map = Op::OmapGetVals { after: Vec::new(), max: 100, prefix: Vec::new() };
-            self.submit(pool, object, map, false);
-        }
-    }
-}
-
-/// An operation without its bytes.
-fn short(op: &Op) -> String {
-    match op {
-        Op::Write { offset, data } => format!("write {} bytes at {offset}", data.len()),
-        Op::WriteFull { data } => format!("write {} bytes alone", data.len()),
-        Op::Append { data } => format!("append {:?}", data.to_vec()),
-        other => format!("{other:?}"),
-    }
+    OsdSettings::new(Uuid([8 + n; 16]), Wire::addrs(SERVER, 6800 + u16::from(n)))
 }
