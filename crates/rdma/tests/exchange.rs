@@ -252,3 +252,33 @@ fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
     expected.push((answer, true));
     assert_eq!(operations(&server.output(usize::MAX).to_vec()), expected);
 }
+
+#[test]
+fn a_client_that_hears_nothing_makes_its_server_look() {
+    let mut rng = rng(9);
+    let (mut client, mut server) = (End::client(config(), b""), End::server(config()));
+    settle(&mut client, &mut server, &mut rng);
+    server.connection.accept(b"").unwrap();
+    settle(&mut client, &mut server, &mut rng);
+    server.connection.post_receive(0, filled(10, 0)).unwrap();
+    let deadline = client.connection.deadline().expect("the server has said nothing");
+    client.connection.timeout(deadline);
+    assert!(!client.connection.has_output(), "nothing is sent that it could overlook");
+
+    client.connection.post_send(0, b"question".to_vec().into(), SendFlags::default()).unwrap();
+    let overlooked = client.output(usize::MAX).to_vec();
+    client.connection.timeout(support::NOW);
+    assert!(!client.connection.has_output(), "that is too early");
+    client.connection.timeout(client.connection.deadline().unwrap());
+    let nudge = client.output(usize::MAX).to_vec();
+    assert_eq!(operations(&nudge), [(0, true)]);
+    assert_eq!(nudge.len(), 20);
+
+    server.incoming.extend(overlooked.iter().chain(&nudge));
+    server.connection.post_send(0, b"answer".to_vec().into(), SendFlags::default()).unwrap();
+    client.connection.post_receive(0, filled(10, 0)).unwrap();
+    settle(&mut client, &mut server, &mut rng);
+    assert_eq!((client.fault(), server.fault()), (None, None));
+    assert_eq!(received(client.completions.last().unwrap()), (0, b"answer".to_vec()));
+    assert_eq!(client.connection.deadline(), None);
+}

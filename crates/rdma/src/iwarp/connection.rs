@@ -6,6 +6,7 @@ use super::handshake::{self, Agreement, Request};
 use super::header::Control;
 use super::inbound::{Ended, Inbound, Read};
 use super::mpa::{Frame, Kind, ReadyToReceive};
+use super::nudge::Nudge;
 use super::receive::{Input, Receiver};
 use super::regions::Entropy;
 use super::send::Sender;
@@ -78,6 +79,10 @@ pub struct Connection {
     /// Everything has to come back once the place comes back that is out for a receive.
     flush_due: bool,
     started: Time,
+    /// Of a client until its server says something.
+    nudge: Option<Nudge>,
+    /// Has work been sent?
+    spoke: bool,
     /// Work and receives that are posted or completed, and not polled.
     pub(super) sends: usize,
     pub(super) receives: usize,
@@ -115,6 +120,8 @@ impl Connection {
             completions: VecDeque::new(),
             flush_due: false,
             started: now,
+            nudge: None,
+            spoke: false,
             sends: 0,
             receives: 0,
             regions: 0,
@@ -181,7 +188,7 @@ impl Connection {
     }
 
     /// Bytes arrived in shared memory.
-    pub fn received(&mut self, _now: Time, mut bytes: Segment) {
+    pub fn received(&mut self, now: Time, mut bytes: Segment) {
         if matches!(self.phase, Phase::Opening(_) | Phase::Requested(_)) && !bytes.is_empty() {
             self.fail(Error::Impatient);
         }
@@ -189,7 +196,7 @@ impl Connection {
             let handled = match self.rx.next(&mut bytes, &mut self.inbound) {
                 Ok(None) => break,
                 Ok(Some(Input::Segment(control))) => self.segment(control),
-                Ok(Some(Input::Frame(frame, private))) => self.frame(frame, &private, bytes.is_empty()),
+                Ok(Some(Input::Frame(frame, private))) => self.frame(now, frame, &private, bytes.is_empty()),
                 Err(error) => Err(error),
             };
             if let Err(error) = handled {
@@ -199,7 +206,7 @@ impl Connection {
     }
 
     /// The frame of the handshake came. `alone`: nothing came behind it.
-    fn frame(&mut self, frame: Frame, private: &[u8], alone: bool) -> Result<(), Error> {
+    fn frame(&mut self, now: Time, frame: Frame, private: &[u8], alone: bool) -> Result<(), Error> {
         match self.phase {
             Phase::AwaitRequest if !alone => Err(Error::Impatient),
             Phase::AwaitRequest => match handshake::asked(&self.config, frame, private) {
@@ -213,11 +220,11 @@ impl Connection {
                     Err(error)
                 }
             },
-            _ => self.answered(frame, private),
+            _ => self.answered(now, frame, private),
         }
     }
 
-    fn answered(&mut self, frame: Frame, private: &[u8]) -> Result<(), Error> {
+    fn answered(&mut self, now: Time, frame: Frame, private: &[u8]) -> Result<(), Error> {
         let (agreement, private_data) = handshake::answered(&self.config, frame, private);
         let agreement = agreement.inspect_err(|error| {
             if *error == Error::Rejected {
@@ -227,8 +234,9 @@ impl Connection {
             self.tx.segments(self.config.crc || frame.crc, 0);
         })?;
         self.establish(agreement, private_data, false);
+        self.nudge = Some(Nudge::new(now));
         match agreement.ready {
-            ReadyToReceive { write: true, .. } => self.tx.ready_by_write(),
+            ReadyToReceive { write: true, .. } => self.tx.write_nothing(),
             ReadyToReceive { read: true, .. } => {
                 let (sink, from) = (SegmentMut::zeroed(0), Remote { key: Key(0), offset: 0 });
                 self.tx.works.posted.push_front(Work::Read(Read { id: None, sink, from }));
@@ -254,6 +262,7 @@ impl Connection {
     fn segment(&mut self, control: Control) -> Result<(), Error> {
         let Phase::Ready { quiet } = &mut self.phase else { return Err(Error::Impatient) };
         *quiet = false;
+        self.nudge = None;
         match self.inbound.end(control, self.rx.whole_header())? {
             Ended::Part => {}
             Ended::Done(completion) => {
@@ -284,6 +293,7 @@ impl Connection {
     pub fn transmit(&mut self, out: &mut List, limit: usize) {
         self.tx.transmit_first(out);
         if matches!(self.phase, Phase::Ready { quiet: false }) {
+            self.spoke |= self.tx.has_work(&self.inbound);
             self.tx.transmit(out, limit.max(1), &mut self.inbound, &mut self.completions);
         }
     }
@@ -295,13 +305,21 @@ impl Connection {
 
     /// When [`timeout`](Self::timeout) wants to be called.
     pub fn deadline(&self) -> Option<Time> {
-        let waits = !matches!(self.phase, Phase::Ready { .. } | Phase::Over);
-        waits.then(|| self.started + self.config.handshake_timeout)
+        match self.phase {
+            Phase::Ready { .. } => self.nudge.as_ref().and_then(Nudge::deadline),
+            Phase::Over => None,
+            _ => Some(self.started + self.config.handshake_timeout),
+        }
     }
 
-    /// Time has passed: gives up, if it was too long.
+    /// Time has passed: gives up if the handshake takes too long, and makes sure that the server hears what is sent
+    /// right after it.
     pub fn timeout(&mut self, now: Time) {
-        if self.deadline().is_some_and(|deadline| now >= deadline) {
+        if self.is_ready() {
+            if self.nudge.as_mut().is_some_and(|nudge| nudge.is_due(now)) && self.spoke {
+                self.tx.write_nothing();
+            }
+        } else if self.deadline().is_some_and(|deadline| now >= deadline) {
             self.fail(Error::HandshakeTimeout(self.config.handshake_timeout));
         }
     }

@@ -21,6 +21,7 @@ mod handshake;
 mod header;
 mod inbound;
 mod mpa;
+mod nudge;
 mod place;
 mod queue_pair;
 mod receive;

@@ -58,7 +58,7 @@ impl Sender {
     }
 
     /// Sends a write of no bytes before all others.
-    pub(super) fn ready_by_write(&mut self) {
+    pub(super) fn write_nothing(&mut self) {
         let mut header = [0; TAGGED_LEN];
         Tagged { key: 0, offset: 0 }.write(Opcode::Write, true, 0, &mut header);
         self.whole(&header);
