@@ -27,7 +27,7 @@ fn entropy() -> Box<dyn FnMut() -> u64 + Send> {
 
 /// The server's end of a connection.
 pub fn server() -> Connection {
-    Connection::listen(Time::default(), Arc::new(config()), entropy())
+    Connection::serve(Time::default(), Arc::new(config()), entropy())
 }
 
 /// The client's end.

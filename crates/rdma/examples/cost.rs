@@ -75,7 +75,7 @@ fn pair(crc: bool) -> (End, End) {
     };
     let client =
         Connection::connect(NOW, Arc::clone(&config), entropy(), b"").expect("there is no private data");
-    let (mut client, mut server) = (End::new(client), End::new(Connection::listen(NOW, config, entropy())));
+    let (mut client, mut server) = (End::new(client), End::new(Connection::serve(NOW, config, entropy())));
     client.connection.opened(NOW);
     exchange(&mut client, &mut server);
     assert!(matches!(server.connection.event(), Some(Event::Requested(_))));

@@ -282,3 +282,29 @@ fn a_client_that_hears_nothing_makes_its_server_look() {
     assert_eq!(received(client.completions.last().unwrap()), (0, b"answer".to_vec()));
     assert_eq!(client.connection.deadline(), None);
 }
+
+#[test]
+fn a_server_picks_one_of_the_ways_in_which_a_client_may_say_that_it_is_ready() {
+    let some = |write, read, send| ReadyToReceive { write, read, send };
+    for (offered, allowed, [ird, ord]) in [
+        (ReadyToReceive::ANY, None, [0x80, 0x80]),
+        (some(false, true, true), None, [0x80, 0x40]),
+        (some(false, false, true), None, [0xc0, 0]),
+        (ReadyToReceive::ANY, Some(some(false, true, false)), [0x80, 0x40]),
+    ] {
+        let mut rng = rng(10);
+        let ours = Config { peer_to_peer: Some(offered), ..config() };
+        let (mut client, mut server) =
+            (End::client(ours, b""), End::server(Config { peer_to_peer: allowed, ..config() }));
+        settle(&mut client, &mut server, &mut rng);
+        server.connection.accept(b"").unwrap();
+        let reply = server.output(usize::MAX).to_vec();
+        assert_eq!([reply[20], reply[22]], [ird, ord]);
+        client.incoming.extend(reply);
+        settle(&mut client, &mut server, &mut rng);
+        client.connection.post_receive(0, filled(1, 0)).unwrap();
+        server.connection.post_send(0, b"x".to_vec().into(), SendFlags::default()).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!(client.completions.len(), 1, "the server may send first");
+    }
+}

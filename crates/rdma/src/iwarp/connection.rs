@@ -105,7 +105,7 @@ impl Connection {
     }
 
     /// The end of a server on which a client has opened a connection.
-    pub fn listen(now: Time, config: Arc<Config>, entropy: Entropy) -> Self {
+    pub fn serve(now: Time, config: Arc<Config>, entropy: Entropy) -> Self {
         Self::new(now, config, entropy, Phase::AwaitRequest, Kind::Request)
     }
 
@@ -250,7 +250,7 @@ impl Connection {
     fn establish(&mut self, agreement: Agreement, private_data: Vec<u8>, quiet: bool) {
         let Agreement { crc, ird, ord, ready } = agreement;
         // The read that says that the client is ready needs no agreement.
-        let ready_by_read = u16::from(ready.read && !ready.write);
+        let ready_by_read = u16::from(ready.read);
         (self.ird, self.ord) = (ird.max(ready_by_read), ord);
         self.rx.segments(crc);
         self.tx.segments(crc, ord.max(ready_by_read));

@@ -20,7 +20,7 @@ pub(super) struct Agreement {
     pub(super) ird: u16,
     /// RDMA Reads of this side at a time.
     pub(super) ord: u16,
-    /// The ways in which the initiator may say that it is ready. One of them, if there are any.
+    /// How the client says that it is ready: in one way, if it has to.
     pub(super) ready: ReadyToReceive,
 }
 
@@ -122,7 +122,8 @@ impl Request {
                 crc,
                 ird: agreed(config.ird, ord),
                 ord: agreed(config.ord, ird),
-                ready: peer_to_peer.map_or_else(Default::default, |ready| ready.common(allowed(config))),
+                ready: peer_to_peer
+                    .map_or_else(Default::default, |ready| ready.common(allowed(config)).one()),
             },
         }
     }
@@ -195,7 +196,7 @@ fn agree(config: &Config, frame: Frame, depths: Option<Depths>) -> Result<Agreem
             if common.is_none() {
                 return Err(Error::NoReadyToReceive);
             }
-            common
+            common.one()
         }
     };
     Ok(Agreement { crc, ird: agreed(config.ird, ord), ord: agreed(config.ord, ird), ready })

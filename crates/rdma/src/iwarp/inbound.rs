@@ -204,6 +204,7 @@ impl Inbound {
             },
             Target::Message => &mut self.message.as_mut()?.receive.buffer,
             Target::Read => &mut self.reads.front_mut()?.read.sink,
+            Target::Gone(_) => return None,
         };
         Some((place, buffer))
     }
@@ -220,7 +221,7 @@ impl Inbound {
     /// Payload without a place is passed over (what a Terminate message is about), unless its region is gone.
     fn check_revoked(&self) -> Result<(), Violation> {
         match self.place {
-            Some(Place { target: Target::Region(key), .. }) => Err(Violation::Revoked(key)),
+            Some(Place { target: Target::Gone(key), .. }) => Err(Violation::Revoked(key)),
             _ => Ok(()),
         }
     }
@@ -256,12 +257,14 @@ impl Inbound {
     /// Takes memory back. `Some(None)`: a part of it is out for a receive, and it comes back by
     /// [`landed`](Self::landed).
     pub(super) fn invalidate(&mut self, key: u32) -> Option<Option<Memory>> {
-        let out = matches!(&self.place, Some(place) if place.target == Target::Region(key) && place.is_out());
-        if !out {
-            return self.regions.take(key).map(Some);
+        if let Some(place) = self.place.as_mut().filter(|place| place.target == Target::Region(key)) {
+            if place.is_out() {
+                self.revoked = true;
+                return Some(None);
+            }
+            place.target = Target::Gone(key);
         }
-        self.revoked = true;
-        Some(None)
+        self.regions.take(key).map(Some)
     }
 
     /// A segment is whole, and its checksum was right.

@@ -114,6 +114,12 @@ impl ReadyToReceive {
         }
     }
 
+    /// One way of these: siw, for one, takes no answer with several.
+    pub(super) fn one(self) -> Self {
+        let read = self.read && !self.write;
+        Self { write: self.write, read, send: self.send && !self.write && !self.read }
+    }
+
     pub(super) fn is_none(self) -> bool {
         self == Self::default()
     }

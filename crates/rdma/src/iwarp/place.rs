@@ -31,6 +31,8 @@ pub(super) enum Target {
     Message,
     /// The sink of the RDMA Read that is being answered.
     Read,
+    /// The region with that key, which was invalidated since the segment began.
+    Gone(u32),
 }
 
 /// The place of a segment's payload.

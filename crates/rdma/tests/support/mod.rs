@@ -56,7 +56,7 @@ impl End {
     }
 
     pub(crate) fn server(config: Config) -> Self {
-        Self::new(Connection::listen(NOW, Arc::new(config), entropy(2)))
+        Self::new(Connection::serve(NOW, Arc::new(config), entropy(2)))
     }
 
     /// Gives the connection up to `limit` of the bytes that have come, as a driver would.
