@@ -94,7 +94,8 @@ pub struct OsdConfig {
     pub request_timeout: Option<Duration>,
     /// How long a connection without requests is kept open (the kernel's `osd_idle_ttl`).
     pub idle_timeout: Duration,
-    /// How long to wait before a connection that failed is opened again, doubled every time (`ms_initial_backoff`).
+    /// How long to wait before a connection that failed is opened again, doubled every time until messages could flow
+    /// on one. (librados does not wait at all before it connects to an OSD again.)
     pub reconnect: Duration,
     /// The longest such wait (`ms_max_backoff`).
     pub reconnect_max: Duration,
@@ -118,7 +119,7 @@ impl Default for OsdConfig {
             max_bytes: 100 << 20,
             request_timeout: None,
             idle_timeout: Duration::from_secs(60),
-            reconnect: Duration::from_millis(200),
+            reconnect: Duration::from_millis(10),
             reconnect_max: Duration::from_secs(15),
             laggy: Duration::from_secs(10),
             ping_interval: Duration::from_secs(5),

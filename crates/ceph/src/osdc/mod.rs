@@ -237,15 +237,17 @@ impl<T> Objects<T> {
         }
         self.expire(now, hub);
         self.retry(now, hub);
+        self.relax(now, hub);
         if self.tick.is_some_and(|tick| tick <= now) {
             self.tick = None;
             self.look_after(now, hub);
         }
-        let sessions = self.sessions.iter().flatten();
+        let sessions = || self.sessions.iter().flatten();
         let retries =
-            sessions.filter(|session| session.conn.is_none()).filter_map(|session| session.retry_at);
+            sessions().filter(|session| session.conn.is_none()).filter_map(|session| session.retry_at);
+        let careful = sessions().filter_map(|session| session.careful_until());
         let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
-        self.wakeup = deadlines.chain(retries).chain(self.tick).min();
+        self.wakeup = deadlines.chain(retries).chain(careful).chain(self.tick).min();
     }
 
     /// Gives up the requests whose time is over.

@@ -2,7 +2,7 @@
 
 use super::Objects;
 use super::reply::{self, OsdReply};
-use super::session::{contains, object_of};
+use super::session::{Session, contains, object_of};
 use crate::client::{Error, Hub, Outcome, Reply, errno};
 use crate::messages::{Backoff, BackoffOp, MapUpdate, Redirect, kind};
 use crate::msgr::{Header, Message, Placer};
@@ -60,8 +60,8 @@ impl<T> Objects<T> {
             kind::WATCH_NOTIFY => self.watch_notify(hub, message)?,
             other => tracing::trace!(kind = other, osd, "an OSD's message is ignored"),
         }
-        if let Some(session) = self.session_on(osd, conn) {
-            session.heard();
+        if self.session_on(osd, conn).is_some_and(Session::heard) {
+            self.send_all(now, hub, osd);
         }
         Ok(())
     }

@@ -133,6 +133,10 @@ impl<T> Objects<T> {
         if !session.ready || (!session.backoffs.is_empty() && session.backoffs.hold(&op.message)) {
             return;
         }
+        // Where none is left every request behind this one waits too, so that their order stays.
+        if !session.take_turn() {
+            return;
+        }
         session.used_at = now;
         op.message.epoch = self.epoch;
         op.message.attempt = op.attempts;
@@ -185,8 +189,9 @@ impl<T> Objects<T> {
     /// Messages may flow to an OSD.
     pub(crate) fn ready(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, conn: ConnId) {
         if let Some(session) = self.session_on(osd, conn) {
-            session.ready = true;
-            session.used_at = now;
+            session.begin(now);
+            let careful_until = session.careful_until();
+            self.wake_by(careful_until);
             self.send_all(now, hub, osd);
         }
     }
@@ -268,6 +273,15 @@ impl<T> Objects<T> {
                 self.open(now, hub, osd as i32);
             } else {
                 self.sessions[osd] = None;
+            }
+        }
+    }
+
+    /// Sends what was held back out of caution that is over.
+    pub(super) fn relax(&mut self, now: Time, hub: &mut Hub<T>) {
+        for osd in 0..self.sessions.len() {
+            if self.sessions[osd].as_deref_mut().is_some_and(|session| session.relax(now)) {
+                self.send_all(now, hub, osd as i32);
             }
         }
     }

@@ -12,9 +12,12 @@ use std::time::Duration;
 /// 250 groups are many for an OSD, and it refuses work long before it recovers so many objects at once.
 const MAX_BACKOFFS: usize = 1 << 16;
 
-/// How long to wait behind a connection on which messages could flow but none came: an OSD that ends each as soon as
-/// requests come is not to keep this side busy.
-const BARREN: Duration = Duration::from_millis(10);
+/// How long a connection is used with caution at most. One that lives so long does not end as soon as requests come;
+/// and an OSD may have reasons to leave a request without a reply for long.
+const CAUTION: Duration = Duration::from_millis(200);
+
+/// Requests that may be sent at once when caution ends: nobody ends connections that carry so many.
+const TRUSTED: u32 = 32;
 
 /// The session with one OSD.
 #[derive(Debug)]
@@ -30,6 +33,20 @@ pub(super) struct Session {
     /// When a request was last sent.
     pub(super) used_at: Time,
     pub(super) backoffs: Backoffs,
+    /// Did the last connection end before a message came, though messages could flow?
+    was_barren: bool,
+    caution: Option<Caution>,
+}
+
+/// Behind a connection that ended before anything came of the requests on it, the next is not given all of them at once:
+/// if it breaks after so many each time, there would never be a reply. It begins with one, and gets two for each message
+/// that comes.
+#[derive(Debug)]
+struct Caution {
+    /// Requests that may be sent.
+    turns: u32,
+    /// When it ends, whatever comes.
+    until: Time,
 }
 
 impl Session {
@@ -42,23 +59,59 @@ impl Session {
             retry_at: None,
             used_at: now,
             backoffs: Backoffs::default(),
+            was_barren: false,
+            caution: None,
         }
     }
 
-    /// A message has come: the connection is good.
-    pub(super) fn heard(&mut self) {
+    /// Messages may flow.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.ready = true;
+        self.used_at = now;
+        self.caution = self.was_barren.then_some(Caution { turns: 1, until: now + CAUTION });
+    }
+
+    /// A message has come: the connection is good. `true`: requests that were held back may be sent.
+    #[inline]
+    pub(super) fn heard(&mut self) -> bool {
         self.failures = 0;
+        self.was_barren = false;
+        let Some(caution) = &mut self.caution else { return false };
+        caution.turns += 2;
+        self.caution.take_if(|caution| caution.turns >= TRUSTED);
+        true
+    }
+
+    /// May one more request be sent? If so, it is.
+    #[inline]
+    pub(super) fn take_turn(&mut self) -> bool {
+        let Some(caution) = &mut self.caution else { return true };
+        let is_left = caution.turns > 0;
+        caution.turns = caution.turns.saturating_sub(1);
+        is_left
+    }
+
+    /// When caution ends, if there is any.
+    pub(super) fn careful_until(&self) -> Option<Time> {
+        self.caution.as_ref().map(|caution| caution.until)
+    }
+
+    /// Ends caution whose time is over. `true`: it was.
+    pub(super) fn relax(&mut self, now: Time) -> bool {
+        self.caution.take_if(|caution| caution.until <= now).is_some()
     }
 
     /// The connection is over. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
     pub(super) fn lost(&mut self, now: Time, config: &OsdConfig) {
         self.conn = None;
         self.backoffs = Backoffs::default();
+        self.caution = None;
         let was_ready = std::mem::take(&mut self.ready);
+        self.was_barren |= was_ready && self.failures > 0;
         // The first time at once: mostly it was an accident.
         let wait = match self.failures {
             0 => Duration::ZERO,
-            _ if was_ready => BARREN,
+            _ if was_ready => config.reconnect,
             n => config.reconnect.saturating_mul(1 << (n - 1).min(16)).min(config.reconnect_max),
         };
         self.retry_at = Some(now + wait);
@@ -188,6 +241,32 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_barren_connection_requests_come_one_by_one_at_first() {
+        let (config, now) = (OsdConfig::default(), Time::default());
+        let mut session = Session::new(EntityAddr::default(), now);
+        let turns = |session: &mut Session| (0..100).filter(|_| session.take_turn()).count();
+        session.begin(now);
+        assert_eq!(turns(&mut session), 100);
+        session.lost(now, &config);
+        session.begin(now);
+        assert_eq!(turns(&mut session), 100, "the first time it may be an accident");
+        session.lost(now, &config);
+        session.begin(now);
+        assert_eq!(turns(&mut session), 1);
+        assert!(session.heard());
+        assert_eq!(turns(&mut session), 2);
+        session.lost(now, &config);
+        session.begin(now);
+        assert_eq!(turns(&mut session), 100, "there was a reply");
+        session.lost(now, &config);
+        session.begin(now);
+        assert_eq!(turns(&mut session), 1);
+        assert_eq!(session.careful_until(), Some(now + CAUTION));
+        assert!(!session.relax(now) && session.relax(now + CAUTION));
+        assert_eq!(turns(&mut session), 100);
+    }
+
+    #[test]
     fn behind_connections_that_work_there_are_short_waits() {
         let config = OsdConfig::default();
         let mut session = Session::new(EntityAddr::default(), Time::default());
@@ -201,9 +280,9 @@ mod tests {
         };
         assert_eq!(
             [wait(true, false), wait(true, true), wait(true, false)],
-            [Duration::ZERO, Duration::ZERO, BARREN]
+            [Duration::ZERO, Duration::ZERO, config.reconnect]
         );
-        assert_eq!([wait(true, false), wait(false, false)], [BARREN, config.reconnect]);
-        assert_eq!([wait(false, false), wait(true, false)], [config.reconnect * 2, BARREN]);
+        assert_eq!([wait(true, false), wait(false, false)], [config.reconnect, config.reconnect]);
+        assert_eq!([wait(false, false), wait(true, false)], [config.reconnect * 2, config.reconnect]);
     }
 }
