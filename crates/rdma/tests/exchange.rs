@@ -308,3 +308,25 @@ fn a_server_picks_one_of_the_ways_in_which_a_client_may_say_that_it_is_ready() {
         assert_eq!(client.completions.len(), 1, "the server may send first");
     }
 }
+
+#[test]
+fn what_came_back_makes_room() {
+    let mut rng = rng(11);
+    let config = Config { send_queue: 1, receive_queue: 1, regions: 1, ..config() };
+    let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+    for round in 0..5 {
+        let key = server.connection.register(Memory::Sink(filled(10, 0)), 0).unwrap();
+        server.connection.post_receive(round, filled(10, 0)).unwrap();
+        let flags = SendFlags { invalidate: Some(key), solicited: false };
+        client.connection.post_send(round, b"round".to_vec().into(), flags).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!((client.fault(), server.fault()), (None, None));
+        assert_eq!(received(&server.completions.pop().unwrap()), (round, b"round".to_vec()));
+        let key = client.connection.register(Memory::Source(b"source".to_vec().into()), 0).unwrap();
+        server.connection.post_read(round, filled(6, 0), Remote { key, offset: 0 }).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        let done = server.completions.pop().unwrap().done;
+        assert!(matches!(&done, Done::Read(sink) if **sink == *b"source"), "{done:?}");
+        assert!(matches!(client.connection.invalidate(key), Ok(Some(Memory::Source(_)))));
+    }
+}

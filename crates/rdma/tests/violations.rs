@@ -136,6 +136,7 @@ fn cases(victim: &Victim) -> Vec<(Vec<Vec<u8>>, Violation, [u8; 2])> {
             [0x11, 0],
         ),
         one(tagged(READ_RESPONSE, reading, 1, &[1; 99]), Violation::ResponseBounds(0), [0x11, 1]),
+        one(tagged(READ_RESPONSE, reading, 1, &[1; 100]), Violation::ResponseBounds(0), [0x11, 1]),
         one(tagged(READ_RESPONSE, reading, 0, &[1; 101]), Violation::ResponseBounds(0), [0x11, 1]),
         one(tagged(READ_RESPONSE, reading, 0, &[1; 99]), Violation::ResponseBounds(0), [0x11, 1]),
         one(tagged(READ_RESPONSE & !LAST, reading, 0, &[1; 100]), Violation::ResponseBounds(0), [0x11, 1]),
