@@ -44,8 +44,8 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
         seen += world.seen;
     }
     println!("{seen:?}");
-    let Seen { broken, damaged, restarts, lost, waits, refused_tickets } = seen;
-    let everything = [broken, damaged, restarts, lost, waits, refused_tickets];
+    let Seen { broken, damaged, restarts, lost, refused, waits, refused_tickets } = seen;
+    let everything = [broken, damaged, restarts, lost, refused, waits, refused_tickets];
     assert!(alone || everything.iter().all(|seen| *seen > 0), "{seen:?}");
 }
 
@@ -107,6 +107,23 @@ fn a_session_begins_wherever_its_first_connections_break() {
 #[test]
 fn a_session_goes_on_wherever_its_next_connections_break() {
     cut_everywhere(true);
+}
+
+#[test]
+fn a_session_goes_on_at_the_first_attempt_if_nobody_is_in_the_way() {
+    for (mode, policies) in modes() {
+        for end in [0, 1] {
+            let mut world = eager(1, mode, policies, true);
+            let before = world.lines.len();
+            connect(&mut world, &[end]);
+            if world.lines.len() > before {
+                world.exchange(usize::MAX);
+                assert_eq!(world.ends.each_ref().map(|end| end.carrier), [Some(before); 2], "{mode:?}");
+                assert_eq!(world.seen.refused, 0, "{mode:?}");
+                world.settle(2);
+            }
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::Mode;
 use super::keys::{Member, Monitors};
+use super::ledger::Number;
 use crate::msgr::message;
 use onego_buf::Pool;
 use onego_ceph::addr::AddrVec;
@@ -34,8 +35,13 @@ pub(crate) struct End {
     pub(crate) partner: Option<(u32, u64)>,
 }
 
-/// The message of that number from one life of an end.
-pub(crate) fn numbered(life: u32, n: u64) -> Message {
+/// The number of a message, as its transaction says it.
+pub(crate) fn number(tid: u64) -> Number {
+    ((tid >> 32) as u32, tid & 0xffff_ffff)
+}
+
+/// The message of that number.
+pub(crate) fn numbered((life, n): Number) -> Message {
     message(u64::from(life) << 32 | n, n as usize % 300, (n as usize * 37) % 5000)
 }
 
@@ -130,7 +136,7 @@ impl End {
     }
 
     pub(crate) fn send(&mut self) {
-        if self.session.send(numbered(self.life, self.sent + 1)).is_ok() {
+        if self.session.send(numbered((self.life, self.sent + 1))).is_ok() {
             self.sent += 1;
         }
     }

@@ -72,6 +72,11 @@ impl Ledger {
         (self.sent, self.settled, self.resets) = (0, 0, 0);
     }
 
+    /// What the receiver has got last, in its life.
+    pub(crate) fn last(&self) -> Option<Number> {
+        self.last
+    }
+
     /// The receiver lives again: it knows nothing of what it had.
     pub(crate) fn receiver_died(&mut self) {
         self.last = None;

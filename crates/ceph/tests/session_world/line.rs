@@ -1,5 +1,7 @@
 //! A transport between the two ends, which breaks and damages what it carries.
 
+use super::ledger::Number;
+use onego_wire::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -26,6 +28,10 @@ pub(crate) struct Line {
     pub(crate) held: [bool; 2],
     /// Has the end sent all of the handshake?
     pub(crate) open: [bool; 2],
+    /// What the end has received, in its life, when the session went on or began on this line: the other end was told.
+    pub(crate) told: [Option<Number>; 2],
+    /// Nothing is delivered before.
+    pub(crate) sleeps_until: Time,
     to: [Way; 2],
 }
 
@@ -48,6 +54,8 @@ impl Line {
             left,
             held: [true; 2],
             open: [false; 2],
+            told: [None; 2],
+            sleeps_until: Time::default(),
             to: <[Way; 2]>::default(),
         }
     }
@@ -77,7 +85,10 @@ impl Line {
     }
 
     /// Up to `most` bytes for an end: never a damaged byte together with any before it.
-    pub(crate) fn deliver(&mut self, end: usize, most: usize) -> Delivery {
+    pub(crate) fn deliver(&mut self, now: Time, end: usize, most: usize) -> Delivery {
+        if now < self.sleeps_until {
+            return Delivery::Nothing;
+        }
         let way = &mut self.to[end];
         if self.left == 0 || (way.bytes.is_empty() && !self.held[1 - end]) {
             return Delivery::Over;
@@ -117,38 +128,48 @@ pub(crate) enum Protection {
     Encryption,
 }
 
+/// A frame, or what else stands by itself, among the bytes of an open connection.
+pub(crate) struct Frame {
+    /// The part of it in which no changed bit may pass unnoticed.
+    pub(crate) protected: Range<usize>,
+    /// If it is a message, and that can be seen: its transaction.
+    pub(crate) tid: Option<u64>,
+}
+
 impl Protection {
-    /// The parts of some whole frames, on an open connection, in which no changed bit may pass unnoticed.
+    /// Takes some whole frames apart, as far as they can be read.
     ///
     /// Version 1 protects nothing but messages, of those neither the tag nor the flags at their end, and uses what it
     /// keeps free for a signature only if there is one. Version 2 ends messages with a status and three checksums, of
     /// which those may be unused that stand for parts which the message does not have.
-    pub(crate) fn protected(self, bytes: &[u8]) -> Vec<Range<usize>> {
+    pub(crate) fn frames(self, bytes: &[u8]) -> Vec<Frame> {
         let le32 = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-        let mut ranges = Vec::new();
+        let le64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let mut frames = Vec::new();
         let mut at = 0;
         while at < bytes.len() {
-            let (end, protected) = match self {
-                Self::Encryption => (bytes.len(), at..bytes.len()),
+            let (end, protected, tid) = match self {
+                Self::Encryption => (bytes.len(), at..bytes.len(), None),
                 Self::Frames => {
                     let lens: Vec<usize> =
                         (0..bytes[at + 1] as usize).map(|i| le32(at + 2 + 6 * i)).collect();
                     let first = at + 32 + lens[0] + if lens[0] > 0 { 4 } else { 0 };
                     let body = first + lens[1..].iter().sum::<usize>();
-                    (if lens.len() > 1 { body + 13 } else { body }, at..body)
+                    let end = if lens.len() > 1 { body + 13 } else { body };
+                    (end, at..body, (bytes[at] == 17).then(|| le64(at + 40)))
                 }
                 Self::Sums | Self::Signature if bytes[at] == 7 => {
                     let lens = [23, 27, 31].map(|field| le32(at + field));
                     let end = at + 54 + lens.iter().sum::<usize>() + 21;
-                    (end, at + 1..end - if self == Self::Signature { 1 } else { 9 })
+                    let unprotected = if self == Self::Signature { 1 } else { 9 };
+                    (end, at + 1..end - unprotected, Some(le64(at + 9)))
                 }
-                Self::Sums | Self::Signature => (at + if bytes[at] == 9 { 1 } else { 9 }, at..at),
+                Self::Sums | Self::Signature => (at + if bytes[at] == 9 { 1 } else { 9 }, at..at, None),
             };
-            ranges.push(protected);
+            frames.push(Frame { protected, tid });
             at = end;
         }
         assert_eq!(at, bytes.len(), "whole frames");
-        ranges.retain(|range| !range.is_empty());
-        ranges
+        frames
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use line::Line;
 pub(crate) use plan::{Mode, Seen, Troubles};
 
 use crate::msgr::START;
-use end::numbered;
+use end::{number, numbered};
 use keys::Monitors;
 use ledger::Ledger;
 use line::Delivery;
@@ -27,6 +27,12 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
+
+/// Bytes at the end of frames that protect the others, about.
+const SUMS: usize = 20;
+
+/// Milliseconds by which what is on its way arrives after its line was given up, at most.
+const MOST_LATE: u64 = 12_000;
 
 /// More than the rounds that any handshake takes.
 const HANDSHAKE_ROUNDS: usize = 14;
@@ -121,8 +127,11 @@ impl World {
     fn let_go(&mut self, end: usize, at: usize) {
         let line = &mut self.lines[at];
         line.held[end] = false;
-        if self.random.random() {
-            line.left = 0;
+        match self.random.random_range(0..4) {
+            0 | 1 => line.left = 0,
+            // What was sent in time arrives late.
+            2 => line.sleeps_until = self.now + Duration::from_millis(self.random.random_range(0..MOST_LATE)),
+            _ => {}
         }
         if line.held == [false; 2] {
             self.alive.retain(|alive| *alive != at);
@@ -178,7 +187,7 @@ impl World {
         if !line.accepted && line.opener != end {
             return self.accept(end, at);
         }
-        match line.deliver(end, most) {
+        match line.deliver(self.now, end, most) {
             Delivery::Nothing => {}
             Delivery::Over => {
                 self.seen.broken += 1;
@@ -232,8 +241,8 @@ impl World {
 
     fn arrived(&mut self, end: usize, at: usize, got: &Message) {
         assert!(!self.lines[at].is_tainted(end), "a damaged message, or one behind it, is delivered");
-        let number = ((got.header.tid >> 32) as u32, got.header.tid & 0xffff_ffff);
-        let sent = numbered(number.0, number.1);
+        let number = number(got.header.tid);
+        let sent = numbered(number);
         assert_eq!((&got.front, got.data.to_vec()), (&sent.front, sent.data.to_vec()));
         assert_eq!(number.0, self.lines[at].lives[1 - end], "it comes from who is at the other end");
         self.ledgers[1 - end].receive(number);
@@ -244,6 +253,9 @@ impl World {
         assert_eq!((peer.name.kind, peer.secure), (EntityName::OSD, self.mode == Mode::Secure));
         if self.lines[at].opener != end && self.mode.auth_mode().is_some() {
             assert_eq!(peer.auth_name, Some(keys::name(2 - end as u8)), "it has proved its name");
+        }
+        for to in 0..2 {
+            self.lines[at].told[to] = self.ledgers[1 - to].last();
         }
         // Whose earlier lives have nothing to say gets nothing that was meant for them.
         let (life, resets) = (self.lines[at].lives[1 - end], self.ends[end].session.resets());
@@ -303,7 +315,10 @@ impl World {
                 }
                 self.events(end, at);
             }
-            Accepted::Refused(connection) => this.waiting.push((at, connection)),
+            Accepted::Refused(connection) => {
+                self.seen.refused += 1;
+                this.waiting.push((at, connection));
+            }
             Accepted::Stale(_) => self.close(end, at),
         }
     }
@@ -323,16 +338,25 @@ impl World {
         let line = &mut self.lines[at];
         // What comes first may still have something of the handshake.
         let was_open = std::mem::replace(&mut line.open[end], open);
+        let frames = if was_open { self.mode.protection().frames(&bytes) } else { Vec::new() };
+        let told = line.told[1 - end];
+        for tid in frames.iter().filter_map(|frame| frame.tid) {
+            assert!(
+                told < Some(number(tid)) || self.mode == Mode::Old,
+                "what the peer has said that it has comes again"
+            );
+        }
         let mut damaged = None;
         if let Some(seldom) = self.troubles.damage
-            && was_open
+            && !frames.is_empty()
             && self.random.random_range(0..seldom) == 0
         {
-            let parts = self.mode.protection().protected(&bytes);
-            if !parts.is_empty() {
-                let part = parts[self.random.random_range(0..parts.len())].clone();
-                damaged = Some(self.random.random_range(part));
+            let mut part = frames[self.random.random_range(0..frames.len())].protected.clone();
+            if self.random.random() {
+                // Checksums and signatures, which are few bytes, but there in every message.
+                part.start = part.start.max(part.end.saturating_sub(SUMS));
             }
+            damaged = (!part.is_empty()).then(|| self.random.random_range(part));
         }
         if open && self.mode == Mode::Secure {
             // Preambles of frames with the same lengths are the same: sealed with one nonce they would be, too.
@@ -418,8 +442,10 @@ impl World {
     /// Breaks all lines, and lets both ends know.
     pub(crate) fn break_lines(&mut self) {
         for at in self.alive.clone() {
-            self.lines[at].left = 0;
-            (0..2).for_each(|end| self.deliver(end, at, 0));
+            for end in 0..2 {
+                (self.lines[at].left, self.lines[at].sleeps_until) = (0, self.now);
+                self.deliver(end, at, 0);
+            }
         }
     }
 

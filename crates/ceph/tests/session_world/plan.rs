@@ -126,6 +126,7 @@ pub(crate) struct Seen {
     pub(crate) damaged: u64,
     pub(crate) restarts: u64,
     pub(crate) lost: u64,
+    pub(crate) refused: u64,
     pub(crate) waits: u64,
     pub(crate) refused_tickets: u64,
 }
@@ -136,6 +137,7 @@ impl std::ops::AddAssign for Seen {
         self.damaged += other.damaged;
         self.restarts += other.restarts;
         self.lost += other.lost;
+        self.refused += other.refused;
         self.waits += other.waits;
         self.refused_tickets += other.refused_tickets;
     }
