@@ -25,7 +25,8 @@ impl Policy {
     pub const LOSSLESS_CLIENT: Self = Self { lossy: false, server: false, standby: false, reset_check: true };
     /// The other end of lossless clients.
     pub const STATEFUL_SERVER: Self = Self { lossy: false, server: true, standby: true, reset_check: true };
-    /// Daemons among each other, of whom either may connect.
+    /// Daemons among each other, of whom either may connect. In version 1 each life of them has to have an address of its
+    /// own, as it has by its nonce: a new life that connects while the peer goes on with the old one is not noticed.
     pub const LOSSLESS_PEER: Self = Self { lossy: false, server: false, standby: true, reset_check: false };
     /// Daemons among each other, whose earlier lives have nothing to say.
     pub const LOSSLESS_PEER_REUSE: Self =
