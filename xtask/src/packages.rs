@@ -21,6 +21,7 @@ const NEEDS: &[Need] = &[
     Need { program: "crushtool", package: "ceph-base" },
     Need { program: "debootstrap", package: "debootstrap" },
     Need { program: "depmod", package: "kmod" },
+    Need { program: "dnsmasq", package: "dnsmasq-base" },
     Need { program: "fio", package: "fio" },
     Need { program: "ip", package: "iproute2" },
     Need { program: "mke2fs", package: "e2fsprogs" },

@@ -72,6 +72,36 @@ fn a_seed_decides_the_order_of_monitors() {
 }
 
 #[test]
+fn monitors_of_a_lower_priority_are_tried_first_and_the_others_after_them() {
+    let with_priorities = |first: Health| {
+        let mut fake = Fake::with(5, 1, |config| {
+            let priorities = [7, 3, 7, 3, 9];
+            config
+                .monitors
+                .iter_mut()
+                .zip(priorities)
+                .for_each(|(monitor, priority)| monitor.priority = priority);
+        });
+        [1, 3].into_iter().for_each(|mon| fake.set_health(Node::Mon(mon), first));
+        fake
+    };
+    let mut fake = with_priorities(Health::Up);
+    fake.settle();
+    assert!(has_map(&fake));
+    assert_eq!(fake.opened.keys().copied().collect::<Vec<_>>(), [Node::Mon(1), Node::Mon(3)]);
+
+    let mut fake = with_priorities(Health::Dead);
+    fake.settle();
+    assert!(has_map(&fake) && !fake.opened.contains_key(&Node::Mon(4)));
+
+    let mut fake = with_priorities(Health::Silent);
+    fake.settle();
+    assert!(!has_map(&fake) && fake.opened.len() == 2);
+    fake.advance(4 * SECOND);
+    assert!(has_map(&fake) && !fake.opened.contains_key(&Node::Mon(4)));
+}
+
+#[test]
 fn when_the_session_is_lost_another_monitor_answers_what_was_asked() {
     let mut fake = Fake::ready(3, 1);
     (0..3).for_each(|mon| fake.mons[mon].mute = true);

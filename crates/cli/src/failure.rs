@@ -83,7 +83,8 @@ impl Failure {
 
     /// Says where nobody answered, if that is what the failure is.
     pub(crate) fn at(config: &Config) -> impl Fn(onego_bench::Error) -> Self {
-        let addresses = config.monitors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let addresses = config.monitors.iter().map(|monitor| monitor.addrs.to_string());
+        let addresses = addresses.collect::<Vec<_>>().join(", ");
         move |error| match error {
             onego_bench::Error::Client(onego::Error::NoAnswer { waited }) => {
                 Self::NoAnswer { addresses: addresses.clone(), waited }

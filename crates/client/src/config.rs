@@ -1,9 +1,11 @@
 use crate::Error;
 use crate::conf_file::{ConfFile, MAX_LEN, expand};
 use crate::credentials::{self, Identity};
+use crate::dns::Resolver;
 use crate::environment::CephArgs;
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{AuthName, Credentials};
+use onego_ceph::client::Monitor;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
 use std::collections::BTreeMap;
@@ -16,8 +18,8 @@ use std::time::Duration;
 /// How to reach a cluster, and how to behave towards it.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Addresses of the monitors, one vector each.
-    pub monitors: Vec<AddrVec>,
+    /// The monitors.
+    pub monitors: Vec<Monitor>,
     /// Who the client is, and what it agrees to.
     pub credentials: Credentials,
     /// In which versions of the messenger's protocol to connect.
@@ -51,13 +53,17 @@ impl Config {
     pub fn from_mon_host_as(mon_host: &str, identity: &Identity) -> Result<Self, Error> {
         let mut identity = identity.clone();
         identity.settings.insert("mon_host".into(), mon_host.to_owned());
-        Self::new(&Settings::new(None, &identity), &identity)
+        Self::new(&Settings::new(None, &identity), &identity, Resolver::of_system)
     }
 
     /// The configuration in a `ceph.conf`. Settings are read from its sections for the client (`client.admin`), for
     /// all clients (`client`) and for everybody (`global`), the first of these that has one:
     /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
     /// `ms_client_mode`, `ms_mon_client_mode`).
+    ///
+    /// Where no `mon_host` is set, the monitors are those that SRV records in the DNS name: `_ceph-mon._tcp`, or, where
+    /// `mon_dns_srv_name` is `mon_example.com`, `_mon._tcp.example.com`. To ask for them takes up to half a minute if
+    /// no server answers.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_file_as(path, &Identity::default())
     }
@@ -74,7 +80,7 @@ impl Config {
             return Err(fail(format!("it has more than {MAX_LEN} bytes")));
         }
         let file = ConfFile::parse(&text).map_err(fail)?;
-        Self::new(&Settings::new(Some((path, file)), identity), identity)
+        Self::new(&Settings::new(Some((path, file)), identity), identity, Resolver::of_system)
     }
 
     /// The configuration that Ceph's own programs would take: `CEPH_ARGS`, and `$CEPH_CONF` or the usual places.
@@ -93,7 +99,9 @@ impl Config {
         let places = PLACES.map(|place| settings.expand(place));
         match places.iter().find(|place| Path::new(place).exists()) {
             Some(place) => Self::from_file_as(place, &identity),
-            None if identity.settings.contains_key("mon_host") => Self::new(&settings, &identity),
+            None if identity.settings.contains_key("mon_host") => {
+                Self::new(&settings, &identity, Resolver::of_system)
+            }
             None => Err(Error::Config {
                 place: places.join(" or "),
                 reason: "not there: name a configuration, or set CEPH_CONF".into(),
@@ -101,19 +109,15 @@ impl Config {
         }
     }
 
-    fn new(settings: &Settings, identity: &Identity) -> Result<Self, Error> {
-        let mon_host = settings.get("mon_host").filter(|value| !value.is_empty()).ok_or_else(|| Error::Config {
-            place: settings.place(),
-            reason: "it sets no mon_host in [global]: say where the monitors are (they are not looked for by DNS, \
-                     mon_dns_srv_name)"
-                .into(),
-        })?;
-        let wrong = |reason| Error::Config { place: format!("mon_host = {mon_host}"), reason };
-        let monitors =
-            AddrVec::parse_mon_host(&mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
-        if monitors.len() > MAX_MONITORS {
-            return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", monitors.len())));
-        }
+    fn new(
+        settings: &Settings,
+        identity: &Identity,
+        resolver: impl FnOnce() -> Result<Resolver, String>,
+    ) -> Result<Self, Error> {
+        let monitors = match settings.get("mon_host").filter(|value| !value.is_empty()) {
+            Some(mon_host) => named(&mon_host)?,
+            None => looked_up(settings, resolver)?,
+        };
         Ok(Self {
             monitors,
             credentials: credentials::find(identity, settings)?,
@@ -125,6 +129,29 @@ impl Config {
             zero_copy: zero_copy::Settings::default(),
         })
     }
+}
+
+/// The monitors that `mon_host` names.
+fn named(mon_host: &str) -> Result<Vec<Monitor>, Error> {
+    let wrong = |reason| Error::Config { place: format!("mon_host = {mon_host}"), reason };
+    let monitors = AddrVec::parse_mon_host(mon_host, resolve).map_err(|error| wrong(error.to_string()))?;
+    if monitors.len() > MAX_MONITORS {
+        return Err(wrong(format!("it names {} monitors, the bound is {MAX_MONITORS}", monitors.len())));
+    }
+    Ok(monitors.into_iter().map(Monitor::from).collect())
+}
+
+/// The monitors that the DNS names, where nothing else does (`mon_dns_srv_name`).
+fn looked_up(
+    settings: &Settings,
+    resolver: impl FnOnce() -> Result<Resolver, String>,
+) -> Result<Vec<Monitor>, Error> {
+    let service = settings.get("mon_dns_srv_name").unwrap_or_else(|| "ceph-mon".into());
+    let found = resolver().and_then(|resolver| resolver.monitors(&service));
+    found.map_err(|reason| Error::Config {
+        place: settings.place(),
+        reason: format!("it sets no mon_host in [global], and {reason} (mon_dns_srv_name = {service})"),
+    })
 }
 
 /// Most monitors that are tried. Clusters have a handful.
@@ -246,7 +273,7 @@ mod tests {
     fn monitors_are_found_by_address_and_by_name() {
         let monitors = |mon_host: &str| -> Vec<String> {
             let config = Config::from_mon_host(mon_host).unwrap();
-            config.monitors.iter().map(ToString::to_string).collect()
+            config.monitors.iter().map(|monitor| monitor.addrs.to_string()).collect()
         };
         assert_eq!(
             monitors("127.0.0.1:3300, 10.0.0.2"),
@@ -261,10 +288,12 @@ mod tests {
 
     #[test]
     fn without_monitors_it_is_said_where_they_are_missing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ceph.conf");
-        std::fs::write(&path, "[global]\nfsid = 1\n").unwrap();
-        let error = Config::from_file(&path).unwrap_err().to_string();
-        assert!(error.contains("ceph.conf") && error.contains("mon_host"), "{error}");
+        let text = "[global]\nmon dns srv name = mine_example.test\n";
+        let settings = settings("/etc/ceph/ceph.conf", text, &Identity::default());
+        let nobody = || Ok(Resolver::asking(Vec::new()));
+        let error = Config::new(&settings, &Identity::default(), nobody).unwrap_err().to_string();
+        for said in ["ceph.conf", "mon_host", "_mine._tcp.example.test", "none to ask"] {
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

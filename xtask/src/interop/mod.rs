@@ -5,6 +5,7 @@ mod bad_input;
 mod blocklist;
 mod cephx;
 mod disk;
+mod dns;
 pub(crate) mod garbage;
 mod images;
 mod krbd;
@@ -79,6 +80,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
     "cephx-users", "users of a real cluster do what their capabilities say, and not more", users::on_real_ceph;
     "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", users::on_ours;
+    "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", dns::monitors;
     "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", blocklist::shut_out;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The monitors to begin with (`mon_host`). Once one has answered, its map of the monitors counts.
-    pub monitors: Vec<AddrVec>,
+    pub monitors: Vec<Monitor>,
     /// In which versions of the messenger's protocol to connect.
     pub versions: Versions,
     /// Make and check the checksums of payloads. In version 1 each side decides for itself; in version 2 nothing on
@@ -35,9 +35,9 @@ pub struct Config {
 
 impl Config {
     /// A client called `client.{id}`, without a key, of the cluster with these monitors.
-    pub fn new(monitors: Vec<AddrVec>, id: &str, pool: Pool) -> Self {
+    pub fn new(monitors: impl IntoIterator<Item = impl Into<Monitor>>, id: &str, pool: Pool) -> Self {
         Self {
-            monitors,
+            monitors: monitors.into_iter().map(Into::into).collect(),
             versions: Versions::default(),
             data_crc: true,
             credentials: Credentials::new(AuthName::client(id), None),
@@ -49,6 +49,24 @@ impl Config {
             mon: MonConfig::default(),
             osd: OsdConfig::default(),
         }
+    }
+}
+
+/// A monitor that can be tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Monitor {
+    /// Where it is reached.
+    pub addrs: AddrVec,
+    /// Those with the lowest number are tried first.
+    pub priority: u16,
+    /// Among those of one priority, one with a higher weight is more likely to be tried first.
+    pub weight: u16,
+}
+
+impl From<AddrVec> for Monitor {
+    /// A monitor like any other.
+    fn from(addrs: AddrVec) -> Self {
+        Self { addrs, priority: 0, weight: 0 }
     }
 }
 

@@ -12,13 +12,12 @@ mod random;
 mod request;
 
 pub use crate::osdc::{ALL_NAMESPACES, Notified, WatchTarget};
-pub use config::{Config, MonConfig, OsdConfig};
+pub use config::{Config, MonConfig, Monitor, OsdConfig};
 pub use error::{Answered, Blame, Error, errno};
 pub(crate) use hub::{Ended, Hub, Role};
 pub(crate) use random::Random;
 pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
 
-use crate::addr::EntityAddr;
 use crate::auth::{self, Entropy, Principal};
 use crate::messages::{MonCommand, PoolOp, Statfs};
 use crate::mon::{Ask, Asker, FromMonitor, Monitors};
@@ -183,11 +182,6 @@ impl<T> Client<T> {
     /// The map of the monitors, once one has sent it.
     pub fn monmap(&self) -> Option<&MonMap> {
         self.monitors.map()
-    }
-
-    /// The addresses at which monitors are looked for.
-    pub fn monitor_addrs(&self) -> &[EntityAddr] {
-        self.monitors.addrs()
     }
 
     /// The cluster's id, once a monitor has told it.

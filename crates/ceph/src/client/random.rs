@@ -23,10 +23,21 @@ impl Random {
         (self.next() % n as u64) as usize
     }
 
-    /// Puts `items` in any order.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
+    /// Puts `items` in any order: at each place, one of those that are left comes up as often as its weight says, or, if
+    /// none has a weight, as often as any other.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T], weight: impl Fn(&T) -> u16) {
+        for place in 0..items.len() {
+            let left = &items[place..];
+            let all = left.iter().map(|item| usize::from(weight(item))).sum();
+            let mut drawn = if all == 0 { self.below(left.len()) } else { self.below(all) };
+            let is_drawn = |item: &T| {
+                let width = if all == 0 { 1 } else { usize::from(weight(item)) };
+                let within = drawn < width;
+                drawn = drawn.saturating_sub(width);
+                within
+            };
+            let at = left.iter().position(is_drawn).unwrap_or(0);
+            items.swap(place, place + at);
         }
     }
 }
@@ -41,10 +52,24 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..200 {
             let mut items = [1, 2, 3];
-            random.shuffle(&mut items);
+            random.shuffle(&mut items, |_| 0);
             seen.insert(items);
         }
         assert_eq!(seen.len(), 6);
         assert_eq!(Random::new(9).next(), Random::new(9).next());
+    }
+
+    #[test]
+    fn who_weighs_more_comes_first_more_often() {
+        let mut random = Random::new(7);
+        let mut first = [0_u32; 4];
+        for _ in 0..1000 {
+            let mut items = [0, 10, 30, 60_u16];
+            random.shuffle(&mut items, |item| *item);
+            assert_eq!(items[3], 0, "what weighs nothing comes last");
+            first[[0, 10, 30, 60].iter().position(|item| *item == items[0]).unwrap()] += 1;
+        }
+        assert_eq!(first[0], 0);
+        assert!((60..140).contains(&first[1]) && (240..360).contains(&first[2]), "{first:?}");
     }
 }

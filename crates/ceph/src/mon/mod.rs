@@ -8,9 +8,9 @@ mod subscriptions;
 
 pub(crate) use requests::{Ask, Asker};
 
-use crate::addr::{AddrVec, EntityAddr, Versions};
+use crate::addr::{EntityAddr, Versions};
 use crate::auth;
-use crate::client::{Config, Error, Event, Hub, MonConfig, Random, Role};
+use crate::client::{Config, Error, Event, Hub, MonConfig, Monitor, Random, Role};
 use crate::encoding::Decode;
 use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
@@ -28,12 +28,20 @@ const MAX_ROUND: u32 = 8;
 enum State {
     /// Not begun, or closed.
     Idle,
-    /// Some are being tried.
-    Hunting { tries: Vec<ConnId>, until: Time },
+    /// Some of one priority are being tried.
+    Hunting { tries: Vec<ConnId>, priority: u16, until: Time },
     /// All have failed.
     Resting { until: Time },
     /// One is found. `heard`: it has sent a message that could be read.
     Open { conn: ConnId, heard: bool },
+}
+
+/// A monitor that can be tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    addr: EntityAddr,
+    priority: u16,
+    weight: u16,
 }
 
 /// Something from a monitor that is not for its session.
@@ -53,7 +61,7 @@ pub(crate) struct Monitors<T> {
     config: MonConfig,
     hostname: String,
     /// Those that can be tried.
-    known: Vec<EntityAddr>,
+    known: Vec<Known>,
     /// In which versions of the messenger's protocol monitors are connected to.
     versions: Versions,
     /// Those of them, by place, that were not tried yet in this round; the next one last.
@@ -74,7 +82,7 @@ impl<T> Monitors<T> {
         Self {
             config: config.mon,
             hostname: config.hostname.clone(),
-            known: reachable(&config.monitors, config.versions),
+            known: reachable(config.monitors.iter().cloned(), config.versions),
             versions: config.versions,
             untried: Vec::new(),
             last: None,
@@ -92,9 +100,9 @@ impl<T> Monitors<T> {
         self.map.as_ref()
     }
 
-    /// The monitors that can be tried.
-    pub(crate) fn addrs(&self) -> &[EntityAddr] {
-        &self.known
+    /// Where a monitor is that can be tried.
+    fn addr(&self, monitor: usize) -> Option<EntityAddr> {
+        self.known.get(monitor).map(|known| known.addr)
     }
 
     /// Begins to look for a monitor.
@@ -108,23 +116,27 @@ impl<T> Monitors<T> {
     fn hunt(&mut self, now: Time, hub: &mut Hub<T>) {
         if self.untried.is_empty() {
             self.untried = (0..self.known.len()).collect();
-            self.random.shuffle(&mut self.untried);
-            if let Some(at) = self.untried.iter().position(|monitor| Some(*monitor) == self.last) {
-                self.untried.swap(0, at);
-            }
+            let known = &self.known;
+            self.random.shuffle(&mut self.untried, |monitor| known[*monitor].weight);
+            self.untried.sort_by_key(|monitor| (known[*monitor].priority, Some(*monitor) == self.last));
+            self.untried.reverse();
         }
         let until = now + self.config.hunt_interval.saturating_mul(1 << self.round.min(3));
-        self.state = State::Hunting { tries: Vec::new(), until };
+        self.state = State::Hunting { tries: Vec::new(), priority: 0, until };
         self.try_more(now, hub);
     }
 
-    /// Tries as many monitors at the same time as are wanted; rests if there is none.
+    /// Tries as many monitors at the same time as are wanted, all of one priority (MonClient.cc, _add_conns); rests if
+    /// there is none.
     fn try_more(&mut self, now: Time, hub: &mut Hub<T>) {
-        let State::Hunting { tries, .. } = &mut self.state else { return };
+        let State::Hunting { tries, priority, .. } = &mut self.state else { return };
         while tries.len() < self.config.hunt_parallel.max(1)
-            && let Some(monitor) = self.untried.pop()
+            && let Some(&monitor) = self.untried.last()
+            && (tries.is_empty() || self.known[monitor].priority == *priority)
         {
-            tries.extend(hub.open(now, Role::Monitor(monitor), self.known[monitor]));
+            self.untried.pop();
+            *priority = self.known[monitor].priority;
+            tries.extend(hub.open(now, Role::Monitor(monitor), self.known[monitor].addr));
         }
         if tries.is_empty() {
             self.rest(now);
@@ -157,8 +169,8 @@ impl<T> Monitors<T> {
         self.last = Some(monitor);
         self.untried.clear();
         let before = hub.identify(now, peer);
-        if let Some(addr) = self.known.get(monitor) {
-            hub.tell(Event::Monitor(*addr));
+        if let Some(addr) = self.addr(monitor) {
+            hub.tell(Event::Monitor(addr));
         }
         hub.send(conn, 0, &self.subscriptions.all(&self.hostname));
         if let Some(map) = &self.map {
@@ -170,7 +182,7 @@ impl<T> Monitors<T> {
     /// A connection to a monitor is over.
     pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, error: Error) {
         let peer = EntityName::mon(monitor as i64);
-        hub.tell(Event::Fault { peer, addr: self.known.get(monitor).copied(), error });
+        hub.tell(Event::Fault { peer, addr: self.addr(monitor), error });
         match &mut self.state {
             State::Hunting { tries, .. } => {
                 tries.retain(|other| *other != conn);
@@ -234,11 +246,16 @@ impl<T> Monitors<T> {
     fn take_map(&mut self, hub: &mut Hub<T>, conn: ConnId, bytes: &[u8]) -> Decoded<()> {
         let map = MonMap::from_bytes(bytes)?;
         self.subscriptions.got_monmap(map.epoch);
-        let known: Vec<AddrVec> = map.monitors.values().map(|monitor| monitor.public_addrs.clone()).collect();
-        let known = reachable(&known, self.versions);
+        let monitors = map.monitors.values().map(|monitor| Monitor {
+            addrs: monitor.public_addrs.clone(),
+            priority: monitor.priority,
+            weight: monitor.weight,
+        });
+        let known = reachable(monitors, self.versions);
         // A map that names no place to go leaves those that were given: better old addresses than none.
         if !known.is_empty() && known != self.known {
-            self.last = self.last.and_then(|last| known.iter().position(|addr| *addr == self.known[last]));
+            self.last =
+                self.last.and_then(|last| known.iter().position(|one| one.addr == self.known[last].addr));
             self.untried.clear();
             self.known = known;
         }
@@ -301,14 +318,14 @@ impl<T> Monitors<T> {
     pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>) {
         self.requests.timeout(now, hub, &self.config);
         match &mut self.state {
-            State::Hunting { tries, until } if *until <= now => {
+            State::Hunting { tries, until, .. } if *until <= now => {
                 for conn in std::mem::take(tries) {
                     let silence = Error::Timeout(self.config.hunt_interval);
                     if let Some(Role::Monitor(monitor)) = hub.close(conn).map(|ended| ended.role) {
                         let peer = EntityName::mon(monitor as i64);
                         hub.tell(Event::Fault {
                             peer,
-                            addr: self.known.get(monitor).copied(),
+                            addr: self.known.get(monitor).map(|known| known.addr),
                             error: silence,
                         });
                     }
@@ -354,7 +371,11 @@ fn take_tickets<T>(now: Time, hub: &mut Hub<T>, reply: &AuthReply) -> Result<(),
     Ok(())
 }
 
-/// The addresses of monitors at which this client can speak to them.
-fn reachable(monitors: &[AddrVec], versions: Versions) -> Vec<EntityAddr> {
-    monitors.iter().filter_map(|addrs| addrs.reached_by(versions)).copied().collect()
+/// The monitors to which this client can speak.
+fn reachable(monitors: impl Iterator<Item = Monitor>, versions: Versions) -> Vec<Known> {
+    let known = |monitor: Monitor| {
+        let addr = *monitor.addrs.reached_by(versions)?;
+        Some(Known { addr, priority: monitor.priority, weight: monitor.weight })
+    };
+    monitors.filter_map(known).collect()
 }

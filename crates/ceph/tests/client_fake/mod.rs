@@ -134,7 +134,7 @@ impl Fake {
 
     /// A cluster, and a client of it whose settings are changed by `adjust`.
     pub fn with(mons: usize, osds: usize, adjust: impl FnOnce(&mut Config)) -> Self {
-        let addrs = (0..mons).map(|mon| AddrVec(vec![mon_addr(mon)])).collect();
+        let addrs = (0..mons).map(|mon| AddrVec(vec![mon_addr(mon)]));
         let mut config = Config::new(addrs, "admin", Pool::new(1 << 24));
         adjust(&mut config);
         let now = Time::from_nanos(1_700_000_000_000_000_000);
