@@ -13,6 +13,55 @@
 //!   Terminate message that says which one ([`Violation`]), and ends the connection. A checksum comes behind the
 //!   payload: where it is wrong bytes were placed, within the bounds of what the peer may write, but nothing
 //!   completes with them.
+//!
+//! # Example
+//! Both ends in one place, with nothing between them:
+//!
+//! ```
+//! use onego_buf::{List, Pool, SegmentMut};
+//! use onego_rdma::iwarp::{Config, Connection, Event};
+//! use onego_rdma::{Done, Memory, QueuePair, Remote, SendFlags};
+//! use onego_wire::Time;
+//! use std::sync::Arc;
+//!
+//! /// What a driver does, which receives into `landing().place` besides.
+//! fn carry(from: &mut Connection, to: &mut Connection) {
+//!     let mut out = List::new();
+//!     from.transmit(&mut out, usize::MAX);
+//!     to.received(Time::default(), out.to_segment());
+//! }
+//!
+//! let config = Arc::new(Config::new(Pool::new(1 << 20)));
+//! let entropy = || Box::new(|| 4); // Numbers that nobody can guess, in a real program.
+//! let mut client = Connection::connect(Time::default(), config.clone(), entropy(), b"hello").unwrap();
+//! let mut server = Connection::serve(Time::default(), config, entropy());
+//! client.opened(Time::default());
+//! carry(&mut client, &mut server);
+//! assert_eq!(server.event(), Some(Event::Requested(b"hello".to_vec())));
+//! server.accept(b"welcome").unwrap();
+//! carry(&mut server, &mut client);
+//! assert!(client.is_ready());
+//!
+//! // The client offers memory, and tells its key in a message; the server writes there, and gives it back.
+//! let key = client.register(Memory::Sink(SegmentMut::zeroed(5)), 0).unwrap();
+//! client.post_receive(1, SegmentMut::zeroed(100)).unwrap();
+//! server.post_receive(1, SegmentMut::zeroed(100)).unwrap();
+//! client.post_send(2, key.0.to_be_bytes().to_vec().into(), SendFlags::default()).unwrap();
+//! carry(&mut client, &mut server);
+//! let to = Remote { key, offset: 0 };
+//! server.post_write(3, b"bytes".to_vec().into(), to).unwrap();
+//! let flags = SendFlags { invalidate: Some(key), solicited: false };
+//! server.post_send(4, b"done".to_vec().into(), flags).unwrap();
+//! carry(&mut server, &mut client);
+//! let sent = client.poll().unwrap();
+//! assert!(matches!(sent.done, Done::Sent));
+//! let Done::Received { buffer, len, invalidated: Some((_, Memory::Sink(sink))), .. } =
+//!     client.poll().unwrap().done
+//! else {
+//!     panic!("the memory comes back with the message");
+//! };
+//! assert_eq!((&buffer[..len], &*sink), (&b"done"[..], &b"bytes"[..]));
+//! ```
 
 mod config;
 mod connection;

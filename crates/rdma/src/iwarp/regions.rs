@@ -85,17 +85,17 @@ impl Regions {
         key
     }
 
-    /// A key for that slot, which is neither 0 nor the `last` one.
+    /// A key for that slot, which is not 0, and differs from the `last` one in its lower 8 bits whatever the source of
+    /// numbers gives.
     fn new_key(&mut self, slot: u32, last: Option<u32>) -> u32 {
         let mask = self.mask();
-        loop {
-            let random = (self.entropy)() as u32;
-            let key = random & !(mask << KEY_BITS) | slot << KEY_BITS;
-            // The lower 8 bits change in any case: siw, for one, compares no more.
-            if key != 0 && last.is_none_or(|last| (last ^ key) & ((1 << KEY_BITS) - 1) != 0) {
-                return key;
-            }
+        let random = (self.entropy)() as u32;
+        let index = random & !(mask << KEY_BITS) & !0xff | slot << KEY_BITS;
+        let (mut low, last) = (random as u8, last.map(|last| last as u8));
+        while last == Some(low) || index | u32::from(low) == 0 {
+            low = low.wrapping_add(1);
         }
+        index | u32::from(low)
     }
 
     fn mask(&self) -> u32 {
