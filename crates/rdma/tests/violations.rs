@@ -147,6 +147,9 @@ fn cases(victim: &Victim) -> Vec<(Vec<Vec<u8>>, Violation, [u8; 2])> {
     // No receive is left: of the three, one was used up to begin with.
     let sends = (2..5).map(|msn| send(msn, 0, b"")).collect();
     cases.push((sends, Violation::NoReceive, [0x12, 2]));
+    // A message that becomes too long with its second segment. The first is placed: it is as what was there.
+    let parts = vec![untagged(SEND & !LAST, 0, [0, 2, 0], &[0xcc; 30]), send(2, 30, &[0xcc; 21])];
+    cases.push((parts, Violation::MessageTooLong { len: 51, room: 50 }, [0x12, 5]));
     // A key that cannot be invalidated.
     for key in [sink ^ 1, reading] {
         let segment = untagged(SEND_INVALIDATE, key, [0, 2, 0], b"");
