@@ -9,10 +9,12 @@ mod codec;
 mod conns;
 mod machine;
 mod part;
+mod place;
 mod time;
 
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
 pub use machine::{Action, Disconnect, Landing, ListenerId, Machine};
 pub use part::Part;
+pub use place::{Ahead, Place};
 pub use time::Time;

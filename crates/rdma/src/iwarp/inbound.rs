@@ -5,11 +5,11 @@ use super::header::{
     Control, HEADER_MAX, Opcode, READ_QUEUE, ReadRequest, SEND_QUEUE, TAGGED_LEN, TERMINATE_QUEUE, Tagged,
     UNTAGGED_LEN, Untagged,
 };
-use super::place::{Place, Target};
 use super::regions::{Entropy, Held, Regions, wraps};
 use super::violation::{Code, TERMINATE_LEN, Violation};
 use crate::{Completion, Done, Key, Memory, Remote, Status};
 use onego_buf::{List, SegmentMut};
+use onego_wire::Place;
 use std::collections::VecDeque;
 
 /// A receive that is posted.
@@ -68,6 +68,19 @@ pub(super) enum Ended {
     Terminated(Code),
 }
 
+/// Which buffer the payload of a segment goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    /// The region with that key.
+    Region(u32),
+    /// The receive of the message that is coming in.
+    Message,
+    /// The sink of the RDMA Read that is being answered.
+    Read,
+    /// The region with that key, which was invalidated since the segment began.
+    Gone(u32),
+}
+
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) regions: Regions,
@@ -75,7 +88,7 @@ pub(super) struct Inbound {
     message: Option<Message>,
     reads: VecDeque<Pending>,
     /// Where the payload of the segment goes that is coming in.
-    place: Option<Place>,
+    place: Option<(Target, Place)>,
     /// A region was invalidated while the place in it is out.
     revoked: bool,
     send_msn: u32,
@@ -127,7 +140,7 @@ impl Inbound {
             Opcode::Write => {
                 let Tagged { key, offset } = Tagged::parse(tagged);
                 let at = self.regions.write(key, offset, payload)?;
-                Some(Place::new(Target::Region(key), at, payload))
+                Some((Target::Region(key), Place::new(at, payload)))
             }
             Opcode::ReadResponse => self.begin_response(Tagged::parse(tagged), control)?,
             Opcode::ReadRequest => self.begin_read(Untagged::parse(untagged), control)?,
@@ -138,7 +151,11 @@ impl Inbound {
     }
 
     /// An answer goes on where it was, and its last segment is where it ends.
-    fn begin_response(&mut self, sink: Tagged, control: Control) -> Result<Option<Place>, Violation> {
+    fn begin_response(
+        &mut self,
+        sink: Tagged,
+        control: Control,
+    ) -> Result<Option<(Target, Place)>, Violation> {
         let read = self.reads.front().ok_or(Violation::Unasked)?;
         if sink.key != read.key {
             return Err(Violation::ResponseKey { found: sink.key, expected: read.key });
@@ -148,10 +165,14 @@ impl Inbound {
         if sink.offset != read.received as u64 || payload > left || control.last != (payload == left) {
             return Err(Violation::ResponseBounds(read.received as u64));
         }
-        Ok((payload > 0).then(|| Place::new(Target::Read, read.received, payload)))
+        Ok((payload > 0).then(|| (Target::Read, Place::new(read.received, payload))))
     }
 
-    fn begin_read(&mut self, segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+    fn begin_read(
+        &mut self,
+        segment: Untagged,
+        control: Control,
+    ) -> Result<Option<(Target, Place)>, Violation> {
         check(segment, READ_QUEUE, self.read_msn, 0)?;
         if control.payload_len() > 0 || !control.last {
             return Err(Violation::Length(control.len));
@@ -159,7 +180,11 @@ impl Inbound {
         Ok(None)
     }
 
-    fn begin_message(&mut self, segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+    fn begin_message(
+        &mut self,
+        segment: Untagged,
+        control: Control,
+    ) -> Result<Option<(Target, Place)>, Violation> {
         let payload = control.payload_len();
         let filled = self.message.as_ref().map_or(0, |message| message.filled);
         check(segment, SEND_QUEUE, self.send_msn, filled as u64)?;
@@ -185,7 +210,7 @@ impl Inbound {
                 filled: 0,
             });
         }
-        Ok((payload > 0).then(|| Place::new(Target::Message, filled, payload)))
+        Ok((payload > 0).then(|| (Target::Message, Place::new(filled, payload))))
     }
 
     /// Is the segment the message of no bytes that says that the peer is ready? It is the first of all, and takes no
@@ -196,8 +221,8 @@ impl Inbound {
 
     /// The place of the segment's payload, with the buffer that it is in.
     fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
-        let place = self.place.as_mut()?;
-        let buffer = match place.target {
+        let (target, place) = self.place.as_mut()?;
+        let buffer = match *target {
             Target::Region(key) => match self.regions.memory(key)? {
                 Memory::Sink(buffer) => buffer,
                 Memory::Source(_) => return None,
@@ -221,7 +246,7 @@ impl Inbound {
     /// Payload without a place is passed over (what a Terminate message is about), unless its region is gone.
     fn check_revoked(&self) -> Result<(), Violation> {
         match self.place {
-            Some(Place { target: Target::Gone(key), .. }) => Err(Violation::Revoked(key)),
+            Some((Target::Gone(key), _)) => Err(Violation::Revoked(key)),
             _ => Ok(()),
         }
     }
@@ -229,17 +254,18 @@ impl Inbound {
     /// The place of the payload, for a receive, if it is worth one.
     pub(super) fn landing(&mut self) -> Option<SegmentMut> {
         let (place, buffer) = self.place()?;
-        place.lands().then(|| place.hand_out(buffer))
+        let left = place.left();
+        place.hand_out(buffer, left)
     }
 
     /// Bytes of the segment's payload that are to come, if they have a place.
     pub(super) fn rest(&self) -> usize {
-        self.place.as_ref().map_or(0, |place| place.left)
+        self.place.as_ref().map_or(0, |(_, place)| place.left())
     }
 
     /// Is the place out for a receive?
     pub(super) fn is_out(&self) -> bool {
-        self.place.as_ref().is_some_and(Place::is_out)
+        self.place.as_ref().is_some_and(|(_, place)| place.is_out())
     }
 
     /// The place comes back. A region that was invalidated meanwhile is the user's again, and the connection over.
@@ -249,7 +275,7 @@ impl Inbound {
         if !std::mem::take(&mut self.revoked) {
             return None;
         }
-        let Some(Place { target: Target::Region(key), .. }) = self.place.take() else { return None };
+        let Some((Target::Region(key), _)) = self.place.take() else { return None };
         let memory = self.regions.take(key)?;
         Some((Violation::Revoked(key), released(Key(key), memory, Status::Success)))
     }
@@ -257,12 +283,14 @@ impl Inbound {
     /// Takes memory back. `Some(None)`: a part of it is out for a receive, and it comes back by
     /// [`landed`](Self::landed).
     pub(super) fn invalidate(&mut self, key: u32) -> Option<Option<Memory>> {
-        if let Some(place) = self.place.as_mut().filter(|place| place.target == Target::Region(key)) {
+        if let Some((target, place)) =
+            self.place.as_mut().filter(|(target, _)| *target == Target::Region(key))
+        {
             if place.is_out() {
                 self.revoked = true;
                 return Some(None);
             }
-            place.target = Target::Gone(key);
+            *target = Target::Gone(key);
         }
         self.regions.take(key).map(Some)
     }
@@ -381,7 +409,7 @@ fn check(segment: Untagged, queue: u32, msn: u32, offset: u64) -> Result<(), Vio
     Ok(())
 }
 
-fn begin_terminate(segment: Untagged, control: Control) -> Result<Option<Place>, Violation> {
+fn begin_terminate(segment: Untagged, control: Control) -> Result<Option<(Target, Place)>, Violation> {
     check(segment, TERMINATE_QUEUE, 1, 0)?;
     if control.payload_len() > HEADER_MAX || !control.last {
         return Err(Violation::Length(control.len));

@@ -71,7 +71,6 @@ mod header;
 mod inbound;
 mod mpa;
 mod nudge;
-mod place;
 mod queue_pair;
 mod receive;
 mod regions;

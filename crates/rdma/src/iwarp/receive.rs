@@ -5,9 +5,8 @@ use super::handshake;
 use super::header::{CONTROL_LEN, CRC_LEN, Control, HEADER_MAX};
 use super::inbound::Inbound;
 use super::mpa::{FRAME_LEN, Frame, Kind};
-use super::place::Ahead;
 use onego_buf::{Segment, crc32c};
-use onego_wire::{Landing, Part};
+use onego_wire::{Ahead, Landing, Part};
 
 /// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
@@ -170,7 +169,7 @@ impl Receiver {
             *crc = crc32c(u32::MAX, &self.header[..len]);
         }
         inbound.begin(control, &self.header)?;
-        self.ahead.segment(control.payload_len());
+        self.ahead.message(control.payload_len());
         self.stage = Stage::Payload(control.payload_len());
         Ok(true)
     }
