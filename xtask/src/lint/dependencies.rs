@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-wire", &["onego-buf"]),
     ("onego-engine", &["onego-wire", "onego-buf"]),
     ("onego-gcm", &[]),
+    ("onego-nfs", &["onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-ceph", &["onego-wire", "onego-buf", "onego-gcm"]),
     ("onego", &["onego-ceph", "onego-engine", "onego-wire", "onego-buf"]),
@@ -26,7 +27,7 @@ const TESTKIT: &str = "onego-testkit";
 const TESTKIT_TESTS: &[&str] = &["onego-ceph", "onego", "onego-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
-const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-ceph"];
+const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-ceph"];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];

@@ -1,0 +1,117 @@
+//! Who makes a call (RFC 5531, section 8 and appendix A).
+
+use crate::xdr::{Reader, Writer, Xdr};
+use onego_wire::{DecodeError, Decoded};
+
+/// The most bytes of a credential or a verifier.
+pub(super) const BODY_MAX: usize = 400;
+/// The most bytes of the name of a machine.
+const MACHINE_MAX: usize = 255;
+/// The most groups of a caller beside its own.
+const GROUPS_MAX: usize = 16;
+
+/// Flavors of authentication.
+pub mod flavor {
+    /// Nobody in particular.
+    pub const NONE: u32 = 0;
+    /// A user of a machine that is trusted (`AUTH_SYS`).
+    pub const SYS: u32 = 1;
+}
+
+/// Who makes a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Credential {
+    /// Nobody in particular.
+    #[default]
+    None,
+    /// A user, as its machine says.
+    Sys(AuthSys),
+    /// Somebody who proves himself in a way that is not known here.
+    Other(u32),
+}
+
+/// A user, as its machine says (`authsys_parms`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuthSys {
+    /// Any number.
+    pub stamp: u32,
+    /// The machine's name.
+    pub machine: Vec<u8>,
+    /// The user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its further groups.
+    pub groups: Vec<u32>,
+}
+
+impl Xdr for AuthSys {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let (stamp, machine) = (r.u32("stamp")?, r.opaque(MACHINE_MAX, "name of a machine")?.to_vec());
+        let (uid, gid) = (r.u32("uid")?, r.u32("gid")?);
+        let count = r.len(GROUPS_MAX, "groups")?;
+        let groups = (0..count).map(|_| r.u32("group")).collect::<Decoded<_>>()?;
+        Ok(Self { stamp, machine, uid, gid, groups })
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        w.u32(self.stamp);
+        w.opaque(&self.machine);
+        w.u32(self.uid);
+        w.u32(self.gid);
+        w.len_of(self.groups.len());
+        self.groups.iter().for_each(|group| w.u32(*group));
+    }
+}
+
+impl Xdr for Credential {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let flavor = r.u32("flavor of a credential")?;
+        let body = r.opaque(BODY_MAX, "credential")?;
+        match flavor {
+            flavor::NONE => Ok(Self::None),
+            flavor::SYS => {
+                let mut inner = Reader::new(body);
+                let sys = AuthSys::decode(&mut inner)?;
+                inner.finish("credential")?;
+                Ok(Self::Sys(sys))
+            }
+            other => Ok(Self::Other(other)),
+        }
+    }
+
+    /// # Panics
+    /// If it is one that is not known here: such a caller cannot be played.
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            Self::None => put_none(w),
+            Self::Sys(sys) => {
+                let mut body = Writer::new();
+                sys.encode(&mut body);
+                w.u32(flavor::SYS);
+                w.opaque(body.as_slice());
+            }
+            Self::Other(flavor) => panic!("credentials of flavor {flavor} cannot be made here"),
+        }
+    }
+}
+
+/// The verifier that proves nothing.
+pub(super) fn put_none(w: &mut Writer) {
+    w.u32(flavor::NONE);
+    w.len_of(0);
+}
+
+/// A verifier, whatever it says.
+pub(super) fn skip_verifier(r: &mut Reader<'_>) -> Decoded<()> {
+    r.u32("flavor of a verifier")?;
+    r.opaque(BODY_MAX, "verifier").map(drop)
+}
+
+/// Reads a word that must be this.
+pub(super) fn expect(r: &mut Reader<'_>, what: &'static str, expected: u32) -> Decoded<()> {
+    match r.u32(what)? {
+        value if value == expected => Ok(()),
+        value => Err(DecodeError::Invalid { what, value: value.into() }),
+    }
+}

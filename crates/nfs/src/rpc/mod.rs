@@ -1,0 +1,18 @@
+//! ONC RPC, version 2 (RFC 5531): calls, replies, and who makes them.
+
+mod auth;
+mod call;
+mod record;
+mod reply;
+
+pub use auth::{AuthSys, Credential, flavor};
+pub use call::Call;
+pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};
+pub use reply::{Accepted, Denied, Reply};
+
+/// The version of RPC.
+const RPC_VERSION: u32 = 2;
+
+/// The second word of a message (`msg_type`).
+const CALL: u32 = 0;
+const REPLY: u32 = 1;

@@ -1,0 +1,125 @@
+//! The header of a reply (RFC 5531, section 9).
+
+use super::REPLY;
+use super::auth::{expect, put_none, skip_verifier};
+use crate::xdr::{Reader, Writer, Xdr};
+use onego_wire::{DecodeError, Decoded};
+
+/// The header of a reply: the results follow if the call was carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply {
+    /// The call that it answers.
+    pub xid: u32,
+    /// What became of the call.
+    pub result: Result<Accepted, Denied>,
+}
+
+/// What became of a call that was not denied (`accept_stat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// It was carried out: results follow.
+    Success,
+    /// The program is not there.
+    ProgramUnavailable,
+    /// The program is there in these versions, from the lowest to the highest.
+    ProgramMismatch(u32, u32),
+    /// The procedure is not there.
+    ProcedureUnavailable,
+    /// The arguments could not be read.
+    GarbageArguments,
+    /// The server failed.
+    SystemError,
+}
+
+/// Why a call was denied (`reject_stat`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denied {
+    /// RPC is there in these versions, from the lowest to the highest.
+    RpcMismatch(u32, u32),
+    /// The caller is not let in (`auth_stat`; see [`Denied::BAD_CREDENTIAL`] and the following).
+    Authentication(u32),
+}
+
+impl Denied {
+    /// The credential is broken.
+    pub const BAD_CREDENTIAL: Self = Self::Authentication(1);
+    /// It is too weak: another flavor is wanted.
+    pub const TOO_WEAK: Self = Self::Authentication(5);
+}
+
+const ACCEPTED: u32 = 0;
+const DENIED: u32 = 1;
+
+impl Xdr for Reply {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let xid = r.u32("xid")?;
+        expect(r, "message type", REPLY)?;
+        let result = match r.u32("reply status")? {
+            ACCEPTED => {
+                skip_verifier(r)?;
+                Ok(Accepted::decode(r)?)
+            }
+            DENIED => Err(Denied::decode(r)?),
+            other => return Err(DecodeError::Invalid { what: "reply status", value: other.into() }),
+        };
+        Ok(Self { xid, result })
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        w.u32(self.xid);
+        w.u32(REPLY);
+        match self.result {
+            Ok(accepted) => {
+                w.u32(ACCEPTED);
+                put_none(w);
+                accepted.encode(w);
+            }
+            Err(denied) => {
+                w.u32(DENIED);
+                denied.encode(w);
+            }
+        }
+    }
+}
+
+impl Xdr for Accepted {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(match r.u32("accept status")? {
+            0 => Self::Success,
+            1 => Self::ProgramUnavailable,
+            2 => Self::ProgramMismatch(r.u32("lowest version")?, r.u32("highest version")?),
+            3 => Self::ProcedureUnavailable,
+            4 => Self::GarbageArguments,
+            5 => Self::SystemError,
+            other => return Err(DecodeError::Invalid { what: "accept status", value: other.into() }),
+        })
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        match *self {
+            Self::Success => w.u32(0),
+            Self::ProgramUnavailable => w.u32(1),
+            Self::ProgramMismatch(low, high) => [2, low, high].into_iter().for_each(|word| w.u32(word)),
+            Self::ProcedureUnavailable => w.u32(3),
+            Self::GarbageArguments => w.u32(4),
+            Self::SystemError => w.u32(5),
+        }
+    }
+}
+
+impl Xdr for Denied {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        match r.u32("reject status")? {
+            0 => Ok(Self::RpcMismatch(r.u32("lowest version")?, r.u32("highest version")?)),
+            1 => Ok(Self::Authentication(r.u32("authentication status")?)),
+            other => Err(DecodeError::Invalid { what: "reject status", value: other.into() }),
+        }
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        match *self {
+            Self::RpcMismatch(low, high) => [0, low, high].into_iter().for_each(|word| w.u32(word)),
+            Self::Authentication(status) => [1, status].into_iter().for_each(|word| w.u32(word)),
+        }
+    }
+}

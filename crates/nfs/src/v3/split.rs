@@ -1,0 +1,63 @@
+//! Where the payload of a call or a reply begins.
+
+use super::procedures::{Read, Readlink, Symlink, Write};
+use super::types::{Attributes, Handle, Place, SetAttributes, Stability};
+use super::{OK, PROGRAM, Procedure as _, VERSION};
+use crate::rpc::{Accepted, Call, Reply, Split};
+use crate::xdr::{Reader, Xdr};
+use onego_wire::{DecodeError, Decoded};
+
+/// The length that a payload says to have, or `None` if there is no payload.
+type Payload = Decoded<Option<u32>>;
+
+/// Where the payload of the call begins whose first bytes these are.
+pub fn split_call(start: &[u8]) -> Split {
+    split(start, |r| {
+        let call = Call::decode(r)?;
+        if (call.program, call.version) != (PROGRAM, VERSION) {
+            return Ok(None);
+        }
+        match call.procedure {
+            Write::NUMBER => {
+                Handle::decode(r)?;
+                r.u64("offset")?;
+                r.u32("count")?;
+                Stability::decode(r)?;
+            }
+            Symlink::NUMBER => {
+                Place::decode(r)?;
+                SetAttributes::decode(r)?;
+            }
+            _ => return Ok(None),
+        }
+        r.u32("length of a payload").map(Some)
+    })
+}
+
+/// The same of the reply to a call of that procedure.
+pub fn split_reply(start: &[u8], procedure: u32) -> Split {
+    split(start, |r| {
+        let reply = Reply::decode(r)?;
+        let has_payload = [Read::NUMBER, Readlink::NUMBER].contains(&procedure);
+        if !has_payload || reply.result != Ok(Accepted::Success) || r.u32("status")? != OK {
+            return Ok(None);
+        }
+        Option::<Attributes>::decode(r)?;
+        if procedure == Read::NUMBER {
+            r.u32("count")?;
+            r.bool("end of file")?;
+        }
+        r.u32("length of a payload").map(Some)
+    })
+}
+
+/// What cannot be read has no payload: it is told to its sender when the whole of it is read.
+fn split(start: &[u8], payload: impl Fn(&mut Reader<'_>) -> Payload) -> Split {
+    let mut r = Reader::new(start);
+    match payload(&mut r) {
+        Ok(Some(len)) => Split::At(start.len() - r.left(), len as usize),
+        Ok(None) => Split::Never,
+        Err(DecodeError::Truncated { needed, left, .. }) => Split::More(start.len() + needed - left),
+        Err(_) => Split::Never,
+    }
+}
