@@ -195,6 +195,22 @@ fn a_client_tries_again_with_the_numbers_that_the_peer_tells() {
 }
 
 #[test]
+fn every_attempt_to_connect_has_a_higher_number_than_the_one_before() {
+    for version in ["v2", "v1"] {
+        let mut low = session(Policy::LOSSLESS_PEER, &LOW.replace("v2", version));
+        let addr = addrs(&HIGH.replace("v2", version)).0[0];
+        let mut last = 0;
+        for _ in 0..3 {
+            let login = Login::unproved("admin", false, 4123);
+            low.connect(START, Target { kind: EntityName::OSD, addr, login });
+            assert!(low.state().global_seq > last, "{version}");
+            last = low.state().global_seq;
+            low.lost(START);
+        }
+    }
+}
+
+#[test]
 fn a_session_that_was_never_granted_begins_again_and_loses_nothing() {
     let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
     break_both(START, &mut low, &mut high);

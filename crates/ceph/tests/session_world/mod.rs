@@ -28,6 +28,9 @@ use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
 
+/// One of so many chances to take a line for dead is used.
+const HANG_UPS: u32 = 50;
+
 /// Bytes at the end of frames that protect the others, about.
 const SUMS: usize = 20;
 
@@ -123,6 +126,13 @@ impl World {
         self.look(end);
     }
 
+    /// The end takes its line for dead.
+    fn hang_up(&mut self, end: usize) {
+        if let Some(at) = self.ends[end].carrier {
+            self.close(end, at);
+        }
+    }
+
     /// What is on its way to the other end is gone with the line, or it is not.
     fn let_go(&mut self, end: usize, at: usize) {
         let line = &mut self.lines[at];
@@ -170,9 +180,7 @@ impl World {
         if !self.moves || self.ends[end].knows == other {
             return;
         }
-        if let Some(at) = self.ends[end].carrier {
-            self.close(end, at);
-        }
+        self.hang_up(end);
         let this = &mut self.ends[end];
         self.ledgers[end].give_up(this.life);
         this.meet(other);
@@ -336,9 +344,13 @@ impl World {
         let open = connection.is_ready();
         let bytes = out.to_vec();
         let line = &mut self.lines[at];
-        // What comes first may still have something of the handshake.
+        // In version 1, what comes first may still have something of the handshake, which is no frame.
         let was_open = std::mem::replace(&mut line.open[end], open);
-        let frames = if was_open { self.mode.protection().frames(&bytes) } else { Vec::new() };
+        let frames = if was_open || (open && self.mode.version() == "v2") {
+            self.mode.protection().frames(&bytes)
+        } else {
+            Vec::new()
+        };
         let told = line.told[1 - end];
         for tid in frames.iter().filter_map(|frame| frame.tid) {
             assert!(
@@ -402,6 +414,7 @@ impl World {
             4 if self.ends[end].sent < sends => self.send(end),
             5 => self.wait(),
             6 if self.random.random_range(0..50) == 0 => self.hear(end),
+            7 if self.random.random_range(0..HANG_UPS) == 0 && self.troubles.hang_ups => self.hang_up(end),
             _ => self.carry(end),
         }
     }

@@ -78,6 +78,8 @@ impl Mode {
 pub(crate) struct Troubles {
     /// Most bytes that a line carries.
     pub(crate) breaks: usize,
+    /// Ends take lines for dead that are not.
+    pub(crate) hang_ups: bool,
     /// Most bytes that are on their way to an end.
     pub(crate) window: usize,
     /// One of so many sends damages a byte.
@@ -96,6 +98,7 @@ pub(crate) struct Troubles {
 impl Troubles {
     pub(crate) const NONE: Self = Self {
         breaks: usize::MAX,
+        hang_ups: false,
         window: usize::MAX,
         damage: None,
         restarts: None,
@@ -109,6 +112,7 @@ impl Troubles {
         let service = Duration::from_secs(random.random_range(2..40));
         Self {
             breaks: [400, 1500, 6000, 40_000][random.random_range(0..4)],
+            hang_ups: random.random(),
             window: [usize::MAX, 5000, 300][random.random_range(0..3)],
             damage: random.random::<bool>().then(|| random.random_range(2..60)),
             restarts: random.random::<bool>().then(|| random.random_range(200..2000)),
