@@ -330,3 +330,18 @@ fn what_came_back_makes_room() {
         assert!(matches!(client.connection.invalidate(key), Ok(Some(Memory::Source(_)))));
     }
 }
+
+#[test]
+fn the_read_that_says_that_a_client_is_ready_needs_no_agreement_on_reads() {
+    let mut rng = rng(12);
+    let ready = ReadyToReceive { read: true, ..ReadyToReceive::default() };
+    let config = Config { ird: 0, ord: 0, peer_to_peer: Some(ready), ..config() };
+    let (mut client, mut server) = pair(config.clone(), config, &mut rng);
+    client.connection.post_receive(0, filled(1, 0)).unwrap();
+    server.connection.post_send(0, b"x".to_vec().into(), SendFlags::default()).unwrap();
+    settle(&mut client, &mut server, &mut rng);
+    assert_eq!((client.fault(), server.fault(), client.completions.len()), (None, None, 1));
+    let from = Remote { key: onego_rdma::Key(1), offset: 0 };
+    let refused = client.connection.post_read(0, filled(1, 0), from).unwrap_err();
+    assert_eq!(refused.error, PostError::NoReads);
+}
