@@ -4,8 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_nfs::mount;
-use onego_nfs::rpc::{Call, RecordReader, Reply, Split, Splitter};
-use onego_nfs::v3::{self, Procedure};
+use onego_nfs::rpc::{Call, Procedure, RecordReader, Reply, Split, Splitter};
+use onego_nfs::v3;
 use onego_nfs::xdr::{Body, Reader, Xdr};
 
 const BOUND: usize = 1 << 16;

@@ -1,6 +1,7 @@
 //! The MOUNT protocol, version 3 (RFC 1813, appendix I): program 100005. It gives out the handles of roots.
 
-use crate::v3::{Handle, Procedure};
+use crate::rpc::procedures;
+use crate::v3::Handle;
 use crate::xdr::{Body, Reader, Writer, Xdr, decode_chain, encode_chain, xdr_enum, xdr_struct};
 use onego_buf::List;
 use onego_wire::Decoded;
@@ -18,21 +19,6 @@ pub const NAME_MAX: usize = 255;
 const FLAVORS_MAX: usize = 64;
 /// The most exports, mounts, or groups of an export that are read.
 const LIST_MAX: usize = 1 << 16;
-
-macro_rules! procedures {
-    ($($(#[$doc:meta])* $name:ident = $number:literal: $args:ty => $results:ty;)*) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy)]
-        pub struct $name;
-
-        impl Procedure for $name {
-            const NUMBER: u32 = $number;
-            const NAME: &'static str = stringify!($name);
-            type Args = $args;
-            type Results = $results;
-        }
-    )*};
-}
 
 procedures! {
     /// Does nothing.

@@ -1,8 +1,7 @@
 //! What the Linux kernel's client and server said to each other, read and written again byte for byte.
 
 use onego_buf::List;
-use onego_nfs::rpc::{Accepted, Call, Credential, Reply};
-use onego_nfs::v3::Procedure;
+use onego_nfs::rpc::{Accepted, Call, Credential, Procedure, Reply};
 use onego_nfs::xdr::{Body, Reader, Writer, Xdr};
 use onego_nfs::{mount, v3};
 

@@ -1,8 +1,10 @@
 //! Records on a stream that comes in pieces: what is read is what was written, wherever the pieces and the fragments end.
 
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
-use onego_nfs::rpc::{Call, Credential, Record, RecordError, RecordReader, Split, Splitter, put_record};
-use onego_nfs::v3::{self, Handle, Procedure, ReadArgs, Stability, WriteArgs, split_call};
+use onego_nfs::rpc::{
+    Call, Credential, Procedure, Record, RecordError, RecordReader, Split, Splitter, put_record,
+};
+use onego_nfs::v3::{self, Handle, ReadArgs, Stability, WriteArgs, split_call};
 use onego_nfs::xdr::{Body, Reader, Writer, Xdr, padding};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

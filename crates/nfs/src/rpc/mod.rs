@@ -2,11 +2,14 @@
 
 mod auth;
 mod call;
+mod procedure;
 mod record;
 mod reply;
 
 pub use auth::{AuthSys, Credential, flavor};
 pub use call::Call;
+pub use procedure::Procedure;
+pub(crate) use procedure::procedures;
 pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};
 pub use reply::{Accepted, Denied, Reply};
 

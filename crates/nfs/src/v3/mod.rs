@@ -1,6 +1,7 @@
 //! NFS version 3 (RFC 1813): program 100003.
 //!
-//! Every procedure is a type that implements [`Procedure`], which names its number, its arguments and its results.
+//! Every procedure is a type that implements [`Procedure`](crate::rpc::Procedure), which names its number, its arguments
+//! and its results.
 //! Results are a [`Result`]: what there is if it went well, or a [`Failed`] with the status and the attributes that come
 //! with it all the same.
 
@@ -23,18 +24,6 @@ pub const VERSION: u32 = 3;
 /// The port where servers are by convention.
 pub const PORT: u16 = 2049;
 
-/// A procedure of a program.
-pub trait Procedure {
-    /// Its number.
-    const NUMBER: u32;
-    /// Its name, as the RFC has it.
-    const NAME: &'static str;
-    /// What it is called with.
-    type Args: Body;
-    /// What it returns.
-    type Results: Body;
-}
-
 /// A procedure failed: why, and what is known of the files all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed<T> {
@@ -44,10 +33,13 @@ pub struct Failed<T> {
     pub more: T,
 }
 
+/// What procedures return that can fail.
+pub type Answer<T, F> = Result<T, Failed<F>>;
+
 /// `NFS3_OK`
 const OK: u32 = 0;
 
-impl<T: Body, F: Xdr> Body for Result<T, Failed<F>> {
+impl<T: Body, F: Xdr> Body for Answer<T, F> {
     fn read(r: &mut Reader<'_>, payload: &mut List) -> Decoded<Self> {
         let mut ahead = *r;
         if ahead.u32("status")? == OK {

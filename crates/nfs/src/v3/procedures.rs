@@ -1,9 +1,10 @@
 //! The arguments and results of every procedure (RFC 1813, section 3.3).
 
+use super::Answer;
 use super::types::{
     Attributes, Change, Device, FileType, Handle, Name, PATH_MAX, Place, SetAttributes, Stability, Time,
 };
-use super::{Failed, Procedure};
+use crate::rpc::procedures;
 use crate::xdr::{
     Body, Reader, Writer, Xdr, decode_chain, decode_payload, encode_chain, encode_payload, xdr_struct,
 };
@@ -13,77 +14,51 @@ use onego_wire::{DecodeError, Decoded};
 /// The most entries of a directory that are read from one reply: more than fit the largest.
 const ENTRIES_MAX: usize = 1 << 16;
 
-macro_rules! procedures {
-    ($($(#[$doc:meta])* $name:ident = $number:literal: $args:ty => $ok:ty, $failed:ty;)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Debug, Clone, Copy)]
-            pub struct $name;
-
-            impl Procedure for $name {
-                const NUMBER: u32 = $number;
-                const NAME: &'static str = stringify!($name);
-                type Args = $args;
-                type Results = Result<$ok, Failed<$failed>>;
-            }
-        )*
-    };
-}
-
-/// Does nothing: tells that the server is there.
-#[derive(Debug, Clone, Copy)]
-pub struct Null;
-
-impl Procedure for Null {
-    const NUMBER: u32 = 0;
-    const NAME: &'static str = "Null";
-    type Args = ();
-    type Results = ();
-}
-
 procedures! {
+    /// Does nothing: tells that the server is there.
+    Null = 0: () => ();
     /// Tells the attributes of a file.
-    Getattr = 1: Handle => Attributes, ();
+    Getattr = 1: Handle => Answer<Attributes, ()>;
     /// Sets attributes of a file.
-    Setattr = 2: SetattrArgs => Change, Change;
+    Setattr = 2: SetattrArgs => Answer<Change, Change>;
     /// Finds a name in a directory.
-    Lookup = 3: Place => LookupOk, Option<Attributes>;
+    Lookup = 3: Place => Answer<LookupOk, Option<Attributes>>;
     /// Tells what the caller may do.
-    Access = 4: AccessArgs => AccessOk, Option<Attributes>;
+    Access = 4: AccessArgs => Answer<AccessOk, Option<Attributes>>;
     /// Reads a symbolic link.
-    Readlink = 5: Handle => ReadlinkOk, Option<Attributes>;
+    Readlink = 5: Handle => Answer<ReadlinkOk, Option<Attributes>>;
     /// Reads from a file.
-    Read = 6: ReadArgs => ReadOk, Option<Attributes>;
+    Read = 6: ReadArgs => Answer<ReadOk, Option<Attributes>>;
     /// Writes to a file.
-    Write = 7: WriteArgs => WriteOk, Change;
+    Write = 7: WriteArgs => Answer<WriteOk, Change>;
     /// Makes a regular file.
-    Create = 8: CreateArgs => CreateOk, Change;
+    Create = 8: CreateArgs => Answer<CreateOk, Change>;
     /// Makes a directory.
-    Mkdir = 9: MkdirArgs => CreateOk, Change;
+    Mkdir = 9: MkdirArgs => Answer<CreateOk, Change>;
     /// Makes a symbolic link.
-    Symlink = 10: SymlinkArgs => CreateOk, Change;
+    Symlink = 10: SymlinkArgs => Answer<CreateOk, Change>;
     /// Makes a device, a socket or a named pipe.
-    Mknod = 11: MknodArgs => CreateOk, Change;
+    Mknod = 11: MknodArgs => Answer<CreateOk, Change>;
     /// Removes a file that is no directory.
-    Remove = 12: Place => Change, Change;
+    Remove = 12: Place => Answer<Change, Change>;
     /// Removes an empty directory.
-    Rmdir = 13: Place => Change, Change;
+    Rmdir = 13: Place => Answer<Change, Change>;
     /// Gives a file another place.
-    Rename = 14: RenameArgs => RenameChange, RenameChange;
+    Rename = 14: RenameArgs => Answer<RenameChange, RenameChange>;
     /// Gives a file one more name.
-    Link = 15: LinkArgs => LinkChange, LinkChange;
+    Link = 15: LinkArgs => Answer<LinkChange, LinkChange>;
     /// Lists names of a directory.
-    Readdir = 16: ReaddirArgs => ReaddirOk, Option<Attributes>;
+    Readdir = 16: ReaddirArgs => Answer<ReaddirOk, Option<Attributes>>;
     /// Lists names of a directory, with attributes and handles.
-    Readdirplus = 17: ReaddirplusArgs => ReaddirplusOk, Option<Attributes>;
+    Readdirplus = 17: ReaddirplusArgs => Answer<ReaddirplusOk, Option<Attributes>>;
     /// Tells how full the file system is.
-    Fsstat = 18: Handle => FsstatOk, Option<Attributes>;
+    Fsstat = 18: Handle => Answer<FsstatOk, Option<Attributes>>;
     /// Tells what the file system and the server can.
-    Fsinfo = 19: Handle => FsinfoOk, Option<Attributes>;
+    Fsinfo = 19: Handle => Answer<FsinfoOk, Option<Attributes>>;
     /// Tells what POSIX wants to know of the file system.
-    Pathconf = 20: Handle => PathconfOk, Option<Attributes>;
+    Pathconf = 20: Handle => Answer<PathconfOk, Option<Attributes>>;
     /// Makes what was written durable.
-    Commit = 21: CommitArgs => CommitOk, Change;
+    Commit = 21: CommitArgs => Answer<CommitOk, Change>;
 }
 
 xdr_struct! {

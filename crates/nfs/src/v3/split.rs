@@ -2,8 +2,8 @@
 
 use super::procedures::{Read, Readlink, Symlink, Write};
 use super::types::{Attributes, Handle, Place, SetAttributes, Stability};
-use super::{OK, PROGRAM, Procedure as _, VERSION};
-use crate::rpc::{Accepted, Call, Reply, Split};
+use super::{OK, PROGRAM, VERSION};
+use crate::rpc::{Accepted, Call, Procedure as _, Reply, Split};
 use crate::xdr::{Reader, Xdr};
 use onego_wire::{DecodeError, Decoded};
 
