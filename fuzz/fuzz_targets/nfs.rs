@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_nfs::mount;
-use onego_nfs::rpc::{Call, Procedure, RecordReader, Reply, Split, Splitter};
+use onego_nfs::rpc::{Call, Procedure, RecordReader, Reply, Split, Splitter, rdma};
 use onego_nfs::v3;
 use onego_nfs::xdr::{Body, Reader, Xdr};
 
@@ -56,6 +56,8 @@ fuzz_target!(|input: (u8, u8, &[u8], &[u8])| {
     records(bytes, usize::from(cut) + 1, Side(Some(number.into())));
     let _ = Call::decode(&mut Reader::new(bytes));
     let _ = Reply::decode(&mut Reader::new(bytes));
+    let _ = rdma::Header::decode(&mut Reader::new(bytes));
+    let _ = rdma::Parameters::decode(bytes);
     let payload = List::from(Segment::copy_from(more));
     procedures!(bytes, &payload, v3::Getattr v3::Setattr v3::Lookup v3::Access v3::Readlink v3::Read v3::Write
         v3::Create v3::Mkdir v3::Symlink v3::Mknod v3::Remove v3::Rename v3::Link v3::Readdir v3::Readdirplus

@@ -1,6 +1,7 @@
 //! What the Linux kernel's client and server said to each other, read and written again byte for byte.
 
 use onego_buf::List;
+use onego_nfs::rpc::rdma::{Content, Header};
 use onego_nfs::rpc::{Accepted, Call, Credential, Procedure, Reply};
 use onego_nfs::xdr::{Body, Reader, Writer, Xdr};
 use onego_nfs::{mount, v3};
@@ -136,4 +137,50 @@ fn what_the_kernel_says_is_read_and_written_as_it_is() {
         "cc02aa2d0000000000000002000186a30000000300000006000000010000001c0000000000000006286e6f6e6529000000000000\
          00000000000000000000000000000000000000140100010100000000b20419430200000000000000000000000000000000020000",
     );
+}
+
+#[test]
+fn what_the_kernel_says_over_rdma_is_read_and_written_as_it_is() {
+    let recorded = [
+        // NULL; a call with a reply chunk, and its reply in it; WRITE; READ.
+        ("bb02aa2d000000010000008000000000000000000000000000000000", 128, [0, 0, 0]),
+        (
+            "c402aa2d000000010000008000000000000000000000000000000001000000033660490100000100c402aa2d089c4800\
+             cdd2e00100007000c402aa2d3f600000626b6b0100000004c402aa2d089c4900",
+            128,
+            [0, 0, 3],
+        ),
+        (
+            "c402aa2d000000010000004000000001000000000000000000000001000000033660490100000088c402aa2d089c4800\
+             cdd2e00100000000c402aa2d3f600000626b6b0100000000c402aa2d089c4900",
+            64,
+            [0, 0, 3],
+        ),
+        (
+            "c602aa2d0000000100000080000000000000000100000070fe7e1b0100020000c602aa2d029410000000000000000000\
+             00000000",
+            128,
+            [1, 0, 0],
+        ),
+        (
+            "cc02aa2d000000010000008000000000000000000000000100000001fe7e1b0200020000cc02aa2d0291c00000000000\
+             00000000",
+            128,
+            [0, 1, 0],
+        ),
+    ];
+    for (hex, credits, counts) in recorded {
+        let message = bytes(hex);
+        let mut r = Reader::new(&message);
+        let header = Header::decode(&mut r).unwrap();
+        r.finish("header").unwrap();
+        let (Content::Message(chunks) | Content::NoMessage(chunks)) = &header.content else {
+            panic!("no error was recorded")
+        };
+        let in_reply = chunks.reply.as_ref().map_or(0, |chunk| chunk.0.len());
+        assert_eq!((header.credits, [chunks.reads.len(), chunks.writes.len(), in_reply]), (credits, counts));
+        let mut w = Writer::new();
+        header.encode(&mut w);
+        assert_eq!(w.as_slice(), message);
+    }
 }

@@ -3,6 +3,7 @@
 mod auth;
 mod call;
 mod procedure;
+pub mod rdma;
 mod record;
 mod reply;
 
