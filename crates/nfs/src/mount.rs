@@ -2,7 +2,7 @@
 
 use crate::rpc::procedures;
 use crate::v3::Handle;
-use crate::xdr::{Body, Reader, Writer, Xdr, decode_chain, encode_chain, xdr_enum, xdr_struct};
+use crate::xdr::{Body, OK, Reader, Writer, Xdr, decode_chain, encode_chain, xdr_enum, xdr_struct};
 use onego_buf::List;
 use onego_wire::Decoded;
 
@@ -110,18 +110,13 @@ impl Xdr for Mounted {
 
 impl Body for Result<Mounted, MountStatus> {
     fn read(r: &mut Reader<'_>, _: &mut List) -> Decoded<Self> {
-        let mut ahead = *r;
-        if ahead.u32("status")? == 0 {
-            *r = ahead;
-            return Ok(Ok(Mounted::decode(r)?));
-        }
-        Ok(Err(MountStatus::decode(r)?))
+        Ok(if r.take_ok()? { Ok(Mounted::decode(r)?) } else { Err(MountStatus::decode(r)?) })
     }
 
     fn write(&self, w: &mut Writer, _: &mut List) {
         match self {
             Ok(mounted) => {
-                w.u32(0);
+                w.u32(OK);
                 mounted.encode(w);
             }
             Err(status) => status.encode(w),

@@ -6,6 +6,9 @@ use onego_wire::{DecodeError, Decoded};
 /// Bytes of a unit: everything is as long as a multiple of it.
 pub const UNIT: usize = 4;
 
+/// The status of results where nothing failed (`NFS3_OK`, `MNT3_OK`).
+pub(crate) const OK: u32 = 0;
+
 /// Bytes that fill up `len` bytes to whole units (RFC 4506, section 4.9).
 pub const fn padding(len: usize) -> usize {
     len.wrapping_neg() % UNIT
@@ -73,6 +76,16 @@ impl<'a> Reader<'a> {
             return Err(DecodeError::OverBound { what, value: len as u64, bound: bound as u64 });
         }
         Ok(len)
+    }
+
+    /// Reads the status of results if it is that of success. `false`: another comes next.
+    pub(crate) fn take_ok(&mut self) -> Decoded<bool> {
+        let mut ahead = *self;
+        let is_ok = ahead.u32("status")? == OK;
+        if is_ok {
+            *self = ahead;
+        }
+        Ok(is_ok)
     }
 
     /// Ends the decoding of a whole value: an error if bytes are left.

@@ -13,7 +13,7 @@ pub use procedures::*;
 pub use split::{split_call, split_reply};
 pub use types::*;
 
-use crate::xdr::{Body, Reader, Writer, Xdr};
+use crate::xdr::{Body, OK, Reader, Writer, Xdr};
 use onego_buf::List;
 use onego_wire::Decoded;
 
@@ -36,14 +36,9 @@ pub struct Failed<T> {
 /// What procedures return that can fail.
 pub type Answer<T, F> = Result<T, Failed<F>>;
 
-/// `NFS3_OK`
-const OK: u32 = 0;
-
 impl<T: Body, F: Xdr> Body for Answer<T, F> {
     fn read(r: &mut Reader<'_>, payload: &mut List) -> Decoded<Self> {
-        let mut ahead = *r;
-        if ahead.u32("status")? == OK {
-            *r = ahead;
+        if r.take_ok()? {
             return Ok(Ok(T::read(r, payload)?));
         }
         Ok(Err(Failed { status: Status::decode(r)?, more: F::decode(r)? }))

@@ -2,7 +2,7 @@
 
 use super::procedures::{Read, Readlink, Symlink, Write};
 use super::types::{Attributes, Handle, Place, SetAttributes, Stability};
-use super::{OK, PROGRAM, VERSION};
+use super::{PROGRAM, VERSION};
 use crate::rpc::{Accepted, Call, Procedure as _, Reply, Split};
 use crate::xdr::{Reader, Xdr};
 use onego_wire::{DecodeError, Decoded};
@@ -39,7 +39,7 @@ pub fn split_reply(start: &[u8], procedure: u32) -> Split {
     split(start, |r| {
         let reply = Reply::decode(r)?;
         let has_payload = [Read::NUMBER, Readlink::NUMBER].contains(&procedure);
-        if !has_payload || reply.result != Ok(Accepted::Success) || r.u32("status")? != OK {
+        if !has_payload || reply.result != Ok(Accepted::Success) || !r.take_ok()? {
             return Ok(None);
         }
         Option::<Attributes>::decode(r)?;

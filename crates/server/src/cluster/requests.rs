@@ -110,8 +110,8 @@ impl Daemons {
             links.send_payload(now, conn, tid, &reply);
         }
         self.send_notifications(now, links);
-        let group = self.groups.get(pg).filter(|_| writes);
-        if group.is_some_and(|group| self.is_fuller(group.acting.iter().chain(&group.targets).copied())) {
+        let is_fuller = |group: &Group| self.is_fuller(group.acting.iter().chain(&group.targets).copied());
+        if writes && self.groups.get(pg).is_some_and(is_fuller) {
             self.report_fuller(now, links);
         }
         Ok(())

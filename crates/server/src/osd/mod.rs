@@ -387,7 +387,7 @@ impl Osd {
         if let Some(error) = no_room {
             self.settle(pg, id, before);
             let tries = request.flags & flag::FULL_TRY != 0;
-            return tries.then(|| Ending::undone(error, results));
+            return tries.then(|| Ending::undone(error, &results));
         }
         if changed && result >= 0 {
             stamp(&mut execution, next.version, request.mtime);
@@ -572,13 +572,17 @@ fn settle_outputs(flags: u32, result: i32, results: &mut Results) -> i32 {
 impl Ending {
     /// Nothing was done.
     fn failed(error: Errno, ops: &Ops) -> Self {
-        let results = ops.iter().map(|(op, _)| OpResult { code: op.code(), ..OpResult::default() }).collect();
-        Self { tried: false, result: error.result(), results, version: EVersion::default(), user_version: 0 }
+        Self::refused(error, ops.iter().map(|(op, _)| op.code()))
     }
 
     /// What was done was undone.
-    fn undone(error: Errno, mut results: Results) -> Self {
-        results.iter_mut().for_each(|op| *op = OpResult { code: op.code, ..OpResult::default() });
+    fn undone(error: Errno, results: &Results) -> Self {
+        Self::refused(error, results.iter().map(|op| op.code))
+    }
+
+    /// Operations with these numbers left nothing behind, and give nothing.
+    fn refused(error: Errno, codes: impl Iterator<Item = u16>) -> Self {
+        let results = codes.map(|code| OpResult { code, ..OpResult::default() }).collect();
         Self { tried: false, result: error.result(), results, version: EVersion::default(), user_version: 0 }
     }
 
