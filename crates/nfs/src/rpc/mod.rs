@@ -6,6 +6,7 @@ mod procedure;
 pub mod rdma;
 mod record;
 mod reply;
+mod stream;
 
 pub use auth::{AuthSys, Credential, flavor};
 pub use call::Call;
@@ -13,6 +14,7 @@ pub use procedure::Procedure;
 pub(crate) use procedure::procedures;
 pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};
 pub use reply::{Accepted, Denied, Reply};
+pub use stream::Stream;
 
 /// The version of RPC.
 const RPC_VERSION: u32 = 2;

@@ -1,0 +1,163 @@
+//! One end of a TCP connection that carries records, for clients and servers alike.
+
+use super::record::{Record, RecordError, RecordReader, Splitter, put_record};
+use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
+use onego_wire::Landing;
+use std::collections::VecDeque;
+
+/// One end of a connection that carries records: a queue of messages to be sent, and a reader of those that come.
+///
+/// Its owner moves bytes for it as a driver does for a [`Machine`](onego_wire::Machine), whose methods of the same
+/// names say how. Nothing in here bounds the messages to be sent: [`unsent`](Self::unsent) tells the owner when to stop
+/// asking for more work.
+#[derive(Debug)]
+pub struct Stream {
+    reader: RecordReader,
+    /// What was received, and not taken by the reader yet.
+    received: VecDeque<Segment>,
+    arena: Arena,
+    /// What is to be sent before that which is pending in the arena.
+    unsent: List,
+}
+
+impl Stream {
+    /// Takes records of at most `record_max` bytes; what is small is put together for sending in memory from `pool`.
+    pub fn new(record_max: usize, pool: Pool) -> Self {
+        Self {
+            reader: RecordReader::new(record_max),
+            received: VecDeque::new(),
+            arena: Arena::new(pool),
+            unsent: List::new(),
+        }
+    }
+
+    /// Where the next bytes go.
+    pub fn landing(&mut self) -> Landing {
+        self.reader.landing()
+    }
+
+    /// What [`landing`](Self::landing) gave comes back, its first `filled` bytes received. The message may be whole
+    /// then: ask [`next`](Self::next).
+    ///
+    /// # Panics
+    /// If it is not that buffer.
+    pub fn landed(&mut self, place: SegmentMut, filled: usize) {
+        self.reader.landed(place, filled);
+    }
+
+    /// Bytes have arrived: ask [`next`](Self::next) for the messages.
+    pub fn received(&mut self, bytes: Segment) {
+        self.received.push_back(bytes);
+    }
+
+    /// The next message that is whole. `splitter` is asked where its payload belongs.
+    pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, RecordError> {
+        loop {
+            let Some(bytes) = self.received.front_mut() else {
+                // The end of a message may have landed in its place.
+                return self.reader.next(&mut Segment::from_static(&[]), splitter);
+            };
+            let record = self.reader.next(bytes, splitter)?;
+            if bytes.is_empty() {
+                self.received.pop_front();
+            }
+            if record.is_some() {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// The place of a payload that was coming in, if it is not out: the connection is over.
+    pub fn take_place(&mut self) -> Option<SegmentMut> {
+        self.reader.take_place()
+    }
+
+    /// Queues a message.
+    pub fn send(&mut self, front: &[u8], payload: List) {
+        put_record(front, payload, &mut self.arena, &mut self.unsent);
+    }
+
+    /// Bytes that are queued.
+    pub fn unsent(&self) -> usize {
+        self.unsent.len() + self.arena.pending()
+    }
+
+    /// Appends at most about `limit` bytes of what is queued to `out`.
+    pub fn transmit(&mut self, out: &mut List, limit: usize) {
+        self.arena.flush(&mut self.unsent);
+        if self.unsent.len() <= limit {
+            out.append(std::mem::take(&mut self.unsent));
+        } else {
+            out.append(self.unsent.split_to(limit.max(1)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::Split;
+
+    /// Fronts of 8 bytes, then payload.
+    struct Eight;
+
+    impl Splitter for Eight {
+        fn split(&mut self, start: &[u8]) -> Split {
+            let len = start.get(4..8).map(|word| u32::from_be_bytes(word.try_into().unwrap()) as usize);
+            len.map_or(Split::More(8), |len| Split::At(8, len))
+        }
+
+        fn place(&mut self, _: &[u8], payload: usize) -> Option<SegmentMut> {
+            Some(SegmentMut::zeroed(payload))
+        }
+    }
+
+    fn message(n: u32, len: usize) -> (Vec<u8>, Vec<u8>) {
+        ([n.to_be_bytes(), (len as u32).to_be_bytes()].concat(), vec![n as u8; len])
+    }
+
+    /// Moves everything, `cut` bytes at a time, into places where there are some.
+    fn carry(from: &mut Stream, to: &mut Stream, cut: usize) -> Vec<Record> {
+        let (mut bytes, mut records) = (List::new(), Vec::new());
+        while from.unsent() > 0 {
+            from.transmit(&mut bytes, cut);
+        }
+        while !bytes.is_empty() {
+            let mut part = bytes.split_to(cut.min(bytes.len())).to_segment();
+            if let Some(mut place) = to.landing().place {
+                let n = place.len().min(part.len());
+                place[..n].copy_from_slice(&part[..n]);
+                part.advance(n);
+                to.landed(place, n);
+            }
+            if !part.is_empty() {
+                to.received(part);
+            }
+            while let Some(record) = to.next(&mut Eight).unwrap() {
+                records.push(record);
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn messages_come_as_they_were_sent_however_they_are_cut() {
+        for cut in [1, 7, 1000, 5000, 1 << 20] {
+            let pool = Pool::new(1 << 20);
+            let mut client = Stream::new(1 << 20, pool.clone());
+            let mut server = Stream::new(1 << 20, pool);
+            let sent =
+                [(1, 0), (2, 5), (3, 70_000), (4, 0), (5, 4096), (6, 1)].map(|(n, len)| message(n, len));
+            for (front, payload) in &sent {
+                client.send(front, List::from(payload.clone()));
+            }
+            let came = carry(&mut client, &mut server, cut);
+            assert_eq!(came.len(), sent.len());
+            for (record, (front, payload)) in came.iter().zip(&sent) {
+                assert_eq!(&*record.front, front);
+                assert_eq!(record.placed.as_deref().unwrap_or_default(), payload);
+            }
+            assert_eq!(client.unsent(), 0);
+        }
+    }
+}
