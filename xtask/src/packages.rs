@@ -23,7 +23,9 @@ const NEEDS: &[Need] = &[
     Need { program: "depmod", package: "kmod" },
     Need { program: "dnsmasq", package: "dnsmasq-base" },
     Need { program: "fio", package: "fio" },
+    Need { program: "gcc-12", package: "gcc-12" },
     Need { program: "ip", package: "iproute2" },
+    Need { program: "make", package: "make" },
     Need { program: "mke2fs", package: "e2fsprogs" },
     Need { program: "monmaptool", package: "ceph-common" },
     Need { program: "nsenter", package: "util-linux" },
@@ -32,6 +34,7 @@ const NEEDS: &[Need] = &[
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },
     Need { program: "rados", package: "ceph-common" },
     Need { program: "rbd", package: "ceph-common" },
+    Need { program: "strip", package: "binutils" },
     Need { program: "xz", package: "xz-utils" },
 ];
 

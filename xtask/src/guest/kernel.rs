@@ -1,6 +1,7 @@
 //! Debian's stock kernel: its image, unpacked so that an emulated processor need not do it, and the modules that
-//! guests want.
+//! a kind of guest wants.
 
+use super::{siw, store};
 use crate::packages;
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
@@ -12,26 +13,6 @@ use std::process::Command;
 /// The package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";
 
-/// What guests load, with all that it depends on.
-const MODULES: &[&str] = &[
-    "virtio_pci",
-    "virtio_net",
-    "crc32c_generic",
-    "crc32c-intel",
-    "rbd",
-    "ext4",
-    // What secure connections and signatures take, which nothing names as a dependency.
-    "aes_generic",
-    "aesni-intel",
-    "cbc",
-    "ccm",
-    "ctr",
-    "gcm",
-    "ghash-generic",
-    "hmac",
-    "sha256_generic",
-];
-
 /// A folder with `vmlinux`, and below `modules` the modules: their names begin with their places in the order in
 /// which they are loaded.
 pub(super) struct Kernel {
@@ -39,25 +20,20 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest kernel of this Debian release, which is fetched to a folder below `cache` the first time.
-    pub(super) fn prepare(cache: &Path) -> Result<Self> {
+    /// The newest kernel of this Debian release with these modules, and the driver siw if so desired. It is fetched to
+    /// the folder `name` below `cache` the first time.
+    pub(super) fn prepare(cache: &Path, name: &str, modules: &[&str]) -> Result<Self> {
         if ARCH != "x86_64" {
             bail!("guests are made for x86_64 only, and this machine is {ARCH}");
         }
         let package = newest_package()?;
-        let folder = cache.join(&package);
-        if !folder.exists() {
-            sh::step(&format!("getting {package} for guests (once)"));
-            // It is built beside its place and moved there when it is whole.
-            let building = folder.with_extension("part");
-            if building.exists() {
-                fs::remove_dir_all(&building)?;
-            }
-            fs::create_dir_all(building.join("modules"))?;
-            build(&package, &building.canonicalize()?)?;
-            fs::rename(&building, &folder)?;
-        }
-        Ok(Self { folder: folder.canonicalize()? })
+        // What is kept was perhaps made by an earlier revision of this program.
+        let made_of = format!("{package}: {}\n", modules.join(" "));
+        let folder = store::keep(cache, name, &made_of, |folder| {
+            sh::step(&format!("getting {package} for guests with {name} (once)"));
+            build(&package, modules, folder)
+        })?;
+        Ok(Self { folder })
     }
 
     /// The kernel itself.
@@ -91,33 +67,17 @@ fn newest_package() -> Result<String> {
     ask().map(find)?.with_context(|| format!("apt knows no package that {NEWEST} depends on"))
 }
 
-fn build(package: &str, folder: &Path) -> Result<()> {
+fn build(package: &str, modules: &[&str], folder: &Path) -> Result<()> {
     let tree = folder.join("tree");
-    fs::create_dir(&tree)?;
-    // Without the option apt, as root, would download as a user who cannot write here.
-    sh::text(
-        Command::new("apt-get")
-            .args(["--quiet", "--option", "APT::Sandbox::User=root", "download", package])
-            .current_dir(folder),
-    )?;
-    let downloaded = find_file(folder, ".deb")?;
-    sh::text(Command::new("dpkg-deb").arg("--extract").arg(&downloaded).arg(&tree))?;
-    fs::remove_file(downloaded)?;
+    store::unpack(&[package], &tree)?;
     let version = package.strip_prefix("linux-image-").unwrap_or(package);
     unpack_image(&tree.join("boot").join(format!("vmlinuz-{version}")), folder)?;
-    copy_modules(&tree, version, &folder.join("modules"))?;
-    fs::remove_dir_all(&tree)?;
-    Ok(())
-}
-
-fn find_file(folder: &Path, ending: &str) -> Result<PathBuf> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.to_string_lossy().ends_with(ending) {
-            return Ok(path);
-        }
+    if modules.contains(&siw::NAME) {
+        siw::build(version, &folder.join("siw"), &tree.join("lib/modules").join(version))?;
     }
-    bail!("there is no file in {} that ends in {ending}", folder.display())
+    fs::create_dir(folder.join("modules"))?;
+    copy_modules(modules, &tree, version, &folder.join("modules"))?;
+    Ok(fs::remove_dir_all(&tree)?)
 }
 
 /// Takes the kernel out of the compressed image that boot loaders want: QEMU starts it all the same.
@@ -145,11 +105,11 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
 }
 
 /// Copies the modules and what they depend on.
-fn copy_modules(tree: &Path, version: &str, to: &Path) -> Result<()> {
+fn copy_modules(modules: &[&str], tree: &Path, version: &str, to: &Path) -> Result<()> {
     let tool = |name: &str| sh::find(name).with_context(|| format!("there is no program {name}"));
     sh::text(Command::new(tool("depmod")?).arg("--basedir").arg(tree).arg(version))?;
     let mut files = Vec::new();
-    for module in MODULES {
+    for module in modules {
         let mut command = Command::new(tool("modprobe")?);
         command.args(["--show-depends", "--set-version", version, "--dirname"]).arg(tree).arg(module);
         // A module is `insmod FILE`; what is built in is `builtin NAME`.

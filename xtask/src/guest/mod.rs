@@ -1,23 +1,30 @@
 //! A machine of its own for the kernel's clients: Debian's stock kernel in QEMU, which runs one script.
 //!
 //! QEMU emulates the processor (TCG), so that this works in a virtual machine and without root. Its user-mode network
-//! lets the guest connect to what listens on the stage; nobody can connect to the guest.
+//! lets the guest connect to what listens on the stage; what listens in the guest is reached by ports of the stage that
+//! are forwarded to it.
 
 mod archive;
 mod kernel;
+mod kind;
+mod siw;
+mod store;
 
-use crate::cluster::Stage;
+use crate::cluster::process::Daemon;
+use crate::cluster::{ADDRESS, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use archive::Archive;
 use kernel::Kernel;
+pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-/// How long a guest may take, from start to end. An emulated processor is slow, and slower beside other work.
-const PATIENCE_SECONDS: u32 = 900;
+/// How long the script of a guest may take. An emulated processor is slow, and slower beside other work.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// The guest's memory in MiB: its file system is in it, and so is what the tests write.
 const MEMORY: u32 = 1536;
@@ -28,48 +35,75 @@ const INIT: &str = include_str!("init.sh");
 /// What the last line of a script's output begins with.
 const EXIT: &str = "guest-exit: ";
 
+/// How long a guest may take to get ready for what it is to be asked.
+const START: Duration = Duration::from_secs(300);
+
 /// What a guest needs to start: kept from one run to the next.
 pub(crate) struct Guest {
     kernel: Kernel,
+    /// Packages that are unpacked for it.
+    tree: PathBuf,
+    files: &'static [&'static str],
+}
+
+/// A guest whose script runs, to be asked by those on the stage. It is switched off when this value goes.
+pub(crate) struct Running {
+    daemon: Daemon,
+    output: PathBuf,
 }
 
 impl Guest {
-    /// Finds the kernel, or gets it from Debian.
-    pub(crate) fn prepare(stage: &Stage) -> Result<Self> {
-        let kernel = Kernel::prepare(&stage.cache("guest")).context("cannot get a kernel for a guest")?;
-        Ok(Self { kernel })
+    /// Finds what is needed for a guest of that kind, or gets it from Debian.
+    pub(crate) fn prepare(stage: &Stage, kind: &Kind) -> Result<Self> {
+        let cache = stage.cache("guest");
+        let kernel =
+            Kernel::prepare(&cache, kind.name, kind.modules).context("cannot get a kernel for a guest")?;
+        let name = format!("{}-packages", kind.name);
+        let tree = store::keep(&cache, &name, &kind.packages.join(" "), |folder| match kind.packages {
+            [] => Ok(()),
+            packages => store::unpack(packages, folder),
+        });
+        Ok(Self { kernel, tree: tree.context("cannot get programs for a guest")?, files: kind.files })
     }
 
-    /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` of the host below
-    /// `/host`, and returns what
-    /// was printed. An error if the script fails.
+    /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` of the host and of the guest's
+    /// packages below `/host`, and returns what was printed. An error if the script fails.
     pub(crate) fn run(&self, stage: &Stage, script: &str, programs: &[&str]) -> Result<String> {
-        let disk = stage.path("guest.cpio");
-        self.file_system(script, programs)?.write(&disk)?;
-        let mut command = self.qemu(stage, &disk);
-        let output = sh::output(&mut command)?;
-        let said = String::from_utf8_lossy(&output.stdout).replace('\r', "");
-        fs::write(stage.path("guest.out"), &said)?;
-        fs::remove_file(&disk)?;
-        match said.lines().rev().find_map(|line| line.strip_prefix(EXIT)) {
-            Some("0") => Ok(said),
-            Some(status) => {
-                bail!("the script in the guest failed with status {status}:\n{}", sh::tail(said.as_bytes()))
-            }
-            None => {
-                let said = [output.stdout, output.stderr].concat();
-                bail!("the guest did not end by itself ({}):\n{}", output.status, sh::tail(&said))
-            }
-        }
+        self.start(stage, "guest", script, programs, &[])?.end()
     }
 
-    fn qemu(&self, stage: &Stage, disk: &Path) -> Command {
+    /// Starts a guest of that name as [`run`](Self::run) does. What comes to those `ports` of the stage is forwarded to the guest's
+    /// ports of the same numbers.
+    pub(crate) fn start(
+        &self,
+        stage: &Stage,
+        name: &str,
+        script: &str,
+        programs: &[&str],
+        ports: &[u16],
+    ) -> Result<Running> {
+        let disk = stage.path(&format!("{name}.cpio"));
+        self.file_system(script, programs)?.write(&disk)?;
+        let output = stage.path(&format!("{name}.out"));
+        // What an earlier guest on the stage has said is not this one's word.
+        if output.exists() {
+            fs::remove_file(&output)?;
+        }
+        let daemon = Daemon::spawn(name, self.qemu(stage, &disk, ports), &output)?;
+        Ok(Running { daemon, output })
+    }
+
+    fn qemu(&self, stage: &Stage, disk: &Path, ports: &[u16]) -> Command {
+        let mut network = "user,id=net".to_owned();
+        for port in ports {
+            network += &format!(",hostfwd=tcp:{ADDRESS}:{port}-:{port}");
+        }
         let line = format!(
-            "--kill-after=5 {PATIENCE_SECONDS} qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 \
+            "-accel tcg,thread=multi -machine q35 -cpu max -smp 2 \
              -m {MEMORY} -nodefaults -no-user-config -display none -no-reboot -serial stdio \
-             -netdev user,id=net -device virtio-net-pci,netdev=net,romfile="
+             -netdev {network} -device virtio-net-pci,netdev=net,romfile="
         );
-        let mut command = stage.program(Path::new("timeout"), &line);
+        let mut command = stage.program(Path::new("qemu-system-x86_64"), &line);
         command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(disk);
         // What a guest that lives for a minute need not protect, test or watch costs an emulated processor seconds.
         let arguments = "console=ttyS0 quiet loglevel=4 panic=-1 net.ifnames=0 mitigations=off nokaslr \
@@ -81,27 +115,90 @@ impl Guest {
     /// All files of the guest.
     fn file_system(&self, script: &str, programs: &[&str]) -> Result<Archive> {
         let mut archive = Archive::default();
-        for folder in ["proc", "sys", "dev", "tmp", "mnt"] {
+        for folder in ["proc", "sys", "dev", "tmp", "mnt", "run", "var/lib/nfs"] {
             archive.folder(folder);
         }
         archive.program("init", INIT.into());
         archive.program("script", script.into());
         archive.program("bin/busybox", read(&find("busybox")?)?);
+        for file in self.files {
+            archive.program(file, read(&self.tree.join(file))?);
+        }
         let mut libraries = BTreeSet::new();
         for name in programs {
-            let program = find(name)?;
+            let program = self.find(name)?;
             archive.program(&format!("host/{name}"), read(&program)?);
-            libraries.extend(libraries_of(&program)?);
+            libraries.extend(self.libraries_of(&program)?);
         }
         for library in libraries {
-            let name = library.to_string_lossy().trim_start_matches('/').to_owned();
-            archive.program(&name, read(&library)?);
+            // What comes from a package lies where it would be installed.
+            let name = library.strip_prefix(&self.tree).or_else(|_| library.strip_prefix("/"))?;
+            archive.program(&name.to_string_lossy(), read(&library)?);
         }
         for (name, module) in self.kernel.modules()? {
             archive.program(&format!("modules/{name}"), read(&module)?);
         }
         Ok(archive)
     }
+
+    /// Where a program is: in the packages, or else on the host.
+    fn find(&self, name: &str) -> Result<PathBuf> {
+        let folders = ["sbin", "usr/sbin", "usr/bin"].map(|folder| self.tree.join(folder));
+        let in_packages = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+        in_packages.map_or_else(|| find(name), Ok)
+    }
+
+    /// The libraries, and the loader of libraries, that a program needs, where it looks for them.
+    fn libraries_of(&self, program: &Path) -> Result<Vec<PathBuf>> {
+        let folders = ["lib", "usr/lib"].map(|folder| self.tree.join(folder).join("x86_64-linux-gnu"));
+        let mut ldd = Command::new("ldd");
+        ldd.arg(program).env("LD_LIBRARY_PATH", std::env::join_paths(folders)?);
+        // A line is `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)`, without the arrow for the loader.
+        let said = sh::text(&mut ldd)?;
+        if let Some(missing) = said.lines().find(|line| line.contains("not found")) {
+            bail!("{} lacks a library: {}", program.display(), missing.trim());
+        }
+        let paths =
+            said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+        Ok(paths.map(PathBuf::from).collect())
+    }
+}
+
+impl Running {
+    /// Waits until the script has printed a line that is `line`.
+    pub(crate) fn wait_for(&mut self, line: &str) -> Result<()> {
+        let output = self.output.clone();
+        let said = || read_text(&output).is_ok_and(|said| said.lines().any(|said| said == line));
+        self.daemon.wait_until(&format!("its word `{line}`"), START, said)
+    }
+
+    /// Waits for the end of the script, and returns what was printed. An error if the script fails.
+    pub(crate) fn end(mut self) -> Result<String> {
+        let output = self.output.clone();
+        let status = || read_text(&output).ok().as_deref().and_then(status).is_some();
+        self.daemon.wait_until("the end of its script", PATIENCE, status)?;
+        // It switches itself off.
+        self.daemon.wait()?;
+        let said = read_text(&self.output)?;
+        match self::status(&said) {
+            Some("0") => Ok(said),
+            status => bail!(
+                "the script in the guest failed with status {}:\n{}",
+                status.unwrap_or_default(),
+                sh::tail(said.as_bytes())
+            ),
+        }
+    }
+}
+
+/// How the script ended.
+fn status(said: &str) -> Option<&str> {
+    said.lines().rev().find_map(|line| line.strip_prefix(EXIT))
+}
+
+/// What a guest has printed on its serial line so far.
+fn read_text(path: &Path) -> Result<String> {
+    Ok(String::from_utf8_lossy(&read(path)?).replace('\r', ""))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -111,12 +208,4 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 /// Where a program of the host is.
 fn find(name: &str) -> Result<PathBuf> {
     sh::find(name).with_context(|| format!("there is no program {name} on this machine"))
-}
-
-/// The libraries, and the loader of libraries, that a program needs, where it looks for them.
-fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
-    // A line is `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)`, without the arrow for the loader.
-    let said = sh::text(Command::new("ldd").arg(program))?;
-    let paths = said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-    Ok(paths.map(PathBuf::from).collect())
 }

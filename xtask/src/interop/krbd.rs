@@ -1,7 +1,7 @@
 //! The kernel's own client on our embedded cluster: it maps an image in a guest.
 
 use crate::cluster::{ADDRESS, Embedded, Stage};
-use crate::guest::Guest;
+use crate::guest::{Guest, RBD};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
@@ -43,7 +43,7 @@ pub(crate) fn modes_with_key(stage: &Stage) -> Result<()> {
 }
 
 fn works(stage: &Stage, modes: &[(u16, &str)], more: &str) -> Result<()> {
-    let guest = Guest::prepare(stage)?;
+    let guest = Guest::prepare(stage, &RBD)?;
     stage.onego("--conf ceph.conf rbd create rbd/disk --size 128M")?;
     let said = guest.run(stage, &script(modes, more), PROGRAMS)?;
     for (_, mode) in modes {

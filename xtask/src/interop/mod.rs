@@ -11,6 +11,7 @@ mod images;
 mod krbd;
 mod load;
 mod memory;
+mod nfs;
 mod osds;
 mod qemu_img;
 mod tools;
@@ -90,6 +91,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     once:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
+    "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
 
 /// Runs the scenarios that the options name. An error if one fails.

@@ -1,0 +1,66 @@
+//! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
+
+/// What one kind of guest is made of.
+pub(crate) struct Kind {
+    /// The folder in which it is kept.
+    pub(super) name: &'static str,
+    /// Modules of the kernel that are loaded, with all that they depend on. "siw" is built, since Debian leaves it out.
+    pub(super) modules: &'static [&'static str],
+    /// Packages that are unpacked for the guest, and not installed on the host: their services would start there.
+    pub(super) packages: &'static [&'static str],
+    /// Files of these packages that the guest gets, beyond the programs that a script asks for.
+    pub(super) files: &'static [&'static str],
+}
+
+/// The kernel's client of Ceph's block devices.
+pub(crate) const RBD: Kind = Kind {
+    name: "rbd",
+    modules: &[
+        "virtio_pci",
+        "virtio_net",
+        "crc32c_generic",
+        "crc32c-intel",
+        "rbd",
+        "ext4",
+        // What secure connections and signatures take, which nothing names as a dependency.
+        "aes_generic",
+        "aesni-intel",
+        "cbc",
+        "ccm",
+        "ctr",
+        "gcm",
+        "ghash-generic",
+        "hmac",
+        "sha256_generic",
+    ],
+    packages: &[],
+    files: &[],
+};
+
+/// The kernel's client and server of NFS, over TCP and over RDMA by siw.
+///
+/// To mount takes no program: with `mount -t nfs -o nolock,vers=3,addr=...` busybox leaves everything to the kernel.
+pub(crate) const NFS: Kind = Kind {
+    name: "nfs",
+    modules: &[
+        "virtio_pci",
+        "virtio_net",
+        "crc32c_generic",
+        "crc32c-intel",
+        "nfsv3",
+        "nfsd",
+        "rpcrdma",
+        "siw",
+    ],
+    packages: &["nfs-kernel-server", "rpcbind", "libtirpc3", "libtirpc-common", "libwrap0", "netbase"],
+    files: &["etc/netconfig", "etc/protocols", "etc/services"],
+};
+
+/// The start of a script that starts the kernel's server on `/export`.
+pub(crate) const NFSD: &str = include_str!("nfsd.sh");
+
+/// The programs that it takes.
+pub(crate) const NFSD_PROGRAMS: &[&str] = &["exportfs", "rdma", "rpc.mountd", "rpcbind"];
+
+/// The ports where it listens: TCP, MOUNT over TCP, RDMA.
+pub(crate) const NFSD_PORTS: &[u16] = &[2049, 20048, 20049];

@@ -1,0 +1,38 @@
+//! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
+
+use crate::cluster::{ADDRESS, Stage};
+use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS};
+use anyhow::{Result, ensure};
+
+/// What the kernel's client does in a guest, after the lines that say with what.
+const SCRIPT: &str = include_str!("nfs.sh");
+
+/// The programs that the script runs. `rdma` makes the device that the kernel's client uses RDMA with.
+const PROGRAMS: &[&str] = &["fio", "rdma"];
+
+/// How the kernel's server is mounted.
+const KERNEL_MOUNTS: &[&str] =
+    &["proto=tcp,port=2049,mountport=20048", "proto=rdma,port=20049,mountport=20048"];
+
+/// What both ends are tested with works with itself: the kernel's client on the kernel's server.
+pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
+    let guest = Guest::prepare(stage, &NFS)?;
+    let script = format!("{NFSD}\necho ready\nsleep 1000\n");
+    let mut server = guest.start(stage, "server", &script, NFSD_PROGRAMS, NFSD_PORTS)?;
+    server.wait_for("ready")?;
+    kernel_mounts(stage, "/export", KERNEL_MOUNTS)
+}
+
+/// The kernel's client, in a guest, mounts what a server on the stage exports, with one set of options after the other.
+fn kernel_mounts(stage: &Stage, export: &str, options: &[&str]) -> Result<()> {
+    let guest = Guest::prepare(stage, &NFS)?;
+    let mut script = format!("SERVER={ADDRESS}\nEXPORT={export}\ncat > /tmp/options <<END\n");
+    options.iter().for_each(|options| script += &format!("{options}\n"));
+    script += "END\n/host/rdma link add siw0 type siw netdev eth0 || exit\n";
+    let said = guest.run(stage, &(script + SCRIPT), PROGRAMS)?;
+    for options in options {
+        let works = said.lines().any(|line| line.starts_with(&format!("works: {options} ")));
+        ensure!(works, "the guest does not say that {options} works:\n{said}");
+    }
+    Ok(())
+}
