@@ -2,7 +2,9 @@
 //!
 //! - [`xdr`] is the encoding (RFC 4506), with lengths that are bounded before memory is taken.
 //! - [`rpc`] has the messages of ONC RPC (RFC 5531) and their records on a stream.
-//! - [`v3`] and [`mount`] are the programs (RFC 1813): the arguments and results of every procedure.
+//! - [`v3`] and [`mount`] are the programs (RFC 1813), and [`portmap`] tells where they are: the arguments and results of
+//!   every procedure.
+//! - [`client`] makes calls, over connections that may fail.
 //!
 //! # One message, two parts
 //! A call or a reply is a *front* of encoded words and, in the few procedures that move data, a *payload* that comes
@@ -11,7 +13,9 @@
 //! receiver finds the place of the payload by [`rpc::Split`] and has it received where it belongs.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod mount;
+pub mod portmap;
 pub mod rpc;
 pub mod v3;
 pub mod xdr;

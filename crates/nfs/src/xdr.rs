@@ -145,6 +145,11 @@ impl Writer {
         self.array(bytes);
     }
 
+    /// Appends what is encoded already.
+    pub fn append(&mut self, encoded: &[u8]) {
+        self.0.put(encoded);
+    }
+
     /// Bytes written so far.
     pub fn len(&self) -> usize {
         self.0.len()

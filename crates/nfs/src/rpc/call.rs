@@ -52,13 +52,26 @@ impl Xdr for Call {
     }
 
     fn encode(&self, w: &mut Writer) {
-        w.u32(self.xid);
-        w.u32(CALL);
-        w.u32(self.rpc_version);
-        w.u32(self.program);
-        w.u32(self.version);
-        w.u32(self.procedure);
+        put_words(w, [self.xid, CALL, self.rpc_version, self.program, self.version, self.procedure]);
         self.credential.encode(w);
         put_none(w);
     }
+}
+
+/// Appends the header of a call whose credential is encoded already.
+pub(crate) fn put_call(
+    w: &mut Writer,
+    xid: u32,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    credential: &[u8],
+) {
+    put_words(w, [xid, CALL, RPC_VERSION, program, version, procedure]);
+    w.append(credential);
+    put_none(w);
+}
+
+fn put_words(w: &mut Writer, words: [u32; 6]) {
+    words.into_iter().for_each(|word| w.u32(word));
 }

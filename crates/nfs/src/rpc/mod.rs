@@ -10,6 +10,7 @@ mod stream;
 
 pub use auth::{AuthSys, Credential, flavor};
 pub use call::Call;
+pub(crate) use call::put_call;
 pub use procedure::Procedure;
 pub(crate) use procedure::procedures;
 pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};

@@ -4,6 +4,10 @@ use crate::xdr::Body;
 
 /// A procedure of a program.
 pub trait Procedure {
+    /// The program.
+    const PROGRAM: u32;
+    /// The program's version.
+    const VERSION: u32;
     /// Its number.
     const NUMBER: u32;
     /// Its name, as the RFC has it.
@@ -14,7 +18,8 @@ pub trait Procedure {
     type Results: Body;
 }
 
-/// Types that name procedures: their numbers, their arguments and their results.
+/// Types that name procedures of the program `PROGRAM` in its version `VERSION`, which are in scope: their numbers,
+/// their arguments and their results.
 macro_rules! procedures {
     ($($(#[$doc:meta])* $name:ident = $number:literal: $args:ty => $results:ty;)*) => {$(
         $(#[$doc])*
@@ -22,6 +27,8 @@ macro_rules! procedures {
         pub struct $name;
 
         impl $crate::rpc::Procedure for $name {
+            const PROGRAM: u32 = PROGRAM;
+            const VERSION: u32 = VERSION;
             const NUMBER: u32 = $number;
             const NAME: &'static str = stringify!($name);
             type Args = $args;

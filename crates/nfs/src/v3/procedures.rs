@@ -1,6 +1,6 @@
 //! The arguments and results of every procedure (RFC 1813, section 3.3).
 
-use super::Answer;
+use super::{Answer, PROGRAM, VERSION};
 use super::types::{
     Attributes, Change, Device, FileType, Handle, Name, PATH_MAX, Place, SetAttributes, Stability, Time,
 };

@@ -1,0 +1,110 @@
+//! The way of calls to a server: one connection at a time, opened again when it breaks.
+
+use super::transport::Transport;
+use super::{Config, ServerId};
+use onego_wire::{ConnId, Time};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The way of calls to a server.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) server: ServerId,
+    pub(super) addr: SocketAddr,
+    /// The connection that is there, or is being opened.
+    pub(super) conn: Option<ConnId>,
+    /// Calls that are to be sent, in order.
+    pub(super) waiting: VecDeque<u32>,
+    /// Calls that were sent on the connection and have no reply.
+    pub(super) in_flight: usize,
+    /// Calls that may be in flight. Behind a connection that broke before any reply came, the next begins with one: if it
+    /// breaks after some bytes, all of them sent again would break it again, for ever.
+    pub(super) window: usize,
+    /// Has there been a reply on the connection?
+    pub(super) replied: bool,
+    /// When the next connection may be opened.
+    pub(super) retry_at: Option<Time>,
+    /// How long to wait after the next failure.
+    backoff: Duration,
+    /// What has ended the last connection.
+    pub(super) last: Option<String>,
+    /// Is no connection to be opened any more?
+    pub(super) closed: bool,
+}
+
+impl Channel {
+    pub(super) fn new(server: ServerId, addr: SocketAddr, config: &Config) -> Self {
+        Self {
+            server,
+            addr,
+            conn: None,
+            waiting: VecDeque::new(),
+            in_flight: 0,
+            window: config.window,
+            replied: false,
+            retry_at: None,
+            backoff: config.reconnect_min,
+            last: None,
+            closed: false,
+        }
+    }
+
+    /// Calls that it has to care for.
+    pub(super) fn load(&self) -> usize {
+        self.waiting.len() + self.in_flight
+    }
+
+    /// A reply has come: all is well, and more may be under way.
+    pub(super) fn heard(&mut self, config: &Config) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.window = (self.window + 1).min(config.window);
+        self.replied = true;
+        self.backoff = config.reconnect_min;
+    }
+
+    /// The connection is gone. The next one is opened at once if this one was of use, and later otherwise.
+    pub(super) fn broken(&mut self, now: Time, config: &Config, why: String) {
+        self.conn = None;
+        self.in_flight = 0;
+        self.last = Some(why);
+        if std::mem::take(&mut self.replied) {
+            self.retry_at = Some(now);
+            return;
+        }
+        self.window = 1;
+        self.retry_at = Some(now + self.backoff);
+        self.backoff = (self.backoff * 2).min(config.reconnect_max);
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) channel: usize,
+    pub(super) transport: Transport,
+    /// Is it open?
+    pub(super) open: bool,
+    /// The driver knows that there is something to send.
+    pub(super) announced: bool,
+    /// A buffer is out for a receive.
+    pub(super) landing: bool,
+    /// It is over, and kept only until the buffer that is out comes back.
+    pub(super) over: bool,
+    /// The call whose payload is being received into its sink.
+    pub(super) placing: Option<u32>,
+}
+
+impl Conn {
+    pub(super) fn new(channel: usize, transport: Transport) -> Self {
+        Self {
+            channel,
+            transport,
+            open: false,
+            announced: false,
+            landing: false,
+            over: false,
+            placing: None,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+use crate::rpc::{Accepted, Denied, RecordError};
+use onego_wire::DecodeError;
+use std::net::SocketAddr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Why a call has no results.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Error {
+    /// No connection could be opened, and the call was not to wait.
+    #[error("cannot connect to {addr}: {reason}")]
+    Unreachable {
+        /// The server.
+        addr: SocketAddr,
+        /// What the transport says.
+        reason: String,
+    },
+    /// There was no reply in the time that the call had. It may have been carried out all the same.
+    #[error("{addr} has not replied within {waited:?}{}", last.as_ref().map(|last| format!(" ({last})")).unwrap_or_default())]
+    NoReply {
+        /// The server.
+        addr: SocketAddr,
+        /// How long was waited.
+        waited: Duration,
+        /// What has happened to the connection last, if something has.
+        last: Option<String>,
+    },
+    /// The server does not let the caller in.
+    #[error("the server denies the call: {}", denied(*.0))]
+    Denied(Denied),
+    /// The server cannot carry it out.
+    #[error("the server cannot carry out the call: {}", refused(*.0))]
+    Refused(Accepted),
+    /// The reply cannot be read.
+    #[error("the server's reply cannot be read: {0}")]
+    Reply(#[from] DecodeError),
+    /// The server's bytes are no replies.
+    #[error("the server broke the protocol: {0}")]
+    Record(#[from] RecordError),
+    /// The client was told to close what the call was made on.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+fn denied(denied: Denied) -> String {
+    match denied {
+        Denied::RpcMismatch(low, high) => format!("it speaks RPC in versions {low} to {high}"),
+        Denied::Authentication(status) => format!("it does not take the credential (status {status})"),
+    }
+}
+
+fn refused(accepted: Accepted) -> String {
+    match accepted {
+        Accepted::Success => "it says that it has".to_owned(),
+        Accepted::ProgramUnavailable => "the program is not there".to_owned(),
+        Accepted::ProgramMismatch(low, high) => format!("it has the program in versions {low} to {high}"),
+        Accepted::ProcedureUnavailable => "it does not know the procedure".to_owned(),
+        Accepted::GarbageArguments => "it cannot read the arguments".to_owned(),
+        Accepted::SystemError => "it has failed".to_owned(),
+    }
+}

@@ -1,0 +1,378 @@
+//! A client of RPC servers: calls go out over connections that may break, and each completes once.
+//!
+//! [`Client`] is a [`Machine`]: a driver moves its bytes. Its caller names [servers](Client::server), makes
+//! [calls](Client::call), and takes [completions](Client::completion).
+//!
+//! - **Connections.** Each server has as many as its caller says; a call goes by the one with the least to do. They are
+//!   opened when there is a call, and again when they break, later and later while that fails.
+//! - **Retransmission.** A call without a reply is sent again under the same number over the next connection, so that a
+//!   server which has carried it out already can tell. On a connection that lives nothing is sent twice.
+//! - **Payloads** go out as they are, in one gathered send with their fronts, and come right into the sink of their
+//!   call.
+
+mod call;
+mod calls;
+mod channel;
+mod config;
+mod error;
+mod transport;
+
+pub use call::{Call, Completion, Reply};
+pub use config::Config;
+pub use error::Error;
+
+use crate::rpc::Stream;
+use calls::{Calls, Pending, Replies};
+use channel::{Channel, Conn};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use transport::Transport;
+
+/// How often it is looked whether a call has waited for too long.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Names a server of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerId(usize);
+
+/// A client of RPC servers, whose caller names each call by a `T`.
+#[derive(Debug)]
+pub struct Client<T> {
+    config: Config,
+    servers: usize,
+    channels: Vec<Channel>,
+    conns: ConnTable<Conn>,
+    calls: Calls<T>,
+    actions: VecDeque<Action>,
+    completions: VecDeque<Completion<T>>,
+    /// When to look at the times of calls, while there are any.
+    tick: Option<Time>,
+}
+
+impl<T> Client<T> {
+    /// A client that knows no server yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            servers: 0,
+            channels: Vec::new(),
+            conns: ConnTable::default(),
+            calls: Calls::new(&config),
+            actions: VecDeque::new(),
+            completions: VecDeque::new(),
+            tick: None,
+            config,
+        }
+    }
+
+    /// Adds a server, to be reached by that many connections.
+    pub fn server(&mut self, addr: SocketAddr, connections: usize) -> ServerId {
+        let server = ServerId(self.servers);
+        self.servers += 1;
+        let channels = (0..connections.max(1)).map(|_| Channel::new(server, addr, &self.config));
+        self.channels.extend(channels);
+        server
+    }
+
+    /// May another call be made?
+    pub fn has_room(&self) -> bool {
+        self.calls.pending.len() + self.completions.len() < self.config.calls
+    }
+
+    /// Is no call under way?
+    pub fn is_idle(&self) -> bool {
+        self.calls.pending.is_empty() && self.completions.is_empty()
+    }
+
+    /// Makes a call. If there is no [room](Self::has_room), the client grows beyond its bound.
+    pub fn call(&mut self, now: Time, server: ServerId, call: Call, ticket: T) {
+        let channels = self.channels.iter().enumerate().filter(|(_, channel)| channel.server == server);
+        let least = channels.min_by_key(|(_, channel)| channel.load()).expect("a server has channels");
+        let channel = least.0;
+        let xid = self.calls.add(now, channel, call, ticket);
+        self.tick.get_or_insert(now + TICK);
+        self.channels[channel].waiting.push_back(xid);
+        self.send(now, channel);
+    }
+
+    /// The next call that is done with.
+    pub fn completion(&mut self) -> Option<Completion<T>> {
+        self.completions.pop_front()
+    }
+
+    /// Closes the connections to a server. Calls that are under way fail; more must not be made.
+    pub fn close(&mut self, now: Time, server: ServerId) {
+        for channel in 0..self.channels.len() {
+            if self.channels[channel].server != server {
+                continue;
+            }
+            self.channels[channel].closed = true;
+            self.break_off(now, channel, Error::Closed.to_string());
+            self.fail_waiting(channel, |_| Some(Error::Closed));
+        }
+    }
+
+    /// Sends what waits for a channel and may be sent.
+    fn send(&mut self, now: Time, index: usize) {
+        let channel = &mut self.channels[index];
+        let Some(conn) = channel.conn else { return self.open(now, index) };
+        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open && live.transport.is_ready()) else {
+            return;
+        };
+        while channel.in_flight < channel.window
+            && let Some(xid) = channel.waiting.pop_front()
+        {
+            let Some(pending) = self.calls.pending.get_mut(&xid) else { continue };
+            pending.sent = Some((conn, now));
+            live.transport.send(pending.front.as_slice(), pending.payload.clone());
+            channel.in_flight += 1;
+        }
+        self.announce(conn);
+    }
+
+    /// Opens a connection for the calls that wait, unless it is too early.
+    fn open(&mut self, now: Time, index: usize) {
+        let channel = &mut self.channels[index];
+        if channel.closed || channel.waiting.is_empty() || channel.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        let transport = Transport::Tcp(Stream::new(self.config.reply_max, self.config.pool.clone()));
+        let conn = self.conns.insert(Conn::new(index, transport));
+        channel.conn = Some(conn);
+        channel.retry_at = None;
+        self.actions.push_back(Action::Connect { conn, addr: channel.addr });
+    }
+
+    /// Tells the driver, once, if the connection has something to send.
+    fn announce(&mut self, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn) else { return };
+        if live.open && !live.announced && !live.over && live.transport.has_output() {
+            live.announced = true;
+            self.actions.push_back(Action::Transmit { conn });
+        }
+    }
+
+    /// Takes the replies that have come by a connection.
+    fn take_replies(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        let index = live.channel;
+        let failed = loop {
+            let mut replies = Replies { calls: &mut self.calls, conn, placing: &mut live.placing };
+            match live.transport.next(&mut replies) {
+                Ok(Some(record)) => {
+                    live.placing = None;
+                    if let Some(completion) = self.calls.reply(conn, record) {
+                        self.channels[index].heard(&self.config);
+                        self.completions.push_back(completion);
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        if let Some(error) = failed {
+            return self.break_off(now, index, error.to_string());
+        }
+        if !self.channels[index].waiting.is_empty() {
+            self.send(now, index);
+        }
+        self.announce(conn);
+    }
+
+    /// Ends the connection of a channel from this side.
+    fn break_off(&mut self, now: Time, index: usize, why: String) {
+        if let Some(conn) = self.channels[index].conn {
+            self.actions.push_back(Action::Close { conn });
+            self.broken(now, conn, why);
+        }
+    }
+
+    /// A connection is gone: its calls wait for the next.
+    fn broken(&mut self, now: Time, conn: ConnId, why: String) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        let (index, was_open) = (live.channel, live.open);
+        live.over = true;
+        let landing = live.landing;
+        if !landing {
+            self.release(conn);
+        }
+        let channel = &mut self.channels[index];
+        channel.broken(now, &self.config, why);
+        if !was_open {
+            let error = Error::Unreachable {
+                addr: channel.addr,
+                reason: channel.last.clone().unwrap_or_default(),
+            };
+            self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
+        }
+        self.wait_again(now, conn, index);
+    }
+
+    /// Forgets a connection that is over and has all of its memory.
+    fn release(&mut self, conn: ConnId) {
+        let Some(mut live) = self.conns.remove(conn) else { return };
+        let place = live.transport.take_place();
+        let Some((xid, place)) = live.placing.zip(place) else { return };
+        if let Some(pending) = self.calls.pending.get_mut(&xid) {
+            pending.put_back(place);
+        }
+    }
+
+    /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for one whose sink is
+    /// still out for a receive: it may not be sent before its sink is whole.
+    fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
+        let out = self.conns.get(conn).and_then(|live| live.placing);
+        let mut again = Vec::new();
+        for (xid, pending) in &mut self.calls.pending {
+            if Some(*xid) != out && pending.sent.is_some_and(|(on, _)| on == conn) {
+                pending.sent = None;
+                again.push((pending.sequence, *xid));
+            }
+        }
+        again.sort_unstable();
+        for (_, xid) in again.into_iter().rev() {
+            self.channels[index].waiting.push_front(xid);
+        }
+        if self.channels[index].closed {
+            self.fail_waiting(index, |_| Some(Error::Closed));
+        } else {
+            self.send(now, index);
+        }
+    }
+
+    /// Ends calls that wait on a channel and for which there is an error.
+    fn fail_waiting(&mut self, index: usize, error: impl Fn(&Pending<T>) -> Option<Error>) {
+        let channel = &mut self.channels[index];
+        let (pending, completions) = (&mut self.calls.pending, &mut self.completions);
+        channel.waiting.retain(|xid| {
+            let Some(error) = pending.get(xid).and_then(&error) else { return true };
+            completions.extend(pending.remove(xid).map(|call| call.fail(error)));
+            false
+        });
+    }
+
+    /// Gives up calls whose time is over, and connections on which a reply is overdue.
+    fn look_at_times(&mut self, now: Time) {
+        let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        for index in 0..self.channels.len() {
+            let patience = self.config.retransmit_after;
+            let calls = self.calls.pending.values().filter(|call| call.channel == index);
+            if calls.filter_map(|call| call.sent).any(|(_, sent)| now.since(sent) >= patience) {
+                self.break_off(now, index, format!("no reply within {patience:?}"));
+            }
+        }
+        let late: Vec<u32> = (self.calls.pending.iter())
+            .filter(|(_, call)| overdue(call.deadline))
+            .map(|(xid, _)| *xid)
+            .collect();
+        for xid in late {
+            self.give_up(now, xid);
+        }
+    }
+
+    /// A call has no more time. A sink that the server may be writing to comes back only with the end of its connection.
+    fn give_up(&mut self, now: Time, xid: u32) {
+        let Some(call) = self.calls.pending.get(&xid) else { return };
+        let index = call.channel;
+        let conn = self.channels[index].conn;
+        let live = conn.and_then(|conn| self.conns.get(conn));
+        if live.is_some_and(|live| live.placing == Some(xid)) {
+            self.break_off(now, index, "a reply that is too late is coming in".to_owned());
+        }
+        let is_out = self.conns.iter().any(|(_, live)| live.placing == Some(xid));
+        if is_out {
+            return;
+        }
+        let Some(call) = self.calls.pending.remove(&xid) else { return };
+        let channel = &mut self.channels[index];
+        channel.waiting.retain(|waiting| *waiting != xid);
+        channel.in_flight -= usize::from(call.sent.is_some());
+        let (waited, last) = (now.since(call.made), channel.last.clone());
+        let error = Error::NoReply { addr: channel.addr, waited, last };
+        self.completions.push_back(call.fail(error));
+    }
+}
+
+impl<T> Machine for Client<T> {
+    fn next_action(&mut self, _: Time) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn listening(&mut self, _: Time, _: ListenerId, _: io::Result<SocketAddr>) {
+        // A client does not listen.
+    }
+
+    fn accepted(&mut self, _: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+        None
+    }
+
+    fn connected(&mut self, now: Time, conn: ConnId, _: SocketAddr) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.open = true;
+        let index = live.channel;
+        self.send(now, index);
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        let why = match cause {
+            Disconnect::Closed => "the server has closed the connection".to_owned(),
+            Disconnect::Failed(error) => error.to_string(),
+        };
+        self.broken(now, conn, why);
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else {
+            return Landing::default();
+        };
+        let landing = live.transport.landing();
+        live.landing = landing.place.is_some();
+        landing
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        let Some(live) = self.conns.get_mut(conn) else { return };
+        live.landing = false;
+        live.transport.landed(place, filled);
+        if live.over {
+            let index = live.channel;
+            self.release(conn);
+            self.wait_again(now, conn, index);
+        } else {
+            self.take_replies(now, conn);
+        }
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.transport.received(bytes);
+        self.take_replies(now, conn);
+    }
+
+    fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
+        if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
+            live.transport.transmit(out, limit);
+            live.announced = live.transport.has_output();
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let retries = self.channels.iter().filter(|channel| !channel.waiting.is_empty());
+        retries.filter_map(|channel| channel.retry_at).chain(self.tick).min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        if self.tick.is_some_and(|tick| tick <= now) {
+            self.look_at_times(now);
+            self.tick = (!self.calls.pending.is_empty()).then(|| now + TICK);
+        }
+        for index in 0..self.channels.len() {
+            if self.channels[index].conn.is_none() {
+                self.send(now, index);
+            }
+        }
+    }
+}
