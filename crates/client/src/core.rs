@@ -5,18 +5,16 @@ use crate::mailbox::Mailbox;
 use crate::rados::WatchEvent;
 use crate::rbd::io::{ImageIo, IoOp, Shape};
 use futures_channel::{mpsc, oneshot};
-use onego_buf::{List, Segment, SegmentMut};
+use onego_buf::{List, SegmentMut};
 use onego_ceph::auth;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
 use onego_ceph::client::{Event, WatchId, WatchTarget};
 use onego_ceph::msgr;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::EntityName;
-use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Layer, Time};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -85,7 +83,7 @@ pub(crate) enum Question {
 }
 
 /// What the protocol's client gives back with a completion.
-enum Ticket {
+pub(crate) enum Ticket {
     Future(oneshot::Sender<RequestOutcome>),
     /// A request that an image's request consists of.
     Piece {
@@ -100,7 +98,7 @@ enum Ticket {
 }
 
 /// Who is told of notifications.
-enum Watcher {
+pub(crate) enum Watcher {
     Stream(mpsc::Sender<WatchEvent>),
     Image { shape: Weak<Shape>, header: WatchTarget },
 }
@@ -221,27 +219,6 @@ impl Core {
             Question::Command(command, input) => self.client.command(now, &command, input, ticket),
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
-        }
-    }
-
-    /// Takes what has completed, tells who waits for it, and starts what there is room for now.
-    fn settle(&mut self, now: Time) {
-        while let Some(completion) = self.client.poll_completion() {
-            self.complete(completion);
-        }
-        while let Some(event) = self.client.poll_event() {
-            self.heard(now, event);
-        }
-        while let Some((request, ticket)) = self.parked.pop_front() {
-            if let Some(back) = self.try_submit(now, request, ticket) {
-                self.parked.push_front(back);
-                return;
-            }
-        }
-        while self.parked.is_empty()
-            && let Some(command) = self.mailbox.take()
-        {
-            self.execute(now, command);
         }
     }
 
@@ -407,59 +384,44 @@ fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Erro
     }
 }
 
-impl Machine for Core {
-    fn next_action(&mut self, now: Time) -> Option<Action> {
-        self.settle(now);
-        self.client.next_action(now)
+impl Layer for Core {
+    type Below = Client<Ticket>;
+
+    fn below(&self) -> &Client<Ticket> {
+        &self.client
     }
 
-    fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
-        self.client.listening(now, listener, result);
+    fn below_mut(&mut self) -> &mut Client<Ticket> {
+        &mut self.client
     }
 
-    fn accepted(
-        &mut self,
-        now: Time,
-        listener: ListenerId,
-        peer: SocketAddr,
-        local: SocketAddr,
-    ) -> Option<ConnId> {
-        self.client.accepted(now, listener, peer, local)
+    /// Takes what has completed, tells who waits for it, and starts what there is room for now: of what other threads left
+    /// in the mailbox, too.
+    fn settle(&mut self, now: Time) {
+        while let Some(completion) = self.client.poll_completion() {
+            self.complete(completion);
+        }
+        while let Some(event) = self.client.poll_event() {
+            self.heard(now, event);
+        }
+        while let Some((request, ticket)) = self.parked.pop_front() {
+            if let Some(back) = self.try_submit(now, request, ticket) {
+                self.parked.push_front(back);
+                return;
+            }
+        }
+        while self.parked.is_empty()
+            && let Some(command) = self.mailbox.take()
+        {
+            self.execute(now, command);
+        }
     }
 
-    fn connected(&mut self, now: Time, conn: ConnId, local: SocketAddr) {
-        self.client.connected(now, conn, local);
+    fn due_at(&self) -> Option<Time> {
+        self.map_waiters.iter().map(|waiter| waiter.deadline).min()
     }
 
-    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
-        self.client.disconnected(now, conn, cause);
-    }
-
-    fn landing(&mut self, conn: ConnId) -> Landing {
-        self.client.landing(conn)
-    }
-
-    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
-        self.client.landed(now, conn, place, filled);
-    }
-
-    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
-        self.client.received(now, conn, bytes);
-    }
-
-    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
-        self.client.transmit(now, conn, out, limit);
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        let waiting = self.map_waiters.iter().map(|waiter| waiter.deadline).min();
-        [waiting, self.client.deadline()].into_iter().flatten().min()
-    }
-
-    fn timeout(&mut self, now: Time) {
-        self.client.timeout(now);
+    fn due(&mut self, now: Time) {
         self.serve_map_waiters(now);
     }
-
-    // What other threads left in the mailbox is taken when the next action is asked for.
 }

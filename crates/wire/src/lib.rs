@@ -7,6 +7,7 @@
 
 mod codec;
 mod conns;
+mod layer;
 mod machine;
 mod part;
 mod place;
@@ -14,6 +15,7 @@ mod time;
 
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
+pub use layer::Layer;
 pub use machine::{Action, Disconnect, Landing, ListenerId, Machine};
 pub use part::Part;
 pub use place::{Ahead, Place};

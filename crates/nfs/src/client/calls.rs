@@ -75,7 +75,14 @@ impl<T> Calls<T> {
         self.made += 1;
         let xid = self.first_xid.wrapping_add(sequence as u32);
         let mut front = self.spare.pop().unwrap_or_default();
-        rpc::put_call(&mut front, xid, call.program, call.version, call.procedure, self.credential.as_slice());
+        rpc::put_call(
+            &mut front,
+            xid,
+            call.program,
+            call.version,
+            call.procedure,
+            self.credential.as_slice(),
+        );
         front.append(call.args.as_slice());
         let pending = Pending {
             channel,
@@ -110,21 +117,21 @@ impl<T> Calls<T> {
         if let Some(placed) = record.placed {
             pending.put_back(placed);
         }
-        let result = rpc::Reply::decode(&mut reader).map_err(Error::from).and_then(|reply| match reply.result {
-            Ok(Accepted::Success) => {
-                let header = record.front.len() - reader.left();
-                let front = record.front.slice(header..);
-                Ok(Reply { front, payload: record.payload, filled })
-            }
-            Ok(refused) => Err(Error::Refused(refused)),
-            Err(denied) => Err(Error::Denied(denied)),
-        });
+        let result =
+            rpc::Reply::decode(&mut reader).map_err(Error::from).and_then(|reply| match reply.result {
+                Ok(Accepted::Success) => {
+                    let header = record.front.len() - reader.left();
+                    let front = record.front.slice(header..);
+                    Ok(Reply { front, payload: record.payload, filled })
+                }
+                Ok(refused) => Err(Error::Refused(refused)),
+                Err(denied) => Err(Error::Denied(denied)),
+            });
         let Pending { mut front, ticket, sink, .. } = pending;
         front.clear();
         self.spare.push(front);
         Some(Completion { ticket, result, sink })
     }
-
 }
 
 /// Tells what replies on a connection are made of.

@@ -97,14 +97,6 @@ pub(super) struct Conn {
 
 impl Conn {
     pub(super) fn new(channel: usize, transport: Transport) -> Self {
-        Self {
-            channel,
-            transport,
-            open: false,
-            announced: false,
-            landing: false,
-            over: false,
-            placing: None,
-        }
+        Self { channel, transport, open: false, announced: false, landing: false, over: false, placing: None }
     }
 }

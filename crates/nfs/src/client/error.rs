@@ -1,4 +1,5 @@
 use crate::rpc::{Accepted, Denied, RecordError};
+use crate::v3::Status;
 use onego_wire::DecodeError;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub enum Error {
     /// The server cannot carry it out.
     #[error("the server cannot carry out the call: {}", refused(*.0))]
     Refused(Accepted),
+    /// The procedure failed.
+    #[error("{0}")]
+    Failed(Status),
     /// The reply cannot be read.
     #[error("the server's reply cannot be read: {0}")]
     Reply(#[from] DecodeError),
@@ -40,6 +44,13 @@ pub enum Error {
     /// The client was told to close what the call was made on.
     #[error("the connection is closed")]
     Closed,
+}
+
+impl Error {
+    /// Is it what the server says to the call, so that it is of no use to make it again?
+    pub(super) fn is_final(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::Denied(_) | Self::Refused(_))
+    }
 }
 
 fn denied(denied: Denied) -> String {

@@ -1,5 +1,7 @@
 //! A client of RPC servers: calls go out over connections that may break, and each completes once.
 //!
+//! [`FileClient`] reads and writes files by it, and keeps what a server may lose until it is durable.
+//!
 //! [`Client`] is a [`Machine`]: a driver moves its bytes. Its caller names [servers](Client::server), makes
 //! [calls](Client::call), and takes [completions](Client::completion).
 //!
@@ -15,11 +17,15 @@ mod calls;
 mod channel;
 mod config;
 mod error;
+mod files;
 mod transport;
+mod unstable;
+mod written;
 
 pub use call::{Call, Completion, Reply};
 pub use config::Config;
 pub use error::Error;
+pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 
 use crate::rpc::Stream;
 use calls::{Calls, Pending, Replies};
@@ -119,7 +125,8 @@ impl<T> Client<T> {
     fn send(&mut self, now: Time, index: usize) {
         let channel = &mut self.channels[index];
         let Some(conn) = channel.conn else { return self.open(now, index) };
-        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open && live.transport.is_ready()) else {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open && live.transport.is_ready())
+        else {
             return;
         };
         while channel.in_flight < channel.window
@@ -202,10 +209,8 @@ impl<T> Client<T> {
         let channel = &mut self.channels[index];
         channel.broken(now, &self.config, why);
         if !was_open {
-            let error = Error::Unreachable {
-                addr: channel.addr,
-                reason: channel.last.clone().unwrap_or_default(),
-            };
+            let error =
+                Error::Unreachable { addr: channel.addr, reason: channel.last.clone().unwrap_or_default() };
             self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
         }
         self.wait_again(now, conn, index);

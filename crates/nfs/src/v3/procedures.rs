@@ -1,9 +1,10 @@
 //! The arguments and results of every procedure (RFC 1813, section 3.3).
 
-use super::{Answer, PROGRAM, VERSION};
 use super::types::{
     Attributes, Change, Device, FileType, Handle, Name, PATH_MAX, Place, SetAttributes, Stability, Time,
+    Verifier,
 };
+use super::{Answer, PROGRAM, VERSION};
 use crate::rpc::procedures;
 use crate::xdr::{
     Body, Reader, Writer, Xdr, decode_chain, decode_payload, encode_chain, encode_payload, xdr_struct,
@@ -183,7 +184,7 @@ xdr_struct! {
         /// Where to go on; 0: at the start.
         pub cookie: u64,
         /// What came with the cookie.
-        pub verifier: [u8; 8],
+        pub verifier: Verifier,
         /// Most bytes of the reply's results.
         pub count: u32,
     }
@@ -205,7 +206,7 @@ xdr_struct! {
         /// Where to go on; 0: at the start.
         pub cookie: u64,
         /// What came with the cookie.
-        pub verifier: [u8; 8],
+        pub verifier: Verifier,
         /// Most bytes of names, numbers and cookies.
         pub dir_count: u32,
         /// Most bytes of the reply's results.
@@ -305,7 +306,7 @@ xdr_struct! {
         /// The file.
         pub file: Change,
         /// Another than a WRITE had: the server has started anew in between, and may have lost what it wrote.
-        pub verifier: [u8; 8],
+        pub verifier: Verifier,
     }
 }
 
@@ -328,6 +329,35 @@ pub struct ReadlinkOk {
     pub attributes: Option<Attributes>,
     /// Where it leads.
     pub path: Vec<u8>,
+}
+
+/// What READ has read, without the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadFront {
+    /// The file's attributes.
+    pub attributes: Option<Attributes>,
+    /// Do the bytes reach the file's end?
+    pub eof: bool,
+    /// How many there are.
+    pub count: u32,
+}
+
+/// Its last word is the length of the payload.
+impl Xdr for ReadFront {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let (attributes, count, eof) = (Option::decode(r)?, r.u32("count")?, r.bool("end of file")?);
+        match r.u32("length of the data read")? {
+            len if len == count => Ok(Self { attributes, eof, count }),
+            _ => Err(DecodeError::Invalid { what: "count of bytes read", value: count.into() }),
+        }
+    }
+
+    fn encode(&self, w: &mut Writer) {
+        self.attributes.encode(w);
+        w.u32(self.count);
+        w.bool(self.eof);
+        w.u32(self.count);
+    }
 }
 
 /// What READ has read.
@@ -364,7 +394,7 @@ xdr_struct! {
         /// How durable they are.
         pub committed: Stability,
         /// Another than before: the server has started anew in between.
-        pub verifier: [u8; 8],
+        pub verifier: Verifier,
     }
 }
 
@@ -376,7 +406,7 @@ pub enum CreateHow {
     /// It is refused.
     Guarded(SetAttributes),
     /// It is used if it was made with this number, and refused otherwise.
-    Exclusive([u8; 8]),
+    Exclusive(Verifier),
 }
 
 /// What MKNOD makes.
@@ -411,7 +441,7 @@ pub struct ReaddirOk {
     /// The directory's attributes.
     pub attributes: Option<Attributes>,
     /// To be given with cookies.
-    pub verifier: [u8; 8],
+    pub verifier: Verifier,
     /// The names.
     pub entries: Vec<Entry>,
     /// Are these the last?
@@ -424,7 +454,7 @@ pub struct ReaddirplusOk {
     /// The directory's attributes.
     pub attributes: Option<Attributes>,
     /// To be given with cookies.
-    pub verifier: [u8; 8],
+    pub verifier: Verifier,
     /// The names.
     pub entries: Vec<EntryPlus>,
     /// Are these the last?
@@ -454,19 +484,17 @@ impl Body for WriteArgs {
 
 impl Body for ReadOk {
     fn read(r: &mut Reader<'_>, payload: &mut List) -> Decoded<Self> {
-        let (attributes, count, eof) = (Option::decode(r)?, r.u32("count")?, r.bool("end of file")?);
-        let data = decode_payload(r, payload, "data read")?;
-        if data.len() != count as usize {
-            return Err(DecodeError::Invalid { what: "count of bytes read", value: count.into() });
+        let ReadFront { attributes, eof, count } = ReadFront::decode(r)?;
+        match payload.len() {
+            len if len == count as usize => Ok(Self { attributes, eof, data: std::mem::take(payload) }),
+            _ => Err(DecodeError::Invalid { what: "count of bytes read", value: count.into() }),
         }
-        Ok(Self { attributes, eof, data })
     }
 
     fn write(&self, w: &mut Writer, payload: &mut List) {
-        self.attributes.encode(w);
-        w.len_of(self.data.len());
-        w.bool(self.eof);
-        encode_payload(&self.data, w, payload);
+        let count = u32::try_from(self.data.len()).expect("lengths on the wire are 32 bits");
+        ReadFront { attributes: self.attributes, eof: self.eof, count }.encode(w);
+        payload.append(self.data.clone());
     }
 }
 

@@ -11,6 +11,9 @@ pub const NAME_MAX: usize = 4096;
 /// The most bytes of the text of a symbolic link that are read.
 pub const PATH_MAX: usize = 4096;
 
+/// A number that somebody chooses to know something again by.
+pub type Verifier = [u8; 8];
+
 /// Names a file to its server: opaque to clients.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle {
@@ -165,6 +168,41 @@ xdr_enum! {
         DataSync = 1,
         /// The data and all attributes are durable.
         FileSync = 2,
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Perm => "not the owner",
+            Self::Noent => "no such file or directory",
+            Self::Io => "a hard error of the server's disk",
+            Self::Nxio => "no such device",
+            Self::Access => "permission denied",
+            Self::Exist => "the file exists already",
+            Self::Xdev => "a hard link across file systems",
+            Self::Nodev => "no such device",
+            Self::Notdir => "not a directory",
+            Self::Isdir => "is a directory",
+            Self::Inval => "invalid argument",
+            Self::Fbig => "the file would be too large",
+            Self::Nospc => "no space is left",
+            Self::Rofs => "the file system is read-only",
+            Self::Mlink => "too many hard links",
+            Self::Nametoolong => "the name is too long",
+            Self::Notempty => "the directory is not empty",
+            Self::Dquot => "the quota is used up",
+            Self::Stale => "the file is not there any more (stale handle)",
+            Self::Remote => "the file is not on this server",
+            Self::Badhandle => "the handle is none of this server's",
+            Self::NotSync => "the attributes have changed in between",
+            Self::BadCookie => "the place in the directory is not known any more",
+            Self::Notsupp => "the server does not support that",
+            Self::Toosmall => "the request is too small",
+            Self::Serverfault => "the server has failed",
+            Self::Badtype => "no file of that type can be made",
+            Self::Jukebox => "the server is not done yet",
+        })
     }
 }
 

@@ -1,0 +1,538 @@
+//! Reads and writes of files: cut to what the server takes, sent again if it took less, and kept until they are durable.
+
+use super::call::{self, Call, Reply};
+use super::written::{Again, Parked, Written};
+use super::{Client, Config, Error, ServerId};
+use crate::rpc::Procedure;
+use crate::v3::{
+    Answer, Attributes, Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs,
+    WriteOk,
+};
+use crate::xdr::Body as _;
+use onego_buf::{List, SegmentMut};
+use onego_wire::{DecodeError, Layer, Time};
+use rustc_hash::FxHashMap;
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What came of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Bytes were read.
+    Read(Filled),
+    /// All bytes were written; attributes of the file behind the last of them, if the server told.
+    Written(Option<Attributes>),
+    /// Everything that was written before is durable.
+    Synced(Option<Attributes>),
+    /// A call has results.
+    Reply(Reply),
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Filled {
+    /// Bytes at the start of the buffer.
+    pub bytes: usize,
+    /// Is their end that of the file?
+    pub eof: bool,
+    /// The file's attributes, if the server told.
+    pub attributes: Option<Attributes>,
+}
+
+/// A request is done with.
+#[derive(Debug)]
+pub struct Completion<T> {
+    /// What the caller named it.
+    pub ticket: T,
+    /// What came of it.
+    pub result: Result<Outcome, Error>,
+    /// The buffer or sink that it was given, as long as it was.
+    pub buffer: Option<SegmentMut>,
+}
+
+/// What the calls below are for.
+#[derive(Debug)]
+pub struct Ticket<T>(Purpose<T>);
+
+#[derive(Debug)]
+enum Purpose<T> {
+    /// The caller's own.
+    Plain(T),
+    /// A part of a read.
+    Read { io: usize, part: u32 },
+    /// A part of a write, from this offset on.
+    Write { io: usize, offset: u64, data: List },
+    /// A commit.
+    Commit(Handle),
+    /// What the server had lost, from this offset on.
+    Again { file: Handle, offset: u64, data: List },
+}
+
+/// A read or write that is under way.
+#[derive(Debug)]
+struct Io<T> {
+    ticket: T,
+    file: Handle,
+    outstanding: usize,
+    error: Option<Error>,
+    attributes: Option<Attributes>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Read(SmallVec<[Part; 1]>),
+    Write {
+        /// Its number among the writes of the file.
+        number: u64,
+        stable: Stability,
+    },
+}
+
+/// A part of a read.
+#[derive(Debug)]
+struct Part {
+    /// Offset of its first byte.
+    offset: u64,
+    /// What is not out for a call.
+    buffer: Option<SegmentMut>,
+    /// Bytes that were read.
+    filled: usize,
+    eof: bool,
+}
+
+/// A client of one file server, whose caller names each request by a `T`.
+///
+/// Writes that the server may still lose are kept until they are committed. If the server says by its verifier that it
+/// has started anew in between, they are sent again before a [sync](Self::sync) completes. Requests wait for as long as
+/// the server is away, unless the client has a [patience](Self::set_patience).
+#[derive(Debug)]
+pub struct FileClient<T> {
+    client: Client<Ticket<T>>,
+    server: ServerId,
+    limits: Limits,
+    patience: Option<Duration>,
+    ios: Slab<Io<T>>,
+    files: FxHashMap<Handle, Written<T>>,
+    completions: VecDeque<Completion<T>>,
+}
+
+/// What a server takes in one call, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of a READ.
+    pub read: usize,
+    /// Of a WRITE.
+    pub write: usize,
+}
+
+impl Default for Limits {
+    /// What every server takes.
+    fn default() -> Self {
+        Self { read: 8 << 10, write: 8 << 10 }
+    }
+}
+
+impl<T> FileClient<T> {
+    /// A client of the NFS server there, to be reached by that many connections.
+    pub fn new(config: Config, addr: SocketAddr, connections: usize) -> Self {
+        let mut client = Client::new(config);
+        let server = client.server(addr, connections);
+        Self {
+            client,
+            server,
+            limits: Limits::default(),
+            patience: None,
+            ios: Slab::new(),
+            files: FxHashMap::default(),
+            completions: VecDeque::new(),
+        }
+    }
+
+    /// Says what the server takes in one call.
+    ///
+    /// # Panics
+    /// If that is nothing.
+    pub fn set_limits(&mut self, limits: Limits) {
+        assert!(limits.read > 0 && limits.write > 0, "a server takes something");
+        self.limits = limits;
+    }
+
+    /// Says how long a request waits for the server; `None`: until it is there again.
+    pub fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience;
+    }
+
+    /// May another request be made? Otherwise the client grows beyond its bound.
+    pub fn has_room(&self) -> bool {
+        self.client.has_room()
+    }
+
+    /// Is nothing under way?
+    pub fn is_idle(&self) -> bool {
+        self.client.is_idle() && self.completions.is_empty()
+    }
+
+    /// The next request that is done with.
+    pub fn completion(&mut self) -> Option<Completion<T>> {
+        self.completions.pop_front()
+    }
+
+    /// The client of the calls: for calls to other servers than that of the files, by [`call_to`](Self::call_to).
+    pub fn rpc(&mut self) -> &mut Client<Ticket<T>> {
+        &mut self.client
+    }
+
+    /// Makes a call to the file server.
+    pub fn call(&mut self, now: Time, call: Call, ticket: T) {
+        self.make(now, call, Purpose::Plain(ticket));
+    }
+
+    /// Makes a call to another server.
+    pub fn call_to(&mut self, now: Time, server: ServerId, call: Call, ticket: T) {
+        self.client.call(now, server, call, Ticket(Purpose::Plain(ticket)));
+    }
+
+    /// Reads from `offset` on until the buffer is full or the file ends.
+    pub fn read(&mut self, now: Time, file: Handle, offset: u64, mut buffer: SegmentMut, ticket: T) {
+        let mut parts = SmallVec::new();
+        let io = self.ios.insert(Io::new(ticket, file, Kind::Read(SmallVec::new())));
+        let mut at = offset;
+        loop {
+            let piece = buffer.split_to(buffer.len().min(self.limits.read));
+            let len = piece.len();
+            parts.push(Part { offset: at, buffer: None, filled: 0, eof: false });
+            self.read_part(now, io, (parts.len() - 1) as u32, at, piece);
+            at += len as u64;
+            if buffer.is_empty() {
+                break;
+            }
+        }
+        self.ios[io].kind = Kind::Read(parts);
+    }
+
+    fn read_part(&mut self, now: Time, io: usize, part: u32, offset: u64, sink: SegmentMut) {
+        let state = &mut self.ios[io];
+        state.outstanding += 1;
+        // The cut to what the server takes keeps it far below 4 GiB.
+        let args = ReadArgs { file: state.file, offset, count: sink.len() as u32 };
+        let call = Call { sink: Some(sink), ..Call::new::<Read>(&args) };
+        self.make(now, call, Purpose::Read { io, part });
+    }
+
+    /// Writes the bytes. Unless they are to be stable they may be lost until a [sync](Self::sync).
+    pub fn write(&mut self, now: Time, file: Handle, offset: u64, data: List, stable: Stability, ticket: T) {
+        let written = self.files.entry(file).or_default();
+        let request = Parked { offset, data, stable, ticket };
+        if written.is_full() || !written.parked.is_empty() {
+            written.parked.push_back(request);
+        } else {
+            self.begin_write(now, file, request);
+        }
+    }
+
+    fn begin_write(&mut self, now: Time, file: Handle, request: Parked<T>) {
+        let Parked { mut offset, mut data, stable, ticket } = request;
+        let number = self.files.entry(file).or_default().begin();
+        let io = self.ios.insert(Io::new(ticket, file, Kind::Write { number, stable }));
+        loop {
+            let piece = data.split_to(data.len().min(self.limits.write));
+            let len = piece.len();
+            self.write_part(now, io, offset, piece);
+            offset += len as u64;
+            if data.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn write_part(&mut self, now: Time, io: usize, offset: u64, data: List) {
+        let state = &mut self.ios[io];
+        state.outstanding += 1;
+        let Kind::Write { stable, .. } = state.kind else { return };
+        let args = WriteArgs { file: state.file, offset, stable, data };
+        let call = Call::new::<Write>(&args);
+        self.make(now, call, Purpose::Write { io, offset, data: args.data });
+    }
+
+    /// Completes when all bytes are durable whose writes were begun before. If the server refuses that, or to take again
+    /// what it has lost, these bytes may be gone.
+    pub fn sync(&mut self, now: Time, file: Handle, ticket: T) {
+        let written = self.files.entry(file).or_default();
+        written.syncs.push_back((written.next(), ticket));
+        self.go_on(now, file);
+    }
+
+    fn make(&mut self, now: Time, mut call: Call, purpose: Purpose<T>) {
+        call.deadline = call.deadline.or(self.patience.map(|patience| now + patience));
+        self.client.call(now, self.server, call, Ticket(purpose));
+    }
+
+    fn completed(&mut self, now: Time, completion: call::Completion<Ticket<T>>) {
+        let call::Completion { ticket: Ticket(purpose), result, sink } = completion;
+        match purpose {
+            Purpose::Plain(ticket) => {
+                let result = result.map(Outcome::Reply);
+                self.completions.push_back(Completion { ticket, result, buffer: sink });
+            }
+            Purpose::Read { io, part } => self.part_read(now, io, part, result, sink),
+            Purpose::Write { io, offset, data } => self.part_written(now, io, offset, data, result),
+            Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
+            Purpose::Again { file, offset, data } => {
+                self.written_again(now, file, offset, data, results::<Write>(result));
+            }
+        }
+    }
+
+    fn part_read(
+        &mut self,
+        now: Time,
+        io: usize,
+        index: u32,
+        result: Result<Reply, Error>,
+        sink: Option<SegmentMut>,
+    ) {
+        let state = &mut self.ios[io];
+        state.outstanding -= 1;
+        let (Kind::Read(parts), Some(mut sink)) = (&mut state.kind, sink) else { return };
+        let part = &mut parts[index as usize];
+        match result.and_then(|reply| read_results(&reply, sink.len())) {
+            Ok(front) => {
+                let count = front.count as usize;
+                state.attributes = front.attributes.or(state.attributes);
+                part.filled += count;
+                part.eof = front.eof;
+                if count < sink.len() && !front.eof {
+                    join(&mut part.buffer, sink.split_to(count));
+                    let offset = part.offset + part.filled as u64;
+                    return self.read_part(now, io, index, offset, sink);
+                }
+            }
+            Err(error) => drop(state.error.get_or_insert(error)),
+        }
+        join(&mut part.buffer, sink);
+        self.end_if_done(now, io);
+    }
+
+    fn part_written(&mut self, now: Time, io: usize, offset: u64, data: List, result: Result<Reply, Error>) {
+        let state = &mut self.ios[io];
+        state.outstanding -= 1;
+        let file = state.file;
+        match taken(results::<Write>(result), &data) {
+            Ok(done) => {
+                state.attributes = done.file.after.or(state.attributes);
+                if let Some(rest) = self.took(file, offset, data, &done) {
+                    self.write_part(now, io, offset + u64::from(done.count), rest);
+                }
+            }
+            Err(error) => state.fail(error),
+        }
+        self.end_if_done(now, io);
+    }
+
+    /// The server has taken the first of these bytes, and may lose them. Gives those that it has not taken.
+    fn took(&mut self, file: Handle, offset: u64, mut data: List, done: &WriteOk) -> Option<List> {
+        let taken = data.split_to(done.count as usize);
+        if let Some(written) = self.files.get_mut(&file) {
+            match done.committed {
+                Stability::Unstable => written.unstable.put(offset, taken, Some(done.verifier)),
+                _ => written.unstable.cut(offset, taken.len() as u64),
+            }
+        }
+        (!data.is_empty()).then_some(data)
+    }
+
+    fn end_if_done(&mut self, now: Time, io: usize) {
+        if self.ios[io].outstanding > 0 {
+            return;
+        }
+        let Io { ticket, file, error, attributes, kind, .. } = self.ios.remove(io);
+        let (outcome, buffer) = match kind {
+            Kind::Read(parts) => {
+                let (filled, buffer) = gather(parts);
+                (Outcome::Read(Filled { attributes, ..filled }), buffer)
+            }
+            Kind::Write { number, .. } => {
+                if let Some(written) = self.files.get_mut(&file) {
+                    written.end(number);
+                }
+                self.go_on(now, file);
+                (Outcome::Written(attributes), None)
+            }
+        };
+        let result = error.map_or(Ok(outcome), Err);
+        self.completions.push_back(Completion { ticket, result, buffer });
+    }
+
+    /// Begins what a file is ready for: a commit, and writes that waited.
+    fn go_on(&mut self, now: Time, file: Handle) {
+        let Some(written) = self.files.get_mut(&file) else { return };
+        if written.begin_commit() {
+            let call = Call::new::<Commit>(&CommitArgs { file, offset: 0, count: 0 });
+            return self.make(now, call, Purpose::Commit(file));
+        }
+        while let Some(parked) = self.files.get_mut(&file).and_then(Written::unpark) {
+            self.begin_write(now, file, parked);
+        }
+        if self.files.get(&file).is_some_and(Written::is_quiet) {
+            self.files.remove(&file);
+        }
+    }
+
+    fn committed(&mut self, now: Time, file: Handle, result: Result<Committed, Error>) {
+        let Some(written) = self.files.get_mut(&file) else { return };
+        let (verifier, attributes) = match result {
+            Ok(Ok(done)) => (done.verifier, done.file.after),
+            Ok(Err(failed)) => return self.commit_ended(now, file, Err(Error::Failed(failed.status))),
+            Err(error) => return self.commit_ended(now, file, Err(error)),
+        };
+        let lost = written.committed(verifier);
+        if lost.is_empty() {
+            return self.commit_ended(now, file, Ok(attributes));
+        }
+        for (mut offset, mut data) in lost {
+            while !data.is_empty() {
+                let piece = data.split_to(data.len().min(self.limits.write));
+                let len = piece.len();
+                self.write_again(now, file, offset, piece);
+                offset += len as u64;
+            }
+        }
+    }
+
+    /// Gives the server again what it has lost.
+    fn write_again(&mut self, now: Time, file: Handle, offset: u64, data: List) {
+        if let Some(written) = self.files.get_mut(&file) {
+            written.write_again();
+        }
+        let args = WriteArgs { file, offset, stable: Stability::Unstable, data };
+        let call = Call::new::<Write>(&args);
+        self.make(now, call, Purpose::Again { file, offset, data: args.data });
+    }
+
+    fn written_again(
+        &mut self,
+        now: Time,
+        file: Handle,
+        offset: u64,
+        data: List,
+        result: Result<WriteResults, Error>,
+    ) {
+        let error = match taken(result, &data) {
+            Ok(done) => {
+                if let Some(rest) = self.took(file, offset, data.clone(), &done) {
+                    self.write_again(now, file, offset + u64::from(done.count), rest);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let Some(written) = self.files.get_mut(&file) else { return };
+        if error.as_ref().is_some_and(|error| !error.is_final()) {
+            written.unstable.put(offset, data, None);
+        }
+        match written.wrote_again(error) {
+            Again::More => {}
+            Again::Done => self.go_on(now, file),
+            Again::Failed(error) => self.commit_ended(now, file, Err(error)),
+        }
+    }
+
+    /// Tells all who waited for a commit.
+    fn commit_ended(&mut self, now: Time, file: Handle, result: Result<Option<Attributes>, Error>) {
+        let Some(written) = self.files.get_mut(&file) else { return };
+        let (tickets, error) = written.end_commit(result.as_ref().err());
+        let attributes = result.unwrap_or_default();
+        for ticket in tickets {
+            let result = error.clone().map_or(Ok(Outcome::Synced(attributes)), Err);
+            self.completions.push_back(Completion { ticket, result, buffer: None });
+        }
+        self.go_on(now, file);
+    }
+}
+
+impl<T> Layer for FileClient<T> {
+    type Below = Client<Ticket<T>>;
+
+    fn below(&self) -> &Client<Ticket<T>> {
+        &self.client
+    }
+
+    fn below_mut(&mut self) -> &mut Client<Ticket<T>> {
+        &mut self.client
+    }
+
+    fn settle(&mut self, now: Time) {
+        while let Some(completion) = self.client.completion() {
+            self.completed(now, completion);
+        }
+    }
+}
+
+impl<T> Io<T> {
+    fn new(ticket: T, file: Handle, kind: Kind) -> Self {
+        Self { ticket, file, outstanding: 0, error: None, attributes: None, kind }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+type WriteResults = <Write as Procedure>::Results;
+type Committed = <Commit as Procedure>::Results;
+
+fn results<P: Procedure>(result: Result<Reply, Error>) -> Result<P::Results, Error> {
+    Ok(result?.read::<P>()?)
+}
+
+/// What was read into a sink of that many bytes.
+fn read_results(reply: &Reply, sink: usize) -> Result<ReadFront, Error> {
+    let (results, placed) =
+        reply.read_front(|r| <Answer<ReadFront, Option<Attributes>>>::read(r, &mut List::new()))?;
+    let front = results.map_err(|failed| Error::Failed(failed.status))?;
+    let nothing = front.count == 0 && sink > 0 && !front.eof;
+    if front.count as usize != placed || nothing {
+        let invalid = DecodeError::Invalid { what: "count of bytes read", value: front.count.into() };
+        return Err(invalid.into());
+    }
+    Ok(front)
+}
+
+/// What a server says of a write of these bytes.
+fn taken(result: Result<WriteResults, Error>, data: &List) -> Result<WriteOk, Error> {
+    let done = result?.map_err(|failed| Error::Failed(failed.status))?;
+    let count = done.count as usize;
+    if count > data.len() || (count == 0 && !data.is_empty()) {
+        let invalid = DecodeError::Invalid { what: "count of bytes written", value: done.count.into() };
+        return Err(invalid.into());
+    }
+    Ok(done)
+}
+
+/// Appends to a buffer what was split off it.
+fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
+    match buffer {
+        Some(buffer) => buffer.try_join(next).expect("the parts of a buffer come back in order"),
+        None => *buffer = Some(next),
+    }
+}
+
+/// The whole buffer, and what is in it up to the first gap.
+fn gather(parts: SmallVec<[Part; 1]>) -> (Filled, Option<SegmentMut>) {
+    let (mut filled, mut whole) = (Filled::default(), None);
+    for part in parts {
+        if !filled.eof {
+            filled.bytes += part.filled;
+            filled.eof = part.eof;
+        }
+        whole = part.buffer.map_or(whole.take(), |buffer| {
+            join(&mut whole, buffer);
+            whole.take()
+        });
+    }
+    (filled, whole)
+}

@@ -1,0 +1,153 @@
+//! Data of a file that a server has taken and may still lose: it is kept until it is committed.
+
+use crate::v3::Verifier;
+use onego_buf::List;
+use std::collections::BTreeMap;
+
+/// A run of bytes.
+#[derive(Debug)]
+struct Run {
+    data: List,
+    /// What the server said when it took it. `None`: it has lost it since.
+    verifier: Option<Verifier>,
+    /// Its number among all runs.
+    number: u64,
+}
+
+/// The runs of bytes of a file that are not durable. The newest bytes win: no two runs have a byte in common.
+#[derive(Debug, Default)]
+pub(super) struct Unstable {
+    runs: BTreeMap<u64, Run>,
+    bytes: usize,
+    /// Runs that there were.
+    numbers: u64,
+}
+
+impl Unstable {
+    /// Bytes that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Where the numbers of further runs begin.
+    pub(super) fn mark(&self) -> u64 {
+        self.numbers
+    }
+
+    /// The server has taken `data` under that verifier and may lose it, or has lost it.
+    pub(super) fn put(&mut self, offset: u64, data: List, verifier: Option<Verifier>) {
+        self.cut(offset, data.len() as u64);
+        let number = self.numbers;
+        self.numbers += 1;
+        self.insert(offset, Run { data, verifier, number });
+    }
+
+    /// The bytes there are durable, or are others now.
+    pub(super) fn cut(&mut self, offset: u64, len: u64) {
+        let end = offset + len;
+        while let Some((&start, _)) = self.runs.range(..end).next_back() {
+            let run = &self.runs[&start];
+            if start + run.data.len() as u64 <= offset {
+                return;
+            }
+            let mut run = self.runs.remove(&start).expect("the run was just seen");
+            self.bytes -= run.data.len();
+            let (verifier, number) = (run.verifier, run.number);
+            if start < offset {
+                let data = run.data.split_to((offset - start) as usize);
+                self.insert(start, Run { data, verifier, number });
+            }
+            let cut = end.saturating_sub(start.max(offset)) as usize;
+            if cut < run.data.len() {
+                run.data.advance(cut);
+                self.insert(end, Run { data: run.data, verifier, number });
+            }
+        }
+    }
+
+    /// The runs before `mark` are durable as far as they were taken under that verifier. Gives those that the server has
+    /// lost.
+    pub(super) fn committed(&mut self, mark: u64, verifier: Verifier) -> Vec<(u64, List)> {
+        let mut lost = Vec::new();
+        self.take(mark, |offset, run| {
+            if run.verifier != Some(verifier) {
+                lost.push((offset, run.data));
+            }
+        });
+        lost
+    }
+
+    /// Gives up the runs before `mark`.
+    pub(super) fn forget(&mut self, mark: u64) {
+        self.take(mark, |_, _| {});
+    }
+
+    fn take(&mut self, mark: u64, mut each: impl FnMut(u64, Run)) {
+        for (offset, run) in self.runs.extract_if(.., |_, run| run.number < mark) {
+            self.bytes -= run.data.len();
+            each(offset, run);
+        }
+    }
+
+    fn insert(&mut self, offset: u64, run: Run) {
+        if !run.data.is_empty() {
+            self.bytes += run.data.len();
+            self.runs.insert(offset, run);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Verifier = [1; 8];
+    const SECOND: Verifier = [2; 8];
+
+    fn bytes(lost: Vec<(u64, List)>) -> Vec<(u64, Vec<u8>)> {
+        lost.into_iter().map(|(offset, data)| (offset, data.to_vec())).collect()
+    }
+
+    fn data(bytes: &[u8]) -> List {
+        List::from(bytes.to_vec())
+    }
+
+    #[test]
+    fn the_newest_bytes_win() {
+        let mut unstable = Unstable::default();
+        unstable.put(10, data(b"abcdef"), Some(FIRST));
+        unstable.put(12, data(b"XY"), Some(FIRST));
+        unstable.put(15, data(b"12345"), Some(FIRST));
+        unstable.put(8, data(b"_"), Some(FIRST));
+        assert_eq!(unstable.bytes(), 11);
+        let lost = bytes(unstable.committed(unstable.mark(), SECOND));
+        let expected: [(u64, &[u8]); 5] = [(8, b"_"), (10, b"ab"), (12, b"XY"), (14, b"e"), (15, b"12345")];
+        assert_eq!(lost, expected.map(|(offset, data)| (offset, data.to_vec())));
+        assert!(unstable.is_empty() && unstable.bytes() == 0);
+    }
+
+    #[test]
+    fn what_comes_after_a_commit_was_sent_is_not_covered_by_it() {
+        let mut unstable = Unstable::default();
+        unstable.put(0, data(b"old"), Some(FIRST));
+        let mark = unstable.mark();
+        unstable.put(1, data(b"new"), Some(FIRST));
+        assert!(unstable.committed(mark, FIRST).is_empty());
+        assert_eq!(unstable.bytes(), 3);
+        assert_eq!(bytes(unstable.committed(unstable.mark(), SECOND)), [(1, b"new".to_vec())]);
+    }
+
+    #[test]
+    fn what_is_durable_need_not_be_kept() {
+        let mut unstable = Unstable::default();
+        unstable.put(0, data(b"0123456789"), Some(FIRST));
+        unstable.cut(3, 4);
+        assert_eq!(unstable.bytes(), 6);
+        unstable.cut(0, 100);
+        assert!(unstable.is_empty());
+    }
+}

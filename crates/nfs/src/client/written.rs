@@ -1,0 +1,192 @@
+//! What there is to know of a file that is written: which writes are under way, what is to be committed, and who waits
+//! for that.
+
+use super::Error;
+use super::unstable::Unstable;
+use crate::v3::{Stability, Verifier};
+use onego_buf::List;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Bytes of one file that wait to be committed when a commit is begun without being asked for.
+const COMMIT_AT: usize = 64 << 20;
+
+/// Bytes of one file that wait to be committed when no more writes of it are begun.
+const WRITES_WAIT_AT: usize = 2 * COMMIT_AT;
+
+/// A write that waits until fewer bytes of its file are to be committed.
+#[derive(Debug)]
+pub(super) struct Parked<T> {
+    pub(super) offset: u64,
+    pub(super) data: List,
+    pub(super) stable: Stability,
+    pub(super) ticket: T,
+}
+
+/// What there is to know of a file that is written.
+#[derive(Debug)]
+pub(super) struct Written<T> {
+    pub(super) unstable: Unstable,
+    /// Number of the next write.
+    next: u64,
+    /// Writes that are under way.
+    in_flight: BTreeSet<u64>,
+    /// Who waits for writes before that number to be durable.
+    pub(super) syncs: VecDeque<(u64, T)>,
+    commit: Committing<T>,
+    pub(super) parked: VecDeque<Parked<T>>,
+    /// A commit that nobody asked for has failed.
+    error: Option<Error>,
+}
+
+/// How far the commit of a file is.
+#[derive(Debug)]
+enum Committing<T> {
+    No,
+    /// Of the runs before the mark, for those who wait.
+    Asked(u64, Vec<T>),
+    /// The server had lost some: so many calls send it again.
+    Again(usize, Option<Error>, Vec<T>),
+}
+
+impl<T> Default for Written<T> {
+    fn default() -> Self {
+        Self {
+            unstable: Unstable::default(),
+            next: 0,
+            in_flight: BTreeSet::new(),
+            syncs: VecDeque::new(),
+            commit: Committing::No,
+            parked: VecDeque::new(),
+            error: None,
+        }
+    }
+}
+
+/// How far a server is with what it had lost.
+pub(super) enum Again {
+    /// It is being given more.
+    More,
+    /// It has taken all of it again.
+    Done,
+    /// It has not.
+    Failed(Error),
+}
+
+impl<T> Written<T> {
+    /// Must new writes wait? While the server is given again what it has lost, they must: else the old bytes could come
+    /// after the new.
+    pub(super) fn is_full(&self) -> bool {
+        self.unstable.bytes() >= WRITES_WAIT_AT || matches!(self.commit, Committing::Again(..))
+    }
+
+    /// Is there nothing to remember?
+    pub(super) fn is_quiet(&self) -> bool {
+        self.unstable.is_empty()
+            && self.in_flight.is_empty()
+            && self.syncs.is_empty()
+            && self.parked.is_empty()
+            && self.error.is_none()
+            && matches!(self.commit, Committing::No)
+    }
+
+    /// The number of the next write.
+    pub(super) fn next(&self) -> u64 {
+        self.next + self.parked.len() as u64
+    }
+
+    /// A write begins: its number.
+    pub(super) fn begin(&mut self) -> u64 {
+        self.in_flight.insert(self.next);
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// A write has ended.
+    pub(super) fn end(&mut self, number: u64) {
+        self.in_flight.remove(&number);
+    }
+
+    /// A write that need not wait any more.
+    pub(super) fn unpark(&mut self) -> Option<Parked<T>> {
+        if self.is_full() { None } else { self.parked.pop_front() }
+    }
+
+    /// Is a commit to be sent now? Then it counts as sent.
+    pub(super) fn begin_commit(&mut self) -> bool {
+        if !matches!(self.commit, Committing::No) {
+            return false;
+        }
+        let waiting = self.ready_syncs();
+        let begins = !waiting.is_empty() || self.unstable.bytes() >= COMMIT_AT;
+        if begins {
+            self.commit = Committing::Asked(self.unstable.mark(), waiting);
+        }
+        begins
+    }
+
+    /// Who waits for nothing but a commit.
+    fn ready_syncs(&mut self) -> Vec<T> {
+        let begun = self.in_flight.first().copied().unwrap_or(self.next);
+        let mut ready = Vec::new();
+        while let Some((_, ticket)) = self.syncs.pop_front_if(|(before, _)| *before <= begun) {
+            ready.push(ticket);
+        }
+        ready
+    }
+
+    /// The server has committed what it took under that verifier: gives what it has lost.
+    pub(super) fn committed(&mut self, verifier: Verifier) -> Vec<(u64, List)> {
+        let Committing::Asked(mark, _) = self.commit else { return Vec::new() };
+        self.unstable.committed(mark, verifier)
+    }
+
+    /// The server is given something again.
+    pub(super) fn write_again(&mut self) {
+        self.commit = match std::mem::replace(&mut self.commit, Committing::No) {
+            Committing::Again(calls, error, waiting) => Committing::Again(calls + 1, error, waiting),
+            Committing::Asked(_, waiting) => Committing::Again(1, None, waiting),
+            Committing::No => Committing::No,
+        };
+    }
+
+    /// The server has taken something again, or not. Once it is through with all of it, those who wait need another
+    /// commit.
+    pub(super) fn wrote_again(&mut self, failed: Option<Error>) -> Again {
+        let Committing::Again(calls, error, waiting) = &mut self.commit else { return Again::More };
+        *calls -= 1;
+        if error.is_none() {
+            *error = failed;
+        }
+        if *calls > 0 {
+            return Again::More;
+        }
+        if let Some(error) = error.take() {
+            return Again::Failed(error);
+        }
+        // They waited for no more than what is with the server now.
+        for ticket in std::mem::take(waiting).into_iter().rev() {
+            self.syncs.push_front((0, ticket));
+        }
+        self.commit = Committing::No;
+        Again::Done
+    }
+
+    /// A commit has ended, and so have those who waited for it; with an error if it, or one that nobody waited for, has
+    /// failed.
+    pub(super) fn end_commit(&mut self, failed: Option<&Error>) -> (Vec<T>, Option<Error>) {
+        let (mark, waiting) = match std::mem::replace(&mut self.commit, Committing::No) {
+            Committing::Asked(mark, waiting) => (mark, waiting),
+            Committing::Again(_, _, waiting) => (0, waiting),
+            Committing::No => return (Vec::new(), None),
+        };
+        if failed.is_some_and(Error::is_final) {
+            self.unstable.forget(mark);
+        }
+        let error = self.error.take().or_else(|| failed.cloned());
+        if waiting.is_empty() {
+            self.error = error;
+            return (waiting, None);
+        }
+        (waiting, error)
+    }
+}
