@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-wire", &["onego-buf"]),
     ("onego-engine", &["onego-wire", "onego-buf"]),
     ("onego-gcm", &[]),
-    ("onego-nfs", &["onego-wire", "onego-buf"]),
+    ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-ceph", &["onego-wire", "onego-buf", "onego-gcm"]),
     ("onego", &["onego-ceph", "onego-engine", "onego-wire", "onego-buf"]),
