@@ -114,7 +114,7 @@ struct MapWaiter {
 /// The machine that a reactor drives.
 pub(crate) struct Core {
     client: Client<Ticket>,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Command>>,
     ios: Slab<ImageIo>,
     /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
     parked: VecDeque<(Request, Ticket)>,
@@ -124,7 +124,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(config: &client::Config, mailbox: Arc<Mailbox>, now: Time) -> Self {
+    pub(crate) fn new(config: &client::Config, mailbox: Arc<Mailbox<Command>>, now: Time) -> Self {
         Self {
             client: Client::new(now, config),
             mailbox,

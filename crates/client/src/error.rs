@@ -1,3 +1,4 @@
+use crate::mailbox::Closed;
 use onego_ceph::client::{Answered, Error as ProtocolError};
 use onego_ceph::rbd::{Features, LayoutError};
 use std::fmt;
@@ -112,6 +113,12 @@ pub enum Error {
     /// The connection to the cluster was given up by this program.
     #[error("the connection to the cluster is closed")]
     Closed,
+}
+
+impl From<Closed> for Error {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
 }
 
 /// A positive error number of Linux, which is what Ceph speaks on the wire.

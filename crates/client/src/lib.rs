@@ -1,4 +1,5 @@
-//! A client for Ceph in userspace: objects in pools ([`rados`]) and block devices ([`rbd`]).
+//! Clients for network storage in userspace: objects in pools of a Ceph cluster ([`rados`]), block devices ([`rbd`]), and
+//! files of an NFS server ([`nfs`]).
 //!
 //! The API is async and needs no runtime in particular: a thread of the library's own moves the bytes, and the
 //! futures work on any executor. Who would rather spend no second thread drives the client himself: see [`Reactor`].
@@ -26,9 +27,11 @@ mod config;
 mod core;
 mod credentials;
 mod dns;
+mod driver;
 mod environment;
 mod error;
 mod mailbox;
+pub mod nfs;
 pub mod rados;
 pub mod rbd;
 mod reactor;

@@ -1,7 +1,5 @@
 //! How other threads hand work to the reactor.
 
-use crate::Error;
-use crate::core::Command;
 use onego_engine::Waker;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -12,22 +10,26 @@ use std::task::{self, Poll};
 /// wakes up finds a full batch of work, small enough that what waits here is little beside what is in flight.
 const CAPACITY: usize = 1024;
 
+/// The reactor is gone, or its handles are.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
 /// Commands on their way to the reactor, in order.
-pub(crate) struct Mailbox {
-    state: Mutex<State>,
+pub(crate) struct Mailbox<C> {
+    state: Mutex<State<C>>,
     reactor: OnceLock<Waker>,
 }
 
-#[derive(Default)]
-struct State {
-    commands: VecDeque<Command>,
+struct State<C> {
+    commands: VecDeque<C>,
     senders: VecDeque<task::Waker>,
     closed: bool,
 }
 
-impl Mailbox {
+impl<C> Mailbox<C> {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::default(), reactor: OnceLock::new() }
+        let state = State { commands: VecDeque::new(), senders: VecDeque::new(), closed: false };
+        Self { state: Mutex::new(state), reactor: OnceLock::new() }
     }
 
     /// Says whom to wake when a command arrives.
@@ -36,18 +38,18 @@ impl Mailbox {
         let _ = self.reactor.set(waker);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<C>> {
         // No code panics between the two halves of a change, so a poisoned state is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a command, waiting while the mailbox is full.
-    pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
+    pub(crate) async fn send(&self, command: C) -> Result<(), Closed> {
         let mut command = Some(command);
         poll_fn(|cx| {
             let mut state = self.lock();
             if state.closed {
-                return Poll::Ready(Err(Error::Closed));
+                return Poll::Ready(Err(Closed));
             }
             if state.commands.len() >= CAPACITY {
                 state.senders.push_back(cx.waker().clone());
@@ -63,7 +65,7 @@ impl Mailbox {
 
     /// Adds a command that nobody waits for. It goes in even if the mailbox is full: there is at most one for each
     /// thing that was opened, and what was opened has passed by [`send`](Self::send).
-    pub(crate) fn post(&self, command: Command) {
+    pub(crate) fn post(&self, command: C) {
         let mut state = self.lock();
         if state.closed {
             return;
@@ -80,7 +82,7 @@ impl Mailbox {
     }
 
     /// Takes the oldest command.
-    pub(crate) fn take(&self) -> Option<Command> {
+    pub(crate) fn take(&self) -> Option<C> {
         let mut state = self.lock();
         let command = state.commands.pop_front()?;
         let sender = state.senders.pop_front();
@@ -91,7 +93,7 @@ impl Mailbox {
         Some(command)
     }
 
-    /// Refuses all further commands and drops those that wait: their senders see [`Error::Closed`].
+    /// Refuses all further commands and drops those that wait: their senders see that.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -1,17 +1,16 @@
 //! What drives the client: a thread of its own, or the caller's.
 
 use crate::core::{Core, Done, Outcome};
+use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::rados::Cluster;
 use crate::rbd::{Image, IoOp};
 use crate::{Config, Error};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_ceph::client;
-use onego_engine::{AnyEngine, Engine, Pump, Stats, Wait};
-use std::pin::pin;
+use onego_engine::{Stats, Wait};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
@@ -23,7 +22,7 @@ const POOL_LIMIT: usize = 32 << 20;
 /// client meanwhile; or requests to images are submitted with a tag ([`submit`](Self::submit)), and
 /// [`turn`](Self::turn) and [`completion`](Self::completion) say which tags are done.
 pub struct Reactor {
-    pump: Pump<AnyEngine, Core>,
+    driver: Driver<Core>,
 }
 
 /// A tagged request that is done with.
@@ -66,50 +65,39 @@ pub enum ImageRequest {
 impl Reactor {
     /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven.
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
-        let failed = |what| move |source| Error::Io { what, source };
-        let mut engine = onego_engine::open(config.engine).map_err(failed("opening the event engine"))?;
-        engine.set_zero_copy(config.zero_copy);
         let mailbox = Arc::new(Mailbox::new());
-        let core = Core::new(&client_config(config)?, Arc::clone(&mailbox), engine.now());
-        let pump = Pump::new(engine, core);
-        mailbox.set_reactor(pump.waker());
-        Ok((Self { pump }, Cluster::new(mailbox, config.connect_timeout)))
+        let client = client_config(config)?;
+        let driver = Driver::open(config.engine, config.zero_copy, |now| {
+            Core::new(&client, Arc::clone(&mailbox), now)
+        })
+        .map_err(failed("opening the event engine"))?;
+        mailbox.set_reactor(driver.waker());
+        Ok((Self { driver }, Cluster::new(mailbox, config.connect_timeout)))
     }
 
     /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
     pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
-        self.pump.turn(wait).map_err(|source| Error::Io { what: "waiting for events", source })
+        self.driver.turn(wait).map_err(failed(WAITING))
     }
 
     /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
     pub fn set_spin(&mut self, spin: Duration) {
-        self.pump.set_spin(spin);
+        self.driver.set_spin(spin);
     }
 
     /// What the engine has done so far: system calls and bytes.
     pub fn stats(&self) -> Stats {
-        self.pump.stats()
+        self.driver.stats()
     }
 
     /// Runs a future to its end, driving the client meanwhile.
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
-        let mut future = pin!(future);
-        let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), reactor: self.pump.waker() });
-        let waker = Waker::from(Arc::clone(&alarm));
-        loop {
-            if alarm.rung.swap(false, Ordering::Acquire)
-                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
-            {
-                return Ok(output);
-            }
-            let wait = if alarm.rung.load(Ordering::Acquire) { Wait::Poll } else { Wait::Forever };
-            self.turn(wait)?;
-        }
+        self.driver.block_on(future).map_err(failed(WAITING))
     }
 
     /// May another request be submitted?
     pub fn has_room(&self) -> bool {
-        self.pump.machine().has_room()
+        self.driver.machine().has_room()
     }
 
     /// Submits a request to an image; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
@@ -121,19 +109,19 @@ impl Reactor {
             ImageRequest::Flush => IoOp::Flush,
         };
         let shape = image.admit(&op)?;
-        let now = self.pump.now();
-        self.pump.machine_mut().start(now, shape, op, Done::Tag(tag));
+        let now = self.driver.now();
+        self.driver.machine_mut().start(now, shape, op, Done::Tag(tag));
         Ok(())
     }
 
     /// The next tagged request that is done with.
     pub fn completion(&mut self) -> Option<Completed> {
-        self.pump.machine_mut().next_completed().map(|(tag, result)| Completed { tag, result })
+        self.driver.machine_mut().next_completed().map(|(tag, result)| Completed { tag, result })
     }
 
     /// Drives the client until its handles are gone.
     pub(crate) fn run(mut self) {
-        while !self.pump.machine().is_over() {
+        while !self.driver.machine().is_over() {
             if let Err(error) = self.turn(Wait::Forever) {
                 tracing::error!(%error, "the reactor stops");
                 break;
@@ -144,21 +132,14 @@ impl Reactor {
 
 impl Drop for Reactor {
     fn drop(&mut self) {
-        self.pump.machine().close();
+        self.driver.machine().close();
     }
 }
 
-/// Wakes the future that [`Reactor::block_on`] runs.
-struct Alarm {
-    rung: AtomicBool,
-    reactor: onego_engine::Waker,
-}
+const WAITING: &str = "waiting for events";
 
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
-        self.reactor.wake();
-    }
+fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { what, source }
 }
 
 fn client_config(config: &Config) -> Result<client::Config, Error> {

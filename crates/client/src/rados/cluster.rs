@@ -19,7 +19,7 @@ pub struct Cluster {
 }
 
 struct Shared {
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Command>>,
     connect_timeout: Duration,
 }
 
@@ -86,7 +86,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    pub(crate) fn new(mailbox: Arc<Mailbox>, connect_timeout: Duration) -> Self {
+    pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration) -> Self {
         Self { shared: Arc::new(Shared { mailbox, connect_timeout }) }
     }
 
@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
-        self.shared.mailbox.send(command).await
+        Ok(self.shared.mailbox.send(command).await?)
     }
 
     /// Sends a command that nobody waits for.

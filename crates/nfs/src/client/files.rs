@@ -112,7 +112,7 @@ struct Part {
 #[derive(Debug)]
 pub struct FileClient<T> {
     client: Client<Ticket<T>>,
-    server: ServerId,
+    server: Option<ServerId>,
     limits: Limits,
     patience: Option<Duration>,
     ios: Slab<Io<T>>,
@@ -137,19 +137,22 @@ impl Default for Limits {
 }
 
 impl<T> FileClient<T> {
-    /// A client of the NFS server there, to be reached by that many connections.
-    pub fn new(config: Config, addr: SocketAddr, connections: usize) -> Self {
-        let mut client = Client::new(config);
-        let server = client.server(addr, connections);
+    /// A client that knows no server yet.
+    pub fn new(config: Config) -> Self {
         Self {
-            client,
-            server,
+            client: Client::new(config),
+            server: None,
             limits: Limits::default(),
             patience: None,
             ios: Slab::new(),
             files: FxHashMap::default(),
             completions: VecDeque::new(),
         }
+    }
+
+    /// Says where the NFS server is, to be reached by that many connections. To be called before requests are made.
+    pub fn connect(&mut self, addr: SocketAddr, connections: usize) {
+        self.server = Some(self.client.server(addr, connections));
     }
 
     /// Says what the server takes in one call.
@@ -186,7 +189,7 @@ impl<T> FileClient<T> {
         &mut self.client
     }
 
-    /// Makes a call to the file server.
+    /// Makes a call to the file server. As all requests: panics if it is not known.
     pub fn call(&mut self, now: Time, call: Call, ticket: T) {
         self.make(now, call, Purpose::Plain(ticket));
     }
@@ -268,7 +271,8 @@ impl<T> FileClient<T> {
 
     fn make(&mut self, now: Time, mut call: Call, purpose: Purpose<T>) {
         call.deadline = call.deadline.or(self.patience.map(|patience| now + patience));
-        self.client.call(now, self.server, call, Ticket(purpose));
+        let server = self.server.expect("requests are made once the server is known");
+        self.client.call(now, server, call, Ticket(purpose));
     }
 
     fn completed(&mut self, now: Time, completion: call::Completion<Ticket<T>>) {

@@ -1,0 +1,88 @@
+//! A machine that is driven by the thread that owns it, and futures that need it to be driven.
+
+use onego_engine::zero_copy::Settings;
+use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Stats, Wait};
+use onego_wire::{Machine, Time};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// A machine with its pump.
+pub(crate) struct Driver<M> {
+    pump: Pump<AnyEngine, M>,
+}
+
+impl<M: Machine> Driver<M> {
+    /// Opens an engine and makes the machine.
+    pub(crate) fn open(
+        kind: EngineKind,
+        zero_copy: Settings,
+        machine: impl FnOnce(Time) -> M,
+    ) -> io::Result<Self> {
+        let mut engine = onego_engine::open(kind)?;
+        engine.set_zero_copy(zero_copy);
+        let machine = machine(engine.now());
+        Ok(Self { pump: Pump::new(engine, machine) })
+    }
+
+    pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.pump.turn(wait)
+    }
+
+    pub(crate) fn set_spin(&mut self, spin: Duration) {
+        self.pump.set_spin(spin);
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.pump.stats()
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.pump.now()
+    }
+
+    pub(crate) fn machine(&self) -> &M {
+        self.pump.machine()
+    }
+
+    pub(crate) fn machine_mut(&mut self) -> &mut M {
+        self.pump.machine_mut()
+    }
+
+    /// Wakes the pump from other threads.
+    pub(crate) fn waker(&self) -> onego_engine::Waker {
+        self.pump.waker()
+    }
+
+    /// Runs a future to its end, driving the machine meanwhile.
+    pub(crate) fn block_on<F: Future>(&mut self, future: F) -> io::Result<F::Output> {
+        let mut future = pin!(future);
+        let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), reactor: self.waker() });
+        let waker = Waker::from(Arc::clone(&alarm));
+        loop {
+            if alarm.rung.swap(false, Ordering::Acquire)
+                && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return Ok(output);
+            }
+            let wait = if alarm.rung.load(Ordering::Acquire) { Wait::Poll } else { Wait::Forever };
+            self.turn(wait)?;
+        }
+    }
+}
+
+/// Wakes the future that [`Driver::block_on`] runs.
+struct Alarm {
+    rung: AtomicBool,
+    reactor: onego_engine::Waker,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.reactor.wake();
+    }
+}

@@ -1,0 +1,181 @@
+//! Where a file server is, and how it is used.
+
+use super::Error;
+use onego_engine::EngineKind;
+use onego_engine::zero_copy::Settings;
+use onego_nfs::rpc::{AuthSys, Credential};
+use percent_encoding::percent_decode_str;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::time::Duration;
+
+/// Where a file server is, how it is used, and by whom.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The server's name or address.
+    pub host: String,
+    /// The port of NFS. `None`: the port mapper is asked, and if there is none, it is 2049.
+    pub nfs_port: Option<u16>,
+    /// The port of MOUNT. `None`: the port mapper is asked, and if there is none, it is that of NFS.
+    pub mount_port: Option<u16>,
+    /// Connections to the server.
+    pub connections: usize,
+    /// Who makes the calls.
+    pub credential: Credential,
+    /// The most bytes of a READ; never more than the server says. `None`: what it prefers.
+    pub read_size: Option<usize>,
+    /// The most bytes of a WRITE; never more than the server says. `None`: what it prefers.
+    pub write_size: Option<usize>,
+    /// How long to wait for the server to answer at first.
+    pub connect_timeout: Duration,
+    /// How long a request waits for the server. `None`: until it is there again, as `hard` mounts do.
+    pub request_timeout: Option<Duration>,
+    /// What moves the bytes.
+    pub engine: EngineKind,
+    /// Whether sends leave the bytes where they are.
+    pub zero_copy: Settings,
+}
+
+impl Config {
+    /// A server, used by whom this process is.
+    pub fn new(host: &str) -> Self {
+        let sys = AuthSys {
+            machine: rustix::system::uname().nodename().to_bytes().to_vec(),
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: groups(),
+            ..AuthSys::default()
+        };
+        Self {
+            host: host.to_owned(),
+            nfs_port: None,
+            mount_port: None,
+            connections: 1,
+            credential: Credential::Sys(sys),
+            read_size: None,
+            write_size: None,
+            connect_timeout: Duration::from_secs(30),
+            request_timeout: None,
+            engine: EngineKind::default(),
+            zero_copy: Settings::default(),
+        }
+    }
+
+    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`,
+    /// with the options `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
+    /// the kernel has it), `timeout` (milliseconds, as libnfs has it) and `version` (which is 3).
+    pub fn from_url(url: &str) -> Result<(Self, String), Error> {
+        let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
+        let rest = url.strip_prefix("nfs://").ok_or_else(|| wrong("it does not begin with nfs://"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        let (host, port) = split_port(authority).ok_or_else(|| wrong("its port is none"))?;
+        if host.is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        let mut config = Self { nfs_port: port, ..Self::new(host) };
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, "1"));
+            config.set(name, value).map_err(|reason| wrong(&reason))?;
+        }
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| wrong("its path is not UTF-8"))?;
+        Ok((config, path.into_owned()))
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "nfsport" | "port" => self.nfs_port = Some(number(name, value)?),
+            "mountport" => self.mount_port = Some(number(name, value)?),
+            "nconnect" => self.connections = number(name, value)?,
+            "rsize" => self.read_size = Some(number(name, value)?),
+            "wsize" => self.write_size = Some(number(name, value)?),
+            "uid" => self.sys().uid = number(name, value)?,
+            "gid" => self.sys().gid = number(name, value)?,
+            "timeo" => self.request_timeout = Some(Duration::from_millis(100 * number::<u64>(name, value)?)),
+            "timeout" => self.request_timeout = Some(Duration::from_millis(number(name, value)?)),
+            "version" | "vers" if value == "3" => {}
+            "version" | "vers" => return Err("this client speaks version 3 of NFS alone".to_owned()),
+            _ => return Err(format!("there is no option {name}")),
+        }
+        Ok(())
+    }
+
+    /// The user that calls are made for; a user it is from now on.
+    fn sys(&mut self) -> &mut AuthSys {
+        if !matches!(self.credential, Credential::Sys(_)) {
+            self.credential = Credential::Sys(AuthSys::default());
+        }
+        match &mut self.credential {
+            Credential::Sys(sys) => sys,
+            _ => unreachable!("it was just made one"),
+        }
+    }
+
+    /// The server's address.
+    pub(super) fn address(&self) -> Result<IpAddr, Error> {
+        let resolved = (self.host.as_str(), 0).to_socket_addrs();
+        let mut addrs = resolved.map_err(|source| Error::Resolve { host: self.host.clone(), source })?;
+        let none = || Error::Resolve { host: self.host.clone(), source: std::io::ErrorKind::NotFound.into() };
+        addrs.next().as_ref().map(SocketAddr::ip).ok_or_else(none)
+    }
+}
+
+/// The further groups of this process.
+fn groups() -> Vec<u32> {
+    // AUTH_SYS has room for 16 (RFC 5531, appendix A).
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    groups.into_iter().map(rustix::process::Gid::as_raw).take(16).collect()
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name}={value} is no number that it can have"))
+}
+
+/// A host and a port, with `[...]` around an address of IPv6. `None`: the port is none.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    if let Some((host, rest)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return match rest.strip_prefix(':') {
+            Some(port) => Some((host, Some(port.parse().ok()?))),
+            None => rest.is_empty().then_some((host, None)),
+        };
+    }
+    match authority.split_once(':') {
+        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
+        None => Some((authority, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_servers_paths_and_options() {
+        let (config, path) =
+            Config::from_url("nfs://example.org/srv/a%20b?uid=7&nconnect=4&mountport=635").unwrap();
+        assert_eq!((config.host.as_str(), path.as_str()), ("example.org", "/srv/a b"));
+        assert_eq!((config.nfs_port, config.mount_port, config.connections), (None, Some(635), 4));
+        assert!(matches!(config.credential, Credential::Sys(AuthSys { uid: 7, .. })));
+        let (config, path) = Config::from_url("nfs://[::1]:2050?timeo=600").unwrap();
+        assert_eq!((config.host.as_str(), path.as_str()), ("::1", "/"));
+        assert_eq!(config.nfs_port, Some(2050));
+        assert_eq!(config.request_timeout, Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn what_is_no_url_is_said_to_be_none() {
+        for (url, reason) in [
+            ("http://a/b", "does not begin"),
+            ("nfs:///b", "no host"),
+            ("nfs://a:x/b", "port"),
+            ("nfs://a/b?version=4", "version 3"),
+            ("nfs://a/b?sharks=1", "sharks"),
+            ("nfs://a/b?uid=me", "uid=me"),
+        ] {
+            let said = Config::from_url(url).unwrap_err().to_string();
+            assert!(said.contains(reason) && said.contains(url), "{said}");
+        }
+    }
+}

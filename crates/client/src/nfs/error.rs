@@ -1,0 +1,105 @@
+use crate::mailbox::Closed;
+use onego_nfs::client;
+use onego_nfs::mount::MountStatus;
+use onego_nfs::v3::Status;
+use std::io;
+use thiserror::Error;
+
+/// Why something could not be done, sorted by whose fault it is.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A URL cannot be used.
+    #[error("{url:?} is no URL of a file server: {reason} (write nfs://HOST/EXPORT/PATH)")]
+    Url {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The caller asked for something that makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+    /// The server's name has no address.
+    #[error("cannot find {host}: {source}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The server does not say where a program listens.
+    #[error("{host} has no {program}: is its NFS server up? If it knows no port mapper, name its ports")]
+    NoProgram {
+        /// The server.
+        host: String,
+        /// The program.
+        program: &'static str,
+    },
+    /// The server does not let the client mount a directory.
+    #[error("{path} cannot be mounted: the server answers {status:?}{}", advice(*.status))]
+    Mount {
+        /// The directory.
+        path: String,
+        /// Why.
+        status: MountStatus,
+    },
+    /// The server refused, or could not be asked.
+    #[error("{what}: {source}")]
+    Call {
+        /// What was to be done.
+        what: String,
+        /// Why it was not.
+        source: client::Error,
+    },
+    /// Too many symbolic links lie on a path.
+    #[error("{path}: more than {} symbolic links on the way", super::names::LINKS_MAX)]
+    Loop {
+        /// The path.
+        path: String,
+    },
+    /// The machine refused a resource.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The connection to the server was given up by this program.
+    #[error("the connection to the server is closed")]
+    Closed,
+}
+
+fn advice(status: MountStatus) -> &'static str {
+    match status {
+        MountStatus::Access | MountStatus::Perm => {
+            " (is it exported to this machine? Servers may insist on a port below 1024: their option \"insecure\")"
+        }
+        _ => "",
+    }
+}
+
+impl Error {
+    /// What the server answered, if it did and refused.
+    pub fn status(&self) -> Option<Status> {
+        match self {
+            Self::Call { source: client::Error::Failed(status), .. } => Some(*status),
+            _ => None,
+        }
+    }
+
+    pub(super) fn call<E: Into<client::Error>>(what: impl FnOnce() -> String) -> impl FnOnce(E) -> Self {
+        |source| Self::Call { what: what(), source: source.into() }
+    }
+
+    pub(super) fn failed(what: impl FnOnce() -> String, status: Status) -> Self {
+        Self::Call { what: what(), source: client::Error::Failed(status) }
+    }
+}
+
+impl From<Closed> for Error {
+    fn from(_: Closed) -> Self {
+        Self::Closed
+    }
+}

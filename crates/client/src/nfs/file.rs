@@ -1,0 +1,105 @@
+//! What is done with the bytes of a file.
+
+use super::core::{FileOp, RequestOutcome};
+use super::names::io_error;
+use super::stream::{Reader, Writer};
+use super::{Error, Found, Mount};
+use onego_buf::{List, SegmentMut};
+use onego_nfs::client::{Filled, Outcome};
+use onego_nfs::v3::{Attributes, Getattr, Handle, SetAttributes, Setattr, SetattrArgs, Stability};
+
+/// A file of a server. It needs no closing: NFS knows no open files.
+#[derive(Clone)]
+pub struct File {
+    pub(super) mount: Mount,
+    found: Found,
+}
+
+impl File {
+    pub(super) fn new(mount: Mount, found: Found) -> Self {
+        Self { mount, found }
+    }
+
+    /// The file with that handle.
+    pub fn from_handle(mount: &Mount, found: Found) -> Self {
+        Self::new(mount.clone(), found)
+    }
+
+    /// Names it to the server.
+    pub fn handle(&self) -> Handle {
+        self.found.handle
+    }
+
+    /// What was known of it when it was opened.
+    pub fn opened(&self) -> &Attributes {
+        &self.found.attributes
+    }
+
+    /// What is known of it now.
+    pub async fn attributes(&self) -> Result<Attributes, Error> {
+        self.mount.change::<Getattr, _, _>(&self.handle(), || "asking for attributes".to_owned()).await
+    }
+
+    /// Sets attributes, of which the size is one.
+    pub async fn set_attributes(&self, attributes: SetAttributes) -> Result<(), Error> {
+        let args = SetattrArgs { file: self.handle(), attributes, guard: None };
+        self.mount.change::<Setattr, _, _>(&args, || "setting attributes".to_owned()).await.map(drop)
+    }
+
+    /// Reads up to `len` bytes from `offset` on: fewer, if the file ends before.
+    pub async fn read(&self, offset: u64, len: usize) -> Result<List, Error> {
+        let (mut buffer, filled) = self.read_into(offset, self.mount.requests.pool.get(len)).await?;
+        buffer.truncate(filled.bytes);
+        Ok(buffer.freeze().into())
+    }
+
+    /// Fills the buffer from `offset` on, as far as the file goes.
+    pub async fn read_into(&self, offset: u64, buffer: SegmentMut) -> Result<(SegmentMut, Filled), Error> {
+        read(self.file(FileOp::Read { offset, buffer }).await?)
+    }
+
+    /// Writes the bytes. They may be lost until a [sync](Self::sync); until then the client keeps them, too.
+    pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
+        let (data, stable) = (data.into(), Stability::Unstable);
+        written(self.file(FileOp::Write { offset, data, stable }).await?)
+    }
+
+    /// Writes the bytes, and makes them and all attributes durable.
+    pub async fn write_stable(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
+        let (data, stable) = (data.into(), Stability::FileSync);
+        written(self.file(FileOp::Write { offset, data, stable }).await?)
+    }
+
+    /// Completes when everything is durable whose write was begun before. If the server has lost something in between, it
+    /// is given it again.
+    pub async fn sync(&self) -> Result<(), Error> {
+        let (result, _) = self.file(FileOp::Sync).await?;
+        result.map(drop).map_err(io_error("making writes durable"))
+    }
+
+    /// Reads from `offset` on, in order and ahead.
+    pub fn reader(&self, offset: u64) -> Reader {
+        Reader::new(self.clone(), offset)
+    }
+
+    /// Writes from `offset` on, in order, without waiting for each write.
+    pub fn writer(&self, offset: u64) -> Writer {
+        Writer::new(self.clone(), offset)
+    }
+
+    async fn file(&self, op: FileOp) -> Result<RequestOutcome, Error> {
+        Ok(self.mount.requests.file(self.handle(), op).await?)
+    }
+}
+
+pub(super) fn read((result, buffer): RequestOutcome) -> Result<(SegmentMut, Filled), Error> {
+    match (result, buffer) {
+        (Ok(Outcome::Read(filled)), Some(buffer)) => Ok((buffer, filled)),
+        (Err(error), _) => Err(io_error("reading")(error)),
+        (Ok(_), _) => Err(Error::Closed),
+    }
+}
+
+pub(super) fn written((result, _): RequestOutcome) -> Result<(), Error> {
+    result.map(drop).map_err(io_error("writing"))
+}

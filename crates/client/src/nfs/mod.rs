@@ -1,0 +1,42 @@
+//! Files of an NFS server (version 3, RFC 1813).
+//!
+//! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`DirStream`] lists. All of it is async and
+//! needs no runtime in particular; who would rather spend no second thread drives the client himself: see [`Reactor`].
+//!
+//! ```no_run
+//! use onego::nfs::{Config, Mount, SetAttributes};
+//!
+//! # async fn example() -> Result<(), onego::nfs::Error> {
+//! let (config, path) = Config::from_url("nfs://server/export")?;
+//! let mount = Mount::connect(&config, &path).await?;
+//! let file = mount.create("notes/today", SetAttributes::default(), true).await?;
+//! file.write(0, b"hello".to_vec()).await?;
+//! file.sync().await?;
+//! assert_eq!(file.read(0, 5).await?.to_vec(), b"hello");
+//! # Ok(()) }
+//! ```
+
+mod config;
+mod core;
+mod dir;
+mod error;
+mod file;
+mod mount;
+mod names;
+mod reactor;
+mod stream;
+
+pub use config::Config;
+pub use dir::{DirEntry, DirStream};
+pub use error::Error;
+pub use file::File;
+pub use mount::Mount;
+pub use names::Found;
+pub use onego_nfs::client::{Error as CallError, Filled, Limits};
+pub use onego_nfs::rpc::{AuthSys, Credential};
+pub use onego_nfs::v3::{
+    Attributes, Device, FileType, FsstatOk, Handle, Node, SetAttributes, SetTime, Stability, Status, Time,
+    access,
+};
+pub use reactor::{Completed, FileRequest, Reactor};
+pub use stream::{Reader, Writer};

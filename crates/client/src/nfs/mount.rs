@@ -1,0 +1,300 @@
+//! A file system of a server: how it is found, and what its users share.
+
+use super::core::{Command, Done, FileOp, RequestOutcome};
+use super::{Config, Error, Reactor};
+use crate::mailbox::{Closed, Mailbox};
+use futures_channel::oneshot;
+use onego_buf::Pool;
+use onego_nfs::client::{Call, Error as CallError, Limits, Outcome, Reply};
+use onego_nfs::mount::{self, Export, MountStatus, Mounted};
+use onego_nfs::portmap::{self, Getport, Mapping};
+use onego_nfs::rpc::Procedure;
+use onego_nfs::v3::{self, Fsinfo, FsinfoOk, Handle};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The way of requests to the reactor. It ends when the last clone is gone.
+#[derive(Clone)]
+pub(super) struct Requests {
+    shared: Arc<Shared>,
+    /// Gives memory for what is read.
+    pub(super) pool: Pool,
+}
+
+struct Shared {
+    mailbox: Arc<Mailbox<Command>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
+impl Requests {
+    pub(super) fn new(mailbox: Arc<Mailbox<Command>>, pool: Pool) -> Self {
+        Self { shared: Arc::new(Shared { mailbox }), pool }
+    }
+
+    async fn send(&self, command: Command) -> Result<(), Closed> {
+        self.shared.mailbox.send(command).await
+    }
+
+    /// Makes a call of the procedure `P` to the server of the files.
+    pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
+        self.ask::<P>(|done| Command::Call { call, patience: None, done }).await
+    }
+
+    /// Makes a call of the procedure `P` to another server, and waits for so long.
+    async fn call_to<P: Procedure>(
+        &self,
+        addr: SocketAddr,
+        patience: Duration,
+        args: &P::Args,
+    ) -> Result<P::Results, CallError> {
+        let call = Call::new::<P>(args);
+        self.ask::<P>(|done| Command::CallTo { addr, patience, call, done }).await
+    }
+
+    async fn ask<P: Procedure>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> Command,
+    ) -> Result<P::Results, CallError> {
+        let (done, answer) = oneshot::channel();
+        self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
+        let (result, _) = answer.await.map_err(|_| CallError::Closed)?;
+        Ok(reply(result?)?.read::<P>()?)
+    }
+
+    /// Does something with a file.
+    pub(super) async fn file(&self, file: Handle, op: FileOp) -> Result<RequestOutcome, Closed> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::File { file, op, done: Done::Future(done) }).await?;
+        answer.await.map_err(|_| Closed)
+    }
+
+    /// The same, without waiting for what comes of it.
+    pub(super) async fn begin(
+        &self,
+        file: Handle,
+        op: FileOp,
+    ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::File { file, op, done: Done::Future(done) }).await?;
+        Ok(answer)
+    }
+}
+
+/// A call gives a reply, whatever else a client can give.
+fn reply(outcome: Outcome) -> Result<Reply, CallError> {
+    match outcome {
+        Outcome::Reply(reply) => Ok(reply),
+        Outcome::Read(_) | Outcome::Written(_) | Outcome::Synced(_) => Err(CallError::Closed),
+    }
+}
+
+/// A file system of a server. Cheap to clone; the connection ends when the last clone and file is gone.
+#[derive(Clone)]
+pub struct Mount {
+    pub(super) requests: Requests,
+    pub(super) root: Handle,
+    pub(super) facts: Arc<Facts>,
+}
+
+/// What a server says of a file system, and what is made of it.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// Bytes of a READ and a WRITE.
+    pub(super) limits: Limits,
+    /// Bytes of a READDIR.
+    pub(super) listing: u32,
+}
+
+impl Mount {
+    /// Mounts an export. A thread of its own drives the connection; to do without it see [`Reactor::mount`].
+    pub async fn connect(config: &Config, export: &str) -> Result<Self, Error> {
+        let requests = start(config).await?;
+        Self::ready(requests, config, export).await
+    }
+
+    /// Mounts the export that a path lies in, and gives the path in it. A thread of its own drives the connection.
+    pub async fn connect_path(config: &Config, path: &str) -> Result<(Self, String), Error> {
+        let requests = start(config).await?;
+        Self::find(requests, config, path).await
+    }
+
+    pub(super) async fn ready(requests: Requests, config: &Config, export: &str) -> Result<Self, Error> {
+        let server = Server::find(&requests, config).await?;
+        let root = server.mount(&requests, export).await?.map_err(|status| refused(export, status))?;
+        server.open(requests, config, root).await
+    }
+
+    pub(super) async fn find(
+        requests: Requests,
+        config: &Config,
+        path: &str,
+    ) -> Result<(Self, String), Error> {
+        let server = Server::find(&requests, config).await?;
+        let (root, rest) = server.mount_above(&requests, path).await?;
+        Ok((server.open(requests, config, root).await?, rest))
+    }
+
+    /// The directory that is mounted.
+    pub fn root(&self) -> Handle {
+        self.root
+    }
+
+    /// Bytes of a READ and of a WRITE.
+    pub fn limits(&self) -> Limits {
+        self.facts.limits
+    }
+}
+
+fn refused(path: &str, status: MountStatus) -> Error {
+    Error::Mount { path: path.to_owned(), status }
+}
+
+/// Starts a thread that drives a client.
+async fn start(config: &Config) -> Result<Requests, Error> {
+    let (started, start) = oneshot::channel();
+    let config = config.clone();
+    // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
+    std::thread::Builder::new()
+        .name("onego-nfs".into())
+        .spawn(move || match Reactor::new(&config) {
+            Ok((reactor, requests)) => {
+                // Whoever asked may be gone: then the handle drops, and the reactor ends at once.
+                drop(started.send(Ok(requests)));
+                reactor.run();
+            }
+            Err(error) => drop(started.send(Err(error))),
+        })
+        .map_err(|source| Error::Io { what: "starting the reactor's thread", source })?;
+    start.await.map_err(|_| Error::Closed)?
+}
+
+/// Where the programs of a server are.
+struct Server {
+    host: String,
+    nfs: SocketAddr,
+    mount: SocketAddr,
+    patience: Duration,
+}
+
+impl Server {
+    async fn find(requests: &Requests, config: &Config) -> Result<Self, Error> {
+        let (addr, patience) = (config.address()?, config.connect_timeout);
+        let ask = async |given: Option<u16>, program, version, name| match given {
+            Some(port) => Ok(Some(port)),
+            None => port(requests, addr, patience, program, version, name).await,
+        };
+        let nfs = ask(config.nfs_port, v3::PROGRAM, v3::VERSION, "NFS server of version 3").await?;
+        let nfs = nfs.unwrap_or(v3::PORT);
+        let mount = ask(config.mount_port, mount::PROGRAM, mount::VERSION, "MOUNT server of version 3");
+        let mount = mount.await?.unwrap_or(nfs);
+        let [nfs, mount] = [nfs, mount].map(|port| SocketAddr::new(addr, port));
+        Ok(Self { host: config.host.clone(), nfs, mount, patience })
+    }
+
+    fn asking(&self, what: &str) -> String {
+        format!("asking {} for {what}", self.host)
+    }
+
+    /// The root of an export, or of a directory in it.
+    async fn mount(&self, requests: &Requests, path: &str) -> Result<Result<Handle, MountStatus>, Error> {
+        let args = mount::Path(path.into());
+        let results = requests.call_to::<mount::Mnt>(self.mount, self.patience, &args).await;
+        let results = results.map_err(Error::call(|| self.asking(&format!("the root of {path}"))))?;
+        Ok(results.map(|Mounted { root, .. }| root))
+    }
+
+    /// The root of the export that a path lies in, and the rest of the path.
+    async fn mount_above(&self, requests: &Requests, path: &str) -> Result<(Handle, String), Error> {
+        let exports = requests.call_to::<Export>(self.mount, self.patience, &()).await;
+        let exports = exports.map_err(Error::call(|| self.asking("its exports")))?;
+        let exports = exports.0.iter().filter_map(|export| std::str::from_utf8(&export.path.0).ok());
+        let within = exports.filter_map(|export| Some((export, below(path, export)?)));
+        if let Some((export, rest)) = within.max_by_key(|(export, _)| export.len()) {
+            let root = self.mount(requests, export).await?.map_err(|status| refused(export, status))?;
+            return Ok((root, rest.to_owned()));
+        }
+        let root = self.mount(requests, path).await?.map_err(|status| refused(path, status))?;
+        Ok((root, String::new()))
+    }
+
+    /// Connects to the files, and learns what the server takes.
+    async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
+        let what = || self.asking("what it can");
+        let connect = Command::Connect { addr: self.nfs, connections: config.connections };
+        requests.send(connect).await?;
+        let call = Call { soft: true, ..Call::new::<Fsinfo>(&root) };
+        let patience = Some(self.patience);
+        let asked = requests.ask::<Fsinfo>(|done| Command::Call { call, patience, done });
+        let info = asked.await.map_err(Error::call(what))?;
+        let info = info.map_err(|failed| Error::failed(what, failed.status))?;
+        let limits = limits(config, &info);
+        requests.send(Command::Limits(limits)).await?;
+        let listing = info.readdir_preferred.clamp(LISTING_MIN, LISTING_MAX);
+        Ok(Mount { requests, root, facts: Arc::new(Facts { limits, listing }) })
+    }
+}
+
+/// Bytes of a listing: less than this holds few names, and more is more than a reply should be.
+const LISTING_MIN: u32 = 4 << 10;
+const LISTING_MAX: u32 = 64 << 10;
+
+/// The most bytes of a READ or a WRITE: more gains nothing, and a reply of it is within the client's bound.
+const IO_MAX: usize = 1 << 20;
+
+/// What is taken in one call: what the user wants, or the server prefers, within what both can.
+fn limits(config: &Config, info: &FsinfoOk) -> Limits {
+    let limit = |wanted: Option<usize>, preferred: u32, max: u32| {
+        // A server that says 0 says nothing.
+        let max = if max == 0 { 8 << 10 } else { max as usize }.min(IO_MAX);
+        let preferred = if preferred == 0 { max } else { preferred as usize };
+        wanted.unwrap_or(preferred).clamp(1, max)
+    };
+    Limits {
+        read: limit(config.read_size, info.read_preferred, info.read_max),
+        write: limit(config.write_size, info.write_preferred, info.write_max),
+    }
+}
+
+/// On which port a program listens. `None`: there is no port mapper.
+async fn port(
+    requests: &Requests,
+    addr: IpAddr,
+    patience: Duration,
+    program: u32,
+    version: u32,
+    name: &'static str,
+) -> Result<Option<u16>, Error> {
+    let mapping = Mapping { program, version, protocol: portmap::TCP, port: 0 };
+    let mapper = SocketAddr::new(addr, portmap::PORT);
+    let missing = || Error::NoProgram { host: addr.to_string(), program: name };
+    match requests.call_to::<Getport>(mapper, patience, &mapping).await {
+        Ok(port) => u16::try_from(port).ok().filter(|port| *port > 0).map(Some).ok_or_else(missing),
+        Err(CallError::Unreachable { .. }) => Ok(None),
+        Err(error) => Err(Error::call(|| format!("asking the port mapper of {addr}"))(error)),
+    }
+}
+
+/// The rest of a path behind a directory that it lies in.
+fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(dir.trim_end_matches('/'))?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_lies_in_a_directory_by_whole_names() {
+        assert_eq!(below("/srv/a/b", "/srv"), Some("a/b"));
+        assert_eq!(below("/srv", "/srv/"), Some(""));
+        assert_eq!(below("/srvx", "/srv"), None);
+        assert_eq!(below("/a/b", "/"), Some("a/b"));
+    }
+}

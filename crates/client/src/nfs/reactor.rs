@@ -1,0 +1,158 @@
+//! What drives the client: a thread of its own, or the caller's.
+
+use super::core::{Core, Done, FileOp, RequestOutcome};
+use super::{Config, Error, File, Mount};
+use crate::driver::Driver;
+use crate::mailbox::Mailbox;
+use onego_buf::{List, Pool, SegmentMut};
+use onego_engine::{Stats, Wait};
+use onego_nfs::client::{self, Filled, Outcome};
+use onego_nfs::v3::Stability;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Receive memory that a client keeps for reuse, bytes.
+const POOL_LIMIT: usize = 32 << 20;
+
+/// A client that is driven by the thread that owns it: no other thread, no wake-ups, no locks on the way of a request.
+///
+/// Two ways to use it, which mix: [`block_on`](Self::block_on) runs any future of this module's API and drives the
+/// client meanwhile; or requests to files are submitted with a tag ([`submit`](Self::submit)), and
+/// [`turn`](Self::turn) and [`completion`](Self::completion) say which tags are done.
+pub struct Reactor {
+    driver: Driver<Core>,
+}
+
+/// A tagged request to a file; offsets and lengths in bytes.
+#[derive(Debug)]
+pub enum FileRequest {
+    /// Fills the buffer from `offset` on, as far as the file goes. It comes back in any case.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Where the bytes go.
+        buffer: SegmentMut,
+    },
+    /// Writes the bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: List,
+        /// How durable they have to be.
+        stable: Stability,
+    },
+    /// Completes when the writes submitted before are durable.
+    Sync,
+}
+
+/// A tagged request that is done with.
+#[derive(Debug)]
+pub struct Completed {
+    /// The caller's name for the request.
+    pub tag: u64,
+    /// What came of it: what was read, if it was a read.
+    pub result: Result<Filled, client::Error>,
+    /// The buffer of a read.
+    pub buffer: Option<SegmentMut>,
+}
+
+impl Reactor {
+    /// A client, and a handle for its requests. Nothing is connected before that is [mounted](Mount::ready).
+    pub(super) fn new(config: &Config) -> Result<(Self, super::mount::Requests), Error> {
+        let mut xid = [0; 4];
+        getrandom::fill(&mut xid)
+            .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+        let pool = Pool::registrable(POOL_LIMIT, config.zero_copy.registrable(POOL_LIMIT));
+        let calls = client::Config::new(config.credential.clone(), u32::from_le_bytes(xid), pool.clone());
+        let mailbox = Arc::new(Mailbox::new());
+        let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox));
+        let driver = Driver::open(config.engine, config.zero_copy, |_| core)
+            .map_err(failed("opening the event engine"))?;
+        mailbox.set_reactor(driver.waker());
+        Ok((Self { driver }, super::mount::Requests::new(mailbox, pool)))
+    }
+
+    /// Mounts an export, by a client that this thread drives.
+    pub fn mount(config: &Config, export: &str) -> Result<(Self, Mount), Error> {
+        let (mut reactor, requests) = Self::new(config)?;
+        let mount = reactor.block_on(Mount::ready(requests, config, export))??;
+        Ok((reactor, mount))
+    }
+
+    /// Mounts the export that a path lies in: gives the path in it, too.
+    pub fn mount_path(config: &Config, path: &str) -> Result<(Self, Mount, String), Error> {
+        let (mut reactor, requests) = Self::new(config)?;
+        let (mount, path) = reactor.block_on(Mount::find(requests, config, path))??;
+        Ok((reactor, mount, path))
+    }
+
+    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
+    pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
+        self.driver.turn(wait).map_err(failed(WAITING))
+    }
+
+    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
+    pub fn set_spin(&mut self, spin: Duration) {
+        self.driver.set_spin(spin);
+    }
+
+    /// What the engine has done so far: system calls and bytes.
+    pub fn stats(&self) -> Stats {
+        self.driver.stats()
+    }
+
+    /// Runs a future to its end, driving the client meanwhile.
+    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
+        self.driver.block_on(future).map_err(failed(WAITING))
+    }
+
+    /// May another request be submitted?
+    pub fn has_room(&self) -> bool {
+        self.driver.machine().has_room()
+    }
+
+    /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
+    pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
+        let op = match request {
+            FileRequest::Read { offset, buffer } => FileOp::Read { offset, buffer },
+            FileRequest::Write { offset, data, stable } => FileOp::Write { offset, data, stable },
+            FileRequest::Sync => FileOp::Sync,
+        };
+        let now = self.driver.now();
+        self.driver.machine_mut().start(now, file.handle(), op, Done::Tag(tag));
+    }
+
+    /// The next tagged request that is done with.
+    pub fn completion(&mut self) -> Option<Completed> {
+        let (tag, (result, buffer)): (u64, RequestOutcome) = self.driver.machine_mut().next_completed()?;
+        let result = result.map(|outcome| match outcome {
+            Outcome::Read(filled) => filled,
+            _ => Filled::default(),
+        });
+        Some(Completed { tag, result, buffer })
+    }
+
+    /// Drives the client until its handles are gone.
+    pub(super) fn run(mut self) {
+        while !self.driver.machine().is_over() {
+            if let Err(error) = self.turn(Wait::Forever) {
+                tracing::error!(%error, "the reactor stops");
+                break;
+            }
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        self.driver.machine().close();
+    }
+}
+
+const WAITING: &str = "waiting for events";
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { what, source }
+}
