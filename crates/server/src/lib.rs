@@ -5,6 +5,7 @@ mod auth;
 mod cluster;
 mod config;
 mod errno;
+mod extents;
 pub mod journal;
 mod mon;
 pub mod osd;

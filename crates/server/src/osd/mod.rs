@@ -6,7 +6,7 @@
 //!
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
-//! (`extents`) and metadata (`object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
+//! (`crate::extents`) and metadata (`object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
 //! (`watch`).
 //!
 //! Snapshots of objects are not kept: a write that would need to keep one is refused, not done without it.
@@ -18,7 +18,6 @@ mod compare;
 mod duplicates;
 mod errno;
 mod execute;
-mod extents;
 mod group;
 mod listing;
 mod object;
@@ -29,7 +28,7 @@ mod transaction;
 mod watch;
 
 pub(crate) use codec::{Body, Parts};
-pub(crate) use extents::COPY_MAX;
+pub(crate) use crate::extents::COPY_MAX;
 pub(crate) use group::Group;
 pub(crate) use object::State;
 pub use rights::Rights;

@@ -1,6 +1,6 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
-use super::extents::Extents;
+use crate::extents::Extents;
 use onego_buf::{List, Segment};
 use onego_ceph::types::Utime;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! An object's data: which of its bytes are there, and in what memory.
+//! The data of an object or a file: which of its bytes are there, and in what memory.
 //!
 //! Data is a map of *pieces*: an offset and a segment. What lies between pieces reads as zeros. Writing replaces
 //! pieces or parts of them, reading slices them; neither copies, with one exception that keeps memory honest.
@@ -8,12 +8,12 @@
 //! half its block; anything else is copied, in place if the bytes to be replaced lie in memory that nobody else
 //! holds, else into memory of its own size. A small part ([`CHUNK`]) of a larger piece is written in place, too. And
 //! since overwriting a part of an adopted block leaves dead bytes in it, each block knows how many of its bytes are
-//! alive: blocks that are more than half dead are copied out of as soon as an object pins more than twice what it
+//! alive: blocks that are more than half dead are copied out of as soon as it pins more than twice what it
 //! holds ([`SLACK`] is granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
 //! about twice the data.
 //!
 //! **Fragments.** Many small writes make many pieces. Whenever their number has doubled, small pieces that touch
-//! are joined ([`CHUNK`]), so that a write costs amortised constant work and an object of N bytes without holes comes
+//! are joined ([`CHUNK`]), so that a write costs amortised constant work and data of N bytes without holes comes
 //! back to about N / [`CHUNK`] pieces.
 
 use onego_buf::{List, Segment};
@@ -28,7 +28,7 @@ pub(crate) const COPY_MAX: usize = 16 << 10;
 /// Pieces are joined up to this many bytes, and parts of larger pieces up to it are written in place.
 const CHUNK: usize = 64 << 10;
 
-/// Pieces that an object may have before anybody looks for neighbours to join.
+/// Pieces that there may be before anybody looks for neighbours to join.
 const FEW_PIECES: usize = 64;
 
 /// Dead bytes that are not worth the copying.
@@ -37,7 +37,7 @@ const SLACK: u64 = 64 << 10;
 /// What a piece costs beside its bytes: its place in the map, the block's bookkeeping, the allocator's.
 const PIECE_OVERHEAD: u64 = 128;
 
-/// A run of an object's bytes in one block of memory.
+/// A run of bytes in one block of memory.
 #[derive(Clone)]
 struct Piece {
     /// Always there; taken out only while its bytes are written in place.
@@ -70,7 +70,7 @@ impl Piece {
     }
 }
 
-/// A block of memory that pieces of this object lie in.
+/// A block of memory that pieces lie in.
 #[derive(Clone, Copy)]
 struct Block {
     len: u64,
@@ -78,7 +78,7 @@ struct Block {
     live: u64,
 }
 
-/// The data of an object.
+/// The data of an object or a file.
 #[derive(Clone)]
 pub(crate) struct Extents {
     pieces: BTreeMap<u64, Piece>,
