@@ -64,10 +64,9 @@ impl Xdr for AuthSys {
     }
 }
 
-impl Xdr for Credential {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        let flavor = r.u32("flavor of a credential")?;
-        let body = r.opaque(BODY_MAX, "credential")?;
+impl Credential {
+    /// Reads one of that flavor.
+    pub fn of(flavor: u32, body: &[u8]) -> Decoded<Self> {
         match flavor {
             flavor::NONE => Ok(Self::None),
             flavor::SYS => {
@@ -78,6 +77,13 @@ impl Xdr for Credential {
             }
             other => Ok(Self::Other(other)),
         }
+    }
+}
+
+impl Xdr for Credential {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let flavor = r.u32("flavor of a credential")?;
+        Self::of(flavor, r.opaque(BODY_MAX, "credential")?)
     }
 
     /// # Panics

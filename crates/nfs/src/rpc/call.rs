@@ -1,9 +1,10 @@
 //! The header of a call (RFC 5531, section 9).
 
-use super::auth::{Credential, expect, put_none, skip_verifier};
-use super::{CALL, RPC_VERSION};
+use super::auth::{BODY_MAX, Credential, expect, put_none, skip_verifier};
+use super::{CALL, Denied, RPC_VERSION};
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::Decoded;
+use thiserror::Error;
 
 /// The header of a call: the arguments follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,4 +75,88 @@ pub(crate) fn put_call(
 
 fn put_words(w: &mut Writer, words: [u32; 6]) {
     words.into_iter().for_each(|word| w.u32(word));
+}
+
+/// The header of a call as servers look at it: who makes the call is not read yet, because it is mostly who has made
+/// the last one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Names the call to its caller; the reply has the same.
+    pub xid: u32,
+    /// The program.
+    pub program: u32,
+    /// The program's version.
+    pub version: u32,
+    /// The procedure.
+    pub procedure: u32,
+    /// How the caller says who it is (see [`flavor`](super::flavor)).
+    pub flavor: u32,
+    /// What it says, to be read by [`Credential::of`].
+    pub credential: &'a [u8],
+}
+
+/// Why the header of a call cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// There is nothing that could be answered.
+    #[error("a message is no call")]
+    NoCall,
+    /// The call of this number is to be denied.
+    #[error("a call is denied: {1:?}")]
+    Denied(u32, Denied),
+}
+
+impl<'a> Header<'a> {
+    /// Reads it; the arguments are left. An error says what to answer (RFC 5531, section 9).
+    pub fn read(r: &mut Reader<'a>) -> Result<Self, HeaderError> {
+        let start = |r: &mut Reader<'a>| -> Decoded<_> {
+            let xid = r.u32("xid")?;
+            expect(r, "message type", CALL)?;
+            Ok((xid, r.u32("version of RPC")?))
+        };
+        let (xid, rpc_version) = start(r).map_err(|_| HeaderError::NoCall)?;
+        if rpc_version != RPC_VERSION {
+            return Err(HeaderError::Denied(xid, Denied::RpcMismatch(RPC_VERSION, RPC_VERSION)));
+        }
+        let what = |r: &mut Reader<'a>| -> Decoded<_> {
+            Ok((r.u32("program")?, r.u32("version of a program")?, r.u32("procedure")?))
+        };
+        let (program, version, procedure) = what(r).map_err(|_| HeaderError::NoCall)?;
+        let who = |r: &mut Reader<'a>| -> Decoded<_> {
+            Ok((r.u32("flavor of a credential")?, r.opaque(BODY_MAX, "credential")?))
+        };
+        let (flavor, credential) = who(r).map_err(|_| HeaderError::Denied(xid, Denied::BAD_CREDENTIAL))?;
+        skip_verifier(r).map_err(|_| HeaderError::Denied(xid, Denied::BAD_VERIFIER))?;
+        Ok(Self { xid, program, version, procedure, flavor, credential })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(rpc_version: u32) -> Vec<u8> {
+        let mut call = Call::new(7, 100_003, 3, 1, Credential::None);
+        call.rpc_version = rpc_version;
+        let mut w = Writer::new();
+        call.encode(&mut w);
+        w.as_slice().to_vec()
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_read_says_what_to_answer() {
+        let good = call(2);
+        let mut r = Reader::new(&good);
+        let header = Header::read(&mut r).unwrap();
+        assert_eq!((header.xid, header.program, header.procedure, header.flavor), (7, 100_003, 1, 0));
+        assert_eq!(r.left(), 0);
+        let read = |bytes: &[u8]| Header::read(&mut Reader::new(bytes)).unwrap_err();
+        assert_eq!(read(&call(3)), HeaderError::Denied(7, Denied::RpcMismatch(2, 2)));
+        assert_eq!(read(&good[..20]), HeaderError::NoCall);
+        assert_eq!(read(&good[..28]), HeaderError::Denied(7, Denied::BAD_CREDENTIAL));
+        assert_eq!(read(&good[..36]), HeaderError::Denied(7, Denied::BAD_VERIFIER));
+        let mut reply = good;
+        reply[7] = 1;
+        assert_eq!(read(&reply), HeaderError::NoCall);
+    }
 }

@@ -9,8 +9,8 @@ mod reply;
 mod stream;
 
 pub use auth::{AuthSys, Credential, flavor};
-pub use call::Call;
 pub(crate) use call::put_call;
+pub use call::{Call, Header, HeaderError};
 pub use procedure::Procedure;
 pub(crate) use procedure::procedures;
 pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};

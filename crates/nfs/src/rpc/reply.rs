@@ -43,6 +43,8 @@ pub enum Denied {
 impl Denied {
     /// The credential is broken.
     pub const BAD_CREDENTIAL: Self = Self::Authentication(1);
+    /// The verifier is broken.
+    pub const BAD_VERIFIER: Self = Self::Authentication(3);
     /// It is too weak: another flavor is wanted.
     pub const TOO_WEAK: Self = Self::Authentication(5);
 }
