@@ -9,7 +9,6 @@ use onego::Versions;
 use onego_bench::embedded::READY;
 use onego_server::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
-use signal_hook::iterator::Signals;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,24 +177,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         format!("     onego -c {conf} rbd create disk --size 10G"),
         format!("{READY} {conf}"),
     ])?;
-    wait(cluster, signals)
-}
-
-/// Waits for a signal, or for the cluster to end by itself.
-fn wait(cluster: Cluster, signals: Signals) -> Result<(), Failure> {
-    let (ended, handle) = (cluster.failure(), signals.handle());
-    let watch = std::thread::spawn(move || {
-        let error = ended.and_then(|ended| ended.recv().ok());
-        handle.close();
-        error
-    });
-    process::wait(signals);
-    drop(cluster);
-    match watch.join() {
-        Ok(None) => Ok(()),
-        Ok(Some(error)) => Err(error.into()),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    let failure = cluster.failure();
+    process::serve(cluster, failure, signals)
 }
 
 /// Stops or starts OSDs, by a command to the monitor.

@@ -56,6 +56,8 @@ pub(crate) enum Failure {
     Bench(#[from] onego_bench::Error),
     #[error(transparent)]
     Server(#[from] onego_server::Error),
+    #[error(transparent)]
+    NfsServer(#[from] onego_server::nfs::Error),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -102,9 +104,13 @@ impl Failure {
             Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
-            Self::Server(_) | Self::File { .. } | Self::Io { .. } | Self::Bench(_) | Self::Requests(_) => {
-                Code::Failed
-            }
+            Self::NfsServer(onego_server::nfs::Error::Path(_)) => Code::Usage,
+            Self::Server(_)
+            | Self::NfsServer(_)
+            | Self::File { .. }
+            | Self::Io { .. }
+            | Self::Bench(_)
+            | Self::Requests(_) => Code::Failed,
         }
     }
 

@@ -6,6 +6,7 @@ mod bench;
 mod cluster;
 mod demo;
 mod failure;
+mod nfs;
 mod output;
 mod pool;
 mod process;
@@ -48,6 +49,9 @@ enum Command {
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),
+    /// Files over NFS version 3
+    #[command(subcommand)]
+    Nfs(nfs::Command),
     /// Measure throughput, latency and CPU
     #[command(subcommand)]
     Bench(bench::Command),
@@ -80,6 +84,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
+        Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
         Command::Calibrate(options) => zc::calibrate(&options),
         Command::Completions { shell } => {

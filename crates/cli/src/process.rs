@@ -7,6 +7,7 @@ use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 
 /// The signals by which people and machines ask a program to end.
 const ENDING: [i32; 2] = [SIGINT, SIGTERM];
@@ -38,7 +39,23 @@ pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
 
-/// Waits for a signal, or until the handle of the signals is closed.
-pub(crate) fn wait(mut signals: Signals) {
+/// Keeps a server until there is a signal, or until it ends by itself and says why.
+pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
+    server: S,
+    failure: Option<Receiver<E>>,
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    let handle = signals.handle();
+    let watch = std::thread::spawn(move || {
+        let error = failure.and_then(|failure| failure.recv().ok());
+        handle.close();
+        error
+    });
     signals.forever().next();
+    drop(server);
+    match watch.join() {
+        Ok(None) => Ok(()),
+        Ok(Some(error)) => Err(error.into()),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }

@@ -1,4 +1,4 @@
-//! An embedded Ceph cluster: one monitor and in-memory OSDs in a process.
+//! An embedded Ceph cluster, one monitor and in-memory OSDs in a process, and a server of NFS ([`nfs`]).
 #![forbid(unsafe_code)]
 
 mod auth;
@@ -8,6 +8,7 @@ mod errno;
 mod extents;
 pub mod journal;
 mod mon;
+pub mod nfs;
 pub mod osd;
 
 pub use auth::Cephx;

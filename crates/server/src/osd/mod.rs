@@ -27,8 +27,8 @@ mod store;
 mod transaction;
 mod watch;
 
-pub(crate) use codec::{Body, Parts};
 pub(crate) use crate::extents::COPY_MAX;
+pub(crate) use codec::{Body, Parts};
 pub(crate) use group::Group;
 pub(crate) use object::State;
 pub use rights::Rights;

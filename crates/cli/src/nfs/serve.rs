@@ -1,0 +1,106 @@
+//! `onego nfs serve`: a server of NFS.
+
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::output::{self, Format};
+use crate::process::{self, die_with_parent};
+use crate::size;
+use onego_bench::embedded::READY;
+use onego_server::nfs::{Config, Export, Limits, Network, Server, Squash};
+use serde_json::json;
+use std::net::{IpAddr, SocketAddr};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  onego nfs serve --mem
+  onego nfs serve --mem --size 4G --listen 10.0.0.5 --allow 10.0.0.0/8 --squash root
+  onego nfs serve --mem --tcp 0 --format json
+
+Other programs use it, too; with a port that is not 2049 they need to be told, and there is no port mapper:
+  mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock 127.0.0.1:/export /mnt
+  nfs-ls 'nfs://127.0.0.1/export?nfsport=2049&mountport=2049'
+
+A line that starts with \"ready:\" says that it serves, and under which URL.";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Serve an empty file system in memory
+    #[arg(long, required = true)]
+    mem: bool,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    listen: IpAddr,
+    /// The port for NFS and MOUNT over TCP; 0: any
+    #[arg(long, value_name = "PORT", default_value_t = 2049)]
+    tcp: u16,
+    /// The path by which clients mount it
+    #[arg(long, value_name = "PATH", default_value = "/export")]
+    export: String,
+    /// Bytes that the file system takes
+    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
+    size: u64,
+    /// Files that the file system takes
+    #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]
+    files: u64,
+    /// Let nobody change anything
+    #[arg(long)]
+    read_only: bool,
+    /// Hosts or networks that are let in [default: all that reach the address]
+    #[arg(long, value_name = "NETWORK")]
+    allow: Vec<Network>,
+    /// Users who are not believed to be who they say, and are nobody: none, root or all
+    #[arg(long, value_name = "USERS", default_value = "none", value_parser = squash)]
+    squash: Squash,
+    /// How to say that it serves
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// End when the program that started this one ends
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+/// Reads which users are nobody.
+fn squash(text: &str) -> Result<Squash, String> {
+    match text {
+        "none" => Ok(Squash::None),
+        "root" => Ok(Squash::Root),
+        "all" => Ok(Squash::All),
+        _ => Err("it is none, root or all".to_owned()),
+    }
+}
+
+pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
+    if options.die_with_parent {
+        die_with_parent()?;
+    }
+    // Before anything is up, so that a signal finds somebody who listens.
+    let signals = process::ending_signals()?;
+    let server = Server::start(Config {
+        listen: SocketAddr::new(options.listen, options.tcp),
+        export: Export {
+            path: options.export.clone(),
+            read_only: options.read_only,
+            squash: options.squash,
+            allow: options.allow,
+        },
+        limits: Limits { bytes: options.size, files: options.files },
+        engine: access.engine,
+        zero_copy: access.zero_copy()?,
+    })?;
+    let (addr, export) = (server.addr(), options.export);
+    let url = format!("nfs://{addr}{export}");
+    match options.format {
+        Format::Json => output::json(&json!({
+            "url": url,
+            "address": addr.ip().to_string(),
+            "port": addr.port(),
+            "export": export,
+        }))?,
+        Format::Plain => output::lines([
+            format!("{} in memory at {addr}, of {}", export, size::human(options.size)),
+            format!("{READY} {url}"),
+        ])?,
+    }
+    let failure = server.failure();
+    process::serve(server, failure, signals)
+}

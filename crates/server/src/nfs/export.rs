@@ -1,0 +1,182 @@
+//! What is served to whom.
+
+use super::rights::{Caller, NOBODY};
+use onego_nfs::mount::PATH_MAX;
+use onego_nfs::rpc::{AuthSys, Credential, Denied};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// Which users are not believed to be who they say they are, and are nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Squash {
+    /// All are believed.
+    #[default]
+    None,
+    /// Root is not.
+    Root,
+    /// No one is.
+    All,
+}
+
+/// What is served to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Export {
+    /// The path by which clients mount it. They may always mount "/", too.
+    pub path: String,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Which users are nobody.
+    pub squash: Squash,
+    /// The networks whose hosts are let in; none: all.
+    pub allow: Vec<Network>,
+}
+
+impl Default for Export {
+    /// To everybody who reaches the server, to be read and written, under the name "/export".
+    fn default() -> Self {
+        Self { path: "/export".into(), read_only: false, squash: Squash::None, allow: Vec::new() }
+    }
+}
+
+impl Export {
+    /// Can it be mounted by its path?
+    pub(super) fn is_mountable(&self) -> bool {
+        self.path.starts_with('/') && self.path.len() <= PATH_MAX
+    }
+
+    /// Is that host let in?
+    pub(super) fn lets_in(&self, host: IpAddr) -> bool {
+        self.allow.is_empty() || self.allow.iter().any(|network| network.contains(host))
+    }
+
+    /// The path of a directory from the root, by the path that a client mounts.
+    pub(super) fn within<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
+        let root = self.path.trim_end_matches('/').as_bytes();
+        if path.iter().all(|byte| *byte == b'/') {
+            return Some(b"");
+        }
+        let inner = path.strip_prefix(root)?;
+        (inner.is_empty() || inner.starts_with(b"/")).then_some(inner)
+    }
+
+    /// Who somebody is taken for.
+    pub(super) fn caller(&self, credential: Credential) -> Result<Caller, Denied> {
+        let user = match credential {
+            Credential::Sys(user) if self.squash != Squash::All => user,
+            Credential::Sys(_) | Credential::None => return Ok(Caller::nobody()),
+            Credential::Other(_) => return Err(Denied::TOO_WEAK),
+        };
+        let AuthSys { uid, gid, groups, .. } = user;
+        if self.squash == Squash::None {
+            return Ok(Caller { uid, gid, groups });
+        }
+        let other = |id| if id == 0 { NOBODY } else { id };
+        Ok(Caller { uid: other(uid), gid: other(gid), groups: groups.into_iter().map(other).collect() })
+    }
+}
+
+/// A network, or a single host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    /// Leading bits that all its hosts have.
+    bits: u8,
+}
+
+/// It is no network.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no network: write an address like 10.0.0.5, or 10.0.0.0/8 for all that begin with these bits"
+)]
+pub struct NoNetwork(String);
+
+impl Network {
+    /// Is it one of the network's hosts?
+    pub fn contains(&self, host: IpAddr) -> bool {
+        // A socket for both families shows hosts of the older one as hosts of the newer.
+        match (self.address, host.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(host)) => {
+                (own.to_bits() ^ host.to_bits()).leading_zeros() >= self.bits.into()
+            }
+            (IpAddr::V6(own), IpAddr::V6(host)) => {
+                (own.to_bits() ^ host.to_bits()).leading_zeros() >= self.bits.into()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = NoNetwork;
+
+    fn from_str(text: &str) -> Result<Self, NoNetwork> {
+        let parse = || {
+            let (address, bits) = text.split_once('/').map_or((text, None), |(a, bits)| (a, Some(bits)));
+            let address: IpAddr = address.parse().ok()?;
+            let all = if address.is_ipv4() { 32 } else { 128 };
+            let bits = bits.map_or(Some(all), |bits| bits.parse().ok())?;
+            (bits <= all).then_some(Self { address, bits })
+        };
+        parse().ok_or_else(|| NoNetwork(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_have_the_hosts_that_begin_like_them() {
+        let has =
+            |network: &str, host: &str| network.parse::<Network>().unwrap().contains(host.parse().unwrap());
+        assert!(has("10.0.0.0/8", "10.200.3.4") && !has("10.0.0.0/8", "11.0.0.1"));
+        assert!(has("10.0.0.5", "10.0.0.5") && !has("10.0.0.5", "10.0.0.4"));
+        assert!(has("0.0.0.0/0", "1.2.3.4") && !has("0.0.0.0/0", "::1"));
+        assert!(has("fd00::/16", "fd00:1::2") && !has("fd00::/16", "fd01::2"));
+        assert!(has("10.0.0.0/8", "::ffff:10.1.1.1"));
+        for wrong in ["", "10.0.0.0/33", "10.0.0/8", "host", "10.0.0.0/", "::/129"] {
+            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mount_is_of_the_export_or_in_it() {
+        let export = Export::default();
+        for (path, inner) in [
+            ("/export", Some("")),
+            ("/export/", Some("/")),
+            ("/export/a/b", Some("/a/b")),
+            ("/", Some("")),
+            ("/exports", None),
+            ("/other", None),
+        ] {
+            assert_eq!(export.within(path.as_bytes()), inner.map(str::as_bytes), "{path}");
+        }
+        let root = Export { path: "/".into(), ..Export::default() };
+        assert_eq!(root.within(b"/a"), Some(&b"/a"[..]));
+    }
+
+    #[test]
+    fn who_is_not_believed_is_nobody() {
+        let user = |uid, groups: &[u32]| {
+            let groups = groups.to_vec();
+            Credential::Sys(AuthSys { uid, gid: uid, groups, ..AuthSys::default() })
+        };
+        let caller = |squash, credential| Export { squash, ..Export::default() }.caller(credential);
+        let root = Caller { uid: 0, gid: 0, groups: vec![0, 5] };
+        assert_eq!(caller(Squash::None, user(0, &[0, 5])), Ok(root));
+        let squashed = Caller { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY, 5] };
+        assert_eq!(caller(Squash::Root, user(0, &[0, 5])), Ok(squashed));
+        assert_eq!(caller(Squash::All, user(7, &[])), Ok(Caller::nobody()));
+        assert_eq!(caller(Squash::None, Credential::None), Ok(Caller::nobody()));
+        assert_eq!(caller(Squash::None, Credential::Other(6)), Err(Denied::TOO_WEAK));
+    }
+}

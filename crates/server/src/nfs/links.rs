@@ -1,0 +1,430 @@
+//! The connections of a server, and the bounds on what they make it hold.
+//!
+//! A client can make a server hold memory in two ways: by payloads that it begins to send, and by replies that it does
+//! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from until
+//! there is room again.
+
+use super::program::{Outcome, Peer, Program};
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nfs::rpc::{Record, RecordError, Split, Splitter, Stream};
+use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Connections at a time.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// Most bytes of a message: a WRITE, and generously what is before its data.
+const RECORD_MAX: usize = super::memory::TRANSFER_MAX + (64 << 10);
+
+/// Payloads that may come in at a time, one of each connection: so many times [`RECORD_MAX`] at most.
+const PAYLOADS_MAX: usize = 64;
+
+/// Time after which a payload is given up of which nothing more comes. Its place among those that may come in must not be
+/// taken for ever when a client vanishes; none that is alive is silent for so long in the middle of a message.
+const PAYLOAD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of replies that may wait on one connection before no more of its calls are carried out, and on all.
+const UNSENT_MAX: usize = 8 << 20;
+const UNSENT_MAX_ALL: usize = 256 << 20;
+
+/// What messages come and go over.
+enum Transport {
+    Stream(Box<Stream>),
+}
+
+impl Transport {
+    fn landing(&mut self) -> Landing {
+        match self {
+            Self::Stream(stream) => stream.landing(),
+        }
+    }
+
+    fn landed(&mut self, place: SegmentMut, filled: usize) {
+        match self {
+            Self::Stream(stream) => stream.landed(place, filled),
+        }
+    }
+
+    fn received(&mut self, bytes: Segment) {
+        match self {
+            Self::Stream(stream) => stream.received(bytes),
+        }
+    }
+
+    fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, RecordError> {
+        match self {
+            Self::Stream(stream) => stream.next(splitter),
+        }
+    }
+
+    fn send(&mut self, front: &[u8], payload: List) {
+        match self {
+            Self::Stream(stream) => stream.send(front, payload),
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.unsent(),
+        }
+    }
+
+    fn transmit(&mut self, out: &mut List, limit: usize) {
+        match self {
+            Self::Stream(stream) => stream.transmit(out, limit),
+        }
+    }
+}
+
+/// How a payload stands that is coming in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Payload {
+    /// There is none.
+    None,
+    /// It comes in.
+    Coming,
+    /// It waits until fewer others come in.
+    Held,
+}
+
+/// One connection.
+struct Link {
+    transport: Transport,
+    peer: Peer,
+    /// The driver knows that there is something to send.
+    announced: bool,
+    /// A buffer is out for a receive.
+    landing: bool,
+    /// The connection is over; it is kept only until the buffer that is out comes back.
+    over: bool,
+    /// No calls are carried out because of the replies that wait.
+    stopped: bool,
+    /// Bytes of replies that wait, as they were counted last.
+    unsent: usize,
+    payload: Payload,
+    /// When something came last, or when there was room for it again.
+    heard: Time,
+}
+
+/// The connections.
+pub(super) struct Links {
+    table: ConnTable<Link>,
+    actions: VecDeque<Action>,
+    pool: Pool,
+    unsent: usize,
+    /// How many connections are stopped.
+    stopped: usize,
+    /// Payloads that come in.
+    coming: usize,
+    /// Connections whose payloads are held: first come, first served.
+    held: VecDeque<ConnId>,
+    /// No payload is to be given up before: a lower bound.
+    wakeup: Option<Time>,
+}
+
+/// Notes that a payload was given a place.
+struct Placing<'a> {
+    program: &'a mut Program,
+    placed: bool,
+}
+
+impl Splitter for Placing<'_> {
+    fn split(&mut self, start: &[u8]) -> Split {
+        self.program.split(start)
+    }
+
+    fn place(&mut self, front: &[u8], payload: usize) -> Option<SegmentMut> {
+        let place = self.program.place(front, payload);
+        self.placed |= place.is_some();
+        place
+    }
+}
+
+impl Links {
+    pub(super) fn new(pool: Pool) -> Self {
+        Self {
+            table: ConnTable::default(),
+            actions: VecDeque::new(),
+            pool,
+            unsent: 0,
+            stopped: 0,
+            coming: 0,
+            held: VecDeque::new(),
+            wakeup: None,
+        }
+    }
+
+    pub(super) fn push_action(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.table.len() >= MAX_CONNECTIONS
+    }
+
+    /// Connections that are open.
+    pub(super) fn open(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn add(&mut self, now: Time, host: IpAddr) -> ConnId {
+        self.table.insert(Link {
+            transport: Transport::Stream(Box::new(Stream::new(RECORD_MAX, self.pool.clone()))),
+            peer: Peer::new(host),
+            announced: false,
+            landing: false,
+            over: false,
+            stopped: false,
+            unsent: 0,
+            payload: Payload::None,
+            heard: now,
+        })
+    }
+
+    /// The connection, unless it is over.
+    fn get(&mut self, conn: ConnId) -> Option<&mut Link> {
+        self.table.get_mut(conn).filter(|link| !link.over)
+    }
+
+    /// Where the next bytes of a connection go.
+    pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
+        let link = self.get(conn).filter(|link| !link.stopped && link.payload != Payload::Held);
+        let Some(link) = link else { return Landing::default() };
+        let landing = link.transport.landing();
+        link.landing = landing.place.is_some();
+        landing
+    }
+
+    /// A buffer that was out comes back.
+    pub(super) fn landed(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        place: SegmentMut,
+        filled: usize,
+        program: &mut Program,
+    ) {
+        let Some(link) = self.table.get_mut(conn) else { return };
+        link.landing = false;
+        link.heard = now;
+        link.transport.landed(place, filled);
+        if link.over {
+            self.table.remove(conn);
+        } else {
+            self.work(now, conn, program);
+        }
+    }
+
+    /// Bytes came in.
+    pub(super) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment, program: &mut Program) {
+        let Some(link) = self.get(conn) else { return };
+        link.heard = now;
+        link.transport.received(bytes);
+        self.work(now, conn, program);
+    }
+
+    /// Carries out the calls that are here, until too many replies wait.
+    fn work(&mut self, now: Time, conn: ConnId, program: &mut Program) {
+        loop {
+            let all = self.unsent;
+            let Some(link) = self.get(conn) else { return };
+            let unsent = link.transport.unsent();
+            if unsent >= UNSENT_MAX || (unsent > 0 && all - link.unsent + unsent >= UNSENT_MAX_ALL) {
+                self.stop(conn);
+                break;
+            }
+            let mut placing = Placing { program, placed: false };
+            let record = match link.transport.next(&mut placing) {
+                Ok(record) => record,
+                Err(error) => {
+                    tracing::info!(?conn, %error, "a client broke the protocol");
+                    return self.close(now, conn);
+                }
+            };
+            let (placed, here) = (placing.placed, record.is_some());
+            if let Some(record) = record {
+                match program.answer(now, &mut link.peer, record) {
+                    Outcome::Reply(front, payload) => link.transport.send(front, payload),
+                    Outcome::None => {}
+                    Outcome::NoCall => {
+                        tracing::info!(?conn, "a client sent what is no call");
+                        return self.close(now, conn);
+                    }
+                }
+            }
+            self.follow_payload(now, conn, placed, here);
+            if !here {
+                break;
+            }
+        }
+        self.count_unsent(conn);
+        self.announce(conn);
+    }
+
+    /// The payload of a message may have begun to come in, and may be here.
+    fn follow_payload(&mut self, now: Time, conn: ConnId, begun: bool, here: bool) {
+        if begun && !here {
+            let Some(link) = self.table.get_mut(conn) else { return };
+            if self.coming < PAYLOADS_MAX {
+                link.payload = Payload::Coming;
+                self.coming += 1;
+            } else {
+                // What is here of it lies in its place already; the rest waits in the network.
+                link.payload = Payload::Held;
+                self.held.push_back(conn);
+            }
+            self.wake_by(now + PAYLOAD_PATIENCE);
+        } else if here {
+            self.end_payload(now, conn);
+        }
+    }
+
+    /// A payload is here, or given up: another one may come in.
+    fn end_payload(&mut self, now: Time, conn: ConnId) {
+        let Some(link) = self.table.get_mut(conn) else { return };
+        let was = std::mem::replace(&mut link.payload, Payload::None);
+        if was != Payload::Coming {
+            return;
+        }
+        self.coming -= 1;
+        while self.coming < PAYLOADS_MAX
+            && let Some(next) = self.held.pop_front()
+        {
+            let Some(link) = self.table.get_mut(next) else { continue };
+            if link.payload == Payload::Held && !link.over {
+                link.payload = Payload::Coming;
+                link.heard = now;
+                self.coming += 1;
+                self.actions.push_back(Action::Resume { conn: next });
+            }
+        }
+    }
+
+    fn stop(&mut self, conn: ConnId) {
+        if let Some(link) = self.get(conn)
+            && !link.stopped
+        {
+            link.stopped = true;
+            self.stopped += 1;
+        }
+    }
+
+    /// Counts again what waits to be sent.
+    fn count_unsent(&mut self, conn: ConnId) {
+        let Some(link) = self.table.get_mut(conn) else { return };
+        let unsent = if link.over { 0 } else { link.transport.unsent() };
+        self.unsent = self.unsent - link.unsent + unsent;
+        link.unsent = unsent;
+    }
+
+    /// Tells the driver, once, if the connection has something to send.
+    fn announce(&mut self, conn: ConnId) {
+        if let Some(link) = self.get(conn)
+            && link.unsent > 0
+            && !link.announced
+        {
+            link.announced = true;
+            self.actions.push_back(Action::Transmit { conn });
+        }
+    }
+
+    /// What a connection has to send.
+    pub(super) fn transmit(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        out: &mut List,
+        limit: usize,
+        program: &mut Program,
+    ) {
+        let before = self.unsent;
+        let Some(link) = self.get(conn) else { return };
+        link.transport.transmit(out, limit);
+        link.announced = link.transport.unsent() > 0;
+        self.count_unsent(conn);
+        if self.stopped == 0 {
+            return;
+        }
+        self.resume(now, conn, program);
+        const ROOM: usize = UNSENT_MAX_ALL / 2;
+        if before > ROOM && self.unsent <= ROOM {
+            let stopped = self.table.iter().filter(|(_, link)| link.stopped && !link.over);
+            let stopped: Vec<ConnId> = stopped.map(|(conn, _)| conn).collect();
+            stopped.into_iter().for_each(|conn| self.resume(now, conn, program));
+        }
+    }
+
+    /// Goes on with a connection that was stopped, if half of what may wait is gone.
+    fn resume(&mut self, now: Time, conn: ConnId, program: &mut Program) {
+        let room = self.unsent <= UNSENT_MAX_ALL / 2;
+        let Some(link) = self.get(conn).filter(|link| link.stopped) else { return };
+        if link.unsent > 0 && (link.unsent > UNSENT_MAX / 2 || !room) {
+            return;
+        }
+        link.stopped = false;
+        self.stopped -= 1;
+        // Calls are here that were not carried out.
+        self.work(now, conn, program);
+        if self.get(conn).is_some_and(|link| !link.stopped) {
+            self.actions.push_back(Action::Resume { conn });
+        }
+    }
+
+    /// Closes a connection.
+    fn close(&mut self, now: Time, conn: ConnId) {
+        if self.get(conn).is_some() {
+            self.actions.push_back(Action::Close { conn });
+            self.end(now, conn);
+        }
+    }
+
+    /// A connection is gone.
+    pub(super) fn end(&mut self, now: Time, conn: ConnId) {
+        let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
+        link.over = true;
+        if std::mem::take(&mut link.stopped) {
+            self.stopped -= 1;
+        }
+        let landing = link.landing;
+        self.count_unsent(conn);
+        self.end_payload(now, conn);
+        if !landing {
+            self.table.remove(conn);
+        }
+    }
+
+    fn wake_by(&mut self, deadline: Time) {
+        self.wakeup = Some(self.wakeup.map_or(deadline, |wakeup| wakeup.min(deadline)));
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.wakeup
+    }
+
+    /// Gives up connections of whose payloads nothing more comes.
+    pub(super) fn timeout(&mut self, now: Time) {
+        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
+            return;
+        }
+        self.wakeup = None;
+        let coming = self.table.iter().filter(|(_, link)| link.payload == Payload::Coming && !link.over);
+        let ends: Vec<_> = coming.map(|(conn, link)| (conn, link.heard + PAYLOAD_PATIENCE)).collect();
+        for (conn, end) in ends {
+            if end <= now {
+                tracing::info!(?conn, "a client has stopped in the middle of a message");
+                self.close(now, conn);
+            } else {
+                self.wake_by(end);
+            }
+        }
+        if !self.held.is_empty() {
+            self.wake_by(now + PAYLOAD_PATIENCE);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The server as one state machine: its listeners, the connections to them, and the programs behind.
+
+use super::export::Export;
+use super::file_system::FileSystem;
+use super::links::Links;
+use super::program::Program;
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use std::io;
+use std::net::SocketAddr;
+
+/// An address to listen on: what is asked for, until it is there.
+#[derive(Debug)]
+struct Listener {
+    addr: SocketAddr,
+    up: bool,
+}
+
+/// A server of NFS as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says.
+pub struct ServerMachine {
+    listeners: Vec<Listener>,
+    failure: Option<io::Error>,
+    links: Links,
+    program: Program,
+}
+
+impl ServerMachine {
+    /// Serves a file system at these addresses. Memory for what is small comes from `pool`.
+    pub fn new(addrs: Vec<SocketAddr>, export: Export, fs: Box<dyn FileSystem>, pool: Pool) -> Self {
+        let mut links = Links::new(pool);
+        for (id, addr) in (0..).zip(&addrs) {
+            links.push_action(Action::Listen { listener: ListenerId(id), addr: *addr });
+        }
+        let listeners = addrs.into_iter().map(|addr| Listener { addr, up: false }).collect();
+        Self { listeners, failure: None, links, program: Program::new(fs, export) }
+    }
+
+    /// Where clients reach it, once it listens everywhere.
+    pub fn addresses(&self) -> Option<Vec<SocketAddr>> {
+        self.listeners.iter().map(|listener| listener.up.then_some(listener.addr)).collect()
+    }
+
+    /// Why it cannot listen; told once.
+    pub fn failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    /// Calls that were answered so far.
+    pub fn calls(&self) -> u64 {
+        self.program.calls()
+    }
+
+    /// Connections that are open.
+    pub fn connections(&self) -> usize {
+        self.links.open()
+    }
+}
+
+impl Machine for ServerMachine {
+    fn next_action(&mut self, _: Time) -> Option<Action> {
+        self.links.next_action()
+    }
+
+    fn listening(&mut self, _: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
+        let Some(listener) = self.listeners.get_mut(listener.0 as usize) else { return };
+        match result {
+            Ok(addr) => *listener = Listener { addr, up: true },
+            Err(error) => {
+                let text = format!("cannot listen on {}: {error}", listener.addr);
+                self.failure = Some(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+
+    fn accepted(&mut self, now: Time, _: ListenerId, peer: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+        if !self.program.export().lets_in(peer.ip()) {
+            tracing::info!(%peer, "a connection is refused: its host is not let in");
+            return None;
+        }
+        if self.links.is_full() {
+            tracing::warn!(%peer, "a connection is refused: there are too many");
+            return None;
+        }
+        Some(self.links.add(now, peer.ip()))
+    }
+
+    fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
+        // A server opens no connections.
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        tracing::debug!(?conn, ?cause, "a client is gone");
+        self.links.end(now, conn);
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        self.links.landing(conn)
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        self.links.landed(now, conn, place, filled, &mut self.program);
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        self.links.received(now, conn, bytes, &mut self.program);
+    }
+
+    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
+        self.links.transmit(now, conn, out, limit, &mut self.program);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.links.deadline()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        self.links.timeout(now);
+    }
+}

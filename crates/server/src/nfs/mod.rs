@@ -1,0 +1,27 @@
+//! A server of NFS version 3: one file system, exported by NFS and MOUNT on one port.
+//!
+//! - A [`FileSystem`] carries procedures out; [`Memory`] is one.
+//! - Dispatch (`program`, `call`) takes calls and gives replies, and knows nothing of what they come over. What must not
+//!   be done twice is remembered (`replies`).
+//! - [`ServerMachine`] has the listeners and the connections (`links`) and bounds what they make it hold.
+//! - [`Server`] drives it on a thread of its own.
+
+#![allow(clippy::result_large_err, reason = "answers have attributes whether they are errors or not")]
+
+mod call;
+mod export;
+mod file_system;
+mod links;
+mod machine;
+mod memory;
+mod program;
+mod replies;
+mod rights;
+mod server;
+
+pub use export::{Export, Network, NoNetwork, Squash};
+pub use file_system::{Context, FileSystem, Results};
+pub use machine::ServerMachine;
+pub use memory::{Limits, Memory};
+pub use rights::{Caller, NOBODY};
+pub use server::{Config, Error, Server, Stats};

@@ -1,0 +1,227 @@
+//! The programs: a call in, a reply out, whatever they came over.
+
+use super::call::{Call, results};
+use super::export::Export;
+use super::file_system::{Context, FileSystem};
+use super::replies::{Key, Known, Replies, is_once};
+use super::rights::Caller;
+use onego_buf::{List, SegmentMut};
+use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounted, Mounts};
+use onego_nfs::rpc::{
+    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter, flavor,
+};
+use onego_nfs::v3;
+use onego_nfs::xdr::{Reader, Writer, Xdr};
+use onego_wire::Time;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// Mounts that are remembered, only to be told about.
+const MOUNTS_MAX: usize = 1024;
+
+/// What serves clients.
+pub(super) struct Program {
+    fs: Box<dyn FileSystem>,
+    export: Export,
+    replies: Replies,
+    mounts: BTreeSet<(IpAddr, mount::Path)>,
+    /// The front of the reply that is made.
+    front: Writer,
+    calls: u64,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    host: IpAddr,
+    /// Who made the last call, in the words of its header: mostly the one who makes the next.
+    last: Option<(u32, Vec<u8>)>,
+    caller: Caller,
+}
+
+impl Peer {
+    pub(super) fn new(host: IpAddr) -> Self {
+        Self { host, last: None, caller: Caller::nobody() }
+    }
+
+    /// Learns who makes a call.
+    fn identify(&mut self, header: &Header<'_>, export: &Export) -> Result<(), Denied> {
+        let known = |(flavor, words): &(u32, Vec<u8>)| *flavor == header.flavor && words == header.credential;
+        if self.last.as_ref().is_some_and(known) {
+            return Ok(());
+        }
+        let credential =
+            Credential::of(header.flavor, header.credential).map_err(|_| Denied::BAD_CREDENTIAL)?;
+        self.caller = export.caller(credential)?;
+        self.last = Some((header.flavor, header.credential.to_vec()));
+        Ok(())
+    }
+}
+
+/// What becomes of a message.
+pub(super) enum Outcome<'a> {
+    /// It is answered.
+    Reply(&'a [u8], List),
+    /// The answer is on its way already.
+    None,
+    /// It is no call, and its sender no client.
+    NoCall,
+}
+
+impl Program {
+    pub(super) fn new(fs: Box<dyn FileSystem>, export: Export) -> Self {
+        let (replies, mounts, front) = (Replies::default(), BTreeSet::new(), Writer::new());
+        Self { fs, export, replies, mounts, front, calls: 0 }
+    }
+
+    pub(super) fn export(&self) -> &Export {
+        &self.export
+    }
+
+    /// Calls that were answered.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Carries out a call.
+    pub(super) fn answer(&mut self, now: Time, peer: &mut Peer, record: Record) -> Outcome<'_> {
+        let Record { front, payload, placed } = record;
+        let payload = placed.map_or(payload, List::from);
+        self.front.clear();
+        self.calls += 1;
+        let mut r = Reader::new(&front);
+        let header = match Header::read(&mut r) {
+            Ok(header) => header,
+            Err(HeaderError::NoCall) => return Outcome::NoCall,
+            Err(HeaderError::Denied(xid, denied)) => return self.say(xid, Err(denied)),
+        };
+        let arguments = &front[front.len() - r.left()..];
+        if let Some(refused) = refusal(&header) {
+            return self.say(header.xid, Ok(refused));
+        }
+        // Whoever asks whether the server is there need not be anybody.
+        if header.procedure != v3::Null::NUMBER
+            && let Err(denied) = peer.identify(&header, &self.export)
+        {
+            return self.say(header.xid, Err(denied));
+        }
+        if header.program == mount::PROGRAM {
+            return self.mount_call(now, peer, &header, arguments);
+        }
+        self.nfs_call(now, peer, &header, arguments, payload)
+    }
+
+    /// A reply without results.
+    fn say(&mut self, xid: u32, result: Result<Accepted, Denied>) -> Outcome<'_> {
+        self.front.clear();
+        Reply { xid, result }.encode(&mut self.front);
+        Outcome::Reply(self.front.as_slice(), List::new())
+    }
+
+    fn nfs_call(
+        &mut self,
+        now: Time,
+        peer: &Peer,
+        header: &Header<'_>,
+        arguments: &[u8],
+        payload: List,
+    ) -> Outcome<'_> {
+        let key = is_once(header.procedure)
+            .then(|| Key::new(peer.host, header.xid, header.procedure, arguments, &payload));
+        match key.map(|key| self.replies.begin(key)) {
+            None | Some(Known::New) => {}
+            Some(Known::InWork) => return Outcome::None,
+            Some(Known::Done(reply)) => {
+                self.front.append(reply);
+                return Outcome::Reply(self.front.as_slice(), List::new());
+            }
+        }
+        let call = Call {
+            xid: header.xid,
+            procedure: header.procedure,
+            cx: Context { caller: &peer.caller, now },
+            read_only: self.export.read_only,
+            arguments,
+        };
+        let payload = call.carry_out(&mut *self.fs, payload, &mut self.front);
+        if let Some(key) = key {
+            self.replies.end(key, self.front.as_slice());
+        }
+        Outcome::Reply(self.front.as_slice(), payload)
+    }
+
+    fn mount_call(&mut self, now: Time, peer: &Peer, header: &Header<'_>, arguments: &[u8]) -> Outcome<'_> {
+        let cx = Context { caller: &peer.caller, now };
+        let xid = header.xid;
+        let Self { fs, export, mounts, front, .. } = self;
+        let mut out = List::new();
+        let results = match header.procedure {
+            mount::Mnt::NUMBER => {
+                results::<mount::Mnt>(xid, arguments, List::new(), front, &mut out, |path| {
+                    let inner = export.within(&path.0).ok_or(MountStatus::Noent)?;
+                    let root = fs.mount(cx, inner)?;
+                    if mounts.len() < MOUNTS_MAX {
+                        mounts.insert((peer.host, path));
+                    }
+                    Ok(Mounted { root, flavors: vec![flavor::SYS, flavor::NONE] })
+                })
+            }
+            mount::Dump::NUMBER => {
+                results::<mount::Dump>(xid, arguments, List::new(), front, &mut out, |()| {
+                    let mounts =
+                        mounts.iter().map(|(host, path)| Mount { host: name(host), path: path.clone() });
+                    Mounts(mounts.collect())
+                })
+            }
+            mount::Umnt::NUMBER => {
+                results::<mount::Umnt>(xid, arguments, List::new(), front, &mut out, |path| {
+                    mounts.remove(&(peer.host, path));
+                })
+            }
+            mount::Umntall::NUMBER => {
+                results::<mount::Umntall>(xid, arguments, List::new(), front, &mut out, |()| {
+                    mounts.retain(|(host, _)| *host != peer.host);
+                })
+            }
+            _ => results::<mount::Export>(xid, arguments, List::new(), front, &mut out, |()| {
+                let groups = export.allow.iter().map(name).collect();
+                Exports(vec![Exported { path: mount::Path(export.path.clone().into()), groups }])
+            }),
+        };
+        match results {
+            Ok(()) => Outcome::Reply(self.front.as_slice(), out),
+            Err(_) => self.say(xid, Ok(Accepted::GarbageArguments)),
+        }
+    }
+}
+
+impl Splitter for Program {
+    fn split(&mut self, start: &[u8]) -> Split {
+        v3::split_call(start)
+    }
+
+    fn place(&mut self, _: &[u8], payload: usize) -> Option<SegmentMut> {
+        self.fs.place(payload)
+    }
+}
+
+/// The name of a host or a network, for people.
+fn name(of: &impl ToString) -> Host {
+    Host(of.to_string().into())
+}
+
+/// Why a call cannot be carried out, if its program or its procedure is not here.
+fn refusal(header: &Header<'_>) -> Option<Accepted> {
+    let (version, last) = match header.program {
+        v3::PROGRAM => (v3::VERSION, v3::Commit::NUMBER),
+        mount::PROGRAM => (mount::VERSION, mount::Export::NUMBER),
+        _ => return Some(Accepted::ProgramUnavailable),
+    };
+    if header.version != version {
+        Some(Accepted::ProgramMismatch(version, version))
+    } else if header.procedure > last {
+        Some(Accepted::ProcedureUnavailable)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,159 @@
+//! Replies to calls that must not be carried out twice (RFC 1813, section 4.5): they are given again when the same call
+//! comes again, which a client sends whose connection broke before it had the reply.
+//!
+//! A call is known by its number, its client, its procedure and its arguments. The client's port is no part of that: a
+//! client that connects anew may have another, and over RDMA it has no say in it. Clients number calls anew after a
+//! restart, so that the number alone does not do.
+
+use onego_buf::List;
+use onego_nfs::rpc::Procedure as _;
+use onego_nfs::v3;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::net::IpAddr;
+
+/// Replies that are kept: some seconds of a few clients that do nothing but make and remove files.
+const REPLIES_MAX: usize = 1 << 16;
+/// Bytes of replies that are kept.
+const BYTES_MAX: usize = 32 << 20;
+
+/// Procedures that do something else if they are carried out again.
+pub(super) fn is_once(procedure: u32) -> bool {
+    matches!(
+        procedure,
+        v3::Setattr::NUMBER
+            | v3::Create::NUMBER
+            | v3::Mkdir::NUMBER
+            | v3::Symlink::NUMBER
+            | v3::Mknod::NUMBER
+            | v3::Remove::NUMBER
+            | v3::Rmdir::NUMBER
+            | v3::Rename::NUMBER
+            | v3::Link::NUMBER
+    )
+}
+
+/// A call of a procedure of NFS version 3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    from: IpAddr,
+    xid: u32,
+    procedure: u32,
+    arguments: u64,
+}
+
+impl Key {
+    pub(super) fn new(from: IpAddr, xid: u32, procedure: u32, front: &[u8], payload: &List) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(front);
+        payload.segments().for_each(|segment| hasher.write(segment));
+        Self { from, xid, procedure, arguments: hasher.finish() }
+    }
+}
+
+/// What is known of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Known<'a> {
+    /// Nothing: it is new, and in work from here on.
+    New,
+    /// It is in work: the reply is on its way.
+    InWork,
+    /// It has been carried out, with this reply.
+    Done(&'a [u8]),
+}
+
+/// The replies.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    /// None: in work.
+    replies: HashMap<Key, Option<Box<[u8]>>>,
+    /// In the order in which they came.
+    order: VecDeque<Key>,
+    bytes: usize,
+}
+
+impl Replies {
+    /// A call is here.
+    pub(super) fn begin(&mut self, key: Key) -> Known<'_> {
+        // Looked up twice, because what is borrowed for an answer stays borrowed otherwise.
+        if self.replies.contains_key(&key) {
+            return match &self.replies[&key] {
+                Some(reply) => Known::Done(reply),
+                None => Known::InWork,
+            };
+        }
+        self.make_room();
+        self.replies.insert(key, None);
+        self.order.push_back(key);
+        Known::New
+    }
+
+    /// A call that was new has been carried out.
+    pub(super) fn end(&mut self, key: Key, reply: &[u8]) {
+        if let Some(kept) = self.replies.get_mut(&key) {
+            self.bytes += reply.len();
+            *kept = Some(reply.into());
+        }
+    }
+
+    /// Forgets the oldest replies. Calls in work are not forgotten: there are as many as there may be at a time.
+    fn make_room(&mut self) {
+        for _ in 0..self.order.len() {
+            if self.order.len() < REPLIES_MAX && self.bytes < BYTES_MAX {
+                return;
+            }
+            let Some(oldest) = self.order.pop_front() else { return };
+            match self.replies.get(&oldest) {
+                Some(None) => self.order.push_back(oldest),
+                _ => {
+                    let reply = self.replies.remove(&oldest).flatten();
+                    self.bytes -= reply.map_or(0, |reply| reply.len());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn key(xid: u32, arguments: &[u8]) -> Key {
+        Key::new(IpAddr::V4(Ipv4Addr::LOCALHOST), xid, 14, arguments, &List::new())
+    }
+
+    #[test]
+    fn a_call_that_comes_again_gets_the_reply_that_it_had() {
+        let mut replies = Replies::default();
+        assert_eq!(replies.begin(key(1, b"a")), Known::New);
+        assert_eq!(replies.begin(key(1, b"a")), Known::InWork);
+        replies.end(key(1, b"a"), b"reply");
+        assert_eq!(replies.begin(key(1, b"a")), Known::Done(b"reply"));
+        // A client that has started anew may use the number for another call.
+        assert_eq!(replies.begin(key(1, b"b")), Known::New);
+        let elsewhere = Key { from: "10.0.0.1".parse().unwrap(), ..key(1, b"a") };
+        assert_eq!(replies.begin(elsewhere), Known::New);
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_but_not_what_is_in_work() {
+        let mut replies = Replies::default();
+        let large = vec![0; BYTES_MAX / 8];
+        replies.begin(key(0, b""));
+        for xid in 1..100 {
+            replies.begin(key(xid, b""));
+            replies.end(key(xid, b""), &large);
+        }
+        assert!(replies.bytes <= BYTES_MAX + large.len());
+        assert_eq!(replies.order.len(), replies.replies.len());
+        assert_eq!(replies.begin(key(0, b"")), Known::InWork);
+        assert_eq!(replies.begin(key(1, b"")), Known::New);
+        assert_eq!(replies.begin(key(99, b"")), Known::Done(&large));
+        for xid in 100..REPLIES_MAX as u32 * 2 {
+            replies.begin(key(xid, b""));
+            replies.end(key(xid, b""), b"");
+        }
+        assert!(replies.replies.len() <= REPLIES_MAX);
+    }
+}

@@ -1,0 +1,182 @@
+//! What who may do, by the permission bits of files.
+
+use onego_nfs::v3::{Attributes, FileType, access};
+
+/// Bits of a mode (POSIX, `sys/stat.h`).
+pub(crate) mod mode {
+    /// All that a client may set.
+    pub(crate) const ALL: u32 = 0o7777;
+    pub(crate) const SET_UID: u32 = 0o4000;
+    pub(crate) const SET_GID: u32 = 0o2000;
+    pub(crate) const STICKY: u32 = 0o1000;
+    /// Execution by the group.
+    pub(crate) const GROUP_EXECUTE: u32 = 0o010;
+    /// Execution by anybody.
+    pub(crate) const ANY_EXECUTE: u32 = 0o111;
+}
+
+/// The user who may do everything.
+const ROOT: u32 = 0;
+
+/// The user and the group of those who do not say who they are, by convention.
+pub const NOBODY: u32 = 65_534;
+
+/// A user who makes calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its further groups.
+    pub groups: Vec<u32>,
+}
+
+/// A way to use a file: one of the three permission bits, as the last digit of a mode has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read = 4,
+    Write = 2,
+    /// Of a directory: to look names up in it.
+    Execute = 1,
+}
+
+/// What of a file decides about who may use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Guarded {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) is_dir: bool,
+}
+
+impl From<&Attributes> for Guarded {
+    fn from(file: &Attributes) -> Self {
+        let is_dir = file.file_type == FileType::Directory;
+        Self { mode: file.mode, uid: file.uid, gid: file.gid, is_dir }
+    }
+}
+
+impl Caller {
+    /// Somebody who does not say who he is.
+    pub fn nobody() -> Self {
+        Self { uid: NOBODY, gid: NOBODY, groups: Vec::new() }
+    }
+
+    /// May the caller do everything?
+    pub(crate) fn is_root(&self) -> bool {
+        self.uid == ROOT
+    }
+
+    /// Is the caller of that group?
+    pub(crate) fn is_in(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
+    /// Is the caller the owner, or root?
+    pub(crate) fn owns(&self, file: Guarded) -> bool {
+        self.is_root() || self.uid == file.uid
+    }
+
+    /// Do the permission bits let the caller use the file so?
+    pub(crate) fn may(&self, wanted: Use, file: Guarded) -> bool {
+        if self.is_root() {
+            // What nobody at all may execute is no program.
+            return file.is_dir || wanted != Use::Execute || file.mode & mode::ANY_EXECUTE != 0;
+        }
+        let shift = if self.uid == file.uid {
+            6
+        } else if self.is_in(file.gid) {
+            3
+        } else {
+            0
+        };
+        file.mode >> shift & wanted as u32 != 0
+    }
+
+    /// May the caller read the bytes? Its system has checked the permission bits when it opened the file, which may have
+    /// changed since: an owner may always read (RFC 1813, section 4.4). What is executed has to be read, too.
+    pub(crate) fn may_read_data(&self, file: Guarded) -> bool {
+        self.owns(file) || self.may(Use::Read, file) || self.may(Use::Execute, file)
+    }
+
+    /// May the caller write bytes? Owners may, for the same reason.
+    pub(crate) fn may_write_data(&self, file: Guarded) -> bool {
+        self.owns(file) || self.may(Use::Write, file)
+    }
+
+    /// May the caller remove or replace this entry of a directory, into which it may write? In a sticky directory only
+    /// the owners of file and directory may.
+    pub(crate) fn may_unlink(&self, dir: Guarded, file: Guarded) -> bool {
+        dir.mode & mode::STICKY == 0 || self.owns(dir) || self.owns(file)
+    }
+
+    /// The answer to ACCESS (RFC 1813, section 3.3.4).
+    pub(crate) fn access(&self, wanted: u32, file: Guarded) -> u32 {
+        let mut granted = 0;
+        if self.may(Use::Read, file) {
+            granted |= access::READ;
+        }
+        if self.may(Use::Write, file) {
+            granted |= access::MODIFY | access::EXTEND;
+            if file.is_dir {
+                granted |= access::DELETE;
+            }
+        }
+        if self.may(Use::Execute, file) {
+            granted |= if file.is_dir { access::LOOKUP } else { access::EXECUTE };
+        }
+        granted & wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(mode: u32) -> Guarded {
+        Guarded { mode, uid: 10, gid: 20, is_dir: false }
+    }
+
+    fn user(uid: u32, gid: u32) -> Caller {
+        Caller { uid, gid, groups: vec![30] }
+    }
+
+    #[test]
+    fn the_first_class_that_fits_decides() {
+        // The owner is not helped by what others may.
+        assert!(!user(10, 20).may(Use::Read, file(0o077)));
+        assert!(!user(11, 20).may(Use::Write, file(0o707)));
+        assert!(user(11, 21).may(Use::Write, file(0o002)));
+        assert!(user(11, 21).may(Use::Execute, Guarded { gid: 30, ..file(0o010) }));
+    }
+
+    #[test]
+    fn root_may_everything_but_execute_what_is_no_program() {
+        let root = user(0, 0);
+        assert!(root.may(Use::Read, file(0)) && root.may(Use::Write, file(0)));
+        assert!(!root.may(Use::Execute, file(0o666)));
+        assert!(root.may(Use::Execute, file(0o001)));
+        assert!(root.may(Use::Execute, Guarded { is_dir: true, ..file(0) }));
+    }
+
+    #[test]
+    fn in_a_sticky_directory_only_owners_remove() {
+        let dir = Guarded { uid: 1, gid: 1, mode: 0o1777, is_dir: true };
+        for (uid, may) in [(0, true), (1, true), (10, true), (11, false)] {
+            assert_eq!(user(uid, 0).may_unlink(dir, file(0o644)), may, "{uid}");
+        }
+        assert!(user(11, 0).may_unlink(Guarded { mode: 0o777, ..dir }, file(0o644)));
+    }
+
+    #[test]
+    fn access_tells_what_the_bits_tell() {
+        let dir = Guarded { is_dir: true, ..file(0o750) };
+        let all = access::ALL;
+        assert_eq!(user(10, 9).access(all, dir), all & !access::EXECUTE);
+        assert_eq!(user(11, 20).access(all, dir), access::READ | access::LOOKUP);
+        assert_eq!(user(11, 21).access(all, dir), 0);
+        assert_eq!(user(11, 20).access(access::READ, file(0o070)), access::READ);
+        assert_eq!(user(11, 20).access(access::EXECUTE | access::DELETE, file(0o070)), access::EXECUTE);
+    }
+}

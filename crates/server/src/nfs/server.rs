@@ -1,0 +1,229 @@
+//! A server on a thread of its own.
+
+use super::export::Export;
+use super::machine::ServerMachine;
+use super::memory::{Limits, Memory};
+use onego_buf::Pool;
+use onego_engine::{AnyEngine, EngineKind, Pump, Wait, Waker, zero_copy};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Bytes that are kept for payloads to come: the memory of what was overwritten or removed comes back here.
+const IDLE_MEMORY: usize = 32 << 20;
+
+/// What a server is told to be.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens, for NFS and MOUNT; port 0: any.
+    pub listen: SocketAddr,
+    /// What is served to whom.
+    pub export: Export,
+    /// How much may be in the file system.
+    pub limits: Limits,
+    /// Which event engine moves the bytes.
+    pub engine: EngineKind,
+    /// Which sends are made without a copy.
+    pub zero_copy: zero_copy::Settings,
+}
+
+impl Default for Config {
+    /// An empty file system in memory on the loopback address, on any port, of at most 1 GiB in a million files.
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            export: Export::default(),
+            limits: Limits { bytes: 1 << 30, files: 1 << 20 },
+            engine: EngineKind::default(),
+            zero_copy: zero_copy::Settings::default(),
+        }
+    }
+}
+
+/// Why a server did not start, or is not there any more.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The event engine could not be opened.
+    #[error("cannot open the event engine {kind}: {source}")]
+    Engine {
+        /// The engine's name.
+        kind: EngineKind,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Nobody could name the export.
+    #[error(
+        "{0:?} cannot be exported: a path that can be mounted starts with \"/\" and has at most 1024 bytes"
+    )]
+    Path(String),
+    /// It cannot listen where it should.
+    #[error("the server does not come up: {0}")]
+    Listen(io::Error),
+    /// There is no randomness to tell its handles from others.
+    #[error("cannot get random bytes: {0}")]
+    Random(io::Error),
+    /// The thread cannot be started.
+    #[error("cannot start the server's thread: {0}")]
+    Thread(io::Error),
+    /// The event engine failed, and the server with it.
+    #[error("the server has ended: its event engine failed: {0}")]
+    Turn(io::Error),
+    /// The server is not there any more.
+    #[error("the server has ended, and has said why")]
+    Stopped,
+}
+
+/// What a server has cost so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Processor time of the server's thread.
+    pub cpu: Duration,
+    /// System calls and bytes.
+    pub engine: onego_engine::Stats,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Connections that are open.
+    pub connections: usize,
+}
+
+type Pumped = Pump<AnyEngine, ServerMachine>;
+
+/// Something to be done on the server's thread.
+type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
+
+/// A running server. It stops when this value is dropped.
+///
+/// ```
+/// # fn main() -> Result<(), onego_server::nfs::Error> {
+/// use onego_server::nfs::{Config, Server};
+///
+/// let server = Server::start(Config::default())?;
+/// println!("mount -o port={0},mountport={0},nolock 127.0.0.1:/export /mnt", server.addr().port());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    tasks: Option<Sender<Task>>,
+    waker: Waker,
+    /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
+    failure: Mutex<Option<Receiver<Error>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts a server of a file system in memory. When this returns, clients may connect.
+    pub fn start(config: Config) -> Result<Self, Error> {
+        if !config.export.is_mountable() {
+            return Err(Error::Path(config.export.path));
+        }
+        let mut instance = [0; 8];
+        getrandom::fill(&mut instance).map_err(|error| Error::Random(error.into()))?;
+        let memory = usize::try_from(config.limits.bytes).unwrap_or(usize::MAX);
+        let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(memory));
+        let now = onego_engine::now();
+        let fs = Memory::new(config.limits, u64::from_ne_bytes(instance), pool.clone(), now);
+        let machine = ServerMachine::new(vec![config.listen], config.export, Box::new(fs), pool);
+        let (kind, zero_copy) = (config.engine, config.zero_copy);
+        let (tasks, inbox) = channel();
+        let (started, up) = channel();
+        let (failed, failure) = channel();
+        let body = move || {
+            let begun = begin(kind, zero_copy, machine);
+            let (mut pump, addr) = match begun {
+                Ok(begun) => begun,
+                // Whoever waits for the start is told.
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            if started.send(Ok((addr, pump.waker()))).is_ok()
+                && let Err(error) = serve(&mut pump, &inbox)
+            {
+                tracing::error!(%error, "the server ends");
+                // Nobody may be there to ask.
+                let _ = failed.send(error);
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("onego-nfs".into()).spawn(body).map_err(Error::Thread)?;
+        let (addr, waker) = up.recv().map_err(|_| Error::Stopped)??;
+        let failure = Mutex::new(Some(failure));
+        Ok(Self { addr, tasks: Some(tasks), waker, failure, thread: Some(thread) })
+    }
+
+    /// Where clients reach it, for NFS and MOUNT alike.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Where it is told why the server has ended, if it ends by itself; it is closed when the server is gone. None for
+    /// all but the first who asks.
+    pub fn failure(&self) -> Option<Receiver<Error>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What the server has cost so far.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let (result, answer) = channel();
+        let task: Task = Box::new(move |pump| {
+            let cpu = clock_gettime(ClockId::ThreadCPUTime);
+            let stats = Stats {
+                cpu: Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32),
+                engine: pump.stats(),
+                calls: pump.machine().calls(),
+                connections: pump.machine().connections(),
+            };
+            drop(result.send(stats));
+        });
+        let tasks = self.tasks.as_ref().ok_or(Error::Stopped)?;
+        tasks.send(task).map_err(|_| Error::Stopped)?;
+        self.waker.wake();
+        answer.recv().map_err(|_| Error::Stopped)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Without a sender the thread finds its inbox closed, and ends.
+        self.tasks = None;
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if it had one, was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens the listener.
+fn begin(
+    kind: EngineKind,
+    zero_copy: zero_copy::Settings,
+    machine: ServerMachine,
+) -> Result<(Pumped, SocketAddr), Error> {
+    let mut engine = onego_engine::open(kind).map_err(|source| Error::Engine { kind, source })?;
+    engine.set_zero_copy(zero_copy);
+    let mut pump = Pump::new(engine, machine);
+    // The listener is opened in the first turn.
+    pump.turn(Wait::Poll).map_err(Error::Listen)?;
+    if let Some(error) = pump.machine_mut().failure() {
+        return Err(Error::Listen(error));
+    }
+    let addr = pump.machine().addresses().and_then(|addrs| addrs.first().copied()).ok_or(Error::Stopped)?;
+    Ok((pump, addr))
+}
+
+/// Runs the server until nobody holds it any more, or it fails.
+fn serve(pump: &mut Pumped, inbox: &Receiver<Task>) -> Result<(), Error> {
+    loop {
+        match inbox.try_recv() {
+            Ok(task) => task(pump),
+            Err(TryRecvError::Disconnected) => return Ok(()),
+            Err(TryRecvError::Empty) => pump.turn(Wait::Forever).map_err(Error::Turn)?,
+        }
+    }
+}
