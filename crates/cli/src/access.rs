@@ -43,9 +43,9 @@ pub(crate) struct Access {
     /// How connections are protected: crc, secure, prefer-crc or prefer-secure [default: the configuration's]
     #[arg(long, global = true, value_name = "MODE", alias = "ms_mode")]
     ms_mode: Option<MsMode>,
-    /// How long to wait for the cluster to answer
+    /// How long to wait for the cluster or server to answer
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
-    connect_timeout: u64,
+    pub(crate) connect_timeout: u64,
     /// The version of the messenger's protocol: v1, v2 or any (clients take the one that the cluster names first)
     #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
     pub(crate) messenger: Versions,

@@ -1,6 +1,7 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
 use onego::Config;
+use onego::nfs::MountStatus;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,11 +14,11 @@ Exit codes:
   0    done
   1    failed: a file, the network, this machine
   2    the command line makes no sense
-  3    a pool or image that is named does not exist
+  3    a pool, image or file that is named does not exist
   4    what is to be made exists already
-  5    the cluster refused, or does not support it
+  5    the cluster or server refused, or does not support it
   6    verification found other bytes than were written
-  7    the cluster does not answer
+  7    the cluster or server does not answer
   130  interrupted
 
 Example:
@@ -52,6 +53,8 @@ pub(crate) enum Failure {
         "no monitor has answered within {waited:?} at {addresses}: is the cluster up, and are these its addresses?"
     )]
     NoAnswer { addresses: String, waited: Duration },
+    #[error(transparent)]
+    Nfs(#[from] onego::nfs::Error),
     #[error(transparent)]
     Bench(#[from] onego_bench::Error),
     #[error(transparent)]
@@ -99,6 +102,7 @@ impl Failure {
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => code_of(error),
+            Self::Nfs(error) => code_of_nfs(error),
             Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => Code::Exists,
             Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
             Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
@@ -145,6 +149,25 @@ fn code_of(error: &onego::Error) -> Code {
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         E::NoAnswer { .. } => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,
+        _ => Code::Failed,
+    }
+}
+
+fn code_of_nfs(error: &onego::nfs::Error) -> Code {
+    use onego::nfs::{CallError, Error as E, Status as S};
+    match error {
+        E::Call { source: CallError::Failed(status), .. } => match status {
+            S::Noent | S::Stale => Code::NotFound,
+            S::Exist => Code::Exists,
+            S::Io | S::Serverfault => Code::Failed,
+            _ => Code::Refused,
+        },
+        E::Call { source: CallError::Unreachable { .. } | CallError::NoReply { .. }, .. } => Code::NoAnswer,
+        E::Call { source: CallError::Denied(_) | CallError::Refused(_), .. } => Code::Refused,
+        E::NoProgram { .. } | E::Resolve { .. } => Code::NoAnswer,
+        E::Mount { status: MountStatus::Noent, .. } => Code::NotFound,
+        E::Mount { .. } | E::Loop { .. } => Code::Refused,
+        E::Url { .. } | E::Invalid(_) => Code::Usage,
         _ => Code::Failed,
     }
 }

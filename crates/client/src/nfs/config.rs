@@ -60,8 +60,9 @@ impl Config {
         }
     }
 
-    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`,
-    /// with the options `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
+    /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. At
+    /// a port that is named there are NFS and MOUNT both, unless the options say more:
+    /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
     /// the kernel has it), `timeout` (milliseconds, as libnfs has it) and `version` (which is 3).
     pub fn from_url(url: &str) -> Result<(Self, String), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
@@ -75,7 +76,7 @@ impl Config {
         if host.is_empty() {
             return Err(wrong("it names no host"));
         }
-        let mut config = Self { nfs_port: port, ..Self::new(host) };
+        let mut config = Self { nfs_port: port, mount_port: port, ..Self::new(host) };
         for option in query.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, "1"));
             config.set(name, value).map_err(|reason| wrong(&reason))?;

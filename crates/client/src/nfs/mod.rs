@@ -33,6 +33,7 @@ pub use file::File;
 pub use mount::Mount;
 pub use names::Found;
 pub use onego_nfs::client::{Error as CallError, Filled, Limits};
+pub use onego_nfs::mount::MountStatus;
 pub use onego_nfs::rpc::{AuthSys, Credential};
 pub use onego_nfs::v3::{
     Attributes, Device, FileType, FsstatOk, Handle, Node, SetAttributes, SetTime, Stability, Status, Time,

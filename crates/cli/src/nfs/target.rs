@@ -1,0 +1,66 @@
+//! Files on servers, as command lines name them.
+
+use crate::access::Access;
+use crate::failure::Failure;
+use onego::nfs::{Config, Mount, Reactor};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A file on a server: `nfs://HOST[:PORT]/EXPORT/PATH[?OPTION=VALUE&...]`.
+#[derive(Debug, Clone)]
+pub(super) struct Url {
+    text: String,
+    config: Config,
+    path: String,
+}
+
+impl FromStr for Url {
+    type Err = onego::nfs::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (config, path) = Config::from_url(text)?;
+        Ok(Self { text: text.to_owned(), config, path })
+    }
+}
+
+impl Url {
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The path on the server, with that of the export.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Mounts the export that the file is in, and gives its path in that.
+    pub(super) fn mount(&self, access: &Access) -> Result<Target, Failure> {
+        let config = Config {
+            engine: access.engine,
+            zero_copy: access.zero_copy()?,
+            connect_timeout: Duration::from_secs(access.connect_timeout),
+            ..self.config.clone()
+        };
+        let (reactor, mount, path) = Reactor::mount_path(&config, &self.path)?;
+        Ok(Target { reactor, mount, path })
+    }
+}
+
+/// A file on a server that is connected to.
+pub(super) struct Target {
+    pub(super) reactor: Reactor,
+    pub(super) mount: Mount,
+    /// Within the export.
+    pub(super) path: String,
+}
+
+impl Target {
+    /// Does something with it.
+    pub(super) fn run<T>(
+        mut self,
+        body: impl AsyncFnOnce(&Mount, &str) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.reactor.block_on(body(&self.mount, &self.path))?
+    }
+}
