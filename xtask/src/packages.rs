@@ -28,6 +28,7 @@ const NEEDS: &[Need] = &[
     Need { program: "make", package: "make" },
     Need { program: "mke2fs", package: "e2fsprogs" },
     Need { program: "monmaptool", package: "ceph-common" },
+    Need { program: "nfs-ls", package: "libnfs-utils" },
     Need { program: "nsenter", package: "util-linux" },
     Need { program: "osdmaptool", package: "ceph-base" },
     Need { program: "qemu-img", package: "qemu-utils" },

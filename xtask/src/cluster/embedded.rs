@@ -1,4 +1,4 @@
-//! Our embedded cluster, as the `onego` program starts it.
+//! Our servers, as the `onego` program starts them.
 
 use super::process::Daemon;
 use super::stage::{ADDRESS, Stage};
@@ -6,10 +6,10 @@ use anyhow::Result;
 use std::fs;
 use std::time::Duration;
 
-/// How long the cluster may take to come up on a busy machine. It takes milliseconds.
+/// How long a server may take to come up on a busy machine. It takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `onego cluster start` in the background. It is gone when this value goes.
+/// A server of ours in the background. It is gone when this value goes.
 pub(crate) struct Embedded {
     server: Daemon,
 }
@@ -18,13 +18,22 @@ impl Embedded {
     /// Starts a cluster with more arguments for `onego cluster start`.
     pub(crate) fn start(stage: &Stage, arguments: &str) -> Result<Self> {
         let line = format!("cluster start --listen {ADDRESS}:3300 --conf-dir . {arguments}");
-        let log = stage.path("cluster.out");
-        // What an earlier cluster on the stage has said is not this one's word.
+        Self::start_line(stage, "cluster", &line)
+    }
+
+    /// Starts a server of NFS with more arguments for `onego nfs serve`: the export is `/export`, all is on port 2049.
+    pub(crate) fn start_nfs(stage: &Stage, arguments: &str) -> Result<Self> {
+        Self::start_line(stage, "nfs", &format!("nfs serve --listen {ADDRESS} {arguments}"))
+    }
+
+    fn start_line(stage: &Stage, name: &str, line: &str) -> Result<Self> {
+        let log = stage.path(&format!("{name}.out"));
+        // What an earlier server on the stage has said is not this one's word.
         if log.exists() {
             fs::remove_file(&log)?;
         }
-        let mut server = Daemon::spawn("onego cluster", stage.onego_daemon(&line), &log)?;
-        // It says so when its ceph.conf is there and it takes connections.
+        let mut server = Daemon::spawn(&format!("onego {name}"), stage.onego_daemon(line), &log)?;
+        // It says so when it takes connections.
         let ready =
             || fs::read_to_string(&log).is_ok_and(|said| said.lines().any(|line| line.starts_with("ready:")));
         server.wait_until("its word that it is ready", PATIENCE, ready)?;

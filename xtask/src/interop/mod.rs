@@ -9,6 +9,7 @@ mod dns;
 pub(crate) mod garbage;
 mod images;
 mod krbd;
+mod libnfs;
 mod load;
 mod memory;
 mod nfs;
@@ -91,6 +92,8 @@ const SCENARIOS: &[Scenario] = for_releases! {
     once:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
+    "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
+    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
 

@@ -1,6 +1,6 @@
 //! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
 
-use crate::cluster::{ADDRESS, Stage};
+use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS};
 use anyhow::{Result, ensure};
 
@@ -14,6 +14,12 @@ const PROGRAMS: &[&str] = &["fio", "rdma"];
 const KERNEL_MOUNTS: &[&str] =
     &["proto=tcp,port=2049,mountport=20048", "proto=rdma,port=20049,mountport=20048"];
 
+/// How our server is mounted: with transfers of the most bytes, and with small ones, many at a time.
+const OUR_MOUNTS: &[&str] = &[
+    "proto=tcp,port=2049,mountport=2049",
+    "proto=tcp,port=2049,mountport=2049,rsize=4096,wsize=4096,nconnect=2",
+];
+
 /// What both ends are tested with works with itself: the kernel's client on the kernel's server.
 pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
     let guest = Guest::prepare(stage, &NFS)?;
@@ -21,6 +27,12 @@ pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
     let mut server = guest.start(stage, "server", &script, NFSD_PROGRAMS, NFSD_PORTS)?;
     server.wait_for("ready")?;
     kernel_mounts(stage, "/export", KERNEL_MOUNTS)
+}
+
+/// The kernel's client on our server.
+pub(crate) fn kernel_on_ours(stage: &Stage) -> Result<()> {
+    let _server = Embedded::start_nfs(stage, "--mem")?;
+    kernel_mounts(stage, "/export", OUR_MOUNTS)
 }
 
 /// The kernel's client, in a guest, mounts what a server on the stage exports, with one set of options after the other.
