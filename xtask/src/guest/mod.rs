@@ -22,6 +22,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+pub(crate) use store::keep;
 
 /// How long the script of a guest may take. An emulated processor is slow, and slower beside other work.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -66,8 +67,8 @@ impl Guest {
         Ok(Self { kernel, tree: tree.context("cannot get programs for a guest")?, files: kind.files })
     }
 
-    /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` of the host and of the guest's
-    /// packages below `/host`, and returns what was printed. An error if the script fails.
+    /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` (of the host, of the guest's
+    /// packages, or by their paths) below `/host`, and returns what was printed. An error if the script fails.
     pub(crate) fn run(&self, stage: &Stage, script: &str, programs: &[&str]) -> Result<String> {
         self.start(stage, "guest", script, programs, &[])?.end()
     }
@@ -127,6 +128,7 @@ impl Guest {
         let mut libraries = BTreeSet::new();
         for name in programs {
             let program = self.find(name)?;
+            let name = Path::new(name).file_name().context("a program without a name")?.to_string_lossy();
             archive.program(&format!("host/{name}"), read(&program)?);
             libraries.extend(self.libraries_of(&program)?);
         }

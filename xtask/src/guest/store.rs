@@ -10,7 +10,7 @@ use std::process::Command;
 const MADE_OF: &str = "made-of";
 
 /// The folder `name` below `cache`, which `build` fills if it is not there or was made of something else.
-pub(super) fn keep(
+pub(crate) fn keep(
     cache: &Path,
     name: &str,
     made_of: &str,

@@ -14,6 +14,7 @@ mod load;
 mod memory;
 mod nfs;
 mod osds;
+mod pjdfstest;
 mod qemu_img;
 mod tools;
 mod users;
@@ -94,6 +95,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
+    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::over_nfs;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
 
