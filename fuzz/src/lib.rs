@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod iwarp;
+pub mod rpc_rdma;
 
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, crc32c};

@@ -1,6 +1,8 @@
 //! A client and a server that speak RPC over RDMA, joined in memory by pipes that cut the bytes anywhere.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub(crate) mod raw;
+
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::rdma::{Answer, Config, Error, Requester, Responder};
 use onego_nfs::rpc::{Record, Split, Splitter};

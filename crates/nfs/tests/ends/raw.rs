@@ -1,0 +1,89 @@
+//! An end that says whatever a test wants it to say.
+
+use super::{NOW, Pipe, entropy};
+use onego_buf::{List, Pool, SegmentMut};
+use onego_nfs::rpc::rdma::{Chunks, Content, Header, ReadSegment, Target, WriteChunk};
+use onego_nfs::xdr::{Reader, Writer};
+use onego_rdma::iwarp::{Config, Connection, Error, Event};
+use onego_rdma::{Done, Key, Memory, QueuePair, SendFlags, Status};
+use std::sync::Arc;
+
+pub(crate) struct Raw {
+    pub(crate) connection: Connection,
+    /// What is on its way to it.
+    pub(crate) incoming: Pipe,
+    pub(crate) messages: Vec<Vec<u8>>,
+    pub(crate) fault: Option<Error>,
+}
+
+impl Raw {
+    pub(crate) fn client(told: &[u8]) -> Self {
+        let config = Arc::new(Config::new(Pool::new(1 << 20)));
+        let mut connection = Connection::connect(NOW, config, entropy(70), told).unwrap();
+        connection.opened(NOW);
+        Self::new(connection)
+    }
+
+    pub(crate) fn server() -> Self {
+        Self::new(Connection::serve(NOW, Arc::new(Config::new(Pool::new(1 << 20))), entropy(71)))
+    }
+
+    fn new(mut connection: Connection) -> Self {
+        (0..256).for_each(|_| connection.post_receive(0, SegmentMut::zeroed(65536)).unwrap());
+        Self { connection, incoming: Pipe::default(), messages: Vec::new(), fault: None }
+    }
+
+    /// Takes what came. `told` is what it tells who asks to connect.
+    pub(crate) fn collect(&mut self, told: &[u8]) {
+        while let Some(event) = self.connection.event() {
+            match event {
+                Event::Requested(_) => self.connection.accept(told).unwrap(),
+                Event::Fault(fault) => self.fault = Some(fault),
+                _ => {}
+            }
+        }
+        while let Some(completion) = self.connection.poll() {
+            if let Done::Received { buffer, len, .. } = completion.done
+                && completion.status == Status::Success
+            {
+                self.messages.push(buffer[..len].to_vec());
+                let _ = self.connection.post_receive(0, buffer);
+            }
+        }
+    }
+
+    pub(crate) fn say(&mut self, bytes: &[u8], invalidate: Option<u32>) {
+        let flags = SendFlags { invalidate: invalidate.map(Key), solicited: false };
+        let _ = self.connection.post_send(0, List::from(bytes.to_vec()), flags);
+    }
+
+    /// Memory to be read.
+    pub(crate) fn source(&mut self, bytes: Vec<u8>) -> Target {
+        let length = bytes.len() as u32;
+        let key = self.connection.register(Memory::Source(List::from(bytes)), 0).unwrap();
+        Target { handle: key.0, length, offset: 0 }
+    }
+}
+
+/// A message with its header.
+pub(crate) fn message(xid: u32, credits: u32, content: Content, body: &[u8]) -> Vec<u8> {
+    let mut w = Writer::new();
+    Header { xid, credits, content }.encode(&mut w);
+    [w.as_slice(), body].concat()
+}
+
+pub(crate) fn header(message: &[u8]) -> Header {
+    Header::decode(&mut Reader::new(message)).unwrap()
+}
+
+pub(crate) fn reads<const N: usize>(reads: [(u32, Target); N]) -> Chunks {
+    let reads = reads.into_iter().map(|(position, target)| ReadSegment { position, target });
+    Chunks { reads: reads.collect(), ..Chunks::default() }
+}
+
+pub(crate) fn writes<const N: usize>(writes: [Target; N]) -> Chunks {
+    Chunks {
+        writes: writes.into_iter().map(|target| WriteChunk(vec![target])).collect(),
+        ..Chunks::default()
+    }
+}
