@@ -202,7 +202,7 @@ pub fn serve(items: &[Item<'_>]) {
     let mut calls = Vec::new();
     for item in items {
         match item {
-            Item::Read(byte) => server.queue_pair().answer(*byte),
+            Item::Read(byte) => server.queue_pair_mut().answer(*byte),
             Item::Act { xid, front: len, payload, .. } => {
                 let xid = u32::from(xid % 8);
                 let long = vec![0; usize::from(*len) * 64 & !3];
@@ -211,7 +211,7 @@ pub fn serve(items: &[Item<'_>]) {
             }
             other => {
                 let (bytes, _) = other.message().unwrap();
-                server.queue_pair().come(&bytes, None);
+                server.queue_pair_mut().come(&bytes, None);
             }
         }
         while let Some(record) = server.next(&mut Twelve).unwrap() {
@@ -248,7 +248,7 @@ pub fn call(items: &[Item<'_>]) {
             }
             other => {
                 let (bytes, invalidate) = other.message().unwrap();
-                client.queue_pair().come(&bytes, invalidate);
+                client.queue_pair_mut().come(&bytes, invalidate);
             }
         }
         loop {
@@ -271,7 +271,7 @@ pub fn call(items: &[Item<'_>]) {
 
 /// The connection ends: everything comes back.
 fn end(mut client: Requester<Fake>, mut sinks: BTreeMap<u32, Option<usize>>) {
-    let fake = client.queue_pair();
+    let fake = client.queue_pair_mut();
     while let Some((key, memory)) = fake.regions.pop_first() {
         let (id, status) = (key.into(), Status::Flushed);
         fake.completions.push_back(Completion { id, status, done: Done::Released(Key(key), memory) });

@@ -180,8 +180,8 @@ fn a_server_reads_no_more_at_a_time_than_its_bound() {
         ends.client.call(&front(xid, 40, 60_000, [40, NONE]), List::from(noise(60_000, xid)), None, 64);
     }
     // All that can be sent without the answers to reads.
-    while ends.to_server.fill(ends.client.queue_pair(), 1 << 20) {}
-    while ends.to_server.drain(ends.server.queue_pair(), usize::MAX) {}
+    while ends.to_server.fill(ends.client.queue_pair_mut(), 1 << 20) {}
+    while ends.to_server.drain(ends.server.queue_pair_mut(), usize::MAX) {}
     ends.collect();
     assert_eq!((ends.splits.placed, ends.server.under_way()), (1, 20), "others wait, and have no memory yet");
     ends.settle();
@@ -209,7 +209,7 @@ fn calls_that_lose_their_connection_come_back_with_their_memory() {
                 ends.answer(&record);
             }
         }
-        ends.client.queue_pair().closed();
+        ends.client.queue_pair_mut().closed();
         ends.collect();
         let mut xids: Vec<u32> = ends.answers.iter().map(|answer| answer.xid).collect();
         for call in ends.client.unanswered() {
@@ -251,14 +251,14 @@ fn a_place_is_asked_for_with_the_length_that_the_front_says() {
     ends.client.call(&front(1, 40, 4097, [40, NONE]), List::from(noise(4097, 1)), None, 64);
     let mut exact = Exact(Splits::default());
     loop {
-        ends.to_server.fill(ends.client.queue_pair(), 1 << 20);
-        ends.to_server.drain(ends.server.queue_pair(), usize::MAX);
+        ends.to_server.fill(ends.client.queue_pair_mut(), 1 << 20);
+        ends.to_server.drain(ends.server.queue_pair_mut(), usize::MAX);
         if let Some(record) = ends.server.next(&mut exact).unwrap() {
             assert_eq!(record.placed.as_deref(), Some(&noise(4097, 1)[..]));
             return;
         }
-        ends.to_client.fill(ends.server.queue_pair(), 1 << 20);
-        ends.to_client.drain(ends.client.queue_pair(), usize::MAX);
+        ends.to_client.fill(ends.server.queue_pair_mut(), 1 << 20);
+        ends.to_client.drain(ends.client.queue_pair_mut(), usize::MAX);
         let _ = ends.client.next(&mut Splits::default()).unwrap();
     }
 }

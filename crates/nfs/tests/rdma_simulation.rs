@@ -120,7 +120,7 @@ fn run(seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let ends = Ends::new(any_config(&mut rng), any_config(&mut rng), seed);
     let mut run = Run { ends, rng, made: BTreeMap::new(), to_answer: Vec::new(), next: 1 };
-    run.ends.splits.places = seed % 2 == 0;
+    run.ends.splits.places = seed.is_multiple_of(2);
     let steps = run.rng.random_range(50..600);
     for _ in 0..steps {
         match run.rng.random_range(0..10) {
@@ -129,15 +129,15 @@ fn run(seed: u64) {
             _ => drop(run.step()),
         }
     }
-    if seed % 3 == 0 {
-        run.ends.client.queue_pair().closed();
+    if seed.is_multiple_of(3) {
+        run.ends.client.queue_pair_mut().closed();
         run.ends.collect();
         run.check_answers();
         for call in run.ends.client.unanswered() {
             let made = run.made.remove(&call.xid).expect("a call comes back once");
             assert_eq!(call.sink.map(|sink| sink.len()), made.sink);
         }
-        run.ends.server.queue_pair().closed();
+        run.ends.server.queue_pair_mut().closed();
         while run.ends.server.next(&mut run.ends.splits).unwrap().is_some() {}
     } else {
         while run.step() || !run.to_answer.is_empty() {

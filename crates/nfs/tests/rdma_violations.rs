@@ -38,12 +38,12 @@ impl Server {
 
     fn step(&mut self) -> bool {
         let mut moved = self.incoming.fill(&mut self.client.connection, 1 << 20);
-        moved |= self.incoming.drain(self.responder.queue_pair(), usize::MAX);
-        while let Some(event) = self.responder.queue_pair().event() {
+        moved |= self.incoming.drain(self.responder.queue_pair_mut(), usize::MAX);
+        while let Some(event) = self.responder.queue_pair_mut().event() {
             match event {
                 Event::Requested(told) => {
                     let told = self.responder.requested(&told);
-                    self.responder.queue_pair().accept(&told).unwrap();
+                    self.responder.queue_pair_mut().accept(&told).unwrap();
                 }
                 Event::Fault(fault) => self.fault = Some(fault),
                 _ => {}
@@ -58,7 +58,7 @@ impl Server {
     fn settle(&mut self) {
         loop {
             let mut moved = self.step();
-            moved |= self.client.incoming.fill(self.responder.queue_pair(), 1 << 20);
+            moved |= self.client.incoming.fill(self.responder.queue_pair_mut(), 1 << 20);
             moved |= self.client.incoming.drain(&mut self.client.connection, usize::MAX);
             self.client.collect(&[]);
             if !moved {
@@ -107,7 +107,7 @@ fn what_a_server_cannot_use_is_told_to_the_client() {
     let mut procedure = send(with(Chunks::default()), &plain);
     procedure[15] = 2;
     let mut many = reads([]);
-    many.reads = vec![reads([(40, of(1))]).reads[0].clone(); 513];
+    many.reads = vec![reads([(40, of(1))]).reads[0]; 513];
     let chunk = Some(Content::Error(RdmaError::Chunk));
     let table: Vec<(&str, Vec<u8>, Option<Content>)> = vec![
         ("no number", vec![1, 2, 3], None),
@@ -248,12 +248,12 @@ impl Client {
 
     fn settle(&mut self) -> Result<(), Error> {
         loop {
-            let mut moved = self.server.incoming.fill(self.requester.queue_pair(), 1 << 20);
+            let mut moved = self.server.incoming.fill(self.requester.queue_pair_mut(), 1 << 20);
             moved |= self.server.incoming.drain(&mut self.server.connection, usize::MAX);
             self.server.collect(&config().parameters().encode());
             moved |= self.incoming.fill(&mut self.server.connection, 1 << 20);
-            moved |= self.incoming.drain(self.requester.queue_pair(), usize::MAX);
-            while let Some(event) = self.requester.queue_pair().event() {
+            moved |= self.incoming.drain(self.requester.queue_pair_mut(), usize::MAX);
+            while let Some(event) = self.requester.queue_pair_mut().event() {
                 match event {
                     Event::Established(how) => self.requester.connected(&how.private_data),
                     Event::Fault(fault) => self.fault = Some(fault),
@@ -283,7 +283,7 @@ impl Client {
         self.settle().unwrap();
         let mut offered = self.server.messages.drain(1..).map(|message| match header(&message).content {
             Content::Message(Chunks { writes, reply, .. }) => {
-                writes.into_iter().chain(reply).next().unwrap().0[0].clone()
+                writes.into_iter().chain(reply).next().unwrap().0[0]
             }
             other => panic!("{other:?}"),
         });
@@ -297,42 +297,34 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
     type Say = fn(&Target, &Target) -> (Content, u32);
     let none: Say = |_, _| (Content::Message(Chunks::default()), NONE);
     let table: [(&str, Say, Error); 12] = [
-        (
-            "memory of its own",
-            |sink, _| (Content::Message(reads([(40, sink.clone())])), NONE),
-            Error::NoReply,
-        ),
+        ("memory of its own", |sink, _| (Content::Message(reads([(40, *sink)])), NONE), Error::NoReply),
         (
             "another region written",
-            |sink, _| (Content::Message(writes([Target { handle: sink.handle ^ 1, ..sink.clone() }])), 9000),
+            |sink, _| (Content::Message(writes([Target { handle: sink.handle ^ 1, ..*sink }])), 9000),
             Error::Written(2),
         ),
         (
             "another offset",
-            |sink, _| (Content::Message(writes([Target { offset: 1, ..sink.clone() }])), 9000),
+            |sink, _| (Content::Message(writes([Target { offset: 1, ..*sink }])), 9000),
             Error::Written(2),
         ),
         (
             "more written than there is",
-            |sink, _| (Content::Message(writes([Target { length: 9001, ..sink.clone() }])), 9001),
+            |sink, _| (Content::Message(writes([Target { length: 9001, ..*sink }])), 9001),
             Error::Written(2),
         ),
-        (
-            "two chunks written",
-            |sink, _| (Content::Message(writes([sink.clone(), sink.clone()])), 9000),
-            Error::Written(2),
-        ),
+        ("two chunks written", |sink, _| (Content::Message(writes([*sink, *sink])), 9000), Error::Written(2)),
         (
             "segments that were not offered",
             |sink, _| {
-                let halves = vec![Target { length: 4500, ..sink.clone() }; 2];
+                let halves = vec![Target { length: 4500, ..*sink }; 2];
                 (Content::Message(Chunks { writes: vec![WriteChunk(halves)], ..Chunks::default() }), 9000)
             },
             Error::Written(2),
         ),
         (
             "more told than written",
-            |sink, _| (Content::Message(writes([Target { length: 10, ..sink.clone() }])), 11),
+            |sink, _| (Content::Message(writes([Target { length: 10, ..*sink }])), 11),
             Error::Length { xid: 2, told: 11, written: 10 },
         ),
         (
@@ -342,13 +334,13 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
         ),
         (
             "written, and not told",
-            |sink, _| (Content::Message(writes([sink.clone()])), NONE),
+            |sink, _| (Content::Message(writes([*sink])), NONE),
             Error::Length { xid: 2, told: 0, written: 9000 },
         ),
         (
             "a reply in a chunk that was not offered",
             |_, reply| {
-                let reply = Some(WriteChunk(vec![reply.clone()]));
+                let reply = Some(WriteChunk(vec![*reply]));
                 (Content::NoMessage(Chunks { reply, ..Chunks::default() }), NONE)
             },
             Error::Written(2),
@@ -363,7 +355,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
         let invalidate = (expected == Error::Invalidated(2)).then_some(other.handle);
         client.server.say(&message(2, 5, content, &reply(2, told)), invalidate);
         assert_eq!(client.settle(), Err(expected), "{what}");
-        client.requester.queue_pair().closed();
+        client.requester.queue_pair_mut().closed();
         let mut unanswered = client.requester.unanswered();
         unanswered.sort_by_key(|call| call.xid);
         let back: Vec<_> =
@@ -419,7 +411,7 @@ fn what_is_granted_is_taken_within_bounds() {
 fn a_server_that_writes_after_its_reply_touches_nothing() {
     let mut client = Client::new(config());
     let (sink, _) = client.calls();
-    let unused = writes([Target { length: 0, ..sink.clone() }]);
+    let unused = writes([Target { length: 0, ..sink }]);
     client.server.say(&message(2, 5, Content::Message(unused), &front(2, 40, NONE, [0; 2])), None);
     client.settle().unwrap();
     let answer = client.answers.pop().unwrap();

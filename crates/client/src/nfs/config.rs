@@ -1,6 +1,6 @@
 //! Where a file server is, and how it is used.
 
-use super::Error;
+use super::{Error, Rdma};
 use onego_engine::EngineKind;
 use onego_engine::zero_copy::Settings;
 use onego_nfs::rpc::{AuthSys, Credential};
@@ -17,6 +17,8 @@ pub struct Config {
     pub nfs_port: Option<u16>,
     /// The port of MOUNT. `None`: the port mapper is asked, and if there is none, it is that of NFS.
     pub mount_port: Option<u16>,
+    /// Files are read and written over RDMA; else over TCP.
+    pub rdma: Option<Rdma>,
     /// Connections to the server.
     pub connections: usize,
     /// Who makes the calls.
@@ -49,6 +51,7 @@ impl Config {
             host: host.to_owned(),
             nfs_port: None,
             mount_port: None,
+            rdma: None,
             connections: 1,
             credential: Credential::Sys(sys),
             read_size: None,
@@ -63,7 +66,8 @@ impl Config {
     /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. At
     /// a port that is named there are NFS and MOUNT both, unless the options say more:
     /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
-    /// the kernel has it), `timeout` (milliseconds, as libnfs has it) and `version` (which is 3).
+    /// the kernel has it), `timeout` (milliseconds, as libnfs has it) and `version` (which is 3). With `rdma` or
+    /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes.
     pub fn from_url(url: &str) -> Result<(Self, String), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let rest = url.strip_prefix("nfs://").ok_or_else(|| wrong("it does not begin with nfs://"))?;
@@ -89,6 +93,9 @@ impl Config {
         match name {
             "nfsport" | "port" => self.nfs_port = Some(number(name, value)?),
             "mountport" => self.mount_port = Some(number(name, value)?),
+            "rdma" | "proto" => self.choose_transport(name, value)?,
+            "rdmaport" => self.over_rdma().port = number(name, value)?,
+            "inline" => self.over_rdma().inline = number(name, value)?,
             "nconnect" => self.connections = number(name, value)?,
             "rsize" => self.read_size = Some(number(name, value)?),
             "wsize" => self.write_size = Some(number(name, value)?),
@@ -101,6 +108,20 @@ impl Config {
             _ => return Err(format!("there is no option {name}")),
         }
         Ok(())
+    }
+
+    fn choose_transport(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("rdma", "1") | ("proto", "rdma") => drop(self.over_rdma()),
+            ("rdma", "0") | ("proto", "tcp") => self.rdma = None,
+            _ => return Err(format!("there is no {name}={value}: NFS goes over tcp or rdma")),
+        }
+        Ok(())
+    }
+
+    /// How files are read and written over RDMA, as they are from now on.
+    fn over_rdma(&mut self) -> &mut Rdma {
+        self.rdma.get_or_insert_default()
     }
 
     /// The user that calls are made for; a user it is from now on.
@@ -163,6 +184,11 @@ mod tests {
         assert_eq!((config.host.as_str(), path.as_str()), ("::1", "/"));
         assert_eq!(config.nfs_port, Some(2050));
         assert_eq!(config.request_timeout, Some(Duration::from_secs(60)));
+        assert_eq!(config.rdma, None);
+        let (config, _) = Config::from_url("nfs://a/b?rdma&inline=65536&mountport=7").unwrap();
+        assert_eq!(config.rdma, Some(Rdma { inline: 65536, ..Rdma::default() }));
+        let (config, _) = Config::from_url("nfs://a/b?proto=rdma&rdmaport=5").unwrap();
+        assert_eq!(config.rdma.map(|rdma| rdma.port), Some(5));
     }
 
     #[test]
@@ -172,6 +198,7 @@ mod tests {
             ("nfs:///b", "no host"),
             ("nfs://a:x/b", "port"),
             ("nfs://a/b?version=4", "version 3"),
+            ("nfs://a/b?proto=udp", "tcp or rdma"),
             ("nfs://a/b?sharks=1", "sharks"),
             ("nfs://a/b?uid=me", "uid=me"),
         ] {

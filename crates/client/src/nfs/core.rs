@@ -4,7 +4,7 @@ use crate::mailbox::Mailbox;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
-    Call, Config, Error as CallError, FileClient, FileCompletion, Limits, Outcome, ServerId,
+    Call, Config, Error as CallError, FileClient, FileCompletion, Limits, Outcome, ServerId, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
 use onego_wire::{Layer, Time};
@@ -28,8 +28,8 @@ pub(super) enum FileOp {
 pub(super) enum Command {
     /// A call to another server than that of the files.
     CallTo { addr: SocketAddr, patience: Duration, call: Call, done: oneshot::Sender<RequestOutcome> },
-    /// Says where the server of the files is.
-    Connect { addr: SocketAddr, connections: usize },
+    /// Says where the server of the files is, and how it is reached.
+    Connect { addr: SocketAddr, way: Way, connections: usize },
     /// Says what it takes.
     Limits(Limits),
     /// A call to it.
@@ -94,12 +94,12 @@ impl Core {
     fn execute(&mut self, now: Time, command: Command) {
         match command {
             Command::CallTo { addr, patience, mut call, done } => {
-                let server = self.files.rpc().server(addr, 1);
+                let server = self.files.rpc().server(addr, &Way::Tcp, 1);
                 call.soft = true;
                 call.deadline = Some(now + patience);
                 self.files.call_to(now, server, call, Done::Once(server, done));
             }
-            Command::Connect { addr, connections } => self.files.connect(addr, connections),
+            Command::Connect { addr, way, connections } => self.files.connect(addr, &way, connections),
             Command::Limits(limits) => self.files.set_limits(limits),
             Command::Call { mut call, patience, done } => {
                 call.deadline = patience.map(|patience| now + patience);

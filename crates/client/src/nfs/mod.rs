@@ -23,6 +23,7 @@ mod error;
 mod file;
 mod mount;
 mod names;
+mod rdma;
 mod reactor;
 mod stream;
 
@@ -39,5 +40,6 @@ pub use onego_nfs::v3::{
     Attributes, Device, FileType, FsstatOk, Handle, Node, SetAttributes, SetTime, Stability, Status, Time,
     access,
 };
+pub use rdma::{RDMA_PORT, Rdma};
 pub use reactor::{Completed, FileRequest, Reactor};
 pub use stream::{Reader, Writer};

@@ -5,7 +5,7 @@ use super::{Config, Error, Reactor};
 use crate::mailbox::{Closed, Mailbox};
 use futures_channel::oneshot;
 use onego_buf::Pool;
-use onego_nfs::client::{Call, Error as CallError, Limits, Outcome, Reply};
+use onego_nfs::client::{Call, Error as CallError, Limits, Outcome, Reply, Way};
 use onego_nfs::mount::{self, Export, MountStatus, Mounted};
 use onego_nfs::portmap::{self, Getport, Mapping};
 use onego_nfs::rpc::Procedure;
@@ -189,7 +189,8 @@ impl Server {
             Some(port) => Ok(Some(port)),
             None => port(requests, addr, patience, program, version, name).await,
         };
-        let nfs = ask(config.nfs_port, v3::PROGRAM, v3::VERSION, "NFS server of version 3").await?;
+        let nfs_port = config.rdma.as_ref().map(|rdma| rdma.port).or(config.nfs_port);
+        let nfs = ask(nfs_port, v3::PROGRAM, v3::VERSION, "NFS server of version 3").await?;
         let nfs = nfs.unwrap_or(v3::PORT);
         let mount = ask(config.mount_port, mount::PROGRAM, mount::VERSION, "MOUNT server of version 3");
         let mount = mount.await?.unwrap_or(nfs);
@@ -226,7 +227,8 @@ impl Server {
     /// Connects to the files, and learns what the server takes.
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
         let what = || self.asking("what it can");
-        let connect = Command::Connect { addr: self.nfs, connections: config.connections };
+        let way = config.rdma.as_ref().map_or(Way::Tcp, |rdma| rdma.way(&requests.pool));
+        let connect = Command::Connect { addr: self.nfs, way, connections: config.connections };
         requests.send(connect).await?;
         let call = Call { soft: true, ..Call::new::<Fsinfo>(&root) };
         let patience = Some(self.patience);

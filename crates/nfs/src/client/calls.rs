@@ -1,6 +1,7 @@
 //! The calls that have no reply yet.
 
 use super::call::{Call, Completion, Reply};
+use super::transport::Incoming;
 use super::{Config, Error};
 use crate::rpc::{self, Accepted, Record, Split, Splitter};
 use crate::v3;
@@ -26,7 +27,10 @@ pub(super) struct Pending<T> {
     pub(super) payload: List,
     is_nfs: bool,
     procedure: u32,
-    sink: Option<SegmentMut>,
+    /// Where the payload of the reply goes, unless the transport has it.
+    pub(super) sink: Option<SegmentMut>,
+    pub(super) has_sink: bool,
+    pub(super) results_max: usize,
     ticket: T,
 }
 
@@ -95,7 +99,9 @@ impl<T> Calls<T> {
             payload: call.payload,
             is_nfs: (call.program, call.version) == (v3::PROGRAM, v3::VERSION),
             procedure: call.procedure,
+            has_sink: call.sink.is_some(),
             sink: call.sink,
+            results_max: call.results_max,
             ticket,
         };
         self.pending.insert(xid, pending);
@@ -107,12 +113,25 @@ impl<T> Calls<T> {
         self.pending.get_mut(&xid).filter(|pending| pending.sent.is_some_and(|(on, _)| on == conn))
     }
 
-    /// A reply has come by a connection: ends its call. `None`: there is no such call.
-    pub(super) fn reply(&mut self, conn: ConnId, record: Record) -> Option<Completion<T>> {
+    /// Something has come by a connection: ends its call. `None`: there is no such call.
+    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Completion<T>> {
+        match incoming {
+            Incoming::Reply(record, rest) => self.reply(conn, record, rest),
+            Incoming::NotTaken(xid, error, sink) => {
+                self.sent(conn, xid)?;
+                let pending = self.pending.remove(&xid)?;
+                Some(Completion { ticket: pending.ticket, result: Err(Error::NotTaken(error)), sink })
+            }
+        }
+    }
+
+    /// `rest`: what of the sink the payload is not in, if the transport had it.
+    fn reply(&mut self, conn: ConnId, record: Record, rest: Option<SegmentMut>) -> Option<Completion<T>> {
         let mut reader = Reader::new(&record.front);
         let xid = Reader::new(&record.front).u32("xid").ok()?;
         self.sent(conn, xid)?;
         let mut pending = self.pending.remove(&xid)?;
+        pending.sink = rest.or(pending.sink);
         let filled = record.placed.as_ref().map_or(0, |placed| placed.len());
         if let Some(placed) = record.placed {
             pending.put_back(placed);

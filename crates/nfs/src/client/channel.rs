@@ -1,6 +1,6 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
-use super::transport::Transport;
+use super::transport::{Transport, Way};
 use super::{Config, ServerId};
 use onego_wire::{ConnId, Time};
 use std::collections::VecDeque;
@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(super) struct Channel {
     pub(super) server: ServerId,
     pub(super) addr: SocketAddr,
+    pub(super) way: Way,
     /// The connection that is there, or is being opened.
     pub(super) conn: Option<ConnId>,
     /// Calls that are to be sent, in order.
@@ -34,10 +35,11 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(server: ServerId, addr: SocketAddr, config: &Config) -> Self {
+    pub(super) fn new(server: ServerId, addr: SocketAddr, way: Way, config: &Config) -> Self {
         Self {
             server,
             addr,
+            way,
             conn: None,
             waiting: VecDeque::new(),
             in_flight: 0,
@@ -98,5 +100,10 @@ pub(super) struct Conn {
 impl Conn {
     pub(super) fn new(channel: usize, transport: Transport) -> Self {
         Self { channel, transport, open: false, announced: false, landing: false, over: false, placing: None }
+    }
+
+    /// Is the sink of that call, if it has one, out of reach until the end of this connection?
+    pub(super) fn holds(&self, xid: u32, has_sink: bool) -> bool {
+        self.placing == Some(xid) || (has_sink && self.transport.holds_sinks())
     }
 }

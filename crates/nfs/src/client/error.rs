@@ -1,5 +1,7 @@
+use crate::rpc::rdma::{self, RdmaError};
 use crate::rpc::{Accepted, Denied, RecordError};
 use crate::v3::Status;
+use onego_rdma::iwarp;
 use onego_wire::DecodeError;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -41,6 +43,15 @@ pub enum Error {
     /// The server's bytes are no replies.
     #[error("the server broke the protocol: {0}")]
     Record(#[from] RecordError),
+    /// The server's messages over RDMA are no replies.
+    #[error(transparent)]
+    Rdma(#[from] rdma::Error),
+    /// The connection of iWARP cannot go on.
+    #[error(transparent)]
+    Iwarp(#[from] iwarp::Error),
+    /// The server cannot take the call over RDMA.
+    #[error("the server does not take the call over RDMA: {}", not_taken(*.0))]
+    NotTaken(RdmaError),
     /// The client was told to close what the call was made on.
     #[error("the connection is closed")]
     Closed,
@@ -49,7 +60,7 @@ pub enum Error {
 impl Error {
     /// Is it what the server says to the call, so that it is of no use to make it again?
     pub(super) fn is_final(&self) -> bool {
-        matches!(self, Self::Failed(_) | Self::Denied(_) | Self::Refused(_))
+        matches!(self, Self::Failed(_) | Self::Denied(_) | Self::Refused(_) | Self::NotTaken(_))
     }
 }
 
@@ -57,6 +68,13 @@ fn denied(denied: Denied) -> String {
     match denied {
         Denied::RpcMismatch(low, high) => format!("it speaks RPC in versions {low} to {high}"),
         Denied::Authentication(status) => format!("it does not take the credential (status {status})"),
+    }
+}
+
+fn not_taken(error: RdmaError) -> String {
+    match error {
+        RdmaError::Version(low, high) => format!("it speaks RPC over RDMA in versions {low} to {high}"),
+        RdmaError::Chunk => "it cannot use the chunks, or the reply is longer than they are".to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::call::{self, Call, Reply};
 use super::written::{Again, Parked, Written};
-use super::{Client, Config, Error, ServerId};
+use super::{Client, Config, Error, ServerId, Way};
 use crate::rpc::Procedure;
 use crate::v3::{
     Answer, Attributes, Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs,
@@ -150,9 +150,9 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Says where the NFS server is, to be reached by that many connections. To be called before requests are made.
-    pub fn connect(&mut self, addr: SocketAddr, connections: usize) {
-        self.server = Some(self.client.server(addr, connections));
+    /// Says where the NFS server is, to be reached that way by that many connections. To be called before requests are made.
+    pub fn connect(&mut self, addr: SocketAddr, way: &Way, connections: usize) {
+        self.server = Some(self.client.server(addr, way, connections));
     }
 
     /// Says what the server takes in one call.

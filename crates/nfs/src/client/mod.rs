@@ -27,7 +27,6 @@ pub use config::Config;
 pub use error::Error;
 pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 
-use crate::rpc::Stream;
 use calls::{Calls, Pending, Replies};
 use channel::{Channel, Conn};
 use onego_buf::{List, Segment, SegmentMut};
@@ -37,6 +36,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use transport::Transport;
+pub use transport::{Rdma, Way};
 
 /// How often it is looked whether a call has waited for too long.
 const TICK: Duration = Duration::from_millis(100);
@@ -74,11 +74,11 @@ impl<T> Client<T> {
         }
     }
 
-    /// Adds a server, to be reached by that many connections.
-    pub fn server(&mut self, addr: SocketAddr, connections: usize) -> ServerId {
+    /// Adds a server, to be reached that way by that many connections.
+    pub fn server(&mut self, addr: SocketAddr, way: &Way, connections: usize) -> ServerId {
         let server = ServerId(self.servers);
         self.servers += 1;
-        let channels = (0..connections.max(1)).map(|_| Channel::new(server, addr, &self.config));
+        let channels = (0..connections.max(1)).map(|_| Channel::new(server, addr, way.clone(), &self.config));
         self.channels.extend(channels);
         server
     }
@@ -125,16 +125,15 @@ impl<T> Client<T> {
     fn send(&mut self, now: Time, index: usize) {
         let channel = &mut self.channels[index];
         let Some(conn) = channel.conn else { return self.open(now, index) };
-        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open && live.transport.is_ready())
-        else {
-            return;
-        };
+        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open) else { return };
         while channel.in_flight < channel.window
+            && live.transport.is_ready()
             && let Some(xid) = channel.waiting.pop_front()
         {
             let Some(pending) = self.calls.pending.get_mut(&xid) else { continue };
             pending.sent = Some((conn, now));
-            live.transport.send(pending.front.as_slice(), pending.payload.clone());
+            let payload = pending.payload.clone();
+            live.transport.send(pending.front.as_slice(), payload, &mut pending.sink, pending.results_max);
             channel.in_flight += 1;
         }
         self.announce(conn);
@@ -146,7 +145,7 @@ impl<T> Client<T> {
         if channel.closed || channel.waiting.is_empty() || channel.retry_at.is_some_and(|at| now < at) {
             return;
         }
-        let transport = Transport::Tcp(Stream::new(self.config.reply_max, self.config.pool.clone()));
+        let transport = Transport::new(now, &channel.way, &self.config);
         let conn = self.conns.insert(Conn::new(index, transport));
         channel.conn = Some(conn);
         channel.retry_at = None;
@@ -169,9 +168,9 @@ impl<T> Client<T> {
         let failed = loop {
             let mut replies = Replies { calls: &mut self.calls, conn, placing: &mut live.placing };
             match live.transport.next(&mut replies) {
-                Ok(Some(record)) => {
+                Ok(Some(incoming)) => {
                     live.placing = None;
-                    if let Some(completion) = self.calls.reply(conn, record) {
+                    if let Some(completion) = self.calls.came(conn, incoming) {
                         self.channels[index].heard(&self.config);
                         self.completions.push_back(completion);
                     }
@@ -220,19 +219,26 @@ impl<T> Client<T> {
     fn release(&mut self, conn: ConnId) {
         let Some(mut live) = self.conns.remove(conn) else { return };
         let place = live.transport.take_place();
-        let Some((xid, place)) = live.placing.zip(place) else { return };
-        if let Some(pending) = self.calls.pending.get_mut(&xid) {
+        if let Some((xid, place)) = live.placing.zip(place)
+            && let Some(pending) = self.calls.pending.get_mut(&xid)
+        {
             pending.put_back(place);
+        }
+        for (xid, sink) in live.transport.into_sinks() {
+            if let Some(pending) = self.calls.pending.get_mut(&xid) {
+                pending.sink = Some(sink);
+            }
         }
     }
 
-    /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for one whose sink is
-    /// still out for a receive: it may not be sent before its sink is whole.
+    /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for those whose sinks
+    /// are still with it, because of a receive: none may be sent before its sink is whole.
     fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
-        let out = self.conns.get(conn).and_then(|live| live.placing);
+        let held = self.conns.get(conn);
         let mut again = Vec::new();
         for (xid, pending) in &mut self.calls.pending {
-            if Some(*xid) != out && pending.sent.is_some_and(|(on, _)| on == conn) {
+            let is_held = held.is_some_and(|live| live.holds(*xid, pending.has_sink));
+            if !is_held && pending.sent.is_some_and(|(on, _)| on == conn) {
                 pending.sent = None;
                 again.push((pending.sequence, *xid));
             }
@@ -259,6 +265,15 @@ impl<T> Client<T> {
         });
     }
 
+    /// Tells a connection what time it is, if it wants to know.
+    fn time_passed(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        if live.transport.deadline().is_some_and(|deadline| deadline <= now) {
+            live.transport.timeout(now);
+            self.take_replies(now, conn);
+        }
+    }
+
     /// Gives up calls whose time is over, and connections on which a reply is overdue.
     fn look_at_times(&mut self, now: Time) {
         let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
@@ -281,18 +296,20 @@ impl<T> Client<T> {
     /// A call has no more time. A sink that the server may be writing to comes back only with the end of its connection.
     fn give_up(&mut self, now: Time, xid: u32) {
         let Some(call) = self.calls.pending.get(&xid) else { return };
-        let index = call.channel;
-        let conn = self.channels[index].conn;
-        let live = conn.and_then(|conn| self.conns.get(conn));
-        if live.is_some_and(|live| live.placing == Some(xid)) {
-            self.break_off(now, index, "a reply that is too late is coming in".to_owned());
+        let (index, has_sink) = (call.channel, call.has_sink);
+        let Some((conn, _)) = call.sent else { return self.end_without_reply(now, xid) };
+        let is_held = |live: &Conn| live.holds(xid, has_sink);
+        if self.channels[index].conn == Some(conn) && self.conns.get(conn).is_some_and(is_held) {
+            self.break_off(now, index, "a call has no more time, and its reply may be coming in".to_owned());
         }
-        let is_out = self.conns.iter().any(|(_, live)| live.placing == Some(xid));
-        if is_out {
-            return;
+        if !self.conns.get(conn).is_some_and(is_held) {
+            self.end_without_reply(now, xid);
         }
+    }
+
+    fn end_without_reply(&mut self, now: Time, xid: u32) {
         let Some(call) = self.calls.pending.remove(&xid) else { return };
-        let channel = &mut self.channels[index];
+        let channel = &mut self.channels[call.channel];
         channel.waiting.retain(|waiting| *waiting != xid);
         channel.in_flight -= usize::from(call.sent.is_some());
         let (waited, last) = (now.since(call.made), channel.last.clone());
@@ -317,8 +334,10 @@ impl<T> Machine for Client<T> {
     fn connected(&mut self, now: Time, conn: ConnId, _: SocketAddr) {
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
         live.open = true;
+        live.transport.opened(now);
         let index = live.channel;
         self.send(now, index);
+        self.announce(conn);
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
@@ -341,7 +360,7 @@ impl<T> Machine for Client<T> {
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
         let Some(live) = self.conns.get_mut(conn) else { return };
         live.landing = false;
-        live.transport.landed(place, filled);
+        live.transport.landed(now, place, filled);
         if live.over {
             let index = live.channel;
             self.release(conn);
@@ -353,7 +372,7 @@ impl<T> Machine for Client<T> {
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
-        live.transport.received(bytes);
+        live.transport.received(now, bytes);
         self.take_replies(now, conn);
     }
 
@@ -366,7 +385,8 @@ impl<T> Machine for Client<T> {
 
     fn deadline(&self) -> Option<Time> {
         let retries = self.channels.iter().filter(|channel| !channel.waiting.is_empty());
-        retries.filter_map(|channel| channel.retry_at).chain(self.tick).min()
+        let transports = self.conns.iter().filter_map(|(_, live)| live.transport.deadline());
+        retries.filter_map(|channel| channel.retry_at).chain(transports).chain(self.tick).min()
     }
 
     fn timeout(&mut self, now: Time) {
@@ -375,8 +395,9 @@ impl<T> Machine for Client<T> {
             self.tick = (!self.calls.pending.is_empty()).then(|| now + TICK);
         }
         for index in 0..self.channels.len() {
-            if self.channels[index].conn.is_none() {
-                self.send(now, index);
+            match self.channels[index].conn {
+                None => self.send(now, index),
+                Some(conn) => self.time_passed(now, conn),
             }
         }
     }

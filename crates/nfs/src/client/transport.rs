@@ -1,72 +1,213 @@
 //! What carries the calls of one connection.
 
 use super::Error;
+use crate::rpc::rdma::{self, RdmaError, Requester};
 use crate::rpc::{Record, Splitter, Stream};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::Landing;
+use onego_rdma::iwarp::{self, Connection, Entropy, Event};
+use onego_wire::{Landing, Time};
+use std::fmt;
+use std::sync::Arc;
+
+/// Most bytes of the header of a reply: its words, and the verifiers that servers are known to give.
+const REPLY_HEADER: usize = 64;
+
+/// How a server is reached.
+#[derive(Debug, Clone, Default)]
+pub enum Way {
+    /// Records on a connection of TCP.
+    #[default]
+    Tcp,
+    /// RPC over RDMA, on a connection of iWARP.
+    Rdma(Rdma),
+}
+
+/// What connections over RDMA have in common.
+#[derive(Clone)]
+pub struct Rdma {
+    /// For iWARP.
+    pub transport: Arc<iwarp::Config>,
+    /// For RPC.
+    pub rpc: rdma::Config,
+    /// Gives each connection a source of numbers for its keys.
+    pub entropy: fn() -> Entropy,
+}
+
+impl fmt::Debug for Rdma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rdma").field("rpc", &self.rpc).finish_non_exhaustive()
+    }
+}
+
+/// What has come by a connection.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A reply, with what of a sink its payload is not in.
+    Reply(Record, Option<SegmentMut>),
+    /// The server cannot take a call, whose sink comes back.
+    NotTaken(u32, RdmaError, Option<SegmentMut>),
+}
 
 /// The state of a connection's protocol below RPC.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a client has few connections, and they are of one kind")]
 pub(super) enum Transport {
     /// Records on a stream.
     Tcp(Stream),
+    /// RPC over RDMA. Sinks of calls are with it.
+    Rdma {
+        requester: Requester<Connection>,
+        /// The server has let us in.
+        ready: bool,
+    },
 }
 
 impl Transport {
-    /// May calls be sent?
+    /// Of a connection that is being opened.
+    pub(super) fn new(now: Time, way: &Way, config: &super::Config) -> Self {
+        match way {
+            Way::Tcp => Self::Tcp(Stream::new(config.reply_max, config.pool.clone())),
+            Way::Rdma(Rdma { transport, rpc, entropy }) => {
+                let told = rpc.parameters().encode();
+                let connection = Connection::connect(now, transport.clone(), entropy(), &told);
+                let connection = connection.expect("there is room for eight bytes of private data");
+                Self::Rdma { requester: Requester::new(connection, rpc.clone()), ready: false }
+            }
+        }
+    }
+
+    /// The connection is open.
+    pub(super) fn opened(&mut self, now: Time) {
+        if let Self::Rdma { requester, .. } = self {
+            requester.queue_pair_mut().opened(now);
+        }
+    }
+
+    /// May a call be sent?
     pub(super) fn is_ready(&self) -> bool {
         match self {
             Self::Tcp(_) => true,
+            Self::Rdma { requester, ready } => *ready && requester.has_room(),
         }
     }
 
     pub(super) fn landing(&mut self) -> Landing {
         match self {
             Self::Tcp(stream) => stream.landing(),
+            Self::Rdma { requester, .. } => requester.queue_pair_mut().landing(),
         }
     }
 
-    pub(super) fn landed(&mut self, place: SegmentMut, filled: usize) {
+    pub(super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         match self {
             Self::Tcp(stream) => stream.landed(place, filled),
+            Self::Rdma { requester, .. } => requester.queue_pair_mut().landed(now, place, filled),
         }
     }
 
-    pub(super) fn received(&mut self, bytes: Segment) {
+    pub(super) fn received(&mut self, now: Time, bytes: Segment) {
         match self {
             Self::Tcp(stream) => stream.received(bytes),
+            Self::Rdma { requester, .. } => requester.queue_pair_mut().received(now, bytes),
         }
     }
 
-    /// The next reply that is whole.
-    pub(super) fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, Error> {
-        match self {
-            Self::Tcp(stream) => Ok(stream.next(splitter)?),
+    /// The next that has come.
+    pub(super) fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Incoming>, Error> {
+        let (requester, ready) = match self {
+            Self::Tcp(stream) => {
+                return Ok(stream.next(splitter)?.map(|record| Incoming::Reply(record, None)));
+            }
+            Self::Rdma { requester, ready } => (requester, ready),
+        };
+        let answer = requester.next(splitter)?;
+        if let Some(rdma::Answer { xid, reply, rest }) = answer {
+            return Ok(Some(match reply {
+                Ok(record) => Incoming::Reply(record, rest),
+                Err(error) => Incoming::NotTaken(xid, error, rest),
+            }));
         }
+        while let Some(event) = requester.queue_pair_mut().event() {
+            match event {
+                Event::Established(how) => {
+                    requester.connected(&how.private_data);
+                    *ready = true;
+                }
+                Event::Fault(error) => return Err(error.into()),
+                Event::Requested(_) | Event::Rejected(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Do sinks of calls stay with it until its end, or the reply?
+    pub(super) fn holds_sinks(&self) -> bool {
+        matches!(self, Self::Rdma { .. })
     }
 
     /// The place of a payload that was coming in: the connection is over.
     pub(super) fn take_place(&mut self) -> Option<SegmentMut> {
         match self {
             Self::Tcp(stream) => stream.take_place(),
+            Self::Rdma { .. } => None,
         }
     }
 
-    pub(super) fn send(&mut self, front: &[u8], payload: List) {
+    /// The sinks of calls that have no reply: the connection is over.
+    pub(super) fn into_sinks(self) -> Vec<(u32, SegmentMut)> {
+        match self {
+            Self::Tcp(_) => Vec::new(),
+            Self::Rdma { mut requester, .. } => {
+                requester.queue_pair_mut().closed();
+                let calls = requester.unanswered().into_iter();
+                calls.filter_map(|call| Some((call.xid, call.sink?))).collect()
+            }
+        }
+    }
+
+    /// Sends a call. `sink` is where the payload of its reply goes, if the transport is to have it; beside that the results
+    /// have at most `results_max` bytes.
+    pub(super) fn send(
+        &mut self,
+        front: &[u8],
+        payload: List,
+        sink: &mut Option<SegmentMut>,
+        results_max: usize,
+    ) {
         match self {
             Self::Tcp(stream) => stream.send(front, payload),
+            Self::Rdma { requester, .. } => {
+                requester.call(front, payload, sink.take(), REPLY_HEADER + results_max);
+            }
         }
     }
 
     pub(super) fn has_output(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.unsent() > 0,
+            Self::Rdma { requester, .. } => requester.queue_pair().has_output(),
         }
     }
 
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
         match self {
             Self::Tcp(stream) => stream.transmit(out, limit),
+            Self::Rdma { requester, .. } => requester.queue_pair_mut().transmit(out, limit),
+        }
+    }
+
+    /// When [`timeout`](Self::timeout) wants to be called.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Rdma { requester, .. } => requester.queue_pair().deadline(),
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn timeout(&mut self, now: Time) {
+        if let Self::Rdma { requester, .. } = self {
+            requester.queue_pair_mut().timeout(now);
         }
     }
 }

@@ -163,11 +163,11 @@ impl Ends {
             2 => self.rng.random_range(1..20_000),
             _ => usize::MAX,
         };
-        let mut moved = self.to_server.fill(self.client.queue_pair(), limit);
-        moved |= self.to_server.drain(self.server.queue_pair(), cut);
+        let mut moved = self.to_server.fill(self.client.queue_pair_mut(), limit);
+        moved |= self.to_server.drain(self.server.queue_pair_mut(), cut);
         self.collect();
-        moved |= self.to_client.fill(self.server.queue_pair(), limit);
-        moved |= self.to_client.drain(self.client.queue_pair(), cut);
+        moved |= self.to_client.fill(self.server.queue_pair_mut(), limit);
+        moved |= self.to_client.drain(self.client.queue_pair_mut(), cut);
         self.collect();
         moved
     }
@@ -178,18 +178,18 @@ impl Ends {
 
     /// Takes events, calls and answers.
     pub(crate) fn collect(&mut self) {
-        while let Some(event) = self.client.queue_pair().event() {
+        while let Some(event) = self.client.queue_pair_mut().event() {
             match event {
                 Event::Established(how) => self.client.connected(&how.private_data),
                 Event::Fault(fault) => self.faults.push(fault),
                 _ => {}
             }
         }
-        while let Some(event) = self.server.queue_pair().event() {
+        while let Some(event) = self.server.queue_pair_mut().event() {
             match event {
                 Event::Requested(told) => {
                     let told = self.server.requested(&told);
-                    self.server.queue_pair().accept(&told).unwrap();
+                    self.server.queue_pair_mut().accept(&told).unwrap();
                 }
                 Event::Fault(fault) => self.faults.push(fault),
                 _ => {}

@@ -117,8 +117,13 @@ impl<Q: QueuePair> Requester<Q> {
         self.start_waiting();
     }
 
+    /// The queue pair.
+    pub fn queue_pair(&self) -> &Q {
+        &self.queue_pair
+    }
+
     /// The queue pair, for its driver.
-    pub fn queue_pair(&mut self) -> &mut Q {
+    pub fn queue_pair_mut(&mut self) -> &mut Q {
         &mut self.queue_pair
     }
 
