@@ -1,4 +1,4 @@
-//! An embedded cluster in a process of its own, so that its CPU time is told apart.
+//! Embedded servers in processes of their own, so that their CPU time is told apart.
 
 use crate::Error;
 use std::io::{self, BufRead, BufReader};
@@ -6,15 +6,51 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The line that `onego cluster start` prints when the cluster serves starts with this.
+/// The line that a server of `onego` prints when it serves starts with this.
 pub const READY: &str = "ready:";
 
-/// The option of `onego cluster start` that makes it end when whoever started it does, in whatever way that is.
+/// The option of a server of `onego` that makes it end when whoever started it does, in whatever way that is.
 pub const DIE_WITH_PARENT: &str = "--die-with-parent";
+
+/// A server that runs. It ends with this.
+struct Running(Child);
+
+impl Running {
+    /// Starts `program` with these arguments, waits until it serves, and gives the line in which it says so.
+    fn start(program: &Path, arguments: &[&str], options: &[String]) -> Result<(Self, String), Error> {
+        let failed = || format!("starting {} {}", program.display(), arguments.join(" "));
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(DIE_WITH_PARENT)
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // An interrupt at the terminal is for whoever uses the server, and still needs it to clean up.
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io(failed()))?;
+        let stdout = child.stdout.take();
+        let running = Self(child);
+        let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe).map_err(|e| Error::io(failed())(e.into()))?;
+        let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
+        let ready = lines.find_map(|line| Some(line.strip_prefix(READY)?.trim().to_owned()));
+        let early =
+            || Error::Unfit("the embedded server ended before it was ready; it says why above".into());
+        Ok((running, ready.ok_or_else(early)?))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It keeps nothing, so there is nothing that it would have to end in order for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// A running cluster. It ends with this.
 pub struct EmbeddedCluster {
-    child: Child,
+    running: Running,
     directory: tempfile::TempDir,
 }
 
@@ -23,31 +59,10 @@ impl EmbeddedCluster {
     pub fn start(program: &Path, options: &[String]) -> Result<Self, Error> {
         let directory =
             tempfile::Builder::new().prefix("onego-").tempdir().map_err(Error::io("making a directory"))?;
-        let failed = || format!("starting {} cluster start", program.display());
-        let mut child = Command::new(program)
-            .args(["cluster", "start", DIE_WITH_PARENT, "--listen", "127.0.0.1:0", "--conf-dir"])
-            .arg(directory.path())
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            // An interrupt at the terminal is for whoever uses the cluster, and still needs it to clean up.
-            .process_group(0)
-            .spawn()
-            .map_err(Error::io(failed()))?;
-        let stdout = child.stdout.take();
-        let cluster = Self { child, directory };
-        let ready = BufReader::new(
-            stdout.ok_or(io::ErrorKind::BrokenPipe).map_err(|e| Error::io(failed())(e.into()))?,
-        )
-        .lines()
-        .map_while(Result::ok)
-        .any(|line| line.starts_with(READY));
-        match ready {
-            true => Ok(cluster),
-            false => {
-                Err(Error::Unfit("the embedded cluster ended before it was ready; it says why above".into()))
-            }
-        }
+        let place = directory.path().to_string_lossy();
+        let arguments = ["cluster", "start", "--listen", "127.0.0.1:0", "--conf-dir", &place];
+        let (running, _) = Running::start(program, &arguments, options)?;
+        Ok(Self { running, directory })
     }
 
     /// Its `ceph.conf`.
@@ -57,14 +72,30 @@ impl EmbeddedCluster {
 
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.0.id()
     }
 }
 
-impl Drop for EmbeddedCluster {
-    fn drop(&mut self) {
-        // It keeps nothing, so there is nothing that it would have to end in order for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A running server of files in memory. It ends with this.
+pub struct EmbeddedFiles {
+    running: Running,
+    url: String,
+}
+
+impl EmbeddedFiles {
+    /// Starts `program nfs serve --mem` with these options, and waits until it serves.
+    pub fn start(program: &Path, options: &[String]) -> Result<Self, Error> {
+        let (running, url) = Running::start(program, &["nfs", "serve", "--mem", "--tcp", "0"], options)?;
+        Ok(Self { running, url })
+    }
+
+    /// What it serves.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.running.0.id()
     }
 }

@@ -8,6 +8,9 @@ pub enum Error {
     /// The client could not do something.
     #[error(transparent)]
     Client(#[from] onego::Error),
+    /// The client of a file server could not do something.
+    #[error(transparent)]
+    Nfs(#[from] onego::nfs::Error),
     /// The machine refused something.
     #[error("{what}: {source}")]
     Io {

@@ -42,8 +42,8 @@ impl Traffic {
     pub fn of(load: Load) -> Self {
         let block = load.block_size as usize;
         let (out, back) = match load.rw {
-            Pattern::RandRead | Pattern::Read => (0, block),
-            Pattern::RandWrite | Pattern::Write => (block, 0),
+            Pattern::RandRead | Pattern::Read | Pattern::Reread => (0, block),
+            Pattern::RandWrite | Pattern::Write | Pattern::Rewrite => (block, 0),
             // Half of the requests read, half write: the same bytes, evenly spread.
             Pattern::RandRw => (block / 2, block / 2),
         };

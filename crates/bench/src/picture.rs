@@ -26,6 +26,8 @@ fn colour(rw: Pattern) -> &'static str {
         Pattern::Read => "#009e73",
         Pattern::Write => "#cc79a7",
         Pattern::RandRw => "#785ef0",
+        Pattern::Rewrite => "#e69f00",
+        Pattern::Reread => "#56b4e9",
     }
 }
 

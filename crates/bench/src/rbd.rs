@@ -1,56 +1,13 @@
 //! Loads on an image of a cluster.
 
 use crate::Error;
-use crate::fill::fill;
-use crate::floor::{self, Traffic};
-use crate::jobs;
-use crate::pattern::SECTOR;
-use crate::peer::Peer;
+use crate::load::{self, Measured, Plan};
 use crate::progress::Progress;
-use crate::row::{Count, Ends, Load, Row, latency_histogram};
-use crate::session::Session;
-use crate::table::short_size;
-use crate::workload::{Client, Done, Workload};
-use onego::rbd::{self, CreateOptions};
-use onego::{Config, Reactor};
+use crate::session::{Request, Session, Target};
+use onego::rados::Cluster;
+use onego::rbd::{self, CreateOptions, Image};
+use onego::{Config, ImageRequest, Outcome, Reactor, SegmentMut, Wait};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How often it is told how far a load is.
-const TELL_EVERY: Duration = Duration::from_millis(100);
-
-/// How long bare sockets are measured: half as long as what they are compared with, within these bounds. They have
-/// nothing to warm up but their connection.
-const LEAST_FLOOR: Duration = Duration::from_millis(500);
-const MOST_FLOOR: Duration = Duration::from_secs(1);
-
-/// Loads to be measured one after the other, and how.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The loads.
-    pub loads: Vec<Load>,
-    /// How long to measure each.
-    pub duration: Duration,
-    /// Check what is read against what was written.
-    pub verify: bool,
-    /// Write the whole image before anything is measured.
-    pub fill: bool,
-    /// Measure bare sockets under the same load too, with this server.
-    pub floor: Option<Peer>,
-    /// Where random offsets and written bytes follow from.
-    pub seed: u64,
-}
-
-/// What came of a load.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// The figures.
-    pub row: Row,
-    /// Those of bare sockets.
-    pub floor: Option<Row>,
-    /// The first errors, if there were any.
-    pub errors: Vec<String>,
-}
 
 /// An image to be measured, on a cluster to be measured.
 pub struct Bed {
@@ -59,40 +16,8 @@ pub struct Bed {
     image: String,
     size: u64,
     server: Option<u32>,
-}
-
-impl Plan {
-    /// Fails if a load cannot be put on an image of `size` bytes.
-    pub fn check(&self, size: u64) -> Result<(), Error> {
-        for Load { block_size, jobs, io_depth, .. } in &self.loads {
-            let share = size / u64::from(*jobs) / block_size;
-            let needed = if self.verify { u64::from(*io_depth) + 1 } else { 1 };
-            if share < needed {
-                return Err(Error::Unfit(format!(
-                    "an image of {size} bytes has {share} blocks of {block_size} bytes for each of {jobs} jobs, \
-                     but {needed} are needed: choose a larger size, or a smaller block size, depth or number of jobs"
-                )));
-            }
-            if self.verify && !block_size.is_multiple_of(SECTOR as u64) {
-                return Err(Error::Unfit(format!(
-                    "blocks of {block_size} bytes cannot be verified: they are not whole sectors of {SECTOR} bytes"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn floor_duration(&self) -> Duration {
-        match self.floor {
-            Some(_) => (self.duration / 2).clamp(self.duration.min(LEAST_FLOOR), MOST_FLOOR),
-            None => Duration::ZERO,
-        }
-    }
-
-    /// How long all of it takes, as far as it is known before.
-    pub fn total(&self) -> Duration {
-        (self.duration + self.floor_duration()) * self.loads.len() as u32
-    }
+    /// Has it been filled?
+    filled: AtomicBool,
 }
 
 impl Bed {
@@ -110,7 +35,7 @@ impl Bed {
             rbd::create(&cluster.pool(pool).await?, image, &CreateOptions::new(size)).await
         })??;
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        Ok(Self { config: config.clone(), pool, image, size, server })
+        Ok(Self { config: config.clone(), pool, image, size, server, filled: AtomicBool::new(false) })
     }
 
     /// Removes the image.
@@ -129,139 +54,97 @@ impl Bed {
         plan: &Plan,
         progress: &Progress,
         stop: &AtomicBool,
-        mut each: impl FnMut(&Measured),
+        each: impl FnMut(&Measured),
     ) -> Result<Vec<Measured>, Error> {
-        plan.check(self.size)?;
-        // What is verified is filled client by client.
-        if plan.fill && !plan.verify {
-            progress.task("filling the image");
-            self.fill(plan.seed)?;
-        }
-        let (mut all, mut from) = (Vec::new(), Duration::ZERO);
-        for load in &plan.loads {
-            let doing = if plan.verify { "verifying " } else { "" };
-            progress.task(&format!("{doing}{} {}", load.rw.name(), short_size(load.block_size)));
-            let mut measured = self.measure_one(
-                plan,
-                *load,
-                |elapsed| progress.at((from + elapsed).as_millis() as u64),
-                stop,
-            )?;
-            from += plan.duration;
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            if let Some(server) = &plan.floor {
-                let duration = plan.floor_duration();
-                let floor = floor::measure(server, Traffic::of(*load), duration.as_secs_f64())
-                    .map_err(Error::io("measuring bare sockets"))?;
-                measured.floor = Some(Row::new("rbd", "sockets", "floor", *load, &floor.count));
-                from += duration;
-            }
-            progress.at(from.as_millis() as u64);
-            each(&measured);
-            all.push(measured);
-        }
-        Ok(all)
-    }
-
-    fn fill(&self, seed: u64) -> Result<(), Error> {
-        let mut session = Session::open(&self.config, &self.pool, &self.image)?;
-        let filled = fill(&mut session.reactor, &session.image, 0..self.size, seed, |_| ());
-        session.close()?;
-        Ok(filled?)
-    }
-
-    fn measure_one(
-        &self,
-        plan: &Plan,
-        load: Load,
-        told: impl Fn(Duration) + Sync,
-        stop: &AtomicBool,
-    ) -> Result<Measured, Error> {
-        let prepare = |number: u32| {
-            let session = Session::open(&self.config, &self.pool, &self.image)?;
-            let mut client = Client::new(session, self.share(plan, load, number));
-            client.prepare()?;
-            Ok((number, client))
-        };
-        let work = |(number, client): &mut (u32, Client)| {
-            // The first tells for all, and not at every turn, which would cost more than the turn.
-            let mut next = if *number == 0 { Duration::ZERO } else { Duration::MAX };
-            client.run(|elapsed| {
-                if elapsed >= next {
-                    next = elapsed + TELL_EVERY;
-                    told(elapsed);
-                }
-                !stop.load(Ordering::Relaxed)
-            })
-        };
-        let (done, cpu_seconds) =
-            jobs::run(load.jobs, self.server, prepare, work, |(_, client): (u32, Client)| client.finish())?;
-        let (count, errors) = sum(done, cpu_seconds);
-        let engine = self.config.engine.to_string();
-        let row = Row::new("rbd", &engine, "onego", load, &count);
-        Ok(Measured { row, floor: None, errors })
-    }
-
-    /// What one client is to do: its part of the image is its own.
-    fn share(&self, plan: &Plan, load: Load, number: u32) -> Workload {
-        let blocks = self.size / u64::from(load.jobs) / load.block_size;
-        let length = blocks * load.block_size;
-        let start = u64::from(number) * length;
-        Workload {
-            load,
-            range: start..start + length,
-            duration: plan.duration,
-            verify: plan.verify,
-            // Another one for each client and each kind of load, so that nothing is mistaken for something else.
-            seed: plan.seed ^ (u64::from(number) << 48) ^ (load.block_size << 8) ^ load.rw as u64,
-        }
+        load::measure(self, plan, progress, stop, each)
     }
 }
 
-/// What all clients have done together.
-fn sum(done: Vec<Done>, cpu_seconds: Ends) -> (Count, Vec<String>) {
-    let first = done.iter().map(|done| done.span.0).min();
-    let last = done.iter().map(|done| done.span.1).max();
-    let seconds = last.zip(first).map_or(0.0, |(last, first)| (last - first).as_secs_f64());
-    let mut count = Count { ios: 0, errors: 0, seconds, latency: latency_histogram(), cpu_seconds };
-    let mut errors = Vec::new();
-    for done in done {
-        count.ios += done.ios;
-        count.errors += done.errors;
-        count.latency += done.latency;
-        errors.extend(done.shown);
+impl Target for Bed {
+    type Session = ImageSession;
+
+    fn bench(&self) -> &str {
+        "rbd"
     }
-    (count, errors)
+
+    fn mode(&self) -> &str {
+        "onego"
+    }
+
+    fn engine(&self) -> String {
+        self.config.engine.to_string()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn server(&self) -> Option<u32> {
+        self.server
+    }
+
+    fn open(&self) -> Result<ImageSession, Error> {
+        Ok(ImageSession::open(&self.config, &self.pool, &self.image)?)
+    }
+
+    /// It is filled once: whoever asks fills it.
+    fn is_full(&self) -> Result<bool, Error> {
+        Ok(self.filled.swap(true, Ordering::Relaxed))
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::row::Pattern;
+/// An open image, and the connection that it is reached by.
+pub(crate) struct ImageSession {
+    reactor: Reactor,
+    image: Image,
+    /// The connection ends when its last handle does.
+    _cluster: Cluster,
+}
 
-    fn plan(block_size: u64, jobs: u32, io_depth: u32, verify: bool) -> Plan {
-        let load = Load { rw: Pattern::RandWrite, block_size, jobs, io_depth };
-        let duration = Duration::from_secs(4);
-        Plan { loads: vec![load; 3], duration, verify, fill: true, floor: None, seed: 1 }
+impl ImageSession {
+    fn open(config: &Config, pool: &str, image: &str) -> Result<Self, onego::Error> {
+        let (mut reactor, cluster) = Reactor::new(config)?;
+        let image = reactor.block_on(async {
+            cluster.ready().await?;
+            Image::open(&cluster.pool(pool).await?, image).await
+        })??;
+        Ok(Self { reactor, image, _cluster: cluster })
+    }
+}
+
+impl Session for ImageSession {
+    fn has_room(&self) -> bool {
+        self.reactor.has_room()
     }
 
-    #[test]
-    fn loads_that_an_image_is_too_small_for_are_refused() {
-        assert!(plan(4096, 1, 128, true).check(1 << 20).is_ok());
-        assert!(plan(4096, 2, 128, true).check(1 << 20).is_err(), "a verified block is in flight once");
-        assert!(plan(4096, 2, 128, false).check(1 << 20).is_ok());
-        let error = plan(1 << 20, 2, 1, false).check(1 << 20).unwrap_err().to_string();
-        assert!(error.contains("0 blocks of 1048576 bytes"), "{error}");
-        assert!(plan(1000, 1, 1, true).check(1 << 20).is_err(), "only whole sectors can be verified");
+    fn submit(&mut self, request: Request, tag: u64) -> Result<(), Error> {
+        let request = match request {
+            Request::Read { offset, buffer } => ImageRequest::Read { offset, buffer },
+            Request::Write { offset, data } => ImageRequest::Write { offset, data },
+        };
+        Ok(self.reactor.submit(&self.image, request, tag)?)
     }
 
-    #[test]
-    fn the_time_that_it_takes_includes_the_floor() {
-        let mut plan = plan(4096, 1, 1, false);
-        assert_eq!(plan.total(), Duration::from_secs(12));
-        plan.floor = Some(Peer { program: "onego".into(), arguments: Vec::new() });
-        assert_eq!(plan.total(), Duration::from_secs(15));
+    fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)> {
+        let completed = self.reactor.completion()?;
+        let result = completed.result.map(|outcome| match outcome {
+            Outcome::Buffer(buffer) => Some(buffer),
+            Outcome::Done | Outcome::List(_) => None,
+        });
+        Some((completed.tag, result.map_err(Error::from)))
+    }
+
+    fn turn(&mut self) -> Result<(), Error> {
+        Ok(self.reactor.turn(Wait::Forever)?)
+    }
+
+    fn start_over(&mut self) -> Result<(), Error> {
+        // An image is as long as it is.
+        Ok(())
+    }
+
+    /// Closes the image, so that the cluster does not take it for used until its watch has timed out.
+    fn close(mut self) -> Result<(), Error> {
+        Ok(self.reactor.block_on(self.image.close())??)
     }
 }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What is read and written, and in which order; names as fio has them.
+/// What is read and written, and in which order; names as fio has them, and for files iozone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)]
@@ -13,6 +13,8 @@ pub enum Pattern {
     Read,
     Write,
     RandRw,
+    Rewrite,
+    Reread,
 }
 
 impl Pattern {
@@ -24,6 +26,8 @@ impl Pattern {
             Self::Read => "read",
             Self::Write => "write",
             Self::RandRw => "randrw",
+            Self::Rewrite => "rewrite",
+            Self::Reread => "reread",
         }
     }
 
@@ -34,7 +38,7 @@ impl Pattern {
 
     /// May it write?
     pub fn writes(self) -> bool {
-        !matches!(self, Self::RandRead | Self::Read)
+        !matches!(self, Self::RandRead | Self::Read | Self::Reread)
     }
 }
 
@@ -42,10 +46,13 @@ impl std::str::FromStr for Pattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::RandRead, Self::RandWrite, Self::Read, Self::Write, Self::RandRw]
+        use Pattern::{RandRead, RandRw, RandWrite, Read, Reread, Rewrite, Write};
+        [RandRead, RandWrite, Read, Write, RandRw, Rewrite, Reread]
             .into_iter()
             .find(|pattern| pattern.name() == text)
-            .ok_or_else(|| format!("{text:?} is none of randread, randwrite, read, write, randrw"))
+            .ok_or_else(|| {
+                format!("{text:?} is none of randread, randwrite, read, write, randrw, rewrite, reread")
+            })
     }
 }
 

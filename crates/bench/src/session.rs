@@ -1,27 +1,61 @@
-use onego::rados::Cluster;
-use onego::rbd::Image;
-use onego::{Config, Error, Reactor};
+//! What a load is put on, and how a client of it is driven.
 
-/// An open image, and the connection that it is reached by.
-pub(crate) struct Session {
-    pub(crate) reactor: Reactor,
-    pub(crate) image: Image,
-    /// The connection ends when its last handle does.
-    _cluster: Cluster,
+use crate::Error;
+use onego::{List, SegmentMut};
+
+/// A request to a range of bytes: of an image, or of a file.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Fills the buffer, which comes back.
+    Read { offset: u64, buffer: SegmentMut },
+    /// Writes the bytes.
+    Write { offset: u64, data: List },
 }
 
-impl Session {
-    pub(crate) fn open(config: &Config, pool: &str, image: &str) -> Result<Self, Error> {
-        let (mut reactor, cluster) = Reactor::new(config)?;
-        let image = reactor.block_on(async {
-            cluster.ready().await?;
-            Image::open(&cluster.pool(pool).await?, image).await
-        })??;
-        Ok(Self { reactor, image, _cluster: cluster })
-    }
+/// An open image or file, and the connection that it is reached by; driven by the thread that owns it.
+pub(crate) trait Session {
+    /// May another request be submitted?
+    fn has_room(&self) -> bool;
 
-    /// Closes the image, so that the cluster does not take it for used until its watch has timed out.
-    pub(crate) fn close(mut self) -> Result<(), Error> {
-        self.reactor.block_on(self.image.close())?
-    }
+    /// Submits a request; its completion bears `tag`.
+    fn submit(&mut self, request: Request, tag: u64) -> Result<(), Error>;
+
+    /// The next request that is done, with the buffer of a read.
+    fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)>;
+
+    /// Moves what can be moved, and sleeps until there is something to do.
+    fn turn(&mut self) -> Result<(), Error>;
+
+    /// A pass of writes in order has come to its end, and the next begins. Nothing is in flight.
+    fn start_over(&mut self) -> Result<(), Error>;
+
+    /// Closes it.
+    fn close(self) -> Result<(), Error>;
+}
+
+/// What a load is put on.
+pub(crate) trait Target: Sync {
+    /// A client of it.
+    type Session: Session;
+
+    /// What the measurement is called.
+    fn bench(&self) -> &str;
+
+    /// How it is reached, for the tables.
+    fn mode(&self) -> &str;
+
+    /// What moves the bytes of the client.
+    fn engine(&self) -> String;
+
+    /// Its bytes.
+    fn size(&self) -> u64;
+
+    /// The server's process, if it is one and on this machine.
+    fn server(&self) -> Option<u32>;
+
+    /// Opens it.
+    fn open(&self) -> Result<Self::Session, Error>;
+
+    /// Has every byte been written?
+    fn is_full(&self) -> Result<bool, Error>;
 }

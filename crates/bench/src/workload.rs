@@ -1,11 +1,12 @@
-//! One client that keeps so many requests to an image in flight.
+//! One client that keeps so many requests in flight.
 
+use crate::Error;
 use crate::fill::fill;
 use crate::pattern;
 use crate::row::{Load, Pattern, latency_histogram};
-use crate::session::Session;
+use crate::session::{Request, Session};
 use hdrhistogram::Histogram;
-use onego::{Error, ImageRequest, Outcome, Segment, SegmentMut, Wait};
+use onego::{Segment, SegmentMut};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Range;
@@ -22,7 +23,7 @@ const MAX_ERRORS: u64 = 1000;
 pub(crate) struct Workload {
     /// The load; its number of jobs is the caller's business.
     pub(crate) load: Load,
-    /// The part of the image that is this client's alone, bytes: whole blocks, and if they are checked, more of them
+    /// The part of the bytes that is this client's alone, bytes: whole blocks, and if they are checked, more of them
     /// than are in flight.
     pub(crate) range: Range<u64>,
     /// How long to go on.
@@ -49,8 +50,8 @@ pub(crate) struct Done {
 }
 
 /// A client: its connection, its requests, and what it knows of the blocks.
-pub(crate) struct Client {
-    session: Session,
+pub(crate) struct Client<S> {
+    session: S,
     work: Workload,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -84,8 +85,8 @@ struct Block {
     doubtful: bool,
 }
 
-impl Client {
-    pub(crate) fn new(session: Session, work: Workload) -> Self {
+impl<S: Session> Client<S> {
+    pub(crate) fn new(session: S, work: Workload) -> Self {
         let block = work.load.block_size as usize;
         let now = Instant::now();
         let depth = work.load.io_depth as usize;
@@ -121,8 +122,9 @@ impl Client {
     /// Writes every block that is to be checked, so that it is known what it holds.
     pub(crate) fn prepare(&mut self) -> Result<(), Error> {
         if self.work.verify {
-            let Session { reactor, image, .. } = &mut self.session;
-            fill(reactor, image, self.work.range.clone(), self.work.seed, |_| ())?;
+            fill(&mut self.session, self.work.range.clone(), self.work.seed, |_| ())?;
+        } else if self.starts_over() {
+            self.session.start_over()?;
         }
         Ok(())
     }
@@ -133,19 +135,29 @@ impl Client {
         (self.now, self.done.span) = (start, (start, start));
         while self.now - start < self.work.duration && self.done.errors < MAX_ERRORS && told(self.now - start)
         {
+            if self.next == self.blocks && self.starts_over() {
+                self.drain()?;
+                self.session.start_over()?;
+                self.next = 0;
+            }
             self.start_more()?;
             self.turn()?;
         }
         self.drain()
     }
 
-    /// Reads every block that is checked once more, which is no part of the measurement, closes the image, and says
+    /// Is each pass of writes to begin with nothing? That can only be said where there are no other clients.
+    fn starts_over(&self) -> bool {
+        self.work.load.rw == Pattern::Write && self.work.load.jobs == 1 && !self.work.verify
+    }
+
+    /// Reads every block that is checked once more, which is no part of the measurement, closes it, and says
     /// what was done.
     pub(crate) fn finish(mut self) -> Result<Done, Error> {
         let measured = (self.done.ios, self.done.span, self.done.latency.clone());
         let mut blocks = 0..self.known.len() as u64;
         while !blocks.is_empty() {
-            while self.session.reactor.has_room()
+            while self.session.has_room()
                 && let Some(slot) = self.free.pop()
             {
                 let Some(block) = blocks.next() else {
@@ -164,7 +176,8 @@ impl Client {
 
     /// Fills the free slots.
     fn start_more(&mut self) -> Result<(), Error> {
-        while self.session.reactor.has_room()
+        while self.session.has_room()
+            && !(self.next == self.blocks && self.starts_over())
             && let Some(slot) = self.free.pop()
         {
             let block = self.choose_block();
@@ -181,7 +194,7 @@ impl Client {
     fn turn(&mut self) -> Result<(), Error> {
         // What was refused at once is done already, and no event will tell of it.
         if self.take_completions() == 0 {
-            self.session.reactor.turn(Wait::Forever)?;
+            self.session.turn()?;
             // One look at the clock for all that has completed: it costs as much as the rest of this loop.
             self.now = Instant::now();
             self.take_completions();
@@ -191,8 +204,8 @@ impl Client {
 
     fn take_completions(&mut self) -> usize {
         let mut n = 0;
-        while let Some(completed) = self.session.reactor.completion() {
-            self.complete(completed.tag as usize, completed.result);
+        while let Some((tag, result)) = self.session.completion() {
+            self.complete(tag as usize, result);
             n += 1;
         }
         n
@@ -204,8 +217,8 @@ impl Client {
             let block = if self.work.load.rw.is_random() {
                 self.random.random_range(0..self.blocks)
             } else {
-                let block = self.next;
-                self.next = (block + 1) % self.blocks;
+                let block = self.next % self.blocks;
+                self.next = block + 1;
                 block
             };
             if !self.known.get(block as usize).is_some_and(|block| block.busy) {
@@ -223,12 +236,12 @@ impl Client {
         let slot = &mut self.slots[index];
         (slot.block, slot.writes, slot.started) = (block, writes, self.now);
         let request = match (writes, self.known.get_mut(block as usize)) {
-            (true, None) => ImageRequest::Write { offset, data: self.payload.clone().into() },
+            (true, None) => Request::Write { offset, data: self.payload.clone().into() },
             (true, Some(known)) => {
                 known.busy = true;
                 let mut bytes = SegmentMut::zeroed(self.work.load.block_size as usize);
                 pattern::fill(&mut bytes, self.work.seed, offset, known.generation + 1);
-                ImageRequest::Write { offset, data: bytes.into() }
+                Request::Write { offset, data: bytes.into() }
             }
             (false, known) => {
                 if let Some(known) = known {
@@ -237,13 +250,13 @@ impl Client {
                 let buffer = slot.buffer.take();
                 // A request that failed may have kept its buffer.
                 let buffer = buffer.unwrap_or_else(|| SegmentMut::zeroed(self.work.load.block_size as usize));
-                ImageRequest::Read { offset, buffer }
+                Request::Read { offset, buffer }
             }
         };
-        self.session.reactor.submit(&self.session.image, request, index as u64)
+        self.session.submit(request, index as u64)
     }
 
-    fn complete(&mut self, index: usize, result: Result<Outcome, Error>) {
+    fn complete(&mut self, index: usize, result: Result<Option<SegmentMut>, Error>) {
         self.done.ios += 1;
         self.done.span.1 = self.now;
         let Slot { block, writes, started, .. } = self.slots[index];
@@ -257,11 +270,11 @@ impl Client {
             }
         }
         match result {
-            Ok(Outcome::Buffer(buffer)) => {
+            Ok(Some(buffer)) => {
                 self.check(block, &buffer);
                 self.slots[index].buffer = Some(buffer);
             }
-            Ok(Outcome::Done | Outcome::List(_)) => {}
+            Ok(None) => {}
             Err(error) => {
                 let verb = if writes { "writing" } else { "reading" };
                 self.error(format!("{verb} at byte {}: {error}", self.offset(block)));

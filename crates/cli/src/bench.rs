@@ -1,6 +1,7 @@
 //! `onego bench`.
 
 mod msgr;
+mod nfs;
 
 use crate::access::Access;
 use crate::failure::Failure;
@@ -10,9 +11,10 @@ use crate::spec::DEFAULT_POOL;
 use crate::zc;
 use onego::Config;
 use onego_bench::embedded::EmbeddedCluster;
+use onego_bench::load::{Measured, Plan};
 use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
-use onego_bench::rbd::{Bed, Measured, Plan};
+use onego_bench::rbd::Bed;
 use onego_bench::row::{Load, Pattern, Row};
 use onego_bench::{floor, picture, table};
 use std::fs;
@@ -24,6 +26,9 @@ pub(crate) enum Command {
     /// Measure loads on an image, CPU included
     #[command(after_help = RBD_EXAMPLES)]
     Rbd(RbdOptions),
+    /// Measure reads and writes of a file on an NFS server, CPU included
+    #[command(after_help = nfs::EXAMPLES)]
+    Nfs(nfs::Options),
     /// Measure sends that copy and sends that do not: UDP to a sink, TCP over loopback and veth
     #[command(after_help = zc::EXAMPLES)]
     Zc(zc::Options),
@@ -136,6 +141,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
         Command::Rbd(options) => rbd(access, &options),
+        Command::Nfs(options) => nfs::run(access, &options),
         Command::Zc(options) => zc::run(&options),
         Command::ZcReceiver { addr } => {
             die_with_parent()?;

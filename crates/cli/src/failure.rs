@@ -102,7 +102,7 @@ impl Failure {
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Client(error) | Self::Bench(onego_bench::Error::Client(error)) => code_of(error),
-            Self::Nfs(error) => code_of_nfs(error),
+            Self::Nfs(error) | Self::Bench(onego_bench::Error::Nfs(error)) => code_of_nfs(error),
             Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => Code::Exists,
             Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
             Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,

@@ -1,0 +1,142 @@
+//! Loads on a file of a server.
+
+use crate::Error;
+use crate::load::{self, Measured, Plan};
+use crate::progress::Progress;
+use crate::session::{Request, Session, Target};
+use onego::nfs::{Config, File, FileRequest, Mount, Reactor, SetAttributes, Stability};
+use onego::{SegmentMut, Wait};
+use std::sync::atomic::AtomicBool;
+
+/// A file to be measured, on a server to be measured.
+pub struct Bed {
+    config: Config,
+    /// With that of the export.
+    path: String,
+    mode: String,
+    size: u64,
+    server: Option<u32>,
+}
+
+impl Bed {
+    /// Makes the file, which must be new. `mode` is what the tables call the way to it; `server` is the server's process,
+    /// if it is one and on this machine.
+    pub fn prepare(
+        config: &Config,
+        path: &str,
+        mode: &str,
+        size: u64,
+        server: Option<u32>,
+    ) -> Result<Self, Error> {
+        let (mut reactor, mount, below) = Reactor::mount_path(config, path)?;
+        reactor.block_on(mount.create(&below, SetAttributes::default(), true))??;
+        let (path, mode) = (path.to_owned(), mode.to_owned());
+        Ok(Self { config: config.clone(), path, mode, size, server })
+    }
+
+    /// Removes the file.
+    pub fn remove(self) -> Result<(), Error> {
+        let (mut reactor, mount, below) = Reactor::mount_path(&self.config, &self.path)?;
+        Ok(reactor.block_on(mount.remove(&below))??)
+    }
+
+    /// Measures the loads of a plan. `each` hears of every one when it is done; `stop` ends it all early.
+    pub fn measure(
+        &self,
+        plan: &Plan,
+        progress: &Progress,
+        stop: &AtomicBool,
+        each: impl FnMut(&Measured),
+    ) -> Result<Vec<Measured>, Error> {
+        load::measure(self, plan, progress, stop, each)
+    }
+}
+
+impl Target for Bed {
+    type Session = FileSession;
+
+    fn bench(&self) -> &str {
+        "nfs"
+    }
+
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn engine(&self) -> String {
+        self.config.engine.to_string()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn server(&self) -> Option<u32> {
+        self.server
+    }
+
+    fn open(&self) -> Result<FileSession, Error> {
+        let (mut reactor, mount, below) = Reactor::mount_path(&self.config, &self.path)?;
+        let file = reactor.block_on(mount.open(&below))??;
+        Ok(FileSession { reactor, _mount: mount, file })
+    }
+
+    fn is_full(&self) -> Result<bool, Error> {
+        Ok(self.open()?.file.opened().size == self.size)
+    }
+}
+
+/// An open file, and the connection that it is reached by.
+pub(crate) struct FileSession {
+    reactor: Reactor,
+    /// The connection ends when its last handle does.
+    _mount: Mount,
+    file: File,
+}
+
+impl Session for FileSession {
+    fn has_room(&self) -> bool {
+        self.reactor.has_room()
+    }
+
+    fn submit(&mut self, request: Request, tag: u64) -> Result<(), Error> {
+        let request = match request {
+            Request::Read { offset, buffer } => FileRequest::Read { offset, buffer },
+            Request::Write { offset, data } => {
+                FileRequest::Write { offset, data, stable: Stability::Unstable }
+            }
+        };
+        self.reactor.submit(&self.file, request, tag);
+        Ok(())
+    }
+
+    fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)> {
+        let completed = self.reactor.completion()?;
+        let result = match (completed.result, completed.buffer) {
+            (Ok(filled), Some(buffer)) if filled.bytes < buffer.len() => {
+                Err(Error::Failed(format!("{} of {} bytes were read", filled.bytes, buffer.len())))
+            }
+            (Ok(_), buffer) => Ok(buffer),
+            (Err(error), _) => Err(Error::Failed(error.to_string())),
+        };
+        Some((completed.tag, result))
+    }
+
+    fn turn(&mut self) -> Result<(), Error> {
+        Ok(self.reactor.turn(Wait::Forever)?)
+    }
+
+    /// Makes durable what was written, and begins with an empty file.
+    fn start_over(&mut self) -> Result<(), Error> {
+        let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
+        Ok(self.reactor.block_on(async {
+            self.file.sync().await?;
+            self.file.set_attributes(empty).await
+        })??)
+    }
+
+    /// Makes durable what was written: until then the client has to keep it.
+    fn close(mut self) -> Result<(), Error> {
+        Ok(self.reactor.block_on(self.file.sync())??)
+    }
+}

@@ -1,0 +1,140 @@
+//! `onego bench nfs`.
+
+use super::{floor_server, judge, printer, rows, seconds, seed, title, write, write_json};
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::process::{stop_on_signal, this_program};
+use crate::size;
+use onego::nfs::Config;
+use onego_bench::embedded::EmbeddedFiles;
+use onego_bench::load::{Measured, Plan};
+use onego_bench::nfs::Bed;
+use onego_bench::picture;
+use onego_bench::progress::Progress;
+use onego_bench::row::{Load, Pattern};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  onego bench nfs
+  onego bench nfs --rw randread --block-size 4k --jobs 12 --io-depth 1
+  onego bench nfs --server nfs://server/export --rw read,write --block-size 1m --io-depth 8 --json rows.json
+
+\"write\" begins with an empty file, and \"rewrite\" and \"reread\" go over one that is there, as iozone has it. What is
+written is committed at the end of each pass. CPU is that of one operation, in microseconds, in this process and in the
+server's. Beside it is what bare sockets need that move the same bytes at the same depth.";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// "embedded" starts a server of files in memory; or the URL of an export
+    #[arg(long, value_name = "embedded|URL", default_value = "embedded")]
+    server: String,
+    /// Patterns: write, rewrite, read, reread, randread, randwrite, randrw
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "write,rewrite,read,reread")]
+    rw: Vec<Pattern>,
+    /// Bytes of a request
+    #[arg(
+        long,
+        visible_aliases = ["bs", "record-size"],
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1k,2k,4k,8k,16k,32k,64k",
+        value_parser = size::block
+    )]
+    block_size: Vec<u64>,
+    /// Clients at a time, each with a thread and a connection of its own
+    #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    jobs: u32,
+    /// Requests in flight, for each client
+    #[arg(long, visible_alias = "iodepth", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    io_depth: u32,
+    /// How long to measure each load
+    #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 2.0, value_parser = seconds)]
+    seconds: f64,
+    /// Bytes of the file
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::bytes)]
+    size: u64,
+    /// Check everything that is read against what was written, and read all of it at the end
+    #[arg(long)]
+    verify: bool,
+    /// Do not measure bare sockets
+    #[arg(long)]
+    no_floor: bool,
+    /// Write every measurement to a file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw operations, bandwidth and CPU by block size
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Show no progress
+    #[arg(long)]
+    no_progress: bool,
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
+        let loads = self.rw.iter().flat_map(|rw| self.block_size.iter().map(move |size| load(*rw, *size)));
+        Ok(Plan {
+            loads: loads.collect(),
+            duration: Duration::from_secs_f64(self.seconds),
+            verify: self.verify,
+            fill: true,
+            // With the work of verifying in it, nothing can be compared.
+            floor: if self.no_floor || self.verify { None } else { Some(floor_server()?) },
+            seed: seed(),
+        })
+    }
+}
+
+pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
+    let plan = options.plan()?;
+    plan.check(options.size)?;
+    let measured = if options.server == "embedded" {
+        let server = start_embedded(access, options.size)?;
+        on_server(access, server.url(), Some(server.pid()), options, &plan)?
+    } else {
+        on_server(access, &options.server, None, options, &plan)?
+    };
+    let rows = rows(&measured);
+    if let Some(path) = &options.json {
+        write_json(path, &rows)?;
+    }
+    if let Some(path) = &options.svg {
+        write(path, &picture::svg(&title("onego bench nfs", &rows), &rows))?;
+    }
+    judge(&measured, options.verify)
+}
+
+/// A server in a process of its own, with room for a file of so many bytes.
+fn start_embedded(access: &Access, file: u64) -> Result<EmbeddedFiles, Failure> {
+    let (engine, zero_copy) = (access.engine.to_string(), access.zero_copy.to_string());
+    // Files are not as tight as their data, and for a moment an old and a new state of a block are there.
+    let room = file.saturating_mul(2).saturating_add(256 << 20).to_string();
+    let options = ["--size", &room, "--engine", &engine, "--zero-copy", &zero_copy];
+    Ok(EmbeddedFiles::start(&this_program()?, &options.map(str::to_owned))?)
+}
+
+/// Makes a file, measures, and removes the file whatever came of it.
+fn on_server(
+    access: &Access,
+    url: &str,
+    server: Option<u32>,
+    options: &Options,
+    plan: &Plan,
+) -> Result<Vec<Measured>, Failure> {
+    let (config, dir) = Config::from_url(url)?;
+    let connect_timeout = Duration::from_secs(access.connect_timeout);
+    let config = Config { engine: access.engine, zero_copy: access.zero_copy()?, connect_timeout, ..config };
+    let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
+    let stop = stop_on_signal()?;
+    let bed = Bed::prepare(&config, &path, "tcp", options.size, server)?;
+    let progress = Progress::of_time(plan.total(), !options.no_progress);
+    let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
+    progress.finish();
+    if let Err(error) = bed.remove() {
+        tracing::warn!(%error, "{path} is left behind");
+    }
+    Ok(measured?)
+}
