@@ -20,6 +20,13 @@ const OUR_MOUNTS: &[&str] = &[
     "proto=tcp,port=2049,mountport=2049,rsize=4096,wsize=4096,nconnect=2",
 ];
 
+/// The same over RDMA: with messages of 4 KiB, and of 1 KiB, from another server.
+const OUR_RDMA_MOUNTS: &[&str] = &[
+    "proto=rdma,port=20049,mountport=2049",
+    "proto=rdma,port=20050,mountport=2050",
+    "proto=rdma,port=20049,mountport=2049,rsize=32768,wsize=32768,nconnect=2",
+];
+
 /// What both ends are tested with works with itself: the kernel's client on the kernel's server.
 pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
     let guest = Guest::prepare(stage, &NFS)?;
@@ -33,6 +40,15 @@ pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
 pub(crate) fn kernel_on_ours(stage: &Stage) -> Result<()> {
     let _server = Embedded::start_nfs(stage, "--mem")?;
     kernel_mounts(stage, "/export", OUR_MOUNTS)
+}
+
+/// The kernel's client on our server, over RDMA.
+pub(crate) fn kernel_on_ours_by_rdma(stage: &Stage) -> Result<()> {
+    // The client would have messages of 4 KiB, and its memory invalidated.
+    let _server = Embedded::start_nfs(stage, "--mem --rdma")?;
+    let _small =
+        Embedded::start_nfs(stage, "--mem --tcp 2050 --rdma 20050 --inline 1K --no-remote-invalidation")?;
+    kernel_mounts(stage, "/export", OUR_RDMA_MOUNTS)
 }
 
 /// The kernel's client, in a guest, mounts what a server on the stage exports, with one set of options after the other.

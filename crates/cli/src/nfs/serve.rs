@@ -6,7 +6,7 @@ use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
 use onego_bench::embedded::READY;
-use onego_server::nfs::{Config, Export, Limits, Network, Server, Squash};
+use onego_server::nfs::{Config, Export, Limits, Network, Rdma, Server, Squash};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,6 +15,7 @@ Examples:
   onego nfs serve --mem
   onego nfs serve --mem --size 4G --listen 10.0.0.5 --allow 10.0.0.0/8 --squash root
   onego nfs serve --mem --tcp 0 --format json
+  onego nfs serve --mem --rdma --inline 16K
 
 Other programs use it, too; with a port that is not 2049 they need to be told, and there is no port mapper:
   mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock 127.0.0.1:/export /mnt
@@ -33,6 +34,15 @@ pub(crate) struct Options {
     /// The port for NFS and MOUNT over TCP; 0: any
     #[arg(long, value_name = "PORT", default_value_t = 2049)]
     tcp: u16,
+    /// Serve NFS over RDMA, too, by iWARP in software; 0: at any port
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
+    rdma: Option<u16>,
+    /// Bytes of a message over RDMA, from 1K to 64K: what is longer goes by RDMA Reads and Writes
+    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = size::bytes)]
+    inline: u64,
+    /// Leave it to clients to end the registration of their memory
+    #[arg(long)]
+    no_remote_invalidation: bool,
     /// The path by which clients mount it
     #[arg(long, value_name = "PATH", default_value = "/export")]
     export: String,
@@ -75,8 +85,14 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     }
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let rdma = options.rdma.map(|port| Rdma {
+        inline: u32::try_from(options.inline).unwrap_or(u32::MAX),
+        remote_invalidation: !options.no_remote_invalidation,
+        ..Rdma::new(SocketAddr::new(options.listen, port))
+    });
     let server = Server::start(Config {
         listen: SocketAddr::new(options.listen, options.tcp),
+        rdma,
         export: Export {
             path: options.export.clone(),
             read_only: options.read_only,
@@ -89,15 +105,17 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     })?;
     let (addr, export) = (server.addr(), options.export);
     let url = format!("nfs://{addr}{export}");
+    let over_rdma = server.rdma_addr().map(|addr| format!(", over RDMA at {addr}")).unwrap_or_default();
     match options.format {
         Format::Json => output::json(&json!({
             "url": url,
             "address": addr.ip().to_string(),
             "port": addr.port(),
+            "rdma_port": server.rdma_addr().map(|addr| addr.port()),
             "export": export,
         }))?,
         Format::Plain => output::lines([
-            format!("{} in memory at {addr}, of {}", export, size::human(options.size)),
+            format!("{} in memory at {addr}, of {}{over_rdma}", export, size::human(options.size)),
             format!("{READY} {url}"),
         ])?,
     }

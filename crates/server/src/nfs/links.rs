@@ -5,8 +5,10 @@
 //! there is room again.
 
 use super::program::{Outcome, Peer, Program};
+use super::transport::{Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_nfs::rpc::{Record, RecordError, Split, Splitter, Stream};
+use onego_nfs::rpc::{Split, Splitter};
+use onego_nfs::xdr::Reader;
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -28,55 +30,6 @@ const PAYLOAD_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of replies that may wait on one connection before no more of its calls are carried out, and on all.
 const UNSENT_MAX: usize = 8 << 20;
 const UNSENT_MAX_ALL: usize = 256 << 20;
-
-/// What messages come and go over.
-enum Transport {
-    Stream(Box<Stream>),
-}
-
-impl Transport {
-    fn landing(&mut self) -> Landing {
-        match self {
-            Self::Stream(stream) => stream.landing(),
-        }
-    }
-
-    fn landed(&mut self, place: SegmentMut, filled: usize) {
-        match self {
-            Self::Stream(stream) => stream.landed(place, filled),
-        }
-    }
-
-    fn received(&mut self, bytes: Segment) {
-        match self {
-            Self::Stream(stream) => stream.received(bytes),
-        }
-    }
-
-    fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, RecordError> {
-        match self {
-            Self::Stream(stream) => stream.next(splitter),
-        }
-    }
-
-    fn send(&mut self, front: &[u8], payload: List) {
-        match self {
-            Self::Stream(stream) => stream.send(front, payload),
-        }
-    }
-
-    fn unsent(&self) -> usize {
-        match self {
-            Self::Stream(stream) => stream.unsent(),
-        }
-    }
-
-    fn transmit(&mut self, out: &mut List, limit: usize) {
-        match self {
-            Self::Stream(stream) => stream.transmit(out, limit),
-        }
-    }
-}
 
 /// How a payload stands that is coming in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +66,8 @@ pub(super) struct Links {
     table: ConnTable<Link>,
     actions: VecDeque<Action>,
     pool: Pool,
+    /// For connections over RDMA, if there may be some.
+    rdma: Option<RdmaConfig>,
     unsent: usize,
     /// How many connections are stopped.
     stopped: usize,
@@ -143,10 +98,11 @@ impl Splitter for Placing<'_> {
 }
 
 impl Links {
-    pub(super) fn new(pool: Pool) -> Self {
+    pub(super) fn new(pool: Pool, rdma: Option<&Rdma>) -> Self {
         Self {
             table: ConnTable::default(),
             actions: VecDeque::new(),
+            rdma: rdma.map(|rdma| RdmaConfig::new(rdma, RECORD_MAX, &pool)),
             pool,
             unsent: 0,
             stopped: 0,
@@ -173,9 +129,21 @@ impl Links {
         self.table.len()
     }
 
+    /// Adds a connection of TCP.
     pub(super) fn add(&mut self, now: Time, host: IpAddr) -> ConnId {
+        self.insert(now, host, Transport::stream(RECORD_MAX, &self.pool))
+    }
+
+    /// Adds one over RDMA. `None`: there may be none.
+    pub(super) fn add_rdma(&mut self, now: Time, host: IpAddr) -> Option<ConnId> {
+        let transport = Transport::rdma(now, self.rdma.as_ref()?);
+        transport.deadline().into_iter().for_each(|deadline| self.wake_by(deadline));
+        Some(self.insert(now, host, transport))
+    }
+
+    fn insert(&mut self, now: Time, host: IpAddr, transport: Transport) -> ConnId {
         self.table.insert(Link {
-            transport: Transport::Stream(Box::new(Stream::new(RECORD_MAX, self.pool.clone()))),
+            transport,
             peer: Peer::new(host),
             announced: false,
             landing: false,
@@ -213,7 +181,7 @@ impl Links {
         let Some(link) = self.table.get_mut(conn) else { return };
         link.landing = false;
         link.heard = now;
-        link.transport.landed(place, filled);
+        link.transport.landed(now, place, filled);
         if link.over {
             self.table.remove(conn);
         } else {
@@ -225,7 +193,7 @@ impl Links {
     pub(super) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment, program: &mut Program) {
         let Some(link) = self.get(conn) else { return };
         link.heard = now;
-        link.transport.received(bytes);
+        link.transport.received(now, bytes);
         self.work(now, conn, program);
     }
 
@@ -249,16 +217,19 @@ impl Links {
             };
             let (placed, here) = (placing.placed, record.is_some());
             if let Some(record) = record {
+                let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
                 match program.answer(now, &mut link.peer, record) {
                     Outcome::Reply(front, payload) => link.transport.send(front, payload),
-                    Outcome::None => {}
+                    Outcome::None => link.transport.forget(xid),
                     Outcome::NoCall => {
                         tracing::info!(?conn, "a client sent what is no call");
                         return self.close(now, conn);
                     }
                 }
             }
-            self.follow_payload(now, conn, placed, here);
+            let was = link.payload != Payload::None;
+            let comes = link.transport.is_payload_coming(was, placed, here);
+            self.follow_payload(now, conn, comes);
             if !here {
                 break;
             }
@@ -267,10 +238,10 @@ impl Links {
         self.announce(conn);
     }
 
-    /// The payload of a message may have begun to come in, and may be here.
-    fn follow_payload(&mut self, now: Time, conn: ConnId, begun: bool, here: bool) {
-        if begun && !here {
-            let Some(link) = self.table.get_mut(conn) else { return };
+    /// Payloads may have begun to come in (`comes`), and may be here.
+    fn follow_payload(&mut self, now: Time, conn: ConnId, comes: bool) {
+        let Some(link) = self.table.get_mut(conn) else { return };
+        if comes && link.payload == Payload::None {
             if self.coming < PAYLOADS_MAX {
                 link.payload = Payload::Coming;
                 self.coming += 1;
@@ -280,7 +251,7 @@ impl Links {
                 self.held.push_back(conn);
             }
             self.wake_by(now + PAYLOAD_PATIENCE);
-        } else if here {
+        } else if !comes {
             self.end_payload(now, conn);
         }
     }
@@ -326,7 +297,7 @@ impl Links {
     /// Tells the driver, once, if the connection has something to send.
     fn announce(&mut self, conn: ConnId) {
         if let Some(link) = self.get(conn)
-            && link.unsent > 0
+            && link.transport.has_output()
             && !link.announced
         {
             link.announced = true;
@@ -346,7 +317,7 @@ impl Links {
         let before = self.unsent;
         let Some(link) = self.get(conn) else { return };
         link.transport.transmit(out, limit);
-        link.announced = link.transport.unsent() > 0;
+        link.announced = link.transport.has_output();
         self.count_unsent(conn);
         if self.stopped == 0 {
             return;
@@ -407,12 +378,22 @@ impl Links {
         self.wakeup
     }
 
-    /// Gives up connections of whose payloads nothing more comes.
-    pub(super) fn timeout(&mut self, now: Time) {
+    /// Gives up connections of whose payloads nothing more comes, and that do not come to be.
+    pub(super) fn timeout(&mut self, now: Time, program: &mut Program) {
         if self.wakeup.is_none_or(|wakeup| now < wakeup) {
             return;
         }
         self.wakeup = None;
+        let waits = |(conn, link): (ConnId, &Link)| Some((conn, link.transport.deadline()?));
+        let waits: Vec<_> = self.table.iter().filter_map(waits).collect();
+        for (conn, deadline) in waits {
+            if deadline <= now {
+                self.get(conn).into_iter().for_each(|link| link.transport.timeout(now));
+                self.work(now, conn, program);
+            } else {
+                self.wake_by(deadline);
+            }
+        }
         let coming = self.table.iter().filter(|(_, link)| link.payload == Payload::Coming && !link.over);
         let ends: Vec<_> = coming.map(|(conn, link)| (conn, link.heard + PAYLOAD_PATIENCE)).collect();
         for (conn, end) in ends {

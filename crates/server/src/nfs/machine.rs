@@ -4,6 +4,7 @@ use super::export::Export;
 use super::file_system::FileSystem;
 use super::links::Links;
 use super::program::Program;
+use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
@@ -13,6 +14,8 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 struct Listener {
     addr: SocketAddr,
+    /// Are connections to it for RDMA?
+    rdma: bool,
     up: bool,
 }
 
@@ -25,17 +28,26 @@ pub struct ServerMachine {
 }
 
 impl ServerMachine {
-    /// Serves a file system at these addresses. Memory for what is small comes from `pool`.
-    pub fn new(addrs: Vec<SocketAddr>, export: Export, fs: Box<dyn FileSystem>, pool: Pool) -> Self {
-        let mut links = Links::new(pool);
-        for (id, addr) in (0..).zip(&addrs) {
-            links.push_action(Action::Listen { listener: ListenerId(id), addr: *addr });
+    /// Serves a file system at these addresses over TCP, and perhaps over RDMA. Memory for what is small comes from
+    /// `pool`.
+    pub fn new(
+        addrs: Vec<SocketAddr>,
+        rdma: Option<&Rdma>,
+        export: Export,
+        fs: Box<dyn FileSystem>,
+        pool: Pool,
+    ) -> Self {
+        let mut links = Links::new(pool, rdma);
+        let tcp = addrs.into_iter().map(|addr| Listener { addr, rdma: false, up: false });
+        let rdma = rdma.map(|rdma| Listener { addr: rdma.listen, rdma: true, up: false });
+        let listeners: Vec<_> = tcp.chain(rdma).collect();
+        for (id, listener) in (0..).zip(&listeners) {
+            links.push_action(Action::Listen { listener: ListenerId(id), addr: listener.addr });
         }
-        let listeners = addrs.into_iter().map(|addr| Listener { addr, up: false }).collect();
         Self { listeners, failure: None, links, program: Program::new(fs, export) }
     }
 
-    /// Where clients reach it, once it listens everywhere.
+    /// Where clients reach it, once it listens everywhere: the addresses for TCP, then that for RDMA.
     pub fn addresses(&self) -> Option<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.up.then_some(listener.addr)).collect()
     }
@@ -64,7 +76,7 @@ impl Machine for ServerMachine {
     fn listening(&mut self, _: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
         let Some(listener) = self.listeners.get_mut(listener.0 as usize) else { return };
         match result {
-            Ok(addr) => *listener = Listener { addr, up: true },
+            Ok(addr) => (listener.addr, listener.up) = (addr, true),
             Err(error) => {
                 let text = format!("cannot listen on {}: {error}", listener.addr);
                 self.failure = Some(io::Error::new(error.kind(), text));
@@ -72,7 +84,13 @@ impl Machine for ServerMachine {
         }
     }
 
-    fn accepted(&mut self, now: Time, _: ListenerId, peer: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+    fn accepted(
+        &mut self,
+        now: Time,
+        listener: ListenerId,
+        peer: SocketAddr,
+        _: SocketAddr,
+    ) -> Option<ConnId> {
         if !self.program.export().lets_in(peer.ip()) {
             tracing::info!(%peer, "a connection is refused: its host is not let in");
             return None;
@@ -81,7 +99,10 @@ impl Machine for ServerMachine {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return None;
         }
-        Some(self.links.add(now, peer.ip()))
+        match self.listeners.get(listener.0 as usize)?.rdma {
+            true => self.links.add_rdma(now, peer.ip()),
+            false => Some(self.links.add(now, peer.ip())),
+        }
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
@@ -114,6 +135,6 @@ impl Machine for ServerMachine {
     }
 
     fn timeout(&mut self, now: Time) {
-        self.links.timeout(now);
+        self.links.timeout(now, &mut self.program);
     }
 }

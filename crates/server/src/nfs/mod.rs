@@ -1,4 +1,4 @@
-//! A server of NFS version 3: one file system, exported by NFS and MOUNT on one port.
+//! A server of NFS version 3: one file system, exported by NFS and MOUNT on one port, and by NFS over RDMA on another.
 //!
 //! - A [`FileSystem`] carries procedures out; [`Memory`] is one.
 //! - Dispatch (`program`, `call`) takes calls and gives replies, and knows nothing of what they come over. What must not
@@ -18,6 +18,7 @@ mod program;
 mod replies;
 mod rights;
 mod server;
+mod transport;
 
 pub use export::{Export, Network, NoNetwork, Squash};
 pub use file_system::{Context, FileSystem, Results};
@@ -25,3 +26,4 @@ pub use machine::ServerMachine;
 pub use memory::{Limits, Memory};
 pub use rights::{Caller, NOBODY};
 pub use server::{Config, Error, Server, Stats};
+pub use transport::Rdma;

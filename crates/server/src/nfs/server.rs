@@ -3,6 +3,7 @@
 use super::export::Export;
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
+use super::transport::Rdma;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, Waker, zero_copy};
 use rustix::time::{ClockId, clock_gettime};
@@ -22,6 +23,8 @@ const IDLE_MEMORY: usize = 32 << 20;
 pub struct Config {
     /// Where it listens, for NFS and MOUNT; port 0: any.
     pub listen: SocketAddr,
+    /// Where and how it listens for NFS over RDMA, if it does.
+    pub rdma: Option<Rdma>,
     /// What is served to whom.
     pub export: Export,
     /// How much may be in the file system.
@@ -37,6 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+            rdma: None,
             export: Export::default(),
             limits: Limits { bytes: 1 << 30, files: 1 << 20 },
             engine: EngineKind::default(),
@@ -109,7 +113,7 @@ type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    addr: SocketAddr,
+    addrs: Vec<SocketAddr>,
     tasks: Option<Sender<Task>>,
     waker: Waker,
     /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
@@ -129,19 +133,20 @@ impl Server {
         let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(memory));
         let now = onego_engine::now();
         let fs = Memory::new(config.limits, u64::from_ne_bytes(instance), pool.clone(), now);
-        let machine = ServerMachine::new(vec![config.listen], config.export, Box::new(fs), pool);
+        let machine =
+            ServerMachine::new(vec![config.listen], config.rdma.as_ref(), config.export, Box::new(fs), pool);
         let (kind, zero_copy) = (config.engine, config.zero_copy);
         let (tasks, inbox) = channel();
         let (started, up) = channel();
         let (failed, failure) = channel();
         let body = move || {
             let begun = begin(kind, zero_copy, machine);
-            let (mut pump, addr) = match begun {
+            let (mut pump, addrs) = match begun {
                 Ok(begun) => begun,
                 // Whoever waits for the start is told.
                 Err(error) => return drop(started.send(Err(error))),
             };
-            if started.send(Ok((addr, pump.waker()))).is_ok()
+            if started.send(Ok((addrs, pump.waker()))).is_ok()
                 && let Err(error) = serve(&mut pump, &inbox)
             {
                 tracing::error!(%error, "the server ends");
@@ -151,14 +156,19 @@ impl Server {
         };
         let thread =
             std::thread::Builder::new().name("onego-nfs".into()).spawn(body).map_err(Error::Thread)?;
-        let (addr, waker) = up.recv().map_err(|_| Error::Stopped)??;
+        let (addrs, waker) = up.recv().map_err(|_| Error::Stopped)??;
         let failure = Mutex::new(Some(failure));
-        Ok(Self { addr, tasks: Some(tasks), waker, failure, thread: Some(thread) })
+        Ok(Self { addrs, tasks: Some(tasks), waker, failure, thread: Some(thread) })
     }
 
     /// Where clients reach it, for NFS and MOUNT alike.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.addrs[0]
+    }
+
+    /// Where clients reach it for NFS over RDMA, if they do.
+    pub fn rdma_addr(&self) -> Option<SocketAddr> {
+        self.addrs.get(1).copied()
     }
 
     /// Where it is told why the server has ended, if it ends by itself; it is closed when the server is gone. None for
@@ -204,7 +214,7 @@ fn begin(
     kind: EngineKind,
     zero_copy: zero_copy::Settings,
     machine: ServerMachine,
-) -> Result<(Pumped, SocketAddr), Error> {
+) -> Result<(Pumped, Vec<SocketAddr>), Error> {
     let mut engine = onego_engine::open(kind).map_err(|source| Error::Engine { kind, source })?;
     engine.set_zero_copy(zero_copy);
     let mut pump = Pump::new(engine, machine);
@@ -213,8 +223,8 @@ fn begin(
     if let Some(error) = pump.machine_mut().failure() {
         return Err(Error::Listen(error));
     }
-    let addr = pump.machine().addresses().and_then(|addrs| addrs.first().copied()).ok_or(Error::Stopped)?;
-    Ok((pump, addr))
+    let addrs = pump.machine().addresses().ok_or(Error::Stopped)?;
+    Ok((pump, addrs))
 }
 
 /// Runs the server until nobody holds it any more, or it fails.

@@ -117,7 +117,7 @@ impl Net {
         let pool = Pool::new(1 << 20);
         let fs = Memory::new(limits, 7, pool.clone(), now);
         let addr = "127.0.0.1:2049".parse().unwrap();
-        let mut machine = ServerMachine::new(vec![addr], export, Box::new(fs), pool.clone());
+        let mut machine = ServerMachine::new(vec![addr], None, export, Box::new(fs), pool.clone());
         assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
         machine.listening(now, ListenerId(0), Ok(addr));
         assert_eq!(machine.addresses(), Some(vec![addr]));

@@ -34,6 +34,8 @@ pub struct Responder<Q> {
     /// Calls that are with the owner.
     calls: HashMap<u32, Call>,
     works: Works,
+    /// What else has completed, and was not looked at.
+    completed: VecDeque<Completion>,
     arena: Arena,
     writer: Writer,
 }
@@ -113,6 +115,7 @@ impl<Q: QueuePair> Responder<Q> {
             reading_len: 0,
             calls: HashMap::new(),
             works: Works::default(),
+            completed: VecDeque::new(),
             arena,
             writer: Writer::new(),
         };
@@ -150,11 +153,29 @@ impl<Q: QueuePair> Responder<Q> {
         self.calls.len() + self.arrived.len() + self.reading.len()
     }
 
+    /// Is data of calls being read from the client's memory?
+    pub fn is_reading(&self) -> bool {
+        !self.reading.is_empty()
+    }
+
+    /// The transport has taken something: counts again what is [unsent](Self::unsent), and gives it more.
+    pub fn taken(&mut self) {
+        while let Some(completion) = self.queue_pair.poll() {
+            match completion.done {
+                Done::Sent | Done::Written => self.works.done(&completion.done),
+                _ => self.completed.push_back(completion),
+            }
+        }
+        self.replenish();
+        self.post();
+    }
+
     /// The next call that is here with all its data. `splitter` is asked where its payload belongs.
     pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, Error> {
         loop {
             self.works.post(&mut self.queue_pair)?;
-            let Some(completion) = self.queue_pair.poll() else { return Ok(None) };
+            let completion = self.completed.pop_front().or_else(|| self.queue_pair.poll());
+            let Some(completion) = completion else { return Ok(None) };
             let record = self.completed(completion, splitter);
             self.replenish();
             if record.is_some() {
@@ -355,7 +376,11 @@ impl<Q: QueuePair> Responder<Q> {
             self.refuse(&call);
         }
         self.replenish();
-        // What goes wrong here is told by the next look for calls, where it is tried again.
+        self.post();
+    }
+
+    /// Posts what waits. What goes wrong is told by the next look for calls, where it is tried again.
+    fn post(&mut self) {
         let _ = self.works.post(&mut self.queue_pair);
     }
 

@@ -1,0 +1,194 @@
+//! What messages come and go over, below RPC.
+
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nfs::rpc::rdma::{self, Responder};
+use onego_nfs::rpc::{Record, RecordError, Splitter, Stream};
+use onego_rdma::PostError;
+use onego_rdma::iwarp::{self, Connection, Event};
+use onego_wire::{Landing, Time};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Bytes that are read from the memory of one client at a time: some calls of the most bytes.
+const READING_MAX: usize = 4 << 20;
+
+/// How a server is reached over RDMA: by iWARP in software, on TCP connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rdma {
+    /// Where it listens; port 0: any.
+    pub listen: SocketAddr,
+    /// Most bytes of a message, from 1 KiB to 64 KiB: what is longer is read and written in memory of the client. The
+    /// client has a say in it, too.
+    pub inline: u32,
+    /// End the registration of a client's memory with the reply, if the client wants that.
+    pub remote_invalidation: bool,
+    /// Calls that a client may have under way.
+    pub credits: u32,
+}
+
+impl Rdma {
+    /// The port where clients look for NFS over RDMA (RFC 8267, section 7).
+    pub const PORT: u16 = 20049;
+
+    /// What suits Linux's client: messages of 4 KiB, and 128 calls.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self { listen, inline: 4 << 10, remote_invalidation: true, credits: 128 }
+    }
+}
+
+/// What connections over RDMA have in common.
+pub(super) struct RdmaConfig {
+    transport: Arc<iwarp::Config>,
+    rpc: rdma::Config,
+}
+
+impl RdmaConfig {
+    pub(super) fn new(rdma: &Rdma, record_max: usize, pool: &Pool) -> Self {
+        let rpc = rdma::Config {
+            inline: rdma.inline,
+            credits: rdma.credits,
+            remote_invalidation: rdma.remote_invalidation,
+            message_max: record_max,
+            reading_max: READING_MAX,
+            ..rdma::Config::new(pool.clone())
+        };
+        Self { transport: Arc::new(iwarp::Config::new(pool.clone())), rpc }
+    }
+}
+
+/// Why a connection cannot go on.
+#[derive(Debug, Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Rdma(#[from] rdma::Error),
+    #[error(transparent)]
+    Iwarp(#[from] iwarp::Error),
+    #[error("the client cannot be let in: {0}")]
+    Accept(#[from] PostError),
+}
+
+/// One end of a connection.
+pub(super) enum Transport {
+    Stream(Box<Stream>),
+    Rdma(Box<Responder<Connection>>),
+}
+
+impl Transport {
+    pub(super) fn stream(record_max: usize, pool: &Pool) -> Self {
+        Self::Stream(Box::new(Stream::new(record_max, pool.clone())))
+    }
+
+    pub(super) fn rdma(now: Time, RdmaConfig { transport, rpc }: &RdmaConfig) -> Self {
+        let entropy = Box::new(onego_engine::random_words());
+        let connection = Connection::serve(now, Arc::clone(transport), entropy);
+        Self::Rdma(Box::new(Responder::new(connection, rpc.clone())))
+    }
+
+    pub(super) fn landing(&mut self) -> Landing {
+        match self {
+            Self::Stream(stream) => stream.landing(),
+            Self::Rdma(responder) => responder.queue_pair_mut().landing(),
+        }
+    }
+
+    pub(super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
+        match self {
+            Self::Stream(stream) => stream.landed(place, filled),
+            Self::Rdma(responder) => responder.queue_pair_mut().landed(now, place, filled),
+        }
+    }
+
+    pub(super) fn received(&mut self, now: Time, bytes: Segment) {
+        match self {
+            Self::Stream(stream) => stream.received(bytes),
+            Self::Rdma(responder) => responder.queue_pair_mut().received(now, bytes),
+        }
+    }
+
+    pub(super) fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, Error> {
+        let responder = match self {
+            Self::Stream(stream) => return Ok(stream.next(splitter)?),
+            Self::Rdma(responder) => responder,
+        };
+        if let Some(record) = responder.next(splitter)? {
+            return Ok(Some(record));
+        }
+        while let Some(event) = responder.queue_pair_mut().event() {
+            match event {
+                Event::Requested(told) => {
+                    let told = responder.requested(&told);
+                    responder.queue_pair_mut().accept(&told)?;
+                }
+                Event::Fault(error) => return Err(error.into()),
+                Event::Established(_) | Event::Rejected(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Is a payload coming in, after that of a message was given a place (`placed`) or the message is here?
+    pub(super) fn is_payload_coming(&self, was: bool, placed: bool, here: bool) -> bool {
+        match self {
+            Self::Stream(_) => !here && (was || placed),
+            Self::Rdma(responder) => responder.is_reading(),
+        }
+    }
+
+    pub(super) fn send(&mut self, front: &[u8], payload: List) {
+        match self {
+            Self::Stream(stream) => stream.send(front, payload),
+            Self::Rdma(responder) => responder.reply(front, payload),
+        }
+    }
+
+    /// There will be no reply to the call of that number.
+    pub(super) fn forget(&mut self, xid: u32) {
+        if let Self::Rdma(responder) = self {
+            responder.forget(xid);
+        }
+    }
+
+    /// Bytes of replies that wait.
+    pub(super) fn unsent(&self) -> usize {
+        match self {
+            Self::Stream(stream) => stream.unsent(),
+            Self::Rdma(responder) => responder.unsent(),
+        }
+    }
+
+    /// Is there something to send?
+    pub(super) fn has_output(&self) -> bool {
+        match self {
+            Self::Stream(stream) => stream.unsent() > 0,
+            Self::Rdma(responder) => responder.queue_pair().has_output(),
+        }
+    }
+
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
+        match self {
+            Self::Stream(stream) => stream.transmit(out, limit),
+            Self::Rdma(responder) => {
+                responder.queue_pair_mut().transmit(out, limit);
+                responder.taken();
+            }
+        }
+    }
+
+    /// When [`timeout`](Self::timeout) wants to be called.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Rdma(responder) => responder.queue_pair().deadline(),
+        }
+    }
+
+    /// Time has passed.
+    pub(super) fn timeout(&mut self, now: Time) {
+        if let Self::Rdma(responder) = self {
+            responder.queue_pair_mut().timeout(now);
+        }
+    }
+}
