@@ -1,8 +1,9 @@
 //! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
 
 use crate::cluster::{ADDRESS, Embedded, Stage};
-use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS};
-use anyhow::{Result, ensure};
+use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, Running};
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
 
 /// What the kernel's client does in a guest, after the lines that say with what.
 const SCRIPT: &str = include_str!("nfs.sh");
@@ -27,13 +28,65 @@ const OUR_RDMA_MOUNTS: &[&str] = &[
     "proto=rdma,port=20049,mountport=2049,rsize=32768,wsize=32768,nconnect=2",
 ];
 
+/// How our client uses the kernel's server: options of its URL.
+const KERNEL_URLS: &[&str] = &[
+    "nfsport=2049&mountport=20048",
+    "rdma&mountport=20048",
+    "rdma&mountport=20048&inline=1024",
+    "rdma&mountport=20048&inline=65536&nconnect=3",
+];
+
+/// Bytes of files: nothing, less than a message, more, and more than a call carries.
+const SIZES: &[usize] = &[0, 1, 900, 4096, 40_003, 1 << 20, 5_000_001];
+
 /// What both ends are tested with works with itself: the kernel's client on the kernel's server.
 pub(crate) fn kernel_on_kernel(stage: &Stage) -> Result<()> {
+    let _server = kernel_server(stage)?;
+    kernel_mounts(stage, "/export", KERNEL_MOUNTS)
+}
+
+/// Starts the kernel's server in a guest.
+fn kernel_server(stage: &Stage) -> Result<Running> {
     let guest = Guest::prepare(stage, &NFS)?;
     let script = format!("{NFSD}\necho ready\nsleep 1000\n");
     let mut server = guest.start(stage, "server", &script, NFSD_PROGRAMS, NFSD_PORTS)?;
     server.wait_for("ready")?;
-    kernel_mounts(stage, "/export", KERNEL_MOUNTS)
+    Ok(server)
+}
+
+/// Our client on the kernel's server.
+pub(crate) fn ours_on_kernel(stage: &Stage) -> Result<()> {
+    let _server = kernel_server(stage)?;
+    for options in KERNEL_URLS {
+        our_client(stage, options).with_context(|| format!("with {options}"))?;
+    }
+    Ok(())
+}
+
+/// Files go to the export and come back as they were; names are made, changed and removed.
+fn our_client(stage: &Stage, options: &str) -> Result<()> {
+    let url = |path: &str| format!("nfs://{ADDRESS}/export/{path}?{options}");
+    stage.onego(&format!("nfs mkdir {}", url("d")))?;
+    for size in SIZES {
+        // Neither zeros nor a short pattern.
+        let bytes: Vec<u8> = (0..*size).map(|at| (at * at / 7 + at / 251) as u8).collect();
+        fs::write(stage.path("there"), &bytes)?;
+        stage.onego(&format!("nfs put there {}", url(&format!("d/{size}"))))?;
+        stage.onego(&format!("nfs cp {} back", url(&format!("d/{size}"))))?;
+        ensure!(fs::read(stage.path("back"))? == bytes, "{size} bytes came back as others");
+        fs::remove_file(stage.path("back"))?;
+    }
+    stage.onego(&format!("nfs mv {} {}", url("d/900"), url("d/moved")))?;
+    stage.onego(&format!("nfs rm {}", url("d/1")))?;
+    let said = stage.onego(&format!("nfs ls {}", url("d")))?;
+    let mut names: Vec<&str> = said.lines().collect();
+    names.sort_unstable();
+    ensure!(names == ["0", "1048576", "40003", "4096", "5000001", "moved"], "other names: {names:?}");
+    stage.onego_fails(&format!("nfs cat {}", url("d/900")))?;
+    for name in names {
+        stage.onego(&format!("nfs rm {}", url(&format!("d/{name}"))))?;
+    }
+    stage.onego(&format!("nfs rm --recursive {}", url("d"))).map(drop)
 }
 
 /// The kernel's client on our server.
