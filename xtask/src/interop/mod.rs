@@ -17,6 +17,7 @@ mod osds;
 mod pjdfstest;
 mod qemu_img;
 mod tools;
+mod tshark;
 mod users;
 
 pub(crate) use load::read_rows;
@@ -97,6 +98,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::over_nfs;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
+    "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
