@@ -10,7 +10,7 @@ use onego_buf::{List, Pool, Segment, crc32c};
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::auth::Login;
 use onego_ceph::encoding::{Decode, Encode};
-use onego_ceph::msgr::{Config, Connection, NoPlacer, Target, Visitor};
+use onego_ceph::msgr::{Compression, Config, Connection, Limits, Method, NoPlacer, Target, Visitor};
 use onego_ceph::types::EntityName;
 use onego_wire::{Time, Writer};
 use std::net::SocketAddr;
@@ -30,8 +30,15 @@ pub fn server() -> Connection {
 
 /// The same in the version of that kind of addresses.
 pub fn server_of(kind: AddrKind) -> Connection {
+    server_with(server_config(kind))
+}
+
+fn server_config(kind: AddrKind) -> Config {
     let addrs = AddrVec(vec![EntityAddr { kind, nonce: 0, sock: Some(address()) }]);
-    let config = Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE));
+    Config::server(EntityName { kind: EntityName::OSD, num: 0 }, addrs, Pool::new(IDLE))
+}
+
+fn server_with(config: Config) -> Connection {
     let visitor = Visitor { addr: address(), fresh_global_id: 4100 };
     Connection::accept(Time::default(), Arc::new(config), visitor, address())
 }
@@ -43,7 +50,10 @@ pub fn client() -> Connection {
 
 /// The same in the version of that kind of addresses.
 pub fn client_of(kind: AddrKind) -> Connection {
-    let config = Config::client(1, Pool::new(IDLE));
+    client_with(kind, Config::client(1, Pool::new(IDLE)))
+}
+
+fn client_with(kind: AddrKind, config: Config) -> Connection {
     let addr = EntityAddr { kind, nonce: 0, sock: Some(address()) };
     let target = Target { kind: EntityName::OSD, addr, login: Login::unproved("admin", false, 4100) };
     let mut client = Connection::connect(Time::default(), Arc::new(config), target);
@@ -59,10 +69,30 @@ pub fn session() -> (Connection, Connection) {
 /// The same in the version of that kind of addresses.
 pub fn session_of(kind: AddrKind) -> (Connection, Connection) {
     let (mut client, mut server) = (client_of(kind), server_of(kind));
+    connect(&mut client, &mut server);
+    (client, server)
+}
+
+fn connect(client: &mut Connection, server: &mut Connection) {
     while !(client.is_ready() && server.is_ready()) {
-        let moved = carry(&mut client, &mut server) + carry(&mut server, &mut client);
+        let moved = carry(client, server) + carry(server, client);
         assert!(moved > 0, "the handshake is stuck");
     }
+}
+
+/// Both ends of a connection that agree to be compressed by that method, with bounds that a small input can reach.
+pub fn compressing(method: Method) -> (Connection, Connection) {
+    let compression = Some(Compression { methods: vec![method], min_size: 0, secure: false });
+    let limits = Limits { control: 64 << 10, front: 1 << 20, middle: 1 << 20, data: 4 << 20 };
+    let with = |config| Config { compression: compression.clone(), limits, ..config };
+    let client = client_with(AddrKind::Msgr2, with(Config::client(1, Pool::new(IDLE))));
+    (client, server_with(with(server_config(AddrKind::Msgr2))))
+}
+
+/// The same with the handshake through.
+pub fn compressed_session(method: Method) -> (Connection, Connection) {
+    let (mut client, mut server) = compressing(method);
+    connect(&mut client, &mut server);
     (client, server)
 }
 
@@ -118,6 +148,10 @@ pub struct Frame<'a> {
     pub tag: u8,
     pub segments: [&'a [u8]; 4],
     pub late_status: u8,
+    /// Does the frame say that its segments are compressed?
+    pub compressed: bool,
+    /// Put them into snappy's format as they are, for a frame that says so.
+    pub literal: bool,
     /// Lengths to claim that are not those of the segments.
     pub lie: Option<[u32; 4]>,
 }
@@ -125,7 +159,10 @@ pub struct Frame<'a> {
 impl Frame<'_> {
     /// The frame's bytes, with right checksums (msgr2.rst, "Frame format").
     pub fn write(&self, w: &mut Writer) {
-        let lengths = self.lie.unwrap_or_else(|| self.segments.map(|segment| segment.len() as u32));
+        let segments = self.segments.map(|segment| {
+            if self.compressed && self.literal { snappy_literal(segment) } else { segment.to_vec() }
+        });
+        let lengths = self.lie.unwrap_or_else(|| segments.each_ref().map(|segment| segment.len() as u32));
         let used = lengths.iter().rposition(|length| *length > 0).map_or(1, |last| last + 1);
         let mut preamble = Writer::new();
         preamble.u8(self.tag);
@@ -134,12 +171,13 @@ impl Frame<'_> {
             preamble.u32(length);
             preamble.u16(8);
         }
-        preamble.u16(0);
+        preamble.u8(u8::from(self.compressed));
+        preamble.u8(0);
         let crc = crc32c(0, preamble.as_slice());
         preamble.u32(crc);
         w.put(preamble.as_slice());
 
-        let [first, rest @ ..] = &self.segments;
+        let [first, rest @ ..] = &segments;
         if !first.is_empty() {
             w.put(first);
             w.u32(crc32c(u32::MAX, first));
@@ -154,6 +192,23 @@ impl Frame<'_> {
             }
         }
     }
+}
+
+/// Bytes in snappy's format, without anything that is compressed (format_description.txt of snappy: the length as a
+/// varint; a literal of up to 65,536 bytes has the tag 61 and two bytes of length).
+fn snappy_literal(bytes: &[u8]) -> Vec<u8> {
+    let Some(last) = bytes.len().checked_sub(1) else { return Vec::new() };
+    let mut segment = Vec::new();
+    let mut len = bytes.len();
+    while len >= 0x80 {
+        segment.push(len as u8 | 0x80);
+        len >>= 7;
+    }
+    segment.push(len as u8);
+    segment.push(61 << 2);
+    segment.extend((last as u16).to_le_bytes());
+    segment.extend(bytes);
+    segment
 }
 
 /// What a fuzzer sends on a connection of version 1.

@@ -44,8 +44,8 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
         seen += world.seen;
     }
     println!("{seen:?}");
-    let Seen { broken, damaged, restarts, lost, refused, waits, refused_tickets } = seen;
-    let everything = [broken, damaged, restarts, lost, refused, waits, refused_tickets];
+    let Seen { broken, damaged, restarts, lost, refused, waits, refused_tickets, compressed } = seen;
+    let everything = [broken, damaged, restarts, lost, refused, waits, refused_tickets, compressed];
     assert!(alone || everything.iter().all(|seen| *seen > 0), "{seen:?}");
 }
 

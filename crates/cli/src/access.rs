@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
-use onego::{AuthName, CephArgs, Config, EngineKind, Identity, MsMode, Reactor, Versions};
-use std::collections::BTreeMap;
+use onego::{
+    AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, EngineKind, Identity, MsMode, Reactor,
+    Versions,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,6 +51,24 @@ pub(crate) struct Access {
     /// The version of the messenger's protocol: v1, v2 or any (clients take the one that the cluster names first)
     #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
     pub(crate) messenger: Versions,
+    /// Whether frames to and from OSDs are compressed: none or force (Ceph's own OSDs agree only with each other)
+    /// [default: the configuration's, or none]
+    #[arg(long, global = true, value_name = "MODE", alias = "ms_osd_compress_mode", value_parser = ["none", "force"])]
+    ms_osd_compress_mode: Option<String>,
+    /// Bytes of a frame from which on it is compressed [default: the configuration's, or 1K]
+    #[arg(long, global = true, value_name = "SIZE", alias = "ms_osd_compress_min_size")]
+    ms_osd_compress_min_size: Option<String>,
+    /// How frames are compressed, what is preferred first: snappy, zlib, zstd, lz4 [default: the configuration's, or
+    /// snappy]
+    #[arg(long, global = true, value_name = "METHODS", alias = "ms_osd_compression_algorithm")]
+    ms_osd_compression_algorithm: Option<String>,
+    /// Compress what is encrypted, too: its length then tells something of what it says [default: the configuration's,
+    /// or false]
+    #[arg(long, global = true, value_name = "BOOL", alias = "ms_compress_secure", value_parser = ["true", "false"])]
+    ms_compress_secure: Option<String>,
+    /// Say to OSDs that this is one of them
+    #[arg(long, global = true, hide = true)]
+    as_osd: bool,
     /// Neither make nor check checksums of payloads (a cluster need not be told in version 1)
     #[arg(long, global = true)]
     no_data_crc: bool,
@@ -107,14 +127,42 @@ impl Access {
             keyfile: self.keyfile.clone(),
             ms_mode: self.ms_mode,
             cluster: self.cluster_name.clone(),
-            settings: BTreeMap::new(),
+            settings: self
+                .compression_settings()
+                .map(|(name, value)| (name.to_owned(), value.clone()))
+                .collect(),
         }
+    }
+
+    /// What the options say of compression, by the names of the settings.
+    fn compression_settings(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let said = [
+            &self.ms_osd_compress_mode,
+            &self.ms_osd_compress_min_size,
+            &self.ms_osd_compression_algorithm,
+            &self.ms_compress_secure,
+        ];
+        COMPRESSION_SETTINGS.into_iter().zip(said).filter_map(|(name, said)| Some((name, said.as_ref()?)))
+    }
+
+    /// The options that say so.
+    pub(crate) fn compression_options(&self) -> impl Iterator<Item = String> {
+        self.compression_settings().map(|(name, value)| format!("--{}={value}", name.replace('_', "-")))
+    }
+
+    /// What the options alone say of compression.
+    pub(crate) fn compression(&self) -> Result<Option<Compression>, Failure> {
+        let said = |wanted: &str| {
+            self.compression_settings().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone())
+        };
+        Compression::configured(said).map_err(Failure::Usage)
     }
 
     fn complete(&self, config: Config) -> Result<Config, Failure> {
         Ok(Config {
             versions: self.messenger,
             data_crc: config.data_crc && !self.no_data_crc,
+            as_osd: self.as_osd,
             connect_timeout: Duration::from_secs(self.connect_timeout),
             engine: self.engine,
             zero_copy: self.zero_copy()?,

@@ -221,6 +221,8 @@ pub(crate) fn start_embedded(
     let auth = if access.wants_secure() { "cephx" } else { "none" };
     let options = ["--memory", &memory, "--engine", &engine, "--zero-copy", &zero_copy, "--auth", auth];
     let mut options = options.map(str::to_owned).to_vec();
+    // It says so in its ceph.conf, by which its clients compress, too.
+    options.extend(access.compression_options());
     if null_writes {
         options.push("--null-writes".to_owned());
     }

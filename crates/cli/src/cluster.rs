@@ -150,6 +150,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         data: options.data,
         ticket_lifetimes,
         secure_only: options.secure_only,
+        compression: access.compression()?,
         osds: options.osds,
         pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,

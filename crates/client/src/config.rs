@@ -6,6 +6,7 @@ use crate::environment::CephArgs;
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{AuthName, Credentials};
 use onego_ceph::client::Monitor;
+use onego_ceph::msgr::Compression;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
 use std::collections::BTreeMap;
@@ -27,6 +28,12 @@ pub struct Config {
     /// Make and check the checksums of payloads (`ms_crc_data`). In version 2 of the protocol the cluster must be told
     /// the same.
     pub data_crc: bool,
+    /// Compression on connections to OSDs (`ms_osd_compress_mode`, `ms_osd_compress_min_size`,
+    /// `ms_osd_compression_algorithm`, `ms_compress_secure`). Ceph's own OSDs agree only with other OSDs.
+    pub compression: Option<Compression>,
+    /// Say to OSDs that this is one of them, and go where they reach each other, so that Ceph's agree to compress. It is for
+    /// tests: they may treat each other in other ways than clients, too.
+    pub as_osd: bool,
     /// How long to wait for a monitor before connecting fails (`client_mount_timeout`).
     pub connect_timeout: Duration,
     /// How long a request may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
@@ -59,7 +66,7 @@ impl Config {
     /// The configuration in a `ceph.conf`. Settings are read from its sections for the client (`client.admin`), for
     /// all clients (`client`) and for everybody (`global`), the first of these that has one:
     /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
-    /// `ms_client_mode`, `ms_mon_client_mode`).
+    /// `ms_client_mode`, `ms_mon_client_mode`), and what is compressed.
     ///
     /// Where no `mon_host` is set, the monitors are those that SRV records in the DNS name: `_ceph-mon._tcp`, or, where
     /// `mon_dns_srv_name` is `mon_example.com`, `_mon._tcp.example.com`. To ask for them takes up to half a minute if
@@ -123,12 +130,19 @@ impl Config {
             credentials: credentials::find(identity, settings)?,
             versions: Versions::default(),
             data_crc: true,
+            compression: compression(settings)?,
+            as_osd: false,
             connect_timeout: Duration::from_secs(30),
             request_timeout: None,
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
         })
     }
+}
+
+fn compression(settings: &Settings) -> Result<Option<Compression>, Error> {
+    let configured = Compression::configured(|name| settings.get(name));
+    configured.map_err(|reason| Error::Config { place: settings.place(), reason })
 }
 
 /// The monitors that `mon_host` names.
@@ -229,6 +243,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onego_ceph::msgr::Method;
 
     fn settings(path: &str, text: &str, identity: &Identity) -> Settings {
         Settings::new(Some((Path::new(path), ConfFile::parse(text).unwrap())), identity)
@@ -261,6 +276,28 @@ mod tests {
         assert_eq!(none.expand("$cluster"), "ceph");
         let value = none.get("a").unwrap();
         assert!(value.starts_with(&std::process::id().to_string()) && !value.contains('$'), "{value}");
+    }
+
+    #[test]
+    fn what_is_compressed_is_read_from_the_file_and_the_callers_word_counts() {
+        let text = "[global]\nmon host = 10.0.0.1\nms osd compress mode = force\n\
+                    [client]\nms_osd_compression_algorithm = lz4 snappy\n";
+        let read = |identity: &Identity| {
+            let nobody = || Err("nobody is asked".into());
+            let settings = settings("/etc/ceph/ceph.conf", text, identity);
+            Config::new(&settings, identity, nobody).map(|config| config.compression)
+        };
+        let methods = vec![Method::Lz4, Method::Snappy];
+        assert_eq!(
+            read(&Identity::default()).unwrap(),
+            Some(Compression { methods, ..Compression::default() })
+        );
+        let mut said = Identity::default();
+        said.settings.insert("ms_osd_compress_mode".into(), "none".into());
+        assert_eq!(read(&said).unwrap(), None);
+        said.settings.insert("ms_osd_compress_mode".into(), "some".into());
+        let error = read(&said).unwrap_err().to_string();
+        assert!(error.contains("/etc/ceph/ceph.conf") && error.contains("none or force"), "{error}");
     }
 
     #[test]

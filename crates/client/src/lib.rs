@@ -45,5 +45,6 @@ pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_ceph::addr::Versions;
 pub use onego_ceph::auth::{AuthName, Credentials};
 pub use onego_ceph::client::Monitor;
+pub use onego_ceph::msgr::{COMPRESSION_SETTINGS, Compression, Method};
 pub use onego_engine::{EngineKind, Stats, Wait, zero_copy};
 pub use reactor::{Completed, ImageRequest, Reactor};

@@ -154,6 +154,8 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         seed: u64::from_le_bytes(seed),
         versions: config.versions,
         data_crc: config.data_crc,
+        compression: config.compression.clone(),
+        as_osd: config.as_osd,
         secret_seed,
         credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),

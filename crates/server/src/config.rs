@@ -4,6 +4,7 @@ use crate::auth::Cephx;
 use crate::mon::{FirstOsd, NewPool};
 use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
 use onego_ceph::auth::Lifetimes;
+use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
 use onego_engine::EngineKind;
 use onego_engine::zero_copy;
@@ -61,6 +62,9 @@ pub struct Config {
     /// Let clients in only if their connections are encrypted (`ms_service_mode = secure`). Wants `cephx`, or a data
     /// directory that was made with it, and version 2 of the messenger's protocol.
     pub secure_only: bool,
+    /// Compress what OSDs and their clients send to each other, where clients want it; none: do not. Other than Ceph's,
+    /// these OSDs agree to it with every client.
+    pub compression: Option<Compression>,
     /// A folder to write a `ceph.conf` to.
     pub conf_dir: Option<PathBuf>,
     /// The cluster's id; none: a new one, or that of the data directory.
@@ -89,6 +93,7 @@ impl Default for Config {
             cephx: None,
             ticket_lifetimes: Lifetimes::default(),
             secure_only: false,
+            compression: None,
             conf_dir: None,
             fsid: None,
             data: None,
@@ -145,6 +150,8 @@ pub struct Settings {
     pub pools: Vec<NewPool>,
     /// Who is let in; none: everybody.
     pub cephx: Option<Cephx>,
+    /// See [`Config::compression`].
+    pub compression: Option<Compression>,
     /// Bytes of payload that may lie in memory which an engine can register, for sends without a copy.
     pub registrable: usize,
 }
@@ -182,7 +189,13 @@ impl OsdSettings {
 }
 
 /// The `ceph.conf` by which Ceph's programs, and ours, find the cluster.
-pub(crate) fn conf_text(fsid: Uuid, mon: &AddrVec, osds: u32, keyring: Option<&Path>) -> String {
+pub(crate) fn conf_text(
+    fsid: Uuid,
+    mon: &AddrVec,
+    osds: u32,
+    keyring: Option<&Path>,
+    compression: Option<&Compression>,
+) -> String {
     // What programs make themselves fits the OSDs.
     let size = default_size(osds);
     let min_size = size - size / 2;
@@ -211,12 +224,16 @@ keyring = /dev/null
 "
         .to_owned(),
     };
+    let settings = compression.map(Compression::settings);
+    let lines =
+        settings.iter().flatten().map(|(name, value)| format!("{} = {value}\n", name.replace('_', " ")));
+    let compression: String = lines.collect();
     format!(
         "\
 [global]
 fsid = {fsid}
 mon host = {mon}
-{auth}osd pool default size = {size}
+{auth}{compression}osd pool default size = {size}
 osd pool default min size = {min_size}
 osd pool default pg num = 32
 osd pool default pgp num = 32
@@ -242,9 +259,17 @@ mod tests {
     #[test]
     fn the_conf_names_the_cluster_and_its_monitor() {
         let addr = EntityAddr::msgr2("127.0.0.1:3300".parse().unwrap(), 0);
-        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3, None);
+        let text = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3, None, None);
         assert!(text.contains("fsid = 07070707-0707-0707-0707-070707070707\n"), "{text}");
         assert!(text.contains("mon host = [v2:127.0.0.1:3300/0]\n"), "{text}");
+        assert!(!text.contains("compress"), "{text}");
+        let compression = Compression { secure: true, ..Compression::default() };
+        let text_with = conf_text(Uuid([7; 16]), &AddrVec(vec![addr]), 3, None, Some(&compression));
+        assert!(
+            text_with.contains("\nms osd compress mode = force\nms osd compress min size = 1024\n"),
+            "{text_with}"
+        );
+        assert!(text_with.contains("\nms osd compression algorithm = snappy\nms compress secure = true\n"));
         assert!(text.contains("default size = 3\nosd pool default min size = 2\n"), "{text}");
     }
 }

@@ -16,6 +16,7 @@ pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
 pub use onego_ceph::auth::Lifetimes;
+pub use onego_ceph::msgr::{Compression, Method};
 
 /// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
 pub(crate) const VERSION_TEXT: &str =

@@ -65,8 +65,8 @@ impl<'a> RealCeph<'a> {
     }
 
     /// The same with one that wants keys and gives tickets for a few seconds.
-    pub(crate) fn start_with_cephx(stage: &'a Stage) -> Result<Self> {
-        Self::make(stage, Store::Memory, CEPHX, "")
+    pub(crate) fn start_with_cephx(stage: &'a Stage, osd: &str) -> Result<Self> {
+        Self::make(stage, Store::Memory, CEPHX, osd)
     }
 
     fn make(stage: &'a Stage, store: Store, auth: &str, osd: &str) -> Result<Self> {

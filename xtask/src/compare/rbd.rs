@@ -101,7 +101,7 @@ impl<'a> Peers<'a> {
     fn start(mode: Mode, librbd_onego: &'a Stage, librbd_ceph: &'a Stage) -> Result<Self> {
         let (auth, ceph) = match mode {
             Mode::Crc => ("none", RealCeph::start(librbd_ceph, Store::Memory)?),
-            Mode::Secure => ("cephx", RealCeph::start_with_cephx(librbd_ceph)?),
+            Mode::Secure => ("cephx", RealCeph::start_with_cephx(librbd_ceph, "")?),
             Mode::Legacy | Mode::LegacyNocrc => bail!("librbd is not measured in {mode} mode"),
         };
         // Room for the image twice: objects are not as tight as their data.

@@ -10,7 +10,7 @@ const WRONG_KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
 
 /// We use a real cluster that wants keys, with checksums and encrypted, and renew tickets that are good for seconds.
 pub(crate) fn client(stage: &Stage) -> Result<()> {
-    let _ceph = RealCeph::start_with_cephx(stage)?;
+    let _ceph = RealCeph::start_with_cephx(stage, "")?;
     disk::make(&stage.path("disk.raw"), 1)?;
     for mode in ["crc", "secure", "prefer-crc", "prefer-secure"] {
         images::round_trip(stage, |line| stage.onego(&format!("--conf ceph.conf --ms-mode {mode} {line}")))?;

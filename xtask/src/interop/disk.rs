@@ -40,6 +40,22 @@ pub(crate) fn make(path: &Path, seed: u64) -> Result<()> {
     Ok(())
 }
 
+/// Writes a small image that can be compressed to a part of its size.
+pub(crate) fn make_text(path: &Path) -> Result<()> {
+    let file = File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
+    let mut random = Random(1);
+    for part in 0..TEXT_PARTS {
+        let line = format!("part {part} of a text that says little\n");
+        file.write_all_at(&line.repeat(2000).as_bytes()[..TEXT_PART], part * 2 * TEXT_PART as u64)?;
+        file.write_all_at(&random.bytes(TEXT_PART), (part * 2 + 1) * TEXT_PART as u64)?;
+    }
+    Ok(())
+}
+
+/// How many pieces of text [`make_text`] writes, each with as many bytes behind it that cannot be compressed.
+const TEXT_PARTS: u64 = 64;
+const TEXT_PART: usize = 64 << 10;
+
 /// How many objects of the image have data.
 pub(crate) fn objects_with_data() -> usize {
     let objects =

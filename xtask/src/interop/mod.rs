@@ -4,6 +4,7 @@
 mod bad_input;
 mod blocklist;
 mod cephx;
+mod compression;
 mod disk;
 mod dns;
 pub(crate) mod garbage;
@@ -56,12 +57,18 @@ struct Scenario {
     run: fn(&Stage) -> Result<()>,
 }
 
-/// The same scenarios for every release of Ceph that we are tested against, then those that have no release.
+/// The same scenarios for every release of Ceph that we are tested against, then those of what only 18.2 has, then those
+/// that have no release.
 macro_rules! for_releases {
-    ($($name:literal, $what:literal, $run:path;)* once: $($once:literal, $once_what:literal, $once_run:path;)*) => {
+    (
+        $($name:literal, $what:literal, $run:path;)*
+        reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
+        once: $($once:literal, $once_what:literal, $once_run:path;)*
+    ) => {
         &[
             $(Scenario { name: concat!("ceph16-", $name), what: $what, release: Release::Pacific, run: $run },)*
             $(Scenario { name: concat!("ceph18-", $name), what: $what, release: Release::Reef, run: $run },)*
+            $(Scenario { name: concat!("ceph18-", $reef), what: $reef_what, release: Release::Reef, run: $reef_run },)*
             $(Scenario { name: $once, what: $once_what, release: Release::Pacific, run: $once_run },)*
         ]
     };
@@ -87,10 +94,14 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", dns::monitors;
     "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", blocklist::shut_out;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
+    "tools-compression", "Ceph's programs compress what they send to our embedded cluster, if they can", compression::on_ours;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
+    reef:
+    "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
+    "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
     once:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;

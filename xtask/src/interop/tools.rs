@@ -223,7 +223,7 @@ pub(crate) fn fio(stage: &Stage) -> Result<()> {
 const FIO: &str =
     "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
 
-fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
+pub(super) fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
     stage.ceph("rbd create --size 64M rbd/fio")?;
     for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
         let engine = "--ioengine=rbd --rbdname=fio --size=64m";

@@ -14,7 +14,7 @@ const USERS: [(&str, &str, &str); 3] = [
 
 /// On a real cluster.
 pub(crate) fn on_real_ceph(stage: &Stage) -> Result<()> {
-    let _ceph = RealCeph::start_with_cephx(stage)?;
+    let _ceph = RealCeph::start_with_cephx(stage, "")?;
     everything(stage)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::addr::{AddrVec, Versions};
 use crate::auth::{AuthName, Credentials};
+use crate::msgr::Compression;
 use onego_buf::Pool;
 use std::time::Duration;
 
@@ -15,6 +16,12 @@ pub struct Config {
     /// Make and check the checksums of payloads. In version 1 each side decides for itself; in version 2 nothing on
     /// the wire tells, so that the cluster must be told the same (`ms_crc_data`).
     pub data_crc: bool,
+    /// What is agreed to of compression on connections to OSDs; none: it is not asked for.
+    pub compression: Option<Compression>,
+    /// Say to OSDs that this is one of them, and go where they reach each other: Ceph's agree to compress with nobody else,
+    /// and nowhere else. (Where clients reach them they count a message by its compressed length when it comes and by its
+    /// real one when it goes, and 18.2 does not survive that.)
+    pub as_osd: bool,
     /// Who the client is, and what it agrees to.
     pub credentials: Credentials,
     /// Tells this process from earlier ones at the same address: any random number.
@@ -40,6 +47,8 @@ impl Config {
             monitors: monitors.into_iter().map(Into::into).collect(),
             versions: Versions::default(),
             data_crc: true,
+            compression: None,
+            as_osd: false,
             credentials: Credentials::new(AuthName::client(id), None),
             nonce: 0,
             seed: 0,

@@ -45,7 +45,8 @@ pub(crate) struct Hub<T> {
     /// No connection wants [`Connection::timeout`] before: a lower bound, so that it need not be found anew whenever
     /// a connection has heard of its peer.
     wakeup: Option<Time>,
-    config: Arc<Config>,
+    to_monitors: Arc<Config>,
+    to_osds: Arc<Config>,
     /// Who this client is, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
     /// requests that are sent again by it. It gets another only when no monitor knows its old ticket any more.
     principal: Principal,
@@ -54,12 +55,13 @@ pub(crate) struct Hub<T> {
 }
 
 impl<T> Hub<T> {
-    pub(crate) fn new(config: Config, principal: Principal) -> Self {
+    pub(crate) fn new(to_monitors: Config, to_osds: Config, principal: Principal) -> Self {
         Self {
             links: ConnTable::default(),
             actions: VecDeque::new(),
             wakeup: None,
-            config: Arc::new(config),
+            to_monitors: Arc::new(to_monitors),
+            to_osds: Arc::new(to_osds),
             principal,
             completions: VecDeque::new(),
             events: VecDeque::new(),
@@ -69,12 +71,15 @@ impl<T> Hub<T> {
     /// Begins to open a connection. `None`: there is no address that can be connected to.
     pub(crate) fn open(&mut self, now: Time, role: Role, addr: EntityAddr) -> Option<ConnId> {
         let sock = addr.sock?;
-        let (kind, login) = match role {
-            Role::Monitor(_) => (EntityName::MON, self.principal.login_to_monitor()),
-            Role::Osd(_) => (EntityName::OSD, self.principal.login_to_service(now, auth::service::OSD)),
+        let (kind, login, config) = match role {
+            Role::Monitor(_) => (EntityName::MON, self.principal.login_to_monitor(), &self.to_monitors),
+            Role::Osd(_) => {
+                let login = self.principal.login_to_service(now, auth::service::OSD);
+                (EntityName::OSD, login, &self.to_osds)
+            }
         };
         let target = Target { kind, addr, login };
-        let connection = Connection::connect(now, Arc::clone(&self.config), target);
+        let connection = Connection::connect(now, Arc::clone(config), target);
         let deadline = connection.deadline();
         let conn =
             self.links.insert(Link { role, connection, announced: false, landing: false, over: false });
@@ -87,12 +92,12 @@ impl<T> Hub<T> {
     /// Returns the name that the client had before, if it gets another.
     pub(crate) fn identify(&mut self, now: Time, monitor: Peer) -> Option<EntityName> {
         let first = self.principal.global_id() == 0;
-        let (before, after) = (self.config.entity, EntityName::client(monitor.global_id));
+        let (before, after) = (self.to_monitors.entity, EntityName::client(monitor.global_id));
         self.principal.session_began(now, monitor.global_id, monitor.granted);
         if first {
-            let mut config = Config::clone(&self.config);
-            config.entity = after;
-            self.config = Arc::new(config);
+            for config in [&mut self.to_monitors, &mut self.to_osds] {
+                Arc::make_mut(config).entity.num = after.num;
+            }
         }
         (first && before.num > 0 && before != after).then_some(before)
     }

@@ -44,11 +44,15 @@ impl<T> Client<T> {
     /// A client that begins to look for a monitor.
     pub fn new(now: Time, config: &Config) -> Self {
         let link = msgr::Config::client(config.nonce, config.pool.clone());
-        let link = msgr::Config { data_crc: config.data_crc, ..link };
+        let to_monitors = msgr::Config { data_crc: config.data_crc, ..link };
+        let mut to_osds = msgr::Config { compression: config.compression.clone(), ..to_monitors.clone() };
+        if config.as_osd {
+            to_osds.entity.kind = EntityName::OSD;
+        }
         let credentials = Arc::new(config.credentials.clone());
         let principal = Principal::new(credentials, auth::service::OSD, Entropy::new(config.secret_seed));
         let (monitors, objects) = (Monitors::new(config), Objects::new(config));
-        let mut client = Self { hub: Hub::new(link, principal), monitors, objects };
+        let mut client = Self { hub: Hub::new(to_monitors, to_osds, principal), monitors, objects };
         client.settle(now);
         client.monitors.start(now, &mut client.hub);
         client

@@ -13,8 +13,8 @@ const PREFIX_V1: &[u8] = b"ceph v027";
 
 /// msgr2.1. Peers without it are older than 14.2.10 and 15.2.2 (CVE-2020-1759).
 const REVISION_1: u64 = 1;
-/// What this side has. Compression (bit 1) is not offered, so its frames never come.
-const SUPPORTED: u64 = REVISION_1;
+/// Compression. A side that does not compress does not say it, which spares both a round of the handshake.
+const COMPRESSION: u64 = 2;
 /// What peers must have, as the kernel's client demands it as well.
 const REQUIRED: u64 = REVISION_1;
 
@@ -26,13 +26,18 @@ pub(super) struct Banner {
 }
 
 impl Banner {
-    /// This side's banner.
-    pub(super) fn encode() -> Vec<u8> {
+    /// This side's banner. `compression`: would it compress?
+    pub(super) fn of_this_side(compression: bool) -> Self {
+        let supported = if compression { REVISION_1 | COMPRESSION } else { REVISION_1 };
+        Self { supported, required: REQUIRED }
+    }
+
+    pub(super) fn to_wire(self) -> Vec<u8> {
         let mut w = Writer::new();
         w.put(PREFIX);
         w.u16(16);
-        w.u64(SUPPORTED);
-        w.u64(REQUIRED);
+        w.u64(self.supported);
+        w.u64(self.required);
         w.into_vec()
     }
 
@@ -54,12 +59,12 @@ impl Banner {
         })
     }
 
-    /// Checks that the two sides fit.
-    pub(super) fn check(self) -> Result<(), Error> {
-        let lacked_here = self.required & !SUPPORTED;
-        let lacked_there = REQUIRED & !self.supported;
+    /// Checks that the two sides fit, and says whether both would compress.
+    pub(super) fn check(self, peer: Self) -> Result<bool, Error> {
+        let lacked_here = peer.required & !self.supported;
+        let lacked_there = self.required & !peer.supported;
         if lacked_here | lacked_there == 0 {
-            Ok(())
+            Ok(self.supported & peer.supported & COMPRESSION != 0)
         } else {
             Err(Error::MessengerFeatures { lacked_here, lacked_there })
         }

@@ -1,13 +1,16 @@
 //! What real peers sent is decoded whole, and encoded again to the same bytes.
 
 use super::banner::Banner;
+use super::compression::Method;
 use super::config::Limits;
 use super::control::{AuthDone, AuthRequest, Hello, Ident, NO_SIGNATURE};
 use super::frame::{Framing, Tag};
-use super::message::NoPlacer;
+use super::message::{Message, NoPlacer};
 use super::outbox::Outbox;
+use super::pack::Packer;
 use super::receive::{Input, Receiver};
 use super::send::Sender;
+use super::unpack::Unpacker;
 use crate::encoding::{Decode, Encode};
 use crate::types::Utime;
 use onego_buf::{List, Pool, Segment};
@@ -17,6 +20,14 @@ const MON_CLIENT: &[u8] = include_bytes!("../../tests/data/msgr2-mon-client.bin"
 const MON_SERVER: &[u8] = include_bytes!("../../tests/data/msgr2-mon-server.bin");
 const OSD_OP: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op.bin");
 const OSD_OP_REPLY: &[u8] = include_bytes!("../../tests/data/msgr2-osd-op-reply.bin");
+
+/// What an OSD of Ceph 18.2.7 sent to another, compressed.
+const COMPRESSED: [(Method, &[u8]); 4] = [
+    (Method::Snappy, include_bytes!("../../tests/data/msgr2-compressed-snappy.bin")),
+    (Method::Zlib, include_bytes!("../../tests/data/msgr2-compressed-zlib.bin")),
+    (Method::Zstd, include_bytes!("../../tests/data/msgr2-compressed-zstd.bin")),
+    (Method::Lz4, include_bytes!("../../tests/data/msgr2-compressed-lz4.bin")),
+];
 
 const FRAMING: Framing = Framing::new(true);
 
@@ -94,13 +105,13 @@ fn a_conversation_with_a_monitor_is_encoded_to_its_bytes() {
         assert_eq!((&*server, inputs), (&MON_SERVER[BANNER_LEN..], 8));
     }
     // The kernel demands revision 1, as this side does; Ceph's banner differs in that it demands nothing.
-    assert_eq!(Banner::encode(), MON_CLIENT[..BANNER_LEN]);
+    assert_eq!(Banner::of_this_side(false).to_wire(), MON_CLIENT[..BANNER_LEN]);
 }
 
 #[test]
 fn messages_with_payload_are_encoded_to_their_bytes() {
     for (frame, data_len) in [(OSD_OP, 9), (OSD_OP_REPLY, 16)] {
-        let stream = [&Banner::encode(), frame].concat();
+        let stream = [&Banner::of_this_side(false).to_wire(), frame].concat();
         assert_eq!(echoed(&stream, true, 13), (frame.to_vec(), 2));
         let mut rx = Receiver::new(FRAMING, Limits::default());
         rx.allow_messages();
@@ -109,5 +120,47 @@ fn messages_with_payload_are_encoded_to_their_bytes() {
         assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Message))));
         let message = rx.take_message();
         assert_eq!((message.header.tid, message.data.len(), message.middle), (1, data_len, None));
+    }
+}
+
+/// The one message in `stream`, which begins with a banner.
+fn received(method: Method, stream: &[u8]) -> Message {
+    let (limits, pool) = (Limits::default(), Pool::new(1 << 20));
+    let mut rx = Receiver::new(FRAMING, limits);
+    rx.allow_messages();
+    rx.unpack(Unpacker::new(method, limits, pool).unwrap());
+    let mut bytes = Segment::copy_from(stream);
+    assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Banner(_)))));
+    assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Message))));
+    let message = rx.take_message();
+    assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(None)) && bytes.is_empty());
+    message
+}
+
+#[test]
+fn compressed_messages_of_real_osds_are_read_and_what_is_compressed_here_reads_the_same() {
+    let banner = Banner::of_this_side(true).to_wire();
+    assert_eq!(banner[10..18], [3, 0, 0, 0, 0, 0, 0, 0], "what Ceph from 17 on has");
+    for (method, frame) in COMPRESSED {
+        let theirs = received(method, &[&*banner, frame].concat());
+        // MSG_OSD_REPOP, whose data is a transaction with the content of the object.
+        assert_eq!((theirs.header.kind, theirs.middle.as_deref()), (112, None), "{method}");
+        let data = theirs.data.to_vec();
+        let content = b"onego compresses frames\n".repeat(4000 / 24 + 1);
+        assert!(data.windows(4000).any(|window| window == &content[..4000]), "{method}");
+        assert!(theirs.front.len() > 500 && frame.len() < 1000, "{method}: {}", theirs.front.len());
+
+        let mut outbox = Outbox::new(false);
+        let mut tx = Sender::new(FRAMING, Pool::new(1 << 20));
+        tx.pack(Packer::new(method, 1024, Pool::new(1 << 20)).unwrap());
+        let (front, header) = (theirs.front.clone(), theirs.header);
+        outbox.push(theirs);
+        let mut ours = List::new();
+        tx.transmit(&mut ours, usize::MAX, &mut outbox, header.ack_seq);
+        assert_eq!(ours.to_vec()[26], 1, "{method}");
+        let again = received(method, &[banner.clone(), ours.to_vec()].concat());
+        assert_eq!((&again.front, again.data.to_vec()), (&front, data), "{method}");
+        // The numbers of messages are a connection's own.
+        assert_eq!((again.header.tid, again.header.kind), (header.tid, header.kind));
     }
 }

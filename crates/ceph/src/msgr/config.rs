@@ -1,5 +1,6 @@
 //! What a connection is told of its side, and the bounds that hold on it.
 
+use super::compression::Compression;
 use super::features;
 use super::policy::Policy;
 use crate::addr::AddrVec;
@@ -72,6 +73,8 @@ pub struct Config {
     /// on the wire tells: a peer that is not told the same takes every message for damaged. (Newer releases of Ceph
     /// have it as `ms_crc_data`.)
     pub data_crc: bool,
+    /// What this side agrees to of compression; none: it does not compress. Version 1 of the protocol never does.
+    pub compression: Option<Compression>,
     /// Gives the memory that frames are built in.
     pub pool: Pool,
 }
@@ -96,6 +99,7 @@ impl Config {
             // ms_connection_ready_timeout.
             handshake_timeout: Duration::from_secs(10),
             data_crc: true,
+            compression: None,
             pool,
         }
     }
@@ -115,6 +119,7 @@ impl Config {
             keepalive: None,
             handshake_timeout: Duration::from_secs(10),
             data_crc: true,
+            compression: None,
             pool,
         }
     }

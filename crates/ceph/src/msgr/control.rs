@@ -137,6 +137,50 @@ impl Encode for AuthMore {
     }
 }
 
+/// COMPRESSION_REQUEST.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CompressionRequest {
+    /// Does the client want to compress?
+    pub(super) compress: bool,
+    /// Numbers of its methods, the one that it prefers first.
+    pub(super) methods: Vec<u32>,
+}
+
+impl Decode for CompressionRequest {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { compress: r.bool("compression wish")?, methods: Vec::decode(r)? })
+    }
+}
+
+impl Encode for CompressionRequest {
+    fn encode(&self, w: &mut Writer) {
+        w.bool(self.compress);
+        self.methods.encode(w);
+    }
+}
+
+/// COMPRESSION_DONE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CompressionDone {
+    /// May both sides compress from now on?
+    pub(super) compress: bool,
+    /// The method's number, or 0.
+    pub(super) method: u32,
+}
+
+impl Decode for CompressionDone {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { compress: r.bool("compression answer")?, method: r.u32("compression method")? })
+    }
+}
+
+impl Encode for CompressionDone {
+    fn encode(&self, w: &mut Writer) {
+        w.bool(self.compress);
+        w.u32(self.method);
+    }
+}
+
 /// CLIENT_IDENT and SERVER_IDENT: the server's has no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ident {
@@ -236,6 +280,14 @@ mod tests {
     use crate::encoding::survives;
 
     #[test]
+    fn the_agreement_on_compression_is_as_osds_of_reef_have_it() {
+        let request = CompressionRequest { compress: true, methods: vec![1] };
+        assert_eq!(request.to_bytes(), [1, 1, 0, 0, 0, 1, 0, 0, 0]);
+        let done = CompressionDone { compress: true, method: 3 };
+        assert_eq!(done.to_bytes(), [1, 3, 0, 0, 0]);
+    }
+
+    #[test]
     fn payloads_survive_the_wire_and_are_missed_when_cut() {
         let addr: EntityAddr = "v2:10.0.0.1:3300/7".parse().unwrap();
         let addrs = AddrVec(vec![addr]);
@@ -244,6 +296,8 @@ mod tests {
         survives(&AuthBadMethod { method: 2, result: -95, methods: vec![1], modes: vec![1] });
         survives(&AuthMore { payload: b"challenge".to_vec() });
         survives(&AuthDone { global_id: 4123, mode: 1, payload: b"key".to_vec() });
+        survives(&CompressionRequest { compress: true, methods: vec![3, 1] });
+        survives(&CompressionDone { compress: true, method: 3 });
         survives(&Reconnect {
             addrs,
             client_cookie: 1,

@@ -1,5 +1,6 @@
 //! Why a connection cannot go on.
 
+use super::compression::Method;
 use super::frame::Tag;
 use crate::addr::{AddrVec, EntityAddr};
 use crate::auth;
@@ -76,6 +77,20 @@ pub enum Error {
     /// A message whose signature is missing, or not the expected one.
     #[error("the signature of a message is wrong")]
     BadMessageSignature,
+    /// A method of compression that this side did not ask for.
+    #[error("the peer chose method {0} of compression, which it was not asked for")]
+    CompressionMethod(u32),
+    /// A frame that says of itself that it is compressed, though nobody agreed to that.
+    #[error("the peer sent a compressed frame, though it was not agreed to compress")]
+    NotAgreed,
+    /// What is compressed cannot be decompressed.
+    #[error("the peer sent {what} that cannot be decompressed: {reason}")]
+    Compressed {
+        /// What was compressed.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// More frames than any handshake takes.
     #[error("the handshake did not end within {0} frames")]
     EndlessHandshake(u32),
@@ -135,6 +150,10 @@ pub enum Error {
     #[error("the peer asks to wait for its own connection")]
     Wait,
 
+    /// There is no memory for what compresses.
+    #[error("there is no memory to compress by {0}")]
+    NoMemory(Method),
+
     /// The peer ended the session in order.
     #[error("the peer closed the session")]
     Closed,
@@ -167,6 +186,9 @@ impl Error {
             | Self::NeverSent { .. }
             | Self::BadSignature
             | Self::BadMessageSignature
+            | Self::CompressionMethod(_)
+            | Self::NotAgreed
+            | Self::Compressed { .. }
             | Self::EndlessHandshake(_) => Blame::Peer,
             Self::Msgr1
             | Self::Msgr2
@@ -176,6 +198,7 @@ impl Error {
             | Self::Auth(_)
             | Self::WrongKind { .. }
             | Self::WrongPeer { .. }
+            | Self::NoMemory(_)
             | Self::Wait => Blame::Mismatch,
             Self::Closed
             | Self::Corrupt(_)

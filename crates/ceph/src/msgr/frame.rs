@@ -80,7 +80,14 @@ tags! {
     Keepalive2 = 18: "Asks for a sign of life.",
     Keepalive2Ack = 19: "A sign of life.",
     Ack = 20: "The number of the last message received.",
+    CompressionRequest = 21: "The client asks to compress.",
+    CompressionDone = 22: "The server says whether both compress, and how.",
 }
+
+/// Where the flags of a preamble are, and the one that there is (`FRAME_EARLY_DATA_COMPRESSED`): the segments are
+/// compressed. What other flags mean is not known, and nothing that was sent without them changes by them.
+const FLAGS_AT: usize = 26;
+const FLAG_COMPRESSED: u8 = 1;
 
 /// What a preamble says: the tag and the lengths of the segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,13 +97,20 @@ pub(super) struct Preamble {
     pub(super) lens: [u32; MAX_SEGMENTS],
     /// How many segments there are: the last of them is empty only if it is the only one.
     pub(super) segments: u8,
+    /// Are the segments compressed? The lengths are those of what is on the wire.
+    pub(super) compressed: bool,
 }
 
 impl Preamble {
     /// The preamble of a frame whose segments have these lengths: empty ones at the end are left out.
     pub(super) fn new(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
         let segments = lens.iter().rposition(|&len| len > 0).map_or(1, |last| last + 1);
-        Self { tag, lens, segments: segments as u8 }
+        Self { tag, lens, segments: segments as u8, compressed: false }
+    }
+
+    /// The same for segments that are compressed.
+    pub(super) fn of_compressed(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
+        Self { compressed: true, ..Self::new(tag, lens) }
     }
 
     pub(super) fn to_wire(self) -> [u8; PREAMBLE_LEN] {
@@ -108,6 +122,9 @@ impl Preamble {
             let at = 2 + 6 * i;
             bytes[at..at + 4].copy_from_slice(&len.to_le_bytes());
             bytes[at + 4..at + 6].copy_from_slice(&alignment.to_le_bytes());
+        }
+        if self.compressed {
+            bytes[FLAGS_AT] = FLAG_COMPRESSED;
         }
         let crc = crc32c(0, &bytes[..PREAMBLE_CRC_AT]);
         bytes[PREAMBLE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
@@ -130,7 +147,7 @@ impl Preamble {
         if segments > 1 && lens[segments as usize - 1] == 0 {
             return Err(Error::BadFrame("an empty last segment"));
         }
-        Ok(Self { tag, lens, segments })
+        Ok(Self { tag, lens, segments, compressed: bytes[FLAGS_AT] & FLAG_COMPRESSED != 0 })
     }
 }
 
@@ -334,6 +351,15 @@ mod tests {
             assert_eq!(FRAMING.epilogue_len(&preamble), if segments > 1 { 13 } else { 0 });
             assert_eq!(FRAMING.first_len(&preamble), if lens[0] > 0 { 24 } else { 0 });
         }
+    }
+
+    #[test]
+    fn the_preamble_of_compressed_segments_says_so() {
+        let plain = Preamble::new(Tag::Message, [41, 5, 0, 0]);
+        let compressed = Preamble::of_compressed(Tag::Message, [41, 5, 0, 0]);
+        assert_eq!(FRAMING.open_preamble(&compressed.to_wire()), Ok(compressed));
+        assert_ne!(plain, compressed);
+        assert_eq!((plain.to_wire()[26], compressed.to_wire()[26]), (0, 1));
     }
 
     #[test]

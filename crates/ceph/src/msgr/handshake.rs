@@ -7,18 +7,21 @@
 //! asks for a new one. Elsewhere a server lets the session decide that the client has claimed.
 
 use super::banner::Banner;
+use super::compression::Method;
 use super::config::Config;
 use super::control::{
-    AuthBadMethod, AuthDone, AuthMore, AuthRequest, FLAG_LOSSY, Hello, Ident, NO_SIGNATURE, Reconnect,
-    SIGNATURE_LEN,
+    AuthBadMethod, AuthDone, AuthMore, AuthRequest, CompressionDone, CompressionRequest, FLAG_LOSSY, Hello,
+    Ident, NO_SIGNATURE, Reconnect, SIGNATURE_LEN,
 };
 use super::error::Error;
 use super::frame::Tag;
+use super::pack::Packer;
 use super::peer::{Peer, Role, Target, Visitor, own_addrs};
 use super::receive::Receiver;
 use super::secure;
 use super::send::Sender;
 use super::session::{Claim, Known, Refusal, State as Kept, Wish};
+use super::unpack::Unpacker;
 use crate::addr::{AddrVec, EntityAddr};
 use crate::auth::{Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Renewals, Secret, mode};
 use crate::encoding::{Decode, Encode};
@@ -40,6 +43,8 @@ enum State {
     /// AUTH_REQUEST or AUTH_REQUEST_MORE on a server, the answers to them on a client.
     Auth,
     Signature,
+    /// COMPRESSION_REQUEST on a server, the answer to it on a client.
+    Compression,
     /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
     Ident,
     /// The answer to SESSION_RECONNECT.
@@ -55,6 +60,7 @@ impl State {
             Self::Hello => "HELLO was due",
             Self::Auth => "the authentication was going on",
             Self::Signature => "AUTH_SIGNATURE was due",
+            Self::Compression => "the agreement on compression was due",
             Self::Ident => "the identification was due",
             Self::Reconnect => "the answer about the session was due",
             Self::Claim => "its session was being looked for",
@@ -78,6 +84,9 @@ pub(super) struct Handshake {
     renewals: Option<Renewals>,
     granted: Option<Granted>,
     secure: bool,
+    /// Would both sides compress?
+    compression: bool,
+    compressed: Option<Method>,
     global_id: u64,
     /// What the client wants, until it is decided about.
     claim: Option<Claim>,
@@ -107,6 +116,8 @@ impl Handshake {
             renewals: None,
             granted: None,
             secure: false,
+            compression: false,
+            compressed: None,
             global_id: 0,
             claim: None,
         }
@@ -115,11 +126,15 @@ impl Handshake {
     /// The transport is there.
     pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
         self.addrs = own_addrs(&self.config, local);
-        out.raw(&Banner::encode());
+        out.raw(&self.banner_here().to_wire());
+    }
+
+    fn banner_here(&self) -> Banner {
+        Banner::of_this_side(self.config.compression.is_some())
     }
 
     pub(super) fn banner(&mut self, banner: Banner, out: &mut Sender) -> Result<(), Error> {
-        banner.check()?;
+        self.compression = self.banner_here().check(banner)?;
         let your_addr = match &self.role {
             Role::Client(target) => target.addr,
             Role::Server(visitor, _) => EntityAddr::msgr2(visitor.addr, 0),
@@ -156,6 +171,13 @@ impl Handshake {
             }
             (State::Signature, Tag::AuthSignature, _) => {
                 self.signature(&r.array("signature")?, out, session)?;
+            }
+            (State::Compression, Tag::CompressionRequest, true) => {
+                self.answer_compression(&CompressionRequest::decode(&mut r)?, from, out)?;
+            }
+            (State::Compression, Tag::CompressionDone, false) => {
+                self.compression_done(&CompressionDone::decode(&mut r)?, from, out)?;
+                self.ask(out, session);
             }
             (State::Ident, Tag::ClientIdent, true) => {
                 return self.client_ident(Ident::decode_client(&mut r)?, out, session);
@@ -305,10 +327,52 @@ impl Handshake {
         session: &mut Kept,
     ) -> Result<(), Error> {
         verify_slices_are_equal(signature, &self.expected).map_err(|_| Error::BadSignature)?;
+        let client = matches!(self.role, Role::Client(_));
+        if let Some(compression) = self.config.compression.as_ref().filter(|_| self.compression) {
+            self.state = State::Compression;
+            if client {
+                let request = compression.request(self.secure);
+                out.control(Tag::CompressionRequest, |w| request.encode(w));
+            }
+            return Ok(());
+        }
         self.state = State::Ident;
-        if matches!(self.role, Role::Client(_)) {
+        if client {
             self.ask(out, session);
         }
+        Ok(())
+    }
+
+    /// The server answers what the client wants to compress.
+    fn answer_compression(
+        &mut self,
+        request: &CompressionRequest,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Some(compression) = &self.config.compression else { return Ok(()) };
+        let done = compression.answer(request, self.secure);
+        out.control(Tag::CompressionDone, |w| done.encode(w));
+        self.state = State::Ident;
+        self.compression_done(&done, from, out)
+    }
+
+    /// From now on both sides compress, if they agreed to.
+    fn compression_done(
+        &mut self,
+        done: &CompressionDone,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Some(compression) = &self.config.compression else { return Ok(()) };
+        let Some(method) = compression.agreed(done, self.secure)? else { return Ok(()) };
+        let (limits, pool) = (self.config.limits, &self.config.pool);
+        let unpacker = Unpacker::new(method, limits, pool.clone()).ok_or(Error::NoMemory(method))?;
+        let packer =
+            Packer::new(method, compression.min_size, pool.clone()).ok_or(Error::NoMemory(method))?;
+        from.unpack(unpacker);
+        out.pack(packer);
+        self.compressed = Some(method);
         Ok(())
     }
 
@@ -494,6 +558,7 @@ impl Handshake {
             renewals: self.renewals.take(),
             granted: self.granted.take(),
             secure: self.secure,
+            compression: self.compressed,
             addrs: ident.addrs,
             features: ident.supported & self.config.supported,
             global_id: self.global_id,

@@ -14,6 +14,8 @@ mod banner;
 mod body;
 #[cfg(test)]
 mod capture_tests;
+mod codec;
+mod compression;
 mod config;
 mod connection;
 mod control;
@@ -24,8 +26,10 @@ mod frame;
 mod fronts;
 mod handshake;
 mod liveness;
+mod memory;
 mod message;
 mod outbox;
+mod pack;
 mod part;
 mod peer;
 mod place;
@@ -38,8 +42,10 @@ mod send;
 mod session;
 #[cfg(test)]
 mod session_tests;
+mod unpack;
 mod v1;
 
+pub use compression::{Compression, Method, SETTINGS as COMPRESSION_SETTINGS};
 pub use config::{Config, Keepalive, Limits};
 pub use connection::Event;
 pub use either::Connection;

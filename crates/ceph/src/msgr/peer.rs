@@ -1,5 +1,6 @@
 //! Who is at the two ends of a connection.
 
+use super::compression::Method;
 use super::config::Config;
 use crate::addr::{AddrKind, AddrVec, EntityAddr};
 use crate::auth::{AuthName, Caps, Granted, Login, Reception, Renewals};
@@ -41,6 +42,8 @@ pub struct Peer {
     pub granted: Option<Granted>,
     /// Is the connection encrypted?
     pub secure: bool,
+    /// How frames are compressed, if they are.
+    pub compression: Option<Method>,
     /// Its addresses.
     pub addrs: AddrVec,
     /// Features that both sides have.

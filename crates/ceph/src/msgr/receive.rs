@@ -10,10 +10,11 @@ use super::frame::{
     CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, HEADER_LEN, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble,
     SEGMENT_SEED, Tag,
 };
-use super::message::{Header, Message, Placer};
+use super::message::{Header, Message, NoPlacer, Placer};
 use super::part::gather;
 use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
+use super::unpack::{Unpacker, packed_bound};
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_wire::{Landing, Part};
 
@@ -22,7 +23,8 @@ const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
 
 /// The second to fourth segment of a message.
-const PARTS: [&str; MAX_SEGMENTS - 1] = ["a message's front", "a message's middle", "a message's payload"];
+pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
+    ["a message's front", "a message's middle", "a message's payload"];
 
 pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
@@ -46,6 +48,9 @@ pub(super) enum Stage {
     Control,
     Header,
     Body,
+    /// Header and body of a compressed message.
+    PackedHeader,
+    PackedBody,
     Epilogue,
 }
 
@@ -53,6 +58,8 @@ pub(super) enum Stage {
 pub(super) struct Receiver {
     /// Takes over once the connection is in secure mode.
     secure: Option<Box<SecureReceiver>>,
+    /// Decompresses, once that is agreed on.
+    unpacker: Option<Box<Unpacker>>,
     /// All that came until both sides know each other: it will be signed.
     transcript: Option<Vec<u8>>,
     framing: Framing,
@@ -74,6 +81,7 @@ impl Receiver {
     pub(super) fn new(framing: Framing, limits: Limits) -> Self {
         Self {
             secure: None,
+            unpacker: None,
             transcript: Some(Vec::new()),
             framing,
             limits,
@@ -98,6 +106,14 @@ impl Receiver {
     /// What follows is encrypted.
     pub(super) fn secure(&mut self, keys: OpenRx, pool: Pool) {
         self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
+    }
+
+    /// What follows may be compressed.
+    pub(super) fn unpack(&mut self, unpacker: Unpacker) {
+        match &mut self.secure {
+            Some(secure) => secure.unpack(unpacker),
+            None => self.unpacker = Some(Box::new(unpacker)),
+        }
     }
 
     /// All that came so far. It is asked for once, and no more is kept then.
@@ -126,7 +142,10 @@ impl Receiver {
         if let Some(secure) = &mut self.secure {
             return secure.take_place();
         }
-        Some((self.header, self.body.take_place()?))
+        match self.body.take_place() {
+            Some(place) => Some((self.header, place)),
+            None => self.unpacker.as_mut()?.take_place(),
+        }
     }
 
     /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
@@ -159,7 +178,8 @@ impl Receiver {
                     self.last.take(preamble, |bytes| self.framing.open_preamble(bytes))?;
                     record(&mut self.transcript, preamble);
                     bytes.advance(used);
-                    self.stage = check_preamble(self.last.preamble(), self.messages, &self.limits)?;
+                    let unpacks = self.unpacker.is_some();
+                    self.stage = check_preamble(self.last.preamble(), self.messages, unpacks, &self.limits)?;
                 }
                 Stage::Control => {
                     let len = self.framing.first_len(self.last.preamble());
@@ -168,6 +188,9 @@ impl Receiver {
                     let len = self.framing.open_first(&payload, "a control frame")?.len();
                     payload.truncate(len);
                     self.stage = Stage::Preamble;
+                    if self.last.preamble().compressed {
+                        payload = self.unpacker.as_mut().ok_or(Error::NotAgreed)?.control(&payload)?;
+                    }
                     return Ok(Some(Input::Control(self.last.preamble().tag, payload)));
                 }
                 Stage::Header => {
@@ -182,6 +205,22 @@ impl Receiver {
                 }
                 Stage::Body => {
                     if !self.body.take(&self.header, bytes, placer) {
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Epilogue;
+                }
+                Stage::PackedHeader => {
+                    let len = self.framing.first_len(self.last.preamble());
+                    let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    let len = self.framing.open_first(&first, "a message's header")?.len();
+                    first.truncate(len);
+                    self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
+                    let [_, lens @ ..] = self.last.preamble().lens;
+                    self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+                    self.stage = Stage::PackedBody;
+                }
+                Stage::PackedBody => {
+                    if !self.body.take(&Header::default(), bytes, &mut NoPlacer) {
                         return Ok(None);
                     }
                     self.stage = Stage::Epilogue;
@@ -205,6 +244,11 @@ impl Receiver {
                             .map_err(|part| Error::Corrupt(PARTS[part]))?;
                     }
                     self.stage = Stage::Preamble;
+                    if self.last.preamble().compressed {
+                        let packed = self.body.take_message(Header::default());
+                        let unpacker = self.unpacker.as_mut().ok_or(Error::NotAgreed)?;
+                        self.header = unpacker.message(&packed, placer)?;
+                    }
                     return Ok(Some(Input::Message));
                 }
             }
@@ -226,6 +270,9 @@ impl Receiver {
         if let Some(secure) = &mut self.secure {
             return secure.take_message();
         }
+        if let Some(message) = self.unpacker.as_mut().and_then(|unpacker| unpacker.take_message()) {
+            return message;
+        }
         self.body.take_message(self.header)
     }
 }
@@ -239,10 +286,19 @@ fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
 }
 
 /// Checks that a frame of that kind and size may come now, and says what comes next of it. `messages`: is the
-/// handshake over?
-pub(super) fn check_preamble(preamble: &Preamble, messages: bool, limits: &Limits) -> Result<Stage, Error> {
-    let Preamble { tag, lens, segments } = *preamble;
+/// handshake over? `unpacks`: was it agreed to compress?
+pub(super) fn check_preamble(
+    preamble: &Preamble,
+    messages: bool,
+    unpacks: bool,
+    limits: &Limits,
+) -> Result<Stage, Error> {
+    let Preamble { tag, lens, segments, compressed } = *preamble;
+    if compressed && !unpacks {
+        return Err(Error::NotAgreed);
+    }
     let bounded = |what, len: u32, bound: u32| {
+        let bound = if compressed { packed_bound(bound) } else { bound };
         if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
     };
     if tag != Tag::Message {
@@ -255,11 +311,13 @@ pub(super) fn check_preamble(preamble: &Preamble, messages: bool, limits: &Limit
     if !messages {
         return Err(Error::Unexpected { tag, state: "the handshake goes on" });
     }
-    if lens[0] as usize != HEADER_LEN {
+    if compressed {
+        bounded("message header", lens[0], HEADER_LEN as u32)?;
+    } else if lens[0] as usize != HEADER_LEN {
         return Err(HEADER_SIZE);
     }
     bounded("message front", lens[1], limits.front)?;
     bounded("message middle", lens[2], limits.middle)?;
     bounded("message payload", lens[3], limits.data)?;
-    Ok(Stage::Header)
+    Ok(if compressed { Stage::PackedHeader } else { Stage::Header })
 }

@@ -8,17 +8,15 @@
 use super::config::Limits;
 use super::error::Error;
 use super::frame::{HEADER_LEN, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, Tag, is_aborted};
+use super::memory::PartMemory;
 use super::message::{Header, Message, Placer};
 use super::place::{self, BULK, Place};
 use super::receive::{HEADER_SIZE, Input, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
+use super::unpack::Unpacker;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::Landing;
 
-/// Memory that small parts are opened into is taken so many bytes at a time.
-const SMALL_BLOCK: usize = 16 << 10;
-/// Parts from this size on have memory of their own.
-const OWN: usize = 4 << 10;
 /// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
 const PART_MAX: usize = SEALED_HEAD_LEN;
 const _: () = assert!(PART_MAX >= BLOCK + SEALED_STATUS_LEN);
@@ -27,7 +25,7 @@ const _: () = assert!(PART_MAX >= BLOCK + SEALED_STATUS_LEN);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Head,
-    /// The rest of a control frame's payload.
+    /// The rest of a control frame's payload, or of a compressed header.
     Rest,
     Front,
     Middle,
@@ -98,14 +96,14 @@ pub(super) struct SecureReceiver {
     /// Does the connection carry bulk at the moment?
     bulk: bool,
     stage: Stage,
-    pool: Pool,
-    /// What is left of the memory for small parts.
-    block: Option<SegmentMut>,
+    memory: PartMemory,
+    /// Decompresses, once that is agreed on.
+    unpacker: Option<Box<Unpacker>>,
     fixed: [u8; PART_MAX],
     fixed_filled: usize,
     preamble: Preamble,
-    /// What is here of a control frame's payload.
-    control: Vec<u8>,
+    /// What is here of a first segment that is larger than what travels with the preamble.
+    first: Vec<u8>,
     header: Header,
     /// The part that is being received.
     part: Option<Part>,
@@ -121,12 +119,12 @@ impl SecureReceiver {
             messages: false,
             bulk: false,
             stage: Stage::Head,
-            pool,
-            block: None,
+            memory: PartMemory::new(pool),
+            unpacker: None,
             fixed: [0; PART_MAX],
             fixed_filled: 0,
             preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
-            control: Vec::new(),
+            first: Vec::new(),
             header: Header::default(),
             part: None,
             front: None,
@@ -137,6 +135,11 @@ impl SecureReceiver {
     /// From now on messages may come.
     pub(super) fn allow_messages(&mut self) {
         self.messages = true;
+    }
+
+    /// What follows may be compressed.
+    pub(super) fn unpack(&mut self, unpacker: Unpacker) {
+        self.unpacker = Some(Box::new(unpacker));
     }
 
     /// Where the next bytes go.
@@ -155,9 +158,11 @@ impl SecureReceiver {
     /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,
     /// so it is wiped.
     pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        let Part { mut place, .. } = self.part.take_if(|part| part.placed && !part.place.out)?;
-        place.buffer[..place.filled].fill(0);
-        Some((self.header, place.buffer))
+        if let Some(Part { mut place, .. }) = self.part.take_if(|part| part.placed && !part.place.out) {
+            place.buffer[..place.filled].fill(0);
+            return Some((self.header, place.buffer));
+        }
+        self.unpacker.as_mut()?.take_place()
     }
 
     /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up.
@@ -172,13 +177,15 @@ impl SecureReceiver {
                     if !self.take_fixed(SEALED_HEAD_LEN, bytes) {
                         return Ok(None);
                     }
-                    if let Some(input) = self.head()? {
+                    if let Some(input) = self.head(placer)? {
                         return Ok(Some(input));
                     }
                 }
                 Stage::Rest => {
-                    let Some(input) = self.rest(bytes)? else { return Ok(None) };
-                    return Ok(Some(input));
+                    let Some(first) = self.rest(bytes)? else { return Ok(None) };
+                    if let Some(input) = self.first(first, placer)? {
+                        return Ok(Some(input));
+                    }
                 }
                 Stage::Front => {
                     let Some(front) = self.take_part(1, bytes) else { return Ok(None) };
@@ -210,7 +217,7 @@ impl SecureReceiver {
                     let status = self.keys.finish(end, "a message")?[zeros];
                     self.stage = Stage::Head;
                     if !is_aborted(status)? {
-                        return Ok(Some(Input::Message));
+                        return self.whole(placer).map(Some);
                     }
                     if let Some(aborted) = self.give_up_message() {
                         return Ok(Some(aborted));
@@ -234,14 +241,14 @@ impl SecureReceiver {
     }
 
     /// Opens a preamble and what came with it. Returns what it was if that is all.
-    fn head(&mut self) -> Result<Option<Input>, Error> {
+    fn head(&mut self, placer: &mut dyn Placer) -> Result<Option<Input>, Error> {
         self.keys.begin();
         let head = self.keys.finish(&mut self.fixed, "a frame's preamble")?;
         let (preamble, inline) = head.split_first_chunk::<PREAMBLE_LEN>().ok_or(HEADER_SIZE)?;
         self.preamble = Preamble::from_wire(preamble)?;
-        check_preamble(&self.preamble, self.messages, &self.limits)?;
-        let Preamble { tag, lens, segments } = self.preamble;
-        if tag == Tag::Message {
+        check_preamble(&self.preamble, self.messages, self.unpacker.is_some(), &self.limits)?;
+        let Preamble { tag, lens, segments, compressed } = self.preamble;
+        if tag == Tag::Message && !compressed {
             self.header = Header::from_wire(inline.first_chunk::<HEADER_LEN>().ok_or(HEADER_SIZE)?)?;
             if segments == 1 {
                 return Ok(Some(Input::Message));
@@ -253,29 +260,59 @@ impl SecureReceiver {
         let len = lens[0] as usize;
         let inline = &inline[..len.min(inline.len())];
         if first_rest(len) == 0 {
-            return Ok(Some(Input::Control(tag, Segment::copy_from(inline))));
+            let first = Segment::copy_from(inline);
+            return self.first(first, placer);
         }
-        self.control.clear();
-        self.control.extend_from_slice(inline);
+        self.first.clear();
+        self.first.extend_from_slice(inline);
         self.stage = Stage::Rest;
         Ok(None)
     }
 
-    /// Takes the rest of a control frame's payload.
-    fn rest(&mut self, bytes: &mut Segment) -> Result<Option<Input>, Error> {
+    /// Takes the rest of a first segment. Returns all of it.
+    fn rest(&mut self, bytes: &mut Segment) -> Result<Option<Segment>, Error> {
         let len = self.preamble.lens[0] as usize;
         let inline = len.min(super::secure::INLINE_LEN);
-        let more = (inline + first_rest(len) - self.control.len()).min(bytes.len());
-        self.control.extend_from_slice(&bytes[..more]);
+        let more = (inline + first_rest(len) - self.first.len()).min(bytes.len());
+        self.first.extend_from_slice(&bytes[..more]);
         bytes.advance(more);
-        if self.control.len() < inline + first_rest(len) {
+        if self.first.len() < inline + first_rest(len) {
             return Ok(None);
         }
         self.keys.begin();
-        self.keys.finish(&mut self.control[inline..], "a control frame")?;
-        self.control.truncate(len);
+        self.keys.finish(&mut self.first[inline..], "the first segment of a frame")?;
+        self.first.truncate(len);
+        Ok(Some(std::mem::take(&mut self.first).into()))
+    }
+
+    /// The first segment of a frame is here: that of a control frame, or of a compressed message. Returns what it was if
+    /// that is all.
+    fn first(&mut self, first: Segment, placer: &mut dyn Placer) -> Result<Option<Input>, Error> {
+        let Preamble { tag, segments, compressed, .. } = self.preamble;
         self.stage = Stage::Head;
-        Ok(Some(Input::Control(self.preamble.tag, std::mem::take(&mut self.control).into())))
+        if !compressed {
+            return Ok(Some(Input::Control(tag, first)));
+        }
+        let unpacker = self.unpacker.as_mut().ok_or(Error::NotAgreed)?;
+        if tag != Tag::Message {
+            return Ok(Some(Input::Control(tag, unpacker.control(&first)?)));
+        }
+        unpacker.begin(first);
+        if segments == 1 {
+            return self.whole(placer).map(Some);
+        }
+        self.keys.begin();
+        self.stage = Stage::Front;
+        Ok(None)
+    }
+
+    /// All of a message is here, and was sent by the peer.
+    fn whole(&mut self, placer: &mut dyn Placer) -> Result<Input, Error> {
+        if self.preamble.compressed {
+            let packed = self.take_parts();
+            self.header = self.unpacker.as_mut().ok_or(Error::NotAgreed)?.message(&packed, placer)?;
+        }
+        Ok(Input::Message)
     }
 
     /// Takes a front or a middle, with the zeros behind it.
@@ -285,7 +322,7 @@ impl SecureReceiver {
             return Some(Segment::from_static(b""));
         }
         if self.part.is_none() {
-            let buffer = self.memory(padded(len));
+            let buffer = self.memory.get(padded(len));
             self.part = Some(Part::new(buffer, false));
         }
         let part = self.part.as_mut()?;
@@ -297,18 +334,6 @@ impl SecureReceiver {
         Some(whole)
     }
 
-    /// Memory for a part that nobody gave any for.
-    fn memory(&mut self, len: usize) -> SegmentMut {
-        if len >= OWN {
-            return self.pool.get(len);
-        }
-        let block = match self.block.take() {
-            Some(block) if block.len() >= len => block,
-            _ => self.pool.get(SMALL_BLOCK),
-        };
-        self.block.insert(block).split_to(len)
-    }
-
     /// Asks where the payload goes, now that the message is known up to it.
     fn find_place(&mut self, placer: &mut dyn Placer) {
         let len = self.preamble.lens[3] as usize;
@@ -317,10 +342,11 @@ impl SecureReceiver {
             return;
         }
         let front = self.front.as_deref().unwrap_or_default();
-        let given = placer.place(&self.header, front, len);
+        // What a compressed payload decompresses to is placed later.
+        let given = if self.preamble.compressed { None } else { placer.place(&self.header, front, len) };
         self.bulk = given.is_some() && len >= BULK;
         let placed = given.is_some();
-        let buffer = given.unwrap_or_else(|| self.memory(len));
+        let buffer = given.unwrap_or_else(|| self.memory.get(len));
         assert_eq!(buffer.len(), len, "a place has the size of the payload");
         self.part = Some(Part::new(buffer, placed));
     }
@@ -333,6 +359,12 @@ impl SecureReceiver {
 
     /// The message that [`next`](Self::next) has just told of.
     pub(super) fn take_message(&mut self) -> Message {
+        let unpacked = self.unpacker.as_mut().and_then(|unpacker| unpacker.take_message());
+        unpacked.unwrap_or_else(|| self.take_parts())
+    }
+
+    /// The parts of a message as they were received.
+    fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
         match self.part.take() {
             Some(part) if part.placed => placed = Some(part.place.buffer),
@@ -351,7 +383,7 @@ impl SecureReceiver {
     /// Forgets a message whose sender gave it up.
     fn give_up_message(&mut self) -> Option<Input> {
         self.bulk = false;
-        let Message { header, placed, .. } = self.take_message();
+        let Message { header, placed, .. } = self.take_parts();
         placed.map(|place| Input::Aborted(header, place))
     }
 }

@@ -6,9 +6,10 @@ use super::frame::{
 };
 use super::fronts::Fronts;
 use super::outbox::Outbox;
+use super::pack::{Packed, Packer};
 use super::queue::{Front, Queued};
-use super::secure::{SealTx, padded};
-use onego_buf::{Arena, List, Pool};
+use super::secure::{SEALED_STATUS_LEN, SealTx, padded};
+use onego_buf::{Arena, List, Pool, Segment};
 use onego_wire::Writer;
 
 /// Room for the control frames of a handshake.
@@ -31,6 +32,7 @@ impl Sender {
             assembler: Assembler {
                 framing,
                 secure: None,
+                packer: None,
                 last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
                 arena: Arena::new(pool),
             },
@@ -51,8 +53,11 @@ impl Sender {
         self.writer.clear();
         body(&mut self.writer);
         let payload = self.writer.as_slice();
+        let packed = self.assembler.packer.as_mut().and_then(|packer| packer.control(payload));
+        let payload = packed.as_deref().unwrap_or(payload);
         let len = u32::try_from(payload.len()).expect("a control frame has less than 4 GiB");
-        let preamble = Preamble::new(tag, [len, 0, 0, 0]).to_wire();
+        let preamble =
+            Preamble { compressed: packed.is_some(), ..Preamble::new(tag, [len, 0, 0, 0]) }.to_wire();
         let start = self.control.len();
         match &mut self.assembler.secure {
             Some(secure) => secure.seal_control(&preamble, payload, &mut self.control),
@@ -76,6 +81,11 @@ impl Sender {
     /// What follows is encrypted.
     pub(super) fn secure(&mut self, keys: SealTx) {
         self.assembler.secure = Some(Box::new(keys));
+    }
+
+    /// What follows is compressed, where it is worth it.
+    pub(super) fn pack(&mut self, packer: Packer) {
+        self.assembler.packer = Some(Box::new(packer));
     }
 
     /// Forgets everything that was not handed out yet.
@@ -125,6 +135,8 @@ struct Assembler {
     framing: Framing,
     /// Seals frames in secure mode.
     secure: Option<Box<SealTx>>,
+    /// Compresses frames, once that is agreed on.
+    packer: Option<Box<Packer>>,
     /// The preamble of the last message.
     last: Known,
     /// What is on its way out.
@@ -134,6 +146,11 @@ struct Assembler {
 impl Assembler {
     /// Appends the frame of a message, whose data it takes.
     fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        if let Some(packer) = &mut self.packer
+            && let Some(packed) = packer.message(message, fronts)
+        {
+            return self.packed(&packed, out);
+        }
         let [front, middle, data] = message.lens();
         let preamble = Preamble::new(Tag::Message, [HEADER_LEN as u32, front, middle, data]);
         if let Some(secure) = &mut self.secure {
@@ -163,6 +180,30 @@ impl Assembler {
         self.arena.pieces(&mut message.data, out, |piece| data = framing.sum(data, piece));
         let crcs = [front, middle, data];
         if self.framing.epilogue_len(&preamble) > 0 {
+            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
+        }
+    }
+
+    /// Appends the frame of a message that is compressed.
+    #[cold]
+    fn packed(&mut self, packed: &Packed, out: &mut List) {
+        let Packed { first, parts: [front, middle, data] } = packed;
+        let lens = [first, front, middle, data].map(|segment| segment.len() as u32);
+        let preamble = Preamble::of_compressed(Tag::Message, lens);
+        let (bytes, framing) = (self.last.bytes_of(preamble), self.framing);
+        let mut head = Vec::with_capacity(PREAMBLE_LEN + first.len() + SEALED_STATUS_LEN);
+        if let Some(secure) = &mut self.secure {
+            secure.seal_control(bytes, first, &mut head);
+            self.arena.bytes(&head, out);
+            return Sealing { secure, arena: &mut self.arena, out }.parts(&preamble, &packed.parts);
+        }
+        framing.seal_control(bytes, first, &mut head);
+        self.arena.bytes(&head, out);
+        let crcs = packed.parts.each_ref().map(|part| {
+            self.arena.piece(part, out);
+            framing.sum(SEGMENT_SEED, part)
+        });
+        if framing.epilogue_len(&preamble) > 0 {
             self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
     }
@@ -201,6 +242,23 @@ impl Sealing<'_> {
         }
         std::mem::take(&mut message.data).segments().for_each(|piece| self.piece(piece));
         self.zeros(data);
+        self.status();
+    }
+
+    /// The parts of a message behind its header, which are compressed.
+    fn parts(mut self, preamble: &Preamble, parts: &[Segment; MAX_SEGMENTS - 1]) {
+        if preamble.segments == 1 {
+            return;
+        }
+        self.secure.begin();
+        for part in parts {
+            self.piece(part);
+            self.zeros(part.len() as u32);
+        }
+        self.status();
+    }
+
+    fn status(&mut self) {
         let secure = &mut *self.secure;
         self.arena.write(self.out, |to| secure.seal_status(LATE_COMPLETE, to));
     }

@@ -82,7 +82,7 @@ impl<T> Objects<T> {
             table: Table::new(),
             in_flight: 0,
             bytes: 0,
-            targets: Targets::new(config.versions),
+            targets: Targets::new(config.versions, config.as_osd),
             epoch: 0,
             gap_after: 0,
             sessions: Vec::new(),

@@ -78,6 +78,8 @@ struct PoolTargets {
 pub(super) struct Targets {
     /// In which versions of the messenger's protocol OSDs are connected to.
     versions: Versions,
+    /// Are they connected to where other OSDs reach them?
+    as_osd: bool,
     map: Option<Arc<OsdMap>>,
     pools: FxHashMap<i64, PoolTargets>,
     reads_paused: bool,
@@ -86,13 +88,17 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    pub(super) fn new(versions: Versions) -> Self {
-        Self { versions, ..Self::default() }
+    pub(super) fn new(versions: Versions, as_osd: bool) -> Self {
+        Self { versions, as_osd, ..Self::default() }
     }
 
     /// Where an OSD is reached, if it is up.
     pub(super) fn addr(&self, osd: i32) -> Option<EntityAddr> {
-        osd_addr(self.map.as_ref()?, osd, self.versions)
+        let map = self.map.as_ref()?;
+        if self.as_osd {
+            return map.cluster_addr(osd)?.reached_by(self.versions).copied();
+        }
+        osd_addr(map, osd, self.versions)
     }
 
     pub(super) fn map(&self) -> Option<&Arc<OsdMap>> {

@@ -268,6 +268,11 @@ impl OsdMap {
         if self.is_up(osd) { self.client_addrs.get(osd as usize) } else { None }
     }
 
+    /// Where other OSDs reach an OSD, if it is up.
+    pub fn cluster_addr(&self, osd: i32) -> Option<&AddrVec> {
+        if self.is_up(osd) { self.cluster_addrs.get(osd as usize) } else { None }
+    }
+
     /// Is the flag (see [`flag`]) set?
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0

@@ -40,9 +40,11 @@ pub(crate) fn number(tid: u64) -> Number {
     ((tid >> 32) as u32, tid & 0xffff_ffff)
 }
 
-/// The message of that number.
+/// The message of that number, a part of which can be compressed.
 pub(crate) fn numbered((life, n): Number) -> Message {
-    message(u64::from(life) << 32 | n, n as usize % 300, (n as usize * 37) % 5000)
+    let mut message = message(u64::from(life) << 32 | n, n as usize % 300, (n as usize * 37) % 5000);
+    message.data.push(vec![n as u8; n as usize % 900]);
+    message
 }
 
 /// A session of an end with another, in these lives of both: each has names of its own.
@@ -65,6 +67,7 @@ impl End {
         let addrs = format!("{}:{sock}/1", mode.version()).parse().unwrap();
         let mut config = Config::server(EntityName::osd(number.into()), addrs, Pool::new(1 << 20));
         config.policy = policy;
+        config.compression = mode.compression();
         config.supported &= !mode.lacks();
         if let Some(monitors) = monitors {
             config.gate = monitors.gate(service::OSD);

@@ -134,6 +134,8 @@ pub(crate) struct Frame {
     pub(crate) protected: Range<usize>,
     /// If it is a message, and that can be seen: its transaction.
     pub(crate) tid: Option<u64>,
+    /// Does it say that it is compressed?
+    pub(crate) compressed: bool,
 }
 
 impl Protection {
@@ -148,6 +150,7 @@ impl Protection {
         let mut frames = Vec::new();
         let mut at = 0;
         while at < bytes.len() {
+            let compressed = self == Self::Frames && bytes[at + 26] & 1 != 0;
             let (end, protected, tid) = match self {
                 Self::Encryption => (bytes.len(), at..bytes.len(), None),
                 Self::Frames => {
@@ -156,7 +159,7 @@ impl Protection {
                     let first = at + 32 + lens[0] + if lens[0] > 0 { 4 } else { 0 };
                     let body = first + lens[1..].iter().sum::<usize>();
                     let end = if lens.len() > 1 { body + 13 } else { body };
-                    (end, at..body, (bytes[at] == 17).then(|| le64(at + 40)))
+                    (end, at..body, (bytes[at] == 17 && !compressed).then(|| le64(at + 40)))
                 }
                 Self::Sums | Self::Signature if bytes[at] == 7 => {
                     let lens = [23, 27, 31].map(|field| le32(at + field));
@@ -166,7 +169,7 @@ impl Protection {
                 }
                 Self::Sums | Self::Signature => (at + if bytes[at] == 9 { 1 } else { 9 }, at..at, None),
             };
-            frames.push(Frame { protected, tid });
+            frames.push(Frame { protected, tid, compressed });
             at = end;
         }
         assert_eq!(at, bytes.len(), "whole frames");

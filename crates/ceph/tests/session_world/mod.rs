@@ -258,7 +258,8 @@ impl World {
     }
 
     fn ready(&mut self, end: usize, at: usize, peer: &Peer) {
-        assert_eq!((peer.name.kind, peer.secure), (EntityName::OSD, self.mode == Mode::Secure));
+        assert_eq!((peer.name.kind, peer.secure), (EntityName::OSD, self.mode.is_secure()));
+        assert_eq!(peer.compression, self.mode.compression().map(|it| it.methods[0]));
         if self.lines[at].opener != end && self.mode.auth_mode().is_some() {
             assert_eq!(peer.auth_name, Some(keys::name(2 - end as u8)), "it has proved its name");
         }
@@ -351,6 +352,7 @@ impl World {
         } else {
             Vec::new()
         };
+        self.seen.compressed += frames.iter().filter(|frame| frame.compressed).count() as u64;
         let told = line.told[1 - end];
         for tid in frames.iter().filter_map(|frame| frame.tid) {
             assert!(
@@ -370,7 +372,7 @@ impl World {
             }
             damaged = (!part.is_empty()).then(|| self.random.random_range(part));
         }
-        if open && self.mode == Mode::Secure {
+        if open && self.mode.is_secure() {
             // Preambles of frames with the same lengths are the same: sealed with one nonce they would be, too.
             let first = *bytes.first_chunk().unwrap();
             assert!(self.sealed.insert(first), "two records are sealed with the same key and nonce");

@@ -2,7 +2,7 @@
 
 use super::line::Protection;
 use onego_ceph::auth::{Lifetimes, mode};
-use onego_ceph::msgr::{Policy, features};
+use onego_ceph::msgr::{Compression, Method, Policy, features};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
@@ -16,6 +16,10 @@ pub(crate) enum Mode {
     Crc,
     /// Version 2, encrypted.
     Secure,
+    /// Version 2, without keys, compressed.
+    Compressed,
+    /// Version 2, compressed and then encrypted.
+    CompressedSecure,
     /// Version 1, without keys.
     Open1,
     /// Version 1 with keys, and signed messages.
@@ -25,19 +29,41 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Open2, Self::Crc, Self::Secure, Self::Open1, Self::Signed, Self::Old];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Open2,
+        Self::Crc,
+        Self::Secure,
+        Self::Compressed,
+        Self::CompressedSecure,
+        Self::Open1,
+        Self::Signed,
+        Self::Old,
+    ];
 
     pub(crate) fn version(self) -> &'static str {
-        if matches!(self, Self::Open2 | Self::Crc | Self::Secure) { "v2" } else { "v1" }
+        if matches!(self, Self::Open1 | Self::Signed | Self::Old) { "v1" } else { "v2" }
+    }
+
+    pub(super) fn is_secure(self) -> bool {
+        self.auth_mode() == Some(mode::SECURE)
+    }
+
+    /// How its connections are compressed.
+    pub(super) fn compression(self) -> Option<Compression> {
+        let method = match self {
+            Self::Compressed => Method::Zstd,
+            Self::CompressedSecure => Method::Snappy,
+            _ => return None,
+        };
+        Some(Compression { methods: vec![method], min_size: 0, secure: self.is_secure() })
     }
 
     /// The mode of connections that an end with keys agrees to.
     pub(super) fn auth_mode(self) -> Option<u32> {
         match self {
-            Self::Open2 | Self::Open1 | Self::Old => None,
+            Self::Open2 | Self::Compressed | Self::Open1 | Self::Old => None,
             Self::Crc | Self::Signed => Some(mode::CRC),
-            Self::Secure => Some(mode::SECURE),
+            Self::Secure | Self::CompressedSecure => Some(mode::SECURE),
         }
     }
 
@@ -48,8 +74,8 @@ impl Mode {
 
     pub(super) fn protection(self) -> Protection {
         match self {
-            Self::Open2 | Self::Crc => Protection::Frames,
-            Self::Secure => Protection::Encryption,
+            Self::Open2 | Self::Crc | Self::Compressed => Protection::Frames,
+            Self::Secure | Self::CompressedSecure => Protection::Encryption,
             Self::Open1 | Self::Old => Protection::Sums,
             Self::Signed => Protection::Signature,
         }
@@ -65,7 +91,7 @@ impl Mode {
             [Policy::LOSSLESS_PEER_REUSE, Policy::LOSSLESS_PEER_REUSE],
         ];
         match self {
-            Self::Open2 | Self::Crc | Self::Secure => &ALL,
+            Self::Open2 | Self::Crc | Self::Secure | Self::Compressed | Self::CompressedSecure => &ALL,
             Self::Open1 | Self::Signed => &ALL[..3],
             // Here, a server also takes for open what its client knows nothing of yet.
             Self::Old => &ALL[..1],
@@ -133,6 +159,8 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     pub(crate) waits: u64,
     pub(crate) refused_tickets: u64,
+    /// Frames that can be seen to be compressed.
+    pub(crate) compressed: u64,
 }
 
 impl std::ops::AddAssign for Seen {
@@ -144,5 +172,6 @@ impl std::ops::AddAssign for Seen {
         self.refused += other.refused;
         self.waits += other.waits;
         self.refused_tickets += other.refused_tickets;
+        self.compressed += other.compressed;
     }
 }

@@ -74,8 +74,8 @@ impl AsMut<Osd> for OsdDaemon {
     }
 }
 
-fn config(name: EntityName, addrs: AddrVec, limits: Limits, gate: Gate, pool: &Pool) -> Arc<Config> {
-    Arc::new(Config { limits, gate, ..Config::server(name, addrs, pool.clone()) })
+fn config(name: EntityName, addrs: AddrVec, limits: Limits, gate: Gate, pool: &Pool) -> Config {
+    Config { limits, gate, ..Config::server(name, addrs, pool.clone()) }
 }
 
 /// A new cluster. `kept`: what changes is noted.
@@ -126,11 +126,10 @@ impl Daemons {
         };
         let notes = keeping.map(|keeping| Notes::begin(&keeping, is_new, life, &mon));
         let osd_gate = gate(settings.cephx.as_ref(), authority.as_ref(), OSDS);
-        let osds = (0..).zip(osds).zip(first).map(|((id, osd), first)| OsdDaemon {
-            osd,
-            config: config(EntityName::osd(id), first.addrs, OSD_LIMITS, osd_gate.clone(), pool),
-            running: true,
-            fuller_above: u64::MAX,
+        let osds = (0..).zip(osds).zip(first).map(|((id, osd), first)| {
+            let config = config(EntityName::osd(id), first.addrs, OSD_LIMITS, osd_gate.clone(), pool);
+            let config = Arc::new(Config { compression: settings.compression.clone(), ..config });
+            OsdDaemon { osd, config, running: true, fuller_above: u64::MAX }
         });
         let mon_gate = gate(settings.cephx.as_ref(), authority.as_ref(), MONITORS);
         let mut daemons = Self {
@@ -141,7 +140,13 @@ impl Daemons {
             sessions: FxHashMap::default(),
             last_session: 0,
             notes,
-            mon_config: config(EntityName::mon(0), settings.mon.clone(), MON_LIMITS, mon_gate, pool),
+            mon_config: Arc::new(config(
+                EntityName::mon(0),
+                settings.mon.clone(),
+                MON_LIMITS,
+                mon_gate,
+                pool,
+            )),
             fullness_due: None,
         };
         daemons.set_marks(now);

@@ -9,6 +9,7 @@ use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{Keyring, mode};
+use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, Waker};
 use onego_wire::Time;
@@ -120,6 +121,7 @@ pub struct Cluster {
     old_mon: Option<AddrVec>,
     /// Who has a key; none: nobody needs one.
     keyring: Option<Keyring>,
+    compression: Option<Compression>,
     tasks: Option<Sender<Task>>,
     waker: Waker,
     /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
@@ -162,6 +164,7 @@ impl Cluster {
         let settings = settings(&config, kept)?;
         let fsid = settings.fsid;
         let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
+        let compression = settings.compression.clone();
         let old_mon = kept.and_then(Restored::mon).cloned();
         let (tasks, inbox) = channel();
         let (started, up) = channel();
@@ -188,7 +191,8 @@ impl Cluster {
         let (addresses, waker) = up.recv().map_err(|_| Error::Stopped)??;
         let old_mon = old_mon.filter(|old| *old != addresses.mon);
         let thread = Some(thread);
-        let cluster = Self { fsid, addresses, old_mon, keyring, tasks: Some(tasks), waker, failure, thread };
+        let tasks = Some(tasks);
+        let cluster = Self { fsid, addresses, old_mon, keyring, compression, tasks, waker, failure, thread };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -230,7 +234,7 @@ impl Cluster {
     fn conf_in(&self, dir: &Path) -> String {
         let keyring = self.keyring.as_ref().map(|_| dir.join(KEYRING));
         let osds = self.addresses.osds.len() as u32;
-        conf_text(self.fsid, &self.addresses.mon, osds, keyring.as_deref())
+        conf_text(self.fsid, &self.addresses.mon, osds, keyring.as_deref(), self.compression.as_ref())
     }
 
     /// The keyring of those who may use the cluster; none: everybody may.
@@ -389,6 +393,7 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         null_writes: config.null_writes,
         pools: config.pools.clone(),
         cephx,
+        compression: config.compression.clone(),
         registrable: config.zero_copy.registrable(usize::try_from(memory).unwrap_or(usize::MAX)),
     })
 }

@@ -59,6 +59,7 @@ pub(crate) fn settings() -> Settings {
         null_writes: false,
         pools: vec![NewPool::for_images("rbd")],
         cephx: None,
+        compression: None,
     }
 }
 

@@ -63,6 +63,7 @@ impl User {
         (config.versions, config.credentials) = (wire.versions, wire.credentials());
         (config.seed, config.secret_seed) = (seed, wire.secret(2, n.into()));
         config.nonce = u32::from(n) + 1;
+        config.compression = wire.compression.clone();
         let client = Client::new(sim.now(), &config);
         Self {
             pump: Pump::new(engine, client),

@@ -1,7 +1,9 @@
-//! How clients speak to the cluster: the version of the messenger's protocol, its mode, and with keys or without.
+//! How clients speak to the cluster: the version of the messenger's protocol, its mode, with keys or without, and
+//! compressed or not.
 
 use onego_ceph::addr::{AddrVec, EntityAddr, Versions};
 use onego_ceph::auth::{AuthName, Credentials, Lifetimes, mode};
+use onego_ceph::msgr::{Compression, Method};
 use onego_server::Cephx;
 use onego_testkit::Faults;
 use rand::rngs::SmallRng;
@@ -10,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Waits for the other side that a connection takes until a ticket has done its work.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 9;
 
 /// What else such a wait may take.
 const SLACK: Duration = Duration::from_micros(50);
@@ -26,6 +28,7 @@ pub(crate) struct Wire {
     pub(crate) versions: Versions,
     /// The mode that clients agree to, and how long tickets are good. None: nobody has a key.
     keys: Option<(u32, Lifetimes)>,
+    pub(crate) compression: Option<Compression>,
 }
 
 impl Wire {
@@ -40,12 +43,16 @@ impl Wire {
         let service = connection * CONNECTIONS * (1 << random.random_range(0..=DOUBLINGS));
         let lifetimes = Lifetimes { monitor: service * random.random_range(1..4), service };
         let has_keys = random.random_range(0..3) > 0;
-        Self { seed, versions, keys: has_keys.then_some((mode, lifetimes)) }
+        let method = [Method::Snappy, Method::Zlib, Method::Zstd, Method::Lz4][random.random_range(0..4)];
+        let min_size = [0, 200, 1 << 10][random.random_range(0..3)];
+        let compression = Compression { methods: vec![method], min_size, secure: random.random() };
+        let compression = (random.random_range(0..3) == 0).then_some(compression);
+        Self { seed, versions, keys: has_keys.then_some((mode, lifetimes)), compression }
     }
 
     /// Connections in crc mode, with tickets that are good so long.
     pub(crate) fn with_keys(versions: Versions, lifetimes: Lifetimes) -> Self {
-        Self { seed: 1, versions, keys: Some((mode::CRC, lifetimes)) }
+        Self { seed: 1, versions, keys: Some((mode::CRC, lifetimes)), compression: None }
     }
 
     /// The addresses of a daemon, which listens for both versions.

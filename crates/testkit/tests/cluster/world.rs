@@ -383,6 +383,7 @@ pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settin
         null_writes: false,
         pools: vec![NewPool { size: Some(size), ..NewPool::for_images("rbd") }],
         cephx: wire.cephx(crashes),
+        compression: wire.compression.clone(),
     }
 }
 

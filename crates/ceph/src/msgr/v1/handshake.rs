@@ -132,6 +132,7 @@ impl Handshake {
                 renewals: None,
                 granted: None,
                 secure: false,
+                compression: None,
                 addrs: AddrVec(vec![addr]),
                 features: 0,
                 global_id,

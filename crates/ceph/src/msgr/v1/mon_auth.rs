@@ -191,6 +191,7 @@ mod tests {
             renewals: None,
             granted: None,
             secure: false,
+            compression: None,
             addrs: AddrVec::default(),
             features: 0,
             global_id: 0,
