@@ -54,6 +54,8 @@ pub struct Client<T> {
     conns: ConnTable<Conn>,
     calls: Calls<T>,
     actions: VecDeque<Action>,
+    /// What is still to be said on connections that are closed: why.
+    last_words: Vec<(ConnId, List)>,
     completions: VecDeque<Completion<T>>,
     /// When to look at the times of calls, while there are any.
     tick: Option<Time>,
@@ -68,6 +70,7 @@ impl<T> Client<T> {
             conns: ConnTable::default(),
             calls: Calls::new(&config),
             actions: VecDeque::new(),
+            last_words: Vec::new(),
             completions: VecDeque::new(),
             tick: None,
             config,
@@ -191,6 +194,9 @@ impl<T> Client<T> {
     /// Ends the connection of a channel from this side.
     fn break_off(&mut self, now: Time, index: usize, why: String) {
         if let Some(conn) = self.channels[index].conn {
+            let live = self.conns.get_mut(conn).filter(|live| live.open);
+            let words = live.and_then(|live| live.transport.last_words());
+            self.last_words.extend(words.map(|words| (conn, words)));
             self.actions.push_back(Action::Close { conn });
             self.broken(now, conn, why);
         }
@@ -320,6 +326,10 @@ impl<T> Client<T> {
 
 impl<T> Machine for Client<T> {
     fn next_action(&mut self, _: Time) -> Option<Action> {
+        if self.actions.is_empty() {
+            // All connections that were to be closed are closed.
+            self.last_words.clear();
+        }
         self.actions.pop_front()
     }
 
@@ -380,6 +390,9 @@ impl<T> Machine for Client<T> {
         if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
             live.transport.transmit(out, limit);
             live.announced = live.transport.has_output();
+        } else if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
+            // The driver asks once more, since it was told to close.
+            out.append(self.last_words.swap_remove(at).1);
         }
     }
 

@@ -196,6 +196,16 @@ impl Transport {
         }
     }
 
+    /// What the server is to be told at the end, if something has gone wrong with it.
+    pub(super) fn last_words(&mut self) -> Option<List> {
+        let Self::Rdma { requester, .. } = self else { return None };
+        let mut words = List::new();
+        let connection = requester.queue_pair_mut();
+        connection.closed();
+        connection.transmit(&mut words, usize::MAX);
+        (!words.is_empty()).then_some(words)
+    }
+
     /// When [`timeout`](Self::timeout) wants to be called.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {

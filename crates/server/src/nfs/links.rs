@@ -65,6 +65,8 @@ struct Link {
 pub(super) struct Links {
     table: ConnTable<Link>,
     actions: VecDeque<Action>,
+    /// What is still to be said on connections that are closed: why.
+    last_words: Vec<(ConnId, List)>,
     pool: Pool,
     /// For connections over RDMA, if there may be some.
     rdma: Option<RdmaConfig>,
@@ -102,6 +104,7 @@ impl Links {
         Self {
             table: ConnTable::default(),
             actions: VecDeque::new(),
+            last_words: Vec::new(),
             rdma: rdma.map(|rdma| RdmaConfig::new(rdma, RECORD_MAX, &pool)),
             pool,
             unsent: 0,
@@ -117,6 +120,10 @@ impl Links {
     }
 
     pub(super) fn next_action(&mut self) -> Option<Action> {
+        if self.actions.is_empty() {
+            // All connections that were to be closed are closed.
+            self.last_words.clear();
+        }
         self.actions.pop_front()
     }
 
@@ -212,6 +219,8 @@ impl Links {
                 Ok(record) => record,
                 Err(error) => {
                     tracing::info!(?conn, %error, "a client broke the protocol");
+                    let words = link.transport.last_words();
+                    self.last_words.extend(words.map(|words| (conn, words)));
                     return self.close(now, conn);
                 }
             };
@@ -315,7 +324,13 @@ impl Links {
         program: &mut Program,
     ) {
         let before = self.unsent;
-        let Some(link) = self.get(conn) else { return };
+        let Some(link) = self.get(conn) else {
+            // The driver asks once more, since it was told to close.
+            if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
+                out.append(self.last_words.swap_remove(at).1);
+            }
+            return;
+        };
         link.transport.transmit(out, limit);
         link.announced = link.transport.has_output();
         self.count_unsent(conn);

@@ -3,8 +3,8 @@
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::rdma::{self, Responder};
 use onego_nfs::rpc::{Record, RecordError, Splitter, Stream};
-use onego_rdma::PostError;
 use onego_rdma::iwarp::{self, Connection, Event};
+use onego_rdma::{PostError, QueuePair as _};
 use onego_wire::{Landing, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -175,6 +175,16 @@ impl Transport {
                 responder.taken();
             }
         }
+    }
+
+    /// What the client is to be told at the end, if something has gone wrong with it.
+    pub(super) fn last_words(&mut self) -> Option<List> {
+        let Self::Rdma(responder) = self else { return None };
+        let mut words = List::new();
+        let connection = responder.queue_pair_mut();
+        connection.disconnect();
+        connection.transmit(&mut words, usize::MAX);
+        (!words.is_empty()).then_some(words)
     }
 
     /// When [`timeout`](Self::timeout) wants to be called.

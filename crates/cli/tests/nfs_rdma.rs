@@ -1,0 +1,97 @@
+//! Files over RDMA, between our server and our client.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use support::Place;
+
+/// A server in the background, with the port for RDMA.
+struct Server {
+    child: Child,
+    tcp: u64,
+    rdma: u64,
+}
+
+impl Server {
+    fn start(place: &Place, options: &str) -> Self {
+        let line = format!("nfs serve --mem --tcp 0 --rdma 0 --format json --die-with-parent {options}");
+        let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let port = |name: &str| said[name].as_u64().unwrap_or_else(|| panic!("no {name}: {said}"));
+        Self { tcp: port("port"), rdma: port("rdma_port"), child }
+    }
+
+    fn url(&self, path: &str, options: &str) -> String {
+        format!("nfs://127.0.0.1:{}/export/{path}?rdma&rdmaport={}{options}", self.tcp, self.rdma)
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.rdma as u16)).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn files_go_over_rdma_and_come_back_as_they_were() {
+    let place = Place::new();
+    for serving in ["", "--inline 1K --no-remote-invalidation", "--inline 64K"] {
+        let server = Server::start(&place, serving);
+        for size in [0_usize, 1, 3000, 70_001, 3_000_000] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at / 3 + at / 1000) as u8).collect();
+            std::fs::write(place.path("there"), &bytes).unwrap();
+            for options in ["", "&inline=1024", "&nconnect=3", "&rsize=900&wsize=900"] {
+                let url = server.url(&size.to_string(), options);
+                // Many small calls of a long file take long.
+                if options.contains("rsize") && size > 100_000 {
+                    continue;
+                }
+                place.onego(&format!("nfs put there {url}"));
+                place.onego(&format!("nfs cp {url} back"));
+                assert!(
+                    std::fs::read(place.path("back")).unwrap() == bytes,
+                    "{size} bytes, {serving} {options}"
+                );
+                std::fs::remove_file(place.path("back")).unwrap();
+                place.onego(&format!("nfs rm {url}"));
+            }
+        }
+        assert_eq!(place.onego(&format!("nfs ls {}", server.url("", ""))), "");
+    }
+}
+
+#[test]
+fn a_client_that_cannot_be_let_in_is_told_why() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    // MPA in revision 9: the refusal says which there is (RFC 5044, section 7.1).
+    let mut stream = server.connect();
+    stream.write_all(b"MPA ID Req Frame\x00\x09\x00\x00").unwrap();
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert!(said.starts_with(b"MPA ID Rep Frame") && said[16] & 0x20 != 0, "{said:x?}");
+    // A segment of no known kind is answered by a Terminate message.
+    let mut stream = server.connect();
+    stream.write_all(b"MPA ID Req Frame\x00\x01\x00\x00").unwrap();
+    let mut reply = [0; 20];
+    stream.read_exact(&mut reply).unwrap();
+    let told = u16::from_be_bytes([reply[18], reply[19]]);
+    stream.read_exact(&mut vec![0; told.into()]).unwrap();
+    stream
+        .write_all(&[0, 18, 0x41, 0x4f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0])
+        .unwrap();
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).unwrap();
+    assert_eq!(said.get(3).map(|control| control & 0xf), Some(7), "{said:x?}");
+    // The server is there for others.
+    assert_eq!(place.onego(&format!("nfs ls {}", server.url("", ""))), "");
+}
