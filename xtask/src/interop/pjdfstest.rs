@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What is done in the guest, after the lines that say with what.
 const SCRIPT: &str = include_str!("pjdfstest.sh");
 
-/// The release of the tests (https://crates.io/crates/pjdfstest).
+/// The release of the tests (<https://crates.io/crates/pjdfstest>).
 const VERSION: &str = "0.2.2";
 
 /// Tests that fail, each with its reason.
