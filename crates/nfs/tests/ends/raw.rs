@@ -13,6 +13,8 @@ pub(crate) struct Raw {
     /// What is on its way to it.
     pub(crate) incoming: Pipe,
     pub(crate) messages: Vec<Vec<u8>>,
+    /// Memory that the other end has invalidated.
+    pub(crate) invalidated: Vec<u32>,
     pub(crate) fault: Option<Error>,
 }
 
@@ -30,7 +32,13 @@ impl Raw {
 
     fn new(mut connection: Connection) -> Self {
         (0..256).for_each(|_| connection.post_receive(0, SegmentMut::zeroed(65536)).unwrap());
-        Self { connection, incoming: Pipe::default(), messages: Vec::new(), fault: None }
+        Self {
+            connection,
+            incoming: Pipe::default(),
+            messages: Vec::new(),
+            invalidated: Vec::new(),
+            fault: None,
+        }
     }
 
     /// Takes what came. `told` is what it tells who asks to connect.
@@ -43,9 +51,10 @@ impl Raw {
             }
         }
         while let Some(completion) = self.connection.poll() {
-            if let Done::Received { buffer, len, .. } = completion.done
+            if let Done::Received { buffer, len, invalidated, .. } = completion.done
                 && completion.status == Status::Success
             {
+                self.invalidated.extend(invalidated.map(|(key, _)| key.0));
                 self.messages.push(buffer[..len].to_vec());
                 let _ = self.connection.post_receive(0, buffer);
             }
@@ -55,6 +64,17 @@ impl Raw {
     pub(crate) fn say(&mut self, bytes: &[u8], invalidate: Option<u32>) {
         let flags = SendFlags { invalidate: invalidate.map(Key), solicited: false };
         let _ = self.connection.post_send(0, List::from(bytes.to_vec()), flags);
+    }
+
+    /// Registers memory of a kind like that of the target, and tells where it is now.
+    pub(crate) fn stand_in(&mut self, target: &Target, is_source: bool) -> Target {
+        let len = target.length as usize;
+        let memory = match is_source {
+            true => Memory::Source(List::from(vec![7; len])),
+            false => Memory::Sink(SegmentMut::zeroed(len)),
+        };
+        let key = self.connection.register(memory, target.offset).unwrap();
+        Target { handle: key.0, ..*target }
     }
 
     /// Memory to be read.
