@@ -5,6 +5,7 @@ use crate::pattern;
 use crate::session::{Request, Session};
 use onego::SegmentMut;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a request: an object of the usual size.
 const PIECE: u64 = 4 << 20;
@@ -12,16 +13,18 @@ const PIECE: u64 = 4 << 20;
 /// Requests in flight.
 const DEPTH: usize = 8;
 
-/// Fills a range, which is whole sectors, with the first generation of a pattern. `told` hears the bytes done.
+/// Fills a range, which is whole sectors, with the first generation of a pattern. Once `stop` is set nothing more is
+/// begun.
 pub(crate) fn fill(
     session: &mut impl Session,
     range: Range<u64>,
     seed: u64,
-    mut told: impl FnMut(u64),
+    stop: &AtomicBool,
 ) -> Result<(), Error> {
-    let (mut next, mut in_flight, mut done) = (range.start, 0, 0);
-    while next < range.end || in_flight > 0 {
-        while next < range.end && in_flight < DEPTH && session.has_room() {
+    let (mut next, mut in_flight) = (range.start, 0);
+    let mut goes_on = true;
+    while (goes_on && next < range.end) || in_flight > 0 {
+        while goes_on && next < range.end && in_flight < DEPTH && session.has_room() {
             let length = (range.end - next).min(PIECE - next % PIECE);
             let mut bytes = SegmentMut::zeroed(length as usize);
             pattern::fill(&mut bytes, seed, next, 1);
@@ -30,11 +33,10 @@ pub(crate) fn fill(
             in_flight += 1;
         }
         match session.completion() {
-            Some((length, result)) => {
+            Some((_, result)) => {
                 result?;
                 in_flight -= 1;
-                done += length;
-                told(done);
+                goes_on = !stop.load(Ordering::Relaxed);
             }
             None => session.turn()?,
         }

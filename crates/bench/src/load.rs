@@ -98,7 +98,7 @@ pub(crate) fn measure<T: Target>(
         // What is verified is filled client by client; what is written anew has to be empty.
         if plan.fill && !plan.verify && load.rw != Pattern::Write && !target.is_full()? {
             progress.task("filling");
-            fill_all(target, plan.seed)?;
+            fill_all(target, plan.seed, stop)?;
         }
         let doing = if plan.verify { "verifying " } else { "" };
         progress.task(&format!("{doing}{} {}", load.rw.name(), short_size(load.block_size)));
@@ -122,9 +122,9 @@ pub(crate) fn measure<T: Target>(
     Ok(all)
 }
 
-fn fill_all<T: Target>(target: &T, seed: u64) -> Result<(), Error> {
+fn fill_all<T: Target>(target: &T, seed: u64, stop: &AtomicBool) -> Result<(), Error> {
     let mut session = target.open()?;
-    let filled = fill(&mut session, 0..target.size(), seed, |_| ());
+    let filled = fill(&mut session, 0..target.size(), seed, stop);
     session.close()?;
     filled
 }
@@ -138,7 +138,7 @@ fn measure_one<T: Target>(
 ) -> Result<Measured, Error> {
     let prepare = |number: u32| {
         let mut client = Client::new(target.open()?, share(target.size(), plan, load, number));
-        client.prepare()?;
+        client.prepare(stop)?;
         Ok((number, client))
     };
     let work = |(number, client): &mut (u32, Client<T::Session>)| {
@@ -152,7 +152,7 @@ fn measure_one<T: Target>(
             !stop.load(Ordering::Relaxed)
         })
     };
-    let finish = |(_, client): (u32, Client<T::Session>)| client.finish();
+    let finish = |(_, client): (u32, Client<T::Session>)| client.finish(stop);
     let (done, cpu_seconds) = jobs::run(load.jobs, target.server(), prepare, work, finish)?;
     let (count, errors) = sum(done, cpu_seconds);
     let row = Row::new(target.bench(), &target.engine(), target.mode(), load, &count);

@@ -10,6 +10,7 @@ use onego::{Segment, SegmentMut};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Errors that are kept to be shown; beyond, they are counted.
@@ -120,9 +121,9 @@ impl<S: Session> Client<S> {
     }
 
     /// Writes every block that is to be checked, so that it is known what it holds.
-    pub(crate) fn prepare(&mut self) -> Result<(), Error> {
+    pub(crate) fn prepare(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         if self.work.verify {
-            fill(&mut self.session, self.work.range.clone(), self.work.seed, |_| ())?;
+            fill(&mut self.session, self.work.range.clone(), self.work.seed, stop)?;
         } else if self.starts_over() {
             self.session.start_over()?;
         }
@@ -152,11 +153,11 @@ impl<S: Session> Client<S> {
     }
 
     /// Reads every block that is checked once more, which is no part of the measurement, closes it, and says
-    /// what was done.
-    pub(crate) fn finish(mut self) -> Result<Done, Error> {
+    /// what was done. Once `stop` is set no more blocks are read.
+    pub(crate) fn finish(mut self, stop: &AtomicBool) -> Result<Done, Error> {
         let measured = (self.done.ios, self.done.span, self.done.latency.clone());
         let mut blocks = 0..self.known.len() as u64;
-        while !blocks.is_empty() {
+        while !blocks.is_empty() && !stop.load(Ordering::Relaxed) {
             while self.session.has_room()
                 && let Some(slot) = self.free.pop()
             {

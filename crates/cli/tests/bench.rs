@@ -66,6 +66,26 @@ fn lost_writes_are_found() {
 }
 
 #[test]
+fn what_is_interrupted_while_it_fills_the_image_ends_at_the_first_signal() {
+    let place = Place::with_cluster("--memory 8G --null-writes");
+    for verify in ["", "--verify"] {
+        // To fill it takes many times as long as the test waits.
+        let line = format!(
+            "bench rbd --cluster ceph.conf --rw randread --block-size 4m --size 64G --seconds 1 {verify}"
+        );
+        let mut child = place.command(&line).spawn().unwrap();
+        while place.onego("rbd ls").is_empty() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(child.try_wait().unwrap(), None, "it is still filling");
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert_eq!(place.onego("rbd ls"), "");
+    }
+}
+
+#[test]
 fn an_interrupted_measurement_leaves_nothing_behind() {
     let place = Place::with_cluster("");
     let mut child = place.command("bench rbd --cluster ceph.conf --size 16M --seconds 60").spawn().unwrap();
