@@ -91,6 +91,18 @@ impl Daemon {
         Ok(Stat::of(self.pid)?.cpu_seconds)
     }
 
+    /// Its number within its own namespace of processes.
+    pub(crate) fn pid_in_namespace(&self) -> Result<u32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let line =
+            status.lines().find_map(|line| line.strip_prefix("NSpid:")).context("no NSpid in status")?;
+        line.split_whitespace()
+            .next_back()
+            .context("NSpid has no number")?
+            .parse()
+            .context("NSpid is no number")
+    }
+
     /// The most memory that the process ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;

@@ -3,6 +3,7 @@
 mod fio;
 mod mode;
 mod modes;
+mod nfs;
 mod rbd;
 mod report;
 mod row;
@@ -14,6 +15,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use mode::Mode;
 use row::{Row, Taken};
+use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
 
@@ -48,6 +50,8 @@ enum What {
     Rbd,
     /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
     Modes,
+    /// Our client and server of NFS over TCP, libnfs, and nfs-ganesha with its file system in memory
+    Nfs,
 }
 
 /// A pattern of I/O on one image, and how it is protected on its way.
@@ -73,16 +77,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let workspace = Workspace::load()?;
     let onego = interop::find_onego(&workspace, options.onego.as_deref())?;
     let home = Home::enter(&workspace)?;
-    let taken = match options.what {
-        What::Rbd => rbd::compare(options, &home, &onego)?,
-        What::Modes => modes::compare(options, &home, &onego)?,
-    };
+    let lines = match options.what {
+        What::Rbd => json(&rbd::compare(options, &home, &onego)?),
+        What::Modes => json(&modes::compare(options, &home, &onego)?),
+        What::Nfs => json(&nfs::compare(options, &home, &onego)?),
+    }?;
     if let Some(path) = &options.json {
-        let lines: Result<Vec<_>, _> = taken.iter().map(serde_json::to_string).collect();
-        fs::write(path, lines?.join("\n") + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// One object a line.
+fn json<T: Serialize>(taken: &[T]) -> Result<String> {
+    let lines: serde_json::Result<Vec<_>> = taken.iter().map(serde_json::to_string).collect();
+    Ok(lines?.join("\n") + "\n")
 }
 
 /// `onego bench rbd` with the cluster as its child, and the floor that it measures beside unless `more` says no.

@@ -53,7 +53,7 @@ fn print(taken: &[Taken], modes: &[Mode], rw: &str) {
             let of = |taken: &&Taken| {
                 (taken.load.mode, taken.load.rw, taken.load.block_size) == (*mode, rw, block_size)
             };
-            let figures = Figures::median(taken.iter().filter(of));
+            let figures = Figures::median(taken.iter().filter(of).map(|taken| &taken.row));
             format!("{}{}{}", figures.iops(13), figures.mib(10), figures.both_ends(10))
         });
         println!("{:>5}{}", short_size(block_size), figures.collect::<String>());

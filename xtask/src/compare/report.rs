@@ -7,15 +7,7 @@ use super::{FLOOR, Load, OURS};
 /// Prints, load by load, everybody's figures and the ratios that count.
 pub(super) fn print(taken: &[Taken], loads: &[Load]) {
     for load in loads {
-        println!(
-            "\n{:34}{:>10}{:>9}{:>14}{:>14}{:>9}",
-            load.to_string(),
-            "IOPS",
-            "MiB/s",
-            "client us/IO",
-            "server us/IO",
-            "p99 us"
-        );
+        Figures::head(&load.to_string());
         let all = by_name(taken.iter().filter(|taken| taken.load == *load));
         for (who, figures) in &all {
             figures.print(who);
@@ -48,23 +40,23 @@ fn by_name<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Vec<(&'a str, 
             names.push(&taken.who);
         }
     }
-    let figures = |who| Figures::median(taken.clone().filter(move |taken| taken.who == who));
+    let rows_of = |who| taken.clone().filter(move |taken| taken.who == who).map(|taken| &taken.row);
+    let figures = |who| Figures::median(rows_of(who));
     names.into_iter().map(|who| (who, figures(who))).collect()
 }
 
 /// One program's figures under one load. A figure that was not taken is absent.
 pub(super) struct Figures {
-    iops: Option<f64>,
+    pub(super) iops: Option<f64>,
     bytes_per_second: Option<f64>,
-    client: Option<f64>,
-    server: Option<f64>,
+    pub(super) client: Option<f64>,
+    pub(super) server: Option<f64>,
     p99: Option<f64>,
 }
 
 impl Figures {
     /// The median of each figure by itself.
-    pub(super) fn median<'a>(taken: impl Iterator<Item = &'a Taken> + Clone) -> Self {
-        let rows = taken.map(|taken| &taken.row);
+    pub(super) fn median<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
         let of = |figure: fn(&Row) -> Option<f64>| median(rows.clone().filter_map(figure).collect());
         Self {
             iops: of(|row| Some(row.iops)),
@@ -75,7 +67,14 @@ impl Figures {
         }
     }
 
-    fn print(&self, who: &str) {
+    /// Prints what stands above the lines of a load.
+    pub(super) fn head(load: &str) {
+        let [iops, mib, client, server, p99] = ["IOPS", "MiB/s", "client us/IO", "server us/IO", "p99 us"];
+        println!("\n{load:34}{iops:>10}{mib:>9}{client:>14}{server:>14}{p99:>9}");
+    }
+
+    /// Prints a line.
+    pub(super) fn print(&self, who: &str) {
         println!(
             "{who:34}{}{}{}{}{}",
             self.iops(10),
@@ -111,7 +110,7 @@ fn median(mut figures: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(figures[last / 2], figures[last.div_ceil(2)]))
 }
 
-fn ratio(what: &str, ours: Option<f64>, theirs: Option<f64>) {
+pub(super) fn ratio(what: &str, ours: Option<f64>, theirs: Option<f64>) {
     if let (Some(ours), Some(theirs)) = (ours, theirs) {
         println!("  {what:50}{:>9.3}", ours / theirs);
     }

@@ -7,6 +7,7 @@ mod cephx;
 mod compression;
 mod disk;
 mod dns;
+mod ganesha;
 pub(crate) mod garbage;
 mod images;
 mod krbd;
@@ -106,6 +107,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
+    "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::over_nfs;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;

@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// "embedded" starts a server of files in memory; or the URL of an export
     #[arg(long, value_name = "embedded|URL", default_value = "embedded")]
     server: String,
+    /// The process of that server, if it is on this machine: its CPU time is counted, too
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
     /// Patterns: write, rewrite, read, reread, randread, randwrite, randrw
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "write,rewrite,read,reread")]
     rw: Vec<Pattern>,
@@ -95,7 +98,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         let server = start_embedded(access, options.size)?;
         on_server(access, server.url(), Some(server.pid()), options, &plan)?
     } else {
-        on_server(access, &options.server, None, options, &plan)?
+        on_server(access, &options.server, options.server_pid, options, &plan)?
     };
     let rows = rows(&measured);
     if let Some(path) = &options.json {
