@@ -16,8 +16,14 @@ pub const DIE_WITH_PARENT: &str = "--die-with-parent";
 struct Running(Child);
 
 impl Running {
-    /// Starts `program` with these arguments, waits until it serves, and gives the line in which it says so.
-    fn start(program: &Path, arguments: &[&str], options: &[String]) -> Result<(Self, String), Error> {
+    /// Starts `program` with these arguments, waits until it serves, and gives what it says then, as `ready` finds it in a
+    /// line.
+    fn start<T>(
+        program: &Path,
+        arguments: &[&str],
+        options: &[String],
+        ready: impl Fn(&str) -> Option<T>,
+    ) -> Result<(Self, T), Error> {
         let failed = || format!("starting {} {}", program.display(), arguments.join(" "));
         let mut child = Command::new(program)
             .args(arguments)
@@ -33,10 +39,10 @@ impl Running {
         let running = Self(child);
         let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe).map_err(|e| Error::io(failed())(e.into()))?;
         let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        let ready = lines.find_map(|line| Some(line.strip_prefix(READY)?.trim().to_owned()));
+        let said = lines.find_map(|line| ready(&line));
         let early =
             || Error::Unfit("the embedded server ended before it was ready; it says why above".into());
-        Ok((running, ready.ok_or_else(early)?))
+        Ok((running, said.ok_or_else(early)?))
     }
 }
 
@@ -61,7 +67,8 @@ impl EmbeddedCluster {
             tempfile::Builder::new().prefix("onego-").tempdir().map_err(Error::io("making a directory"))?;
         let place = directory.path().to_string_lossy();
         let arguments = ["cluster", "start", "--listen", "127.0.0.1:0", "--conf-dir", &place];
-        let (running, _) = Running::start(program, &arguments, options)?;
+        let ready = |line: &str| line.strip_prefix(READY).map(drop);
+        let (running, ()) = Running::start(program, &arguments, options, ready)?;
         Ok(Self { running, directory })
     }
 
@@ -76,22 +83,36 @@ impl EmbeddedCluster {
     }
 }
 
-/// A running server of files in memory. It ends with this.
+/// A running server of files in memory, over TCP and over RDMA. It ends with this.
 pub struct EmbeddedFiles {
     running: Running,
+    said: Files,
+}
+
+/// What the server says of itself.
+#[derive(serde::Deserialize)]
+struct Files {
     url: String,
+    rdma_port: u16,
 }
 
 impl EmbeddedFiles {
     /// Starts `program nfs serve --mem` with these options, and waits until it serves.
     pub fn start(program: &Path, options: &[String]) -> Result<Self, Error> {
-        let (running, url) = Running::start(program, &["nfs", "serve", "--mem", "--tcp", "0"], options)?;
-        Ok(Self { running, url })
+        let arguments = ["nfs", "serve", "--mem", "--tcp", "0", "--rdma", "0", "--format", "json"];
+        let ready = |line: &str| serde_json::from_str(line).ok();
+        let (running, said) = Running::start(program, &arguments, options, ready)?;
+        Ok(Self { running, said })
     }
 
     /// What it serves.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.said.url
+    }
+
+    /// Where it serves it over RDMA.
+    pub fn rdma_port(&self) -> u16 {
+        self.said.rdma_port
     }
 
     /// Its process.

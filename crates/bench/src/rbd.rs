@@ -4,6 +4,7 @@ use crate::Error;
 use crate::load::{self, Measured, Plan};
 use crate::progress::Progress;
 use crate::session::{Request, Session, Target};
+use crate::table::OURS;
 use onego::rados::Cluster;
 use onego::rbd::{self, CreateOptions, Image};
 use onego::{Config, ImageRequest, Outcome, Reactor, SegmentMut, Wait};
@@ -68,7 +69,7 @@ impl Target for Bed {
     }
 
     fn mode(&self) -> &str {
-        "onego"
+        OURS
     }
 
     fn engine(&self) -> String {

@@ -33,9 +33,16 @@ fn both(ends: Ends) -> String {
     format!("{:>8} {:>8}", micros(ends.client), micros(ends.server))
 }
 
+/// The mode where there is but one.
+pub(crate) const OURS: &str = "onego";
+
 /// What stands above the lines of a pattern.
 pub fn header(row: &Row, with_floor: bool) -> String {
-    let title = format!("{}, numjobs={} iodepth={}, {}", row.rw.name(), row.jobs, row.io_depth, row.engine);
+    let mut title =
+        format!("{}, numjobs={} iodepth={}, {}", row.rw.name(), row.jobs, row.io_depth, row.engine);
+    if row.mode != OURS {
+        title += &format!(", {}", row.mode);
+    }
     let mut lines = [
         format!("==== {title} ===="),
         format!("{:48}     CPU usec/IO", ""),
@@ -66,6 +73,46 @@ pub fn line(row: &Row, floor: Option<&Row>) -> String {
         line += &format!("   {} ERRORS", row.errors);
     }
     line
+}
+
+/// Microseconds an operation, a line for each block size and a column for each pattern, as iozone has it; below each other
+/// for each mode, with the CPU time of both ends.
+pub fn by_record(rows: &[Row]) -> Vec<String> {
+    let mut modes: Vec<&str> = Vec::new();
+    let (mut patterns, mut sizes) = (Vec::new(), Vec::new());
+    for row in rows {
+        if !modes.contains(&row.mode.as_str()) {
+            modes.push(&row.mode);
+        }
+        if !patterns.contains(&row.rw) {
+            patterns.push(row.rw);
+        }
+        sizes.push(row.block_size);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut lines = Vec::new();
+    for mode in modes {
+        lines.push(format!("==== {mode}: usec an operation (CPU of both ends) ===="));
+        let head: String = patterns.iter().map(|rw| format!("{:>18}", rw.name())).collect();
+        lines.push(format!("{:>6}{head}", ""));
+        for size in &sizes {
+            let cells = patterns.iter().map(|rw| {
+                let of = |row: &&Row| (row.mode.as_str(), row.rw, row.block_size) == (mode, *rw, *size);
+                rows.iter().find(of).map_or_else(|| format!("{:>18}", "-"), cell)
+            });
+            lines.push(format!("{:>6}{}", short_size(*size), cells.collect::<String>()));
+        }
+    }
+    lines
+}
+
+fn cell(row: &Row) -> String {
+    let Ends { client, server } = row.cpu_us_per_io;
+    let cpu = client
+        .zip(server)
+        .map_or_else(|| "-".to_owned(), |(client, server)| format!("{:.1}", client + server));
+    format!("{:>9.1} {:>8}", 1e6 / row.iops, format!("({cpu})"))
 }
 
 #[cfg(test)]

@@ -258,7 +258,8 @@ pub(crate) fn printer(progress: &Progress, with_floor: bool) -> impl FnMut(&Meas
     let mut last = None;
     move |measured| {
         let row = &measured.row;
-        if last.replace(row.rw) != Some(row.rw) {
+        let kind = (row.rw, row.mode.clone());
+        if last.replace(kind.clone()) != Some(kind) {
             progress.print(&table::header(row, with_floor));
         }
         progress.print(&table::line(row, measured.floor.as_ref()));

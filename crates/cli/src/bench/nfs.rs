@@ -3,22 +3,24 @@
 use super::{floor_server, judge, printer, rows, seconds, seed, title, write, write_json};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::output;
 use crate::process::{stop_on_signal, this_program};
 use crate::size;
-use onego::nfs::Config;
+use onego::nfs::{Config, Rdma};
 use onego_bench::embedded::EmbeddedFiles;
-use onego_bench::load::{Measured, Plan};
+use onego_bench::load::Plan;
 use onego_bench::nfs::Bed;
-use onego_bench::picture;
 use onego_bench::progress::Progress;
-use onego_bench::row::{Load, Pattern};
+use onego_bench::row::{Load, Pattern, Row};
+use onego_bench::{picture, table};
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   onego bench nfs
-  onego bench nfs --rw randread --block-size 4k --jobs 12 --io-depth 1
+  onego bench nfs --transport tcp,rdma-1k,rdma --no-floor
+  onego bench nfs --transport rdma-1k,rdma --rw randread --block-size 4k --jobs 12
   onego bench nfs --server nfs://server/export --rw read,write --block-size 1m --io-depth 8 --json rows.json
 
 \"write\" begins with an empty file, and \"rewrite\" and \"reread\" go over one that is there, as iozone has it. What is
@@ -30,6 +32,10 @@ pub(crate) struct Options {
     /// "embedded" starts a server of files in memory; or the URL of an export
     #[arg(long, value_name = "embedded|URL", default_value = "embedded")]
     server: String,
+    /// The ways to it: tcp; rdma-1k, with messages of 1 KiB and without remote invalidation; rdma, with messages of 4 KiB
+    /// and with it
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp")]
+    transport: Vec<Transport>,
     /// The process of that server, if it is on this machine: its CPU time is counted, too
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
@@ -75,6 +81,37 @@ pub(crate) struct Options {
     no_progress: bool,
 }
 
+/// A way to the server.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Transport {
+    Tcp,
+    #[value(name = "rdma-1k")]
+    SmallRdma,
+    Rdma,
+}
+
+impl Transport {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::SmallRdma => "rdma-1k",
+            Self::Rdma => "rdma",
+        }
+    }
+
+    /// The same server by this way; `port` is where it is over RDMA, if that is known.
+    fn configure(self, config: Config, port: Option<u16>) -> Config {
+        let asked = config.rdma.clone().unwrap_or_default();
+        let way = Rdma { port: port.unwrap_or(asked.port), ..asked };
+        let rdma = match self {
+            Self::Tcp => None,
+            Self::SmallRdma => Some(Rdma { inline: 1 << 10, remote_invalidation: false, ..way }),
+            Self::Rdma => Some(Rdma { inline: 4 << 10, remote_invalidation: true, ..way }),
+        };
+        Config { rdma, ..config }
+    }
+}
+
 impl Options {
     fn plan(&self) -> Result<Plan, Failure> {
         let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
@@ -94,12 +131,32 @@ impl Options {
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.plan()?;
     plan.check(options.size)?;
-    let measured = if options.server == "embedded" {
-        let server = start_embedded(access, options.size)?;
-        on_server(access, server.url(), Some(server.pid()), options, &plan)?
-    } else {
-        on_server(access, &options.server, options.server_pid, options, &plan)?
-    };
+    let stop = stop_on_signal()?;
+    let embedded =
+        (options.server == "embedded").then(|| start_embedded(access, options.size)).transpose()?;
+    let url = embedded.as_ref().map_or(options.server.as_str(), EmbeddedFiles::url);
+    let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
+    let (config, dir) = Config::from_url(url)?;
+    let connect_timeout = Duration::from_secs(access.connect_timeout);
+    let config = Config { engine: access.engine, zero_copy: access.zero_copy()?, connect_timeout, ..config };
+    let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
+    let mut measured = Vec::new();
+    for transport in &options.transport {
+        let rdma_port = embedded.as_ref().map(EmbeddedFiles::rdma_port);
+        let config = transport.configure(config.clone(), rdma_port);
+        let bed = Bed::prepare(&config, &path, transport.name(), options.size, server)?;
+        let progress = Progress::of_time(plan.total(), !options.no_progress);
+        let some = bed.measure(&plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
+        progress.finish();
+        if let Err(error) = bed.remove() {
+            tracing::warn!(%error, "{path} is left behind");
+        }
+        measured.extend(some?);
+    }
+    if options.io_depth == 1 && options.jobs == 1 {
+        let ours: Vec<Row> = measured.iter().map(|measured| measured.row.clone()).collect();
+        output::lines(table::by_record(&ours))?;
+    }
     let rows = rows(&measured);
     if let Some(path) = &options.json {
         write_json(path, &rows)?;
@@ -117,27 +174,4 @@ fn start_embedded(access: &Access, file: u64) -> Result<EmbeddedFiles, Failure> 
     let room = file.saturating_mul(2).saturating_add(256 << 20).to_string();
     let options = ["--size", &room, "--engine", &engine, "--zero-copy", &zero_copy];
     Ok(EmbeddedFiles::start(&this_program()?, &options.map(str::to_owned))?)
-}
-
-/// Makes a file, measures, and removes the file whatever came of it.
-fn on_server(
-    access: &Access,
-    url: &str,
-    server: Option<u32>,
-    options: &Options,
-    plan: &Plan,
-) -> Result<Vec<Measured>, Failure> {
-    let (config, dir) = Config::from_url(url)?;
-    let connect_timeout = Duration::from_secs(access.connect_timeout);
-    let config = Config { engine: access.engine, zero_copy: access.zero_copy()?, connect_timeout, ..config };
-    let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
-    let stop = stop_on_signal()?;
-    let bed = Bed::prepare(&config, &path, "tcp", options.size, server)?;
-    let progress = Progress::of_time(plan.total(), !options.no_progress);
-    let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
-    progress.finish();
-    if let Err(error) = bed.remove() {
-        tracing::warn!(%error, "{path} is left behind");
-    }
-    Ok(measured?)
 }
