@@ -6,14 +6,16 @@ use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
 use onego_bench::embedded::READY;
-use onego_server::nfs::{Config, Export, Limits, Network, Rdma, Server, Squash};
+use onego_server::nfs::{Config, Export, Limits, Network, Rdma, Server, Source, Squash};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   onego nfs serve --mem
   onego nfs serve --mem --size 4G --listen 10.0.0.5 --allow 10.0.0.0/8 --squash root
+  onego nfs serve /srv/data --read-only
   onego nfs serve --mem --tcp 0 --format json
   onego nfs serve --mem --rdma --inline 16K
 
@@ -25,8 +27,11 @@ A line that starts with \"ready:\" says that it serves, and under which URL.";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Serve an empty file system in memory
-    #[arg(long, required = true)]
+    /// The directory to serve
+    #[arg(value_name = "DIR", required_unless_present = "mem")]
+    dir: Option<PathBuf>,
+    /// Serve an empty file system in memory instead, which is lost at the end
+    #[arg(long, conflicts_with = "dir")]
     mem: bool,
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -46,11 +51,11 @@ pub(crate) struct Options {
     /// The path by which clients mount it
     #[arg(long, value_name = "PATH", default_value = "/export")]
     export: String,
-    /// Bytes that the file system takes
-    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
+    /// Bytes that the file system in memory takes
+    #[arg(long, conflicts_with = "dir", value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     size: u64,
-    /// Files that the file system takes
-    #[arg(long, value_name = "COUNT", default_value_t = 1 << 20)]
+    /// Files that the file system in memory takes
+    #[arg(long, conflicts_with = "dir", value_name = "COUNT", default_value_t = 1 << 20)]
     files: u64,
     /// Let nobody change anything
     #[arg(long)]
@@ -58,9 +63,10 @@ pub(crate) struct Options {
     /// Hosts or networks that are let in [default: all that reach the address]
     #[arg(long, value_name = "NETWORK")]
     allow: Vec<Network>,
-    /// Users who are not believed to be who they say, and are nobody: none, root or all
-    #[arg(long, value_name = "USERS", default_value = "none", value_parser = squash)]
-    squash: Squash,
+    /// Users who are not believed to be who they say, and are nobody: none, root or all [default: root for a directory,
+    /// none in memory]
+    #[arg(long, value_name = "USERS", value_parser = squash)]
+    squash: Option<Squash>,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -90,16 +96,25 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         remote_invalidation: !options.no_remote_invalidation,
         ..Rdma::new(SocketAddr::new(options.listen, port))
     });
+    // Anybody may say to be root, and in a directory of this machine that would count.
+    let squash = if options.dir.is_some() { Squash::Root } else { Squash::None };
+    let (what, source) = match options.dir {
+        Some(dir) => (dir.display().to_string(), Source::Directory(dir)),
+        None => {
+            let limits = Limits { bytes: options.size, files: options.files };
+            (format!("{} of memory", size::human(options.size)), Source::Memory(limits))
+        }
+    };
     let server = Server::start(Config {
         listen: SocketAddr::new(options.listen, options.tcp),
         rdma,
         export: Export {
             path: options.export.clone(),
             read_only: options.read_only,
-            squash: options.squash,
+            squash: options.squash.unwrap_or(squash),
             allow: options.allow,
         },
-        limits: Limits { bytes: options.size, files: options.files },
+        source,
         engine: access.engine,
         zero_copy: access.zero_copy()?,
     })?;
@@ -114,10 +129,9 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
             "rdma_port": server.rdma_addr().map(|addr| addr.port()),
             "export": export,
         }))?,
-        Format::Plain => output::lines([
-            format!("{} in memory at {addr}, of {}{over_rdma}", export, size::human(options.size)),
-            format!("{READY} {url}"),
-        ])?,
+        Format::Plain => {
+            output::lines([format!("{export} at {addr}{over_rdma}: {what}"), format!("{READY} {url}")])?;
+        }
     }
     let failure = server.failure();
     process::serve(server, failure, signals)

@@ -27,10 +27,14 @@ pub(super) fn results<P: Procedure>(
     out: &mut List,
     act: impl FnOnce(P::Args) -> P::Results,
 ) -> Decoded<()> {
-    let results = act(P::Args::read_all(arguments, payload)?);
+    put_results::<P>(xid, act(P::Args::read_all(arguments, payload)?), front, out);
+    Ok(())
+}
+
+/// Appends the reply with these results.
+pub(super) fn put_results<P: Procedure>(xid: u32, results: P::Results, front: &mut Writer, out: &mut List) {
     Reply { xid, result: Ok(Accepted::Success) }.encode(front);
     results.write(front, out);
-    Ok(())
 }
 
 impl Call<'_> {

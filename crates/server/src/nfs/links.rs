@@ -4,6 +4,7 @@
 //! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from until
 //! there is room again.
 
+use super::job::{Done, Job};
 use super::program::{Outcome, Peer, Program};
 use super::transport::{Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -31,6 +32,10 @@ const PAYLOAD_PATIENCE: Duration = Duration::from_secs(60);
 const UNSENT_MAX: usize = 8 << 20;
 const UNSENT_MAX_ALL: usize = 256 << 20;
 
+/// Calls of one connection that may be carried out elsewhere at a time, and of all.
+const JOBS_MAX: usize = 64;
+const JOBS_MAX_ALL: usize = 256;
+
 /// How a payload stands that is coming in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Payload {
@@ -52,8 +57,10 @@ struct Link {
     landing: bool,
     /// The connection is over; it is kept only until the buffer that is out comes back.
     over: bool,
-    /// No calls are carried out because of the replies that wait.
+    /// No calls are taken because of the replies that wait, or of the calls that are carried out elsewhere.
     stopped: bool,
+    /// Calls that are carried out elsewhere.
+    jobs: usize,
     /// Bytes of replies that wait, as they were counted last.
     unsent: usize,
     payload: Payload,
@@ -70,6 +77,10 @@ pub(super) struct Links {
     pool: Pool,
     /// For connections over RDMA, if there may be some.
     rdma: Option<RdmaConfig>,
+    /// Calls to be carried out elsewhere.
+    jobs: VecDeque<Job>,
+    /// How many there are, with those that are under way.
+    working: usize,
     unsent: usize,
     /// How many connections are stopped.
     stopped: usize,
@@ -107,6 +118,8 @@ impl Links {
             last_words: Vec::new(),
             rdma: rdma.map(|rdma| RdmaConfig::new(rdma, RECORD_MAX, &pool)),
             pool,
+            jobs: VecDeque::new(),
+            working: 0,
             unsent: 0,
             stopped: 0,
             coming: 0,
@@ -156,6 +169,7 @@ impl Links {
             landing: false,
             over: false,
             stopped: false,
+            jobs: 0,
             unsent: 0,
             payload: Payload::None,
             heard: now,
@@ -207,10 +221,12 @@ impl Links {
     /// Carries out the calls that are here, until too many replies wait.
     fn work(&mut self, now: Time, conn: ConnId, program: &mut Program) {
         loop {
-            let all = self.unsent;
+            let (all, working) = (self.unsent, self.working);
             let Some(link) = self.get(conn) else { return };
             let unsent = link.transport.unsent();
-            if unsent >= UNSENT_MAX || (unsent > 0 && all - link.unsent + unsent >= UNSENT_MAX_ALL) {
+            let full = unsent >= UNSENT_MAX || (unsent > 0 && all - link.unsent + unsent >= UNSENT_MAX_ALL);
+            let busy = link.jobs >= JOBS_MAX || (link.jobs > 0 && working >= JOBS_MAX_ALL);
+            if full || busy {
                 self.stop(conn);
                 break;
             }
@@ -225,19 +241,25 @@ impl Links {
                 }
             };
             let (placed, here) = (placing.placed, record.is_some());
+            let was = link.payload != Payload::None;
+            let comes = link.transport.is_payload_coming(was, placed, here);
             if let Some(record) = record {
                 let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
                 match program.answer(now, &mut link.peer, record) {
                     Outcome::Reply(front, payload) => link.transport.send(front, payload),
                     Outcome::None => link.transport.forget(xid),
+                    Outcome::Job(mut job) => {
+                        job.conn = Some(conn);
+                        link.jobs += 1;
+                        self.working += 1;
+                        self.jobs.push_back(*job);
+                    }
                     Outcome::NoCall => {
                         tracing::info!(?conn, "a client sent what is no call");
                         return self.close(now, conn);
                     }
                 }
             }
-            let was = link.payload != Payload::None;
-            let comes = link.transport.is_payload_coming(was, placed, here);
             self.follow_payload(now, conn, comes);
             if !here {
                 break;
@@ -340,17 +362,52 @@ impl Links {
         self.resume(now, conn, program);
         const ROOM: usize = UNSENT_MAX_ALL / 2;
         if before > ROOM && self.unsent <= ROOM {
-            let stopped = self.table.iter().filter(|(_, link)| link.stopped && !link.over);
-            let stopped: Vec<ConnId> = stopped.map(|(conn, _)| conn).collect();
-            stopped.into_iter().for_each(|conn| self.resume(now, conn, program));
+            self.resume_all(now, program);
         }
+    }
+
+    /// The next call to be carried out elsewhere.
+    pub(super) fn next_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    pub(super) fn has_job(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// A call has been carried out elsewhere.
+    pub(super) fn done(&mut self, now: Time, mut done: Done, program: &mut Program) {
+        program.done(&mut done);
+        self.working -= 1;
+        let Some(conn) = done.conn else { return };
+        if let Some(link) = self.get(conn) {
+            link.jobs -= 1;
+            link.transport.send(done.front.as_slice(), done.payload);
+            self.count_unsent(conn);
+            self.announce(conn);
+        }
+        if self.stopped > 0 {
+            self.resume(now, conn, program);
+            if self.working == JOBS_MAX_ALL / 2 {
+                self.resume_all(now, program);
+            }
+        }
+    }
+
+    /// Goes on with all connections that can go on.
+    fn resume_all(&mut self, now: Time, program: &mut Program) {
+        let stopped = self.table.iter().filter(|(_, link)| link.stopped && !link.over);
+        let stopped: Vec<ConnId> = stopped.map(|(conn, _)| conn).collect();
+        stopped.into_iter().for_each(|conn| self.resume(now, conn, program));
     }
 
     /// Goes on with a connection that was stopped, if half of what may wait is gone.
     fn resume(&mut self, now: Time, conn: ConnId, program: &mut Program) {
-        let room = self.unsent <= UNSENT_MAX_ALL / 2;
+        let (room, working) = (self.unsent <= UNSENT_MAX_ALL / 2, self.working);
         let Some(link) = self.get(conn).filter(|link| link.stopped) else { return };
-        if link.unsent > 0 && (link.unsent > UNSENT_MAX / 2 || !room) {
+        let full = link.unsent > 0 && (link.unsent > UNSENT_MAX / 2 || !room);
+        let busy = link.jobs > 0 && (link.jobs > JOBS_MAX / 2 || working > JOBS_MAX_ALL / 2);
+        if full || busy {
             return;
         }
         link.stopped = false;

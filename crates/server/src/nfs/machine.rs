@@ -2,8 +2,9 @@
 
 use super::export::Export;
 use super::file_system::FileSystem;
+use super::job::{Done, Job};
 use super::links::Links;
-use super::program::Program;
+use super::program::{Place, Program};
 use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
@@ -28,8 +29,8 @@ pub struct ServerMachine {
 }
 
 impl ServerMachine {
-    /// Serves a file system at these addresses over TCP, and perhaps over RDMA. Memory for what is small comes from
-    /// `pool`.
+    /// Serves a file system at these addresses over TCP, and perhaps over RDMA, and carries calls out as they come. Memory
+    /// for what is small comes from `pool`.
     pub fn new(
         addrs: Vec<SocketAddr>,
         rdma: Option<&Rdma>,
@@ -37,6 +38,15 @@ impl ServerMachine {
         fs: Box<dyn FileSystem>,
         pool: Pool,
     ) -> Self {
+        Self::with(addrs, rdma, export, Place::Here(fs), pool)
+    }
+
+    /// The same where calls may take long: they are to be carried out elsewhere (see [`next_job`](Self::next_job)).
+    pub fn with_jobs(addrs: Vec<SocketAddr>, rdma: Option<&Rdma>, export: Export, pool: Pool) -> Self {
+        Self::with(addrs, rdma, export, Place::Elsewhere(pool.clone()), pool)
+    }
+
+    fn with(addrs: Vec<SocketAddr>, rdma: Option<&Rdma>, export: Export, place: Place, pool: Pool) -> Self {
         let mut links = Links::new(pool, rdma);
         let tcp = addrs.into_iter().map(|addr| Listener { addr, rdma: false, up: false });
         let rdma = rdma.map(|rdma| Listener { addr: rdma.listen, rdma: true, up: false });
@@ -44,7 +54,7 @@ impl ServerMachine {
         for (id, listener) in (0..).zip(&listeners) {
             links.push_action(Action::Listen { listener: ListenerId(id), addr: listener.addr });
         }
-        Self { listeners, failure: None, links, program: Program::new(fs, export) }
+        Self { listeners, failure: None, links, program: Program::new(place, export) }
     }
 
     /// Where clients reach it, once it listens everywhere: the addresses for TCP, then that for RDMA.
@@ -55,6 +65,21 @@ impl ServerMachine {
     /// Why it cannot listen; told once.
     pub fn failure(&mut self) -> Option<io::Error> {
         self.failure.take()
+    }
+
+    /// The next call to be carried out. They may be done in any order, and at the same time.
+    pub fn next_job(&mut self) -> Option<Job> {
+        self.links.next_job()
+    }
+
+    /// Is there a call to be carried out?
+    pub fn has_job(&self) -> bool {
+        self.links.has_job()
+    }
+
+    /// A call has been carried out: it is answered.
+    pub fn done(&mut self, now: Time, done: Done) {
+        self.links.done(now, done, &mut self.program);
     }
 
     /// Calls that were answered so far.

@@ -3,15 +3,17 @@
 use super::call::{Call, results};
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
+use super::job::{self, Done, Job, Work};
 use super::replies::{Key, Known, Replies, is_once};
 use super::rights::Caller;
-use onego_buf::{List, SegmentMut};
-use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounted, Mounts};
+use crate::extents::COPY_MAX;
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nfs::mount::{self, Exported, Exports, Host, Mount, Mounts};
 use onego_nfs::rpc::{
-    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter, flavor,
+    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter,
 };
 use onego_nfs::v3;
-use onego_nfs::xdr::{Reader, Writer, Xdr};
+use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
 use onego_wire::Time;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,9 +21,17 @@ use std::net::IpAddr;
 /// Mounts that are remembered, only to be told about.
 const MOUNTS_MAX: usize = 1024;
 
+/// Where calls are carried out.
+pub(super) enum Place {
+    /// Here and now.
+    Here(Box<dyn FileSystem>),
+    /// Elsewhere, because it may take long. Data to be written comes in memory of the pool.
+    Elsewhere(Pool),
+}
+
 /// What serves clients.
 pub(super) struct Program {
-    fs: Box<dyn FileSystem>,
+    place: Place,
     export: Export,
     replies: Replies,
     mounts: BTreeSet<(IpAddr, mount::Path)>,
@@ -62,6 +72,8 @@ impl Peer {
 pub(super) enum Outcome<'a> {
     /// It is answered.
     Reply(&'a [u8], List),
+    /// It is to be carried out elsewhere.
+    Job(Box<Job>),
     /// The answer is on its way already.
     None,
     /// It is no call, and its sender no client.
@@ -69,9 +81,9 @@ pub(super) enum Outcome<'a> {
 }
 
 impl Program {
-    pub(super) fn new(fs: Box<dyn FileSystem>, export: Export) -> Self {
+    pub(super) fn new(place: Place, export: Export) -> Self {
         let (replies, mounts, front) = (Replies::default(), BTreeSet::new(), Writer::new());
-        Self { fs, export, replies, mounts, front, calls: 0 }
+        Self { place, export, replies, mounts, front, calls: 0 }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -95,7 +107,7 @@ impl Program {
             Err(HeaderError::NoCall) => return Outcome::NoCall,
             Err(HeaderError::Denied(xid, denied)) => return self.say(xid, Err(denied)),
         };
-        let arguments = &front[front.len() - r.left()..];
+        let arguments = front.slice(front.len() - r.left()..);
         if let Some(refused) = refusal(&header) {
             return self.say(header.xid, Ok(refused));
         }
@@ -106,7 +118,7 @@ impl Program {
             return self.say(header.xid, Err(denied));
         }
         if header.program == mount::PROGRAM {
-            return self.mount_call(now, peer, &header, arguments);
+            return self.mount_call(now, peer, &header, &arguments);
         }
         self.nfs_call(now, peer, &header, arguments, payload)
     }
@@ -123,11 +135,11 @@ impl Program {
         now: Time,
         peer: &Peer,
         header: &Header<'_>,
-        arguments: &[u8],
+        arguments: Segment,
         payload: List,
     ) -> Outcome<'_> {
-        let key = is_once(header.procedure)
-            .then(|| Key::new(peer.host, header.xid, header.procedure, arguments, &payload));
+        let (xid, procedure, read_only) = (header.xid, header.procedure, self.export.read_only);
+        let key = is_once(procedure).then(|| Key::new(peer.host, xid, procedure, &arguments, &payload));
         match key.map(|key| self.replies.begin(key)) {
             None | Some(Known::New) => {}
             Some(Known::InWork) => return Outcome::None,
@@ -136,14 +148,16 @@ impl Program {
                 return Outcome::Reply(self.front.as_slice(), List::new());
             }
         }
-        let call = Call {
-            xid: header.xid,
-            procedure: header.procedure,
-            cx: Context { caller: &peer.caller, now },
-            read_only: self.export.read_only,
-            arguments,
+        let fs = match &mut self.place {
+            Place::Here(fs) => fs,
+            Place::Elsewhere(_) => {
+                let work = Work::Call { procedure, read_only, arguments, payload };
+                return job(now, peer, xid, key, work);
+            }
         };
-        let payload = call.carry_out(&mut *self.fs, payload, &mut self.front);
+        let cx = Context { caller: &peer.caller, now };
+        let call = Call { xid, procedure, cx, read_only, arguments: &arguments };
+        let payload = call.carry_out(&mut **fs, payload, &mut self.front);
         if let Some(key) = key {
             self.replies.end(key, self.front.as_slice());
         }
@@ -151,48 +165,78 @@ impl Program {
     }
 
     fn mount_call(&mut self, now: Time, peer: &Peer, header: &Header<'_>, arguments: &[u8]) -> Outcome<'_> {
-        let cx = Context { caller: &peer.caller, now };
         let xid = header.xid;
-        let Self { fs, export, mounts, front, .. } = self;
-        let mut out = List::new();
+        if header.procedure == mount::Mnt::NUMBER {
+            return self.mount(now, peer, xid, arguments);
+        }
+        let Self { export, mounts, front, .. } = self;
+        let (none, mut out) = (List::new(), List::new());
         let results = match header.procedure {
-            mount::Mnt::NUMBER => {
-                results::<mount::Mnt>(xid, arguments, List::new(), front, &mut out, |path| {
-                    let inner = export.within(&path.0).ok_or(MountStatus::Noent)?;
-                    let root = fs.mount(cx, inner)?;
-                    if mounts.len() < MOUNTS_MAX {
-                        mounts.insert((peer.host, path));
-                    }
-                    Ok(Mounted { root, flavors: vec![flavor::SYS, flavor::NONE] })
-                })
-            }
-            mount::Dump::NUMBER => {
-                results::<mount::Dump>(xid, arguments, List::new(), front, &mut out, |()| {
-                    let mounts =
-                        mounts.iter().map(|(host, path)| Mount { host: name(host), path: path.clone() });
-                    Mounts(mounts.collect())
-                })
-            }
-            mount::Umnt::NUMBER => {
-                results::<mount::Umnt>(xid, arguments, List::new(), front, &mut out, |path| {
-                    mounts.remove(&(peer.host, path));
-                })
-            }
+            mount::Dump::NUMBER => results::<mount::Dump>(xid, arguments, none, front, &mut out, |()| {
+                let mounts = mounts.iter().map(|(host, path)| Mount { host: name(host), path: path.clone() });
+                Mounts(mounts.collect())
+            }),
+            mount::Umnt::NUMBER => results::<mount::Umnt>(xid, arguments, none, front, &mut out, |path| {
+                mounts.remove(&(peer.host, path));
+            }),
             mount::Umntall::NUMBER => {
-                results::<mount::Umntall>(xid, arguments, List::new(), front, &mut out, |()| {
+                results::<mount::Umntall>(xid, arguments, none, front, &mut out, |()| {
                     mounts.retain(|(host, _)| *host != peer.host);
                 })
             }
-            _ => results::<mount::Export>(xid, arguments, List::new(), front, &mut out, |()| {
+            mount::Export::NUMBER => results::<mount::Export>(xid, arguments, none, front, &mut out, |()| {
                 let groups = export.allow.iter().map(name).collect();
                 Exports(vec![Exported { path: mount::Path(export.path.clone().into()), groups }])
             }),
+            _ => results::<mount::Null>(xid, arguments, none, front, &mut out, |()| ()),
         };
         match results {
             Ok(()) => Outcome::Reply(self.front.as_slice(), out),
             Err(_) => self.say(xid, Ok(Accepted::GarbageArguments)),
         }
     }
+
+    fn mount(&mut self, now: Time, peer: &Peer, xid: u32, arguments: &[u8]) -> Outcome<'_> {
+        let Ok(path) = mount::Path::read_all(arguments, List::new()) else {
+            return self.say(xid, Ok(Accepted::GarbageArguments));
+        };
+        let inner = self.export.within(&path.0);
+        let host = peer.host;
+        match &mut self.place {
+            Place::Here(fs) => {
+                let cx = Context { caller: &peer.caller, now };
+                if job::mount(xid, cx, inner, &mut **fs, &mut self.front) {
+                    self.note_mount(host, path);
+                }
+                Outcome::Reply(self.front.as_slice(), List::new())
+            }
+            Place::Elsewhere(_) => {
+                let inner = inner.map(<[u8]>::to_vec);
+                job(now, peer, xid, None, Work::Mount { host, path, inner })
+            }
+        }
+    }
+
+    fn note_mount(&mut self, host: IpAddr, path: mount::Path) {
+        if self.mounts.len() < MOUNTS_MAX {
+            self.mounts.insert((host, path));
+        }
+    }
+
+    /// A job is done: what came of it is remembered.
+    pub(super) fn done(&mut self, done: &mut Done) {
+        if let Some(key) = done.key {
+            self.replies.end(key, done.front.as_slice());
+        }
+        if let Some((host, path)) = done.mounted.take() {
+            self.note_mount(host, path);
+        }
+    }
+}
+
+/// A call that is to be carried out elsewhere.
+fn job<'a>(now: Time, peer: &Peer, xid: u32, key: Option<Key>, work: Work) -> Outcome<'a> {
+    Outcome::Job(Box::new(Job { conn: None, xid, caller: peer.caller.clone(), now, key, work }))
 }
 
 impl Splitter for Program {
@@ -201,7 +245,10 @@ impl Splitter for Program {
     }
 
     fn place(&mut self, _: &[u8], payload: usize) -> Option<SegmentMut> {
-        self.fs.place(payload)
+        match &mut self.place {
+            Place::Here(fs) => fs.place(payload),
+            Place::Elsewhere(pool) => (payload > COPY_MAX).then(|| pool.get(payload)),
+        }
     }
 }
 

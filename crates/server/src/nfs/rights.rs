@@ -1,6 +1,6 @@
 //! What who may do, by the permission bits of files.
 
-use onego_nfs::v3::{Attributes, FileType, access};
+use onego_nfs::v3::{Attributes, FileType, SetAttributes, SetTime, Status, access};
 
 /// Bits of a mode (POSIX, `sys/stat.h`).
 pub(crate) mod mode {
@@ -13,6 +13,13 @@ pub(crate) mod mode {
     pub(crate) const GROUP_EXECUTE: u32 = 0o010;
     /// Execution by anybody.
     pub(crate) const ANY_EXECUTE: u32 = 0o111;
+}
+
+/// What has changed hands, or what somebody else has written to, gives nobody the rights of its owner and group any more.
+/// Where the group may not execute it, the bit for the group means something else.
+pub(crate) fn without_privileges(bits: u32) -> u32 {
+    let gone = if bits & mode::GROUP_EXECUTE != 0 { mode::SET_UID | mode::SET_GID } else { mode::SET_UID };
+    bits & !gone
 }
 
 /// The user who may do everything.
@@ -109,6 +116,63 @@ impl Caller {
     /// the owners of file and directory may.
     pub(crate) fn may_unlink(&self, dir: Guarded, file: Guarded) -> bool {
         dir.mode & mode::STICKY == 0 || self.owns(dir) || self.owns(file)
+    }
+
+    /// May the caller set these attributes, by the rules of chmod(), chown(), truncate() and utimensat() of POSIX, and can
+    /// a file of that type have them?
+    pub(crate) fn may_set(
+        &self,
+        set: &SetAttributes,
+        file: Guarded,
+        file_type: FileType,
+    ) -> Result<(), Status> {
+        let owns = self.owns(file);
+        if set.mode.is_some() && !owns {
+            return Err(Status::Perm);
+        }
+        // Only root gives files away; owners may choose among their groups.
+        if set.uid.is_some_and(|uid| !(self.is_root() || owns && uid == file.uid)) {
+            return Err(Status::Perm);
+        }
+        if set.gid.is_some_and(|gid| !(self.is_root() || owns && (gid == file.gid || self.is_in(gid)))) {
+            return Err(Status::Perm);
+        }
+        match file_type {
+            _ if set.size.is_none() => {}
+            FileType::Regular if self.may_write_data(file) => {}
+            FileType::Regular => return Err(Status::Access),
+            FileType::Directory => return Err(Status::Isdir),
+            _ => return Err(Status::Inval),
+        }
+        let times = [set.atime, set.mtime];
+        if times.iter().any(|time| matches!(time, SetTime::To(_))) && !owns {
+            return Err(Status::Perm);
+        }
+        if times.contains(&SetTime::ServerTime) && !owns && !self.may(Use::Write, file) {
+            return Err(Status::Access);
+        }
+        const SECOND: u32 = 1_000_000_000;
+        let is_time = |time: &SetTime| !matches!(time, SetTime::To(time) if time.nanoseconds >= SECOND);
+        if times.iter().all(is_time) { Ok(()) } else { Err(Status::Inval) }
+    }
+
+    /// Whose a file is that the caller makes, and with which permission bits of those that are wanted.
+    pub(crate) fn makes(&self, set: &SetAttributes, bits: u32, is_dir: bool, parent: Guarded) -> Guarded {
+        let inherits = parent.mode & mode::SET_GID != 0;
+        let gid = if inherits { parent.gid } else { self.gid };
+        let (uid, gid) = if self.is_root() {
+            (set.uid.unwrap_or(self.uid), set.gid.unwrap_or(gid))
+        } else {
+            (self.uid, set.gid.filter(|gid| !inherits && self.is_in(*gid)).unwrap_or(gid))
+        };
+        let mut mode = bits & mode::ALL;
+        if is_dir && inherits {
+            mode |= mode::SET_GID;
+        } else if !is_dir && !self.is_root() && !self.is_in(gid) {
+            // Who is not of a group cannot lend its rights.
+            mode &= !mode::SET_GID;
+        }
+        Guarded { mode, uid, gid, is_dir }
     }
 
     /// The answer to ACCESS (RFC 1813, section 3.3.4).

@@ -1,14 +1,17 @@
 //! A server on a thread of its own.
 
+use super::directory::Directory;
 use super::export::Export;
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
 use super::transport::Rdma;
+use super::workers::Workers;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, Waker, zero_copy};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -17,6 +20,18 @@ use thiserror::Error;
 
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or removed comes back here.
 const IDLE_MEMORY: usize = 32 << 20;
+
+/// What is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// An empty file system in memory, in which there may be so much.
+    Memory(Limits),
+    /// A directory of this machine.
+    Directory(PathBuf),
+}
+
+/// Bytes that calls to a directory have in memory, about.
+const IN_FLIGHT: u64 = 256 << 20;
 
 /// What a server is told to be.
 #[derive(Debug, Clone)]
@@ -27,8 +42,8 @@ pub struct Config {
     pub rdma: Option<Rdma>,
     /// What is served to whom.
     pub export: Export,
-    /// How much may be in the file system.
-    pub limits: Limits,
+    /// What is served.
+    pub source: Source,
     /// Which event engine moves the bytes.
     pub engine: EngineKind,
     /// Which sends are made without a copy.
@@ -42,7 +57,7 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             rdma: None,
             export: Export::default(),
-            limits: Limits { bytes: 1 << 30, files: 1 << 20 },
+            source: Source::Memory(Limits { bytes: 1 << 30, files: 1 << 20 }),
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
         }
@@ -65,6 +80,14 @@ pub enum Error {
         "{0:?} cannot be exported: a path that can be mounted starts with \"/\" and has at most 1024 bytes"
     )]
     Path(String),
+    /// The directory cannot be served.
+    #[error("cannot serve {path}: {source}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// It cannot listen where it should.
     #[error("the server does not come up: {0}")]
     Listen(io::Error),
@@ -122,19 +145,32 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server of a file system in memory. When this returns, clients may connect.
+    /// Starts a server. When this returns, clients may connect.
     pub fn start(config: Config) -> Result<Self, Error> {
         if !config.export.is_mountable() {
             return Err(Error::Path(config.export.path));
         }
         let mut instance = [0; 8];
         getrandom::fill(&mut instance).map_err(|error| Error::Random(error.into()))?;
-        let memory = usize::try_from(config.limits.bytes).unwrap_or(usize::MAX);
-        let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(memory));
-        let now = onego_engine::now();
-        let fs = Memory::new(config.limits, u64::from_ne_bytes(instance), pool.clone(), now);
-        let machine =
-            ServerMachine::new(vec![config.listen], config.rdma.as_ref(), config.export, Box::new(fs), pool);
+        let held = match &config.source {
+            Source::Memory(limits) => limits.bytes,
+            Source::Directory(_) => IN_FLIGHT,
+        };
+        let held = usize::try_from(held).unwrap_or(usize::MAX);
+        let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(held));
+        let (addrs, rdma) = (vec![config.listen], config.rdma.as_ref());
+        let (machine, directory) = match config.source {
+            Source::Memory(limits) => {
+                let now = onego_engine::now();
+                let fs = Memory::new(limits, u64::from_ne_bytes(instance), pool.clone(), now);
+                (ServerMachine::new(addrs, rdma, config.export, Box::new(fs), pool), None)
+            }
+            Source::Directory(path) => {
+                let directory = Directory::open(&path, instance, pool.clone())
+                    .map_err(|source| Error::Directory { path, source })?;
+                (ServerMachine::with_jobs(addrs, rdma, config.export, pool), Some(directory))
+            }
+        };
         let (kind, zero_copy) = (config.engine, config.zero_copy);
         let (tasks, inbox) = channel();
         let (started, up) = channel();
@@ -146,8 +182,13 @@ impl Server {
                 // Whoever waits for the start is told.
                 Err(error) => return drop(started.send(Err(error))),
             };
+            let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();
+            let workers = match workers {
+                Ok(workers) => workers,
+                Err(error) => return drop(started.send(Err(Error::Thread(error)))),
+            };
             if started.send(Ok((addrs, pump.waker()))).is_ok()
-                && let Err(error) = serve(&mut pump, &inbox)
+                && let Err(error) = serve(&mut pump, &inbox, workers.as_ref())
             {
                 tracing::error!(%error, "the server ends");
                 // Nobody may be there to ask.
@@ -228,12 +269,30 @@ fn begin(
 }
 
 /// Runs the server until nobody holds it any more, or it fails.
-fn serve(pump: &mut Pumped, inbox: &Receiver<Task>) -> Result<(), Error> {
+fn serve(pump: &mut Pumped, inbox: &Receiver<Task>, workers: Option<&Workers>) -> Result<(), Error> {
     loop {
         match inbox.try_recv() {
             Ok(task) => task(pump),
             Err(TryRecvError::Disconnected) => return Ok(()),
-            Err(TryRecvError::Empty) => pump.turn(Wait::Forever).map_err(Error::Turn)?,
+            Err(TryRecvError::Empty) => {
+                if let Some(workers) = workers {
+                    exchange(pump, workers);
+                }
+                pump.turn(Wait::Forever).map_err(Error::Turn)?;
+            }
         }
+    }
+}
+
+/// Tells the machine what has been done, and the workers what is to be.
+fn exchange(pump: &mut Pumped, workers: &Workers) {
+    while let Some(done) = workers.result() {
+        let now = pump.now();
+        pump.machine_mut().done(now, done);
+    }
+    while pump.machine().has_job()
+        && let Some(job) = pump.machine_mut().next_job()
+    {
+        workers.carry_out(job);
     }
 }

@@ -16,7 +16,9 @@ mod node;
 #[cfg(test)]
 mod tests;
 
+use super::budget::LISTING_MAX;
 use super::file_system::{Context, FileSystem, Results};
+use super::name::NAME_MAX;
 use super::rights::{Guarded, Use};
 use directory::Directory;
 use node::{Content, Id, NODE_BYTES, Node};
@@ -30,14 +32,10 @@ use slab::Slab;
 
 /// Most bytes of a file: what signed offsets can say.
 const FILE_MAX: u64 = i64::MAX as u64;
-/// Most bytes of a name.
-const NAME_MAX: usize = 255;
 /// Most hard links to a file, as with ext4.
 const LINK_MAX: u32 = 65_000;
 /// Most bytes of a READ and of a WRITE: what Linux asks for at most.
 pub(crate) const TRANSFER_MAX: usize = 1 << 20;
-/// Most bytes of a listing.
-const LISTING_MAX: u32 = 128 << 10;
 /// A run of zeros, from which holes are read.
 const ZEROS: usize = 64 << 10;
 

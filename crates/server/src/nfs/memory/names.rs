@@ -3,8 +3,9 @@
 use super::attributes::set_time;
 use super::directory::{Directory, entry_bytes};
 use super::node::{Content, Id, NODE_BYTES, Regular};
-use super::{Context, FILE_MAX, Handle, LINK_MAX, Memory, NAME_MAX, Results, Status};
-use crate::nfs::rights::{Guarded, Use, mode};
+use super::{Context, FILE_MAX, Handle, LINK_MAX, Memory, Results, Status};
+use crate::nfs::name::{check_name, is_dots};
+use crate::nfs::rights::Use;
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Change, CreateHow, CreateOk, Failed, FileType, LinkChange, Node, RenameChange, SetAttributes,
@@ -12,23 +13,6 @@ use onego_nfs::v3::{
 
 /// Permission bits of a file that an exclusive CREATE makes: its attributes follow by SETATTR.
 const EXCLUSIVE_MODE: u32 = 0o600;
-
-fn is_dots(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
-}
-
-/// Can a file have that name (RFC 1813, section 3.2)?
-fn check_name(name: &[u8]) -> Result<(), Status> {
-    if name.is_empty() {
-        Err(Status::Access)
-    } else if name.len() > NAME_MAX {
-        Err(Status::Nametoolong)
-    } else if name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        Err(Status::Inval)
-    } else {
-        Ok(())
-    }
-}
 
 impl Memory {
     /// The directory at a path from the root. Whoever mounts it need not be let in there yet.
@@ -152,7 +136,9 @@ impl Memory {
         if self.nodes.len() as u64 >= self.limits.files {
             return Err(Status::Nospc);
         }
-        let guarded = self.first_owner(cx, dir, set, &content);
+        let bits = set.mode.unwrap_or(content.default_mode());
+        let is_dir = matches!(content, Content::Directory(_));
+        let guarded = cx.caller.makes(set, bits, is_dir, self.nodes[dir].guarded());
         let now = self.stamp(cx.now);
         let id = self.add_node(guarded, now, content);
         set_time(&mut self.nodes[id].atime, set.atime, now);
@@ -162,26 +148,6 @@ impl Memory {
             self.nodes[dir].links += 1;
         }
         Ok(id)
-    }
-
-    /// Whose a new file is, and with which permission bits.
-    fn first_owner(&self, cx: Context<'_>, dir: Id, set: &SetAttributes, content: &Content) -> Guarded {
-        let (caller, parent) = (cx.caller, &self.nodes[dir]);
-        let is_dir = matches!(content, Content::Directory(_));
-        let mut bits = set.mode.unwrap_or(content.default_mode()) & mode::ALL;
-        let inherits = parent.mode & mode::SET_GID != 0;
-        let gid = if inherits { parent.gid } else { caller.gid };
-        let (uid, gid) = if caller.is_root() {
-            (set.uid.unwrap_or(caller.uid), set.gid.unwrap_or(gid))
-        } else {
-            (caller.uid, set.gid.filter(|gid| !inherits && caller.is_in(*gid)).unwrap_or(gid))
-        };
-        if is_dir && inherits {
-            bits |= mode::SET_GID;
-        } else if !is_dir && !caller.is_root() && !caller.is_in(gid) {
-            bits &= !mode::SET_GID;
-        }
-        Guarded { mode: bits, uid, gid, is_dir }
     }
 
     /// Does something to the names of a directory, and counts what they take.

@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use crate::extents::Extents;
-use crate::nfs::rights::{Guarded, mode};
+use crate::nfs::rights::{Guarded, without_privileges};
 use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 
 /// Where a node is in the table of all.
@@ -149,15 +149,10 @@ impl Node {
         (self.mtime, self.ctime) = (now, now);
     }
 
-    /// What has changed hands, or what somebody else has written to, gives nobody the rights of its owner and group any
-    /// more. A group that may not execute it makes a set-group-id bit mean something else.
+    /// See [`without_privileges`]; directories have none.
     pub(super) fn drop_privileges(&mut self) {
-        if matches!(self.content, Content::Directory(_)) {
-            return;
-        }
-        self.mode &= !mode::SET_UID;
-        if self.mode & mode::GROUP_EXECUTE != 0 {
-            self.mode &= !mode::SET_GID;
+        if !matches!(self.content, Content::Directory(_)) {
+            self.mode = without_privileges(self.mode);
         }
     }
 }

@@ -1,0 +1,246 @@
+use super::*;
+use crate::nfs::rights::Caller;
+use onego_nfs::v3::{
+    CreateArgs, CreateHow, LinkArgs, MkdirArgs, Place, ReadArgs, ReaddirArgs, ReaddirplusArgs,
+};
+use onego_nfs::v3::{RenameArgs, SetattrArgs, Stability, SymlinkArgs, WriteArgs};
+use std::collections::BTreeSet;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+
+/// A directory that is served, and what was put beside it.
+struct World {
+    outer: tempfile::TempDir,
+    fs: Directory,
+    caller: Caller,
+}
+
+type Outcome<T> = Result<T, Status>;
+
+/// The user who runs the test, whoever that is.
+fn me() -> Caller {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Caller { uid, gid, groups: Vec::new() }
+}
+
+fn mode(mode: u32) -> SetAttributes {
+    SetAttributes { mode: Some(mode), ..SetAttributes::default() }
+}
+
+impl World {
+    fn new() -> Self {
+        let outer = tempfile::tempdir().unwrap();
+        std::fs::create_dir(outer.path().join("export")).unwrap();
+        std::fs::write(outer.path().join("secret"), b"outside").unwrap();
+        let fs = Self::open(&outer);
+        Self { outer, fs, caller: me() }
+    }
+
+    fn open(outer: &tempfile::TempDir) -> Directory {
+        Directory::open(&outer.path().join("export"), [7; 8], Pool::new(1 << 20)).unwrap()
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.outer.path().join("export").join(name)
+    }
+
+    fn call<A, R>(&mut self, method: fn(&mut Directory, Context<'_>, A) -> R, args: A) -> R {
+        let cx = Context { caller: &self.caller, now: onego_wire::Time::default() };
+        method(&mut self.fs, cx, args)
+    }
+
+    fn root(&mut self) -> Handle {
+        self.call(|fs, cx, ()| fs.mount(cx, b""), ()).unwrap()
+    }
+
+    fn place(&mut self, dir: Handle, name: &str) -> Place {
+        Place { dir, name: name.into() }
+    }
+
+    fn lookup(&mut self, dir: Handle, name: &str) -> Outcome<Handle> {
+        let place = self.place(dir, name);
+        self.call(Directory::lookup, place).map(|found| found.file).map_err(|failed| failed.status)
+    }
+
+    fn create(&mut self, dir: Handle, name: &str) -> Outcome<Handle> {
+        let args = CreateArgs { place: self.place(dir, name), how: CreateHow::Guarded(mode(0o640)) };
+        self.call(Directory::create, args).map(|made| made.file.unwrap()).map_err(|failed| failed.status)
+    }
+
+    fn mkdir(&mut self, dir: Handle, name: &str) -> Handle {
+        let args = MkdirArgs { place: self.place(dir, name), attributes: mode(0o755) };
+        self.call(Directory::mkdir, args).unwrap().file.unwrap()
+    }
+
+    fn rename(&mut self, from: (Handle, &str), to: (Handle, &str)) -> Outcome<()> {
+        let args = RenameArgs { from: self.place(from.0, from.1), to: self.place(to.0, to.1) };
+        self.call(Directory::rename, args).map(drop).map_err(|failed| failed.status)
+    }
+
+    fn write(&mut self, file: Handle, offset: u64, data: &[u8]) -> Outcome<u32> {
+        let args = WriteArgs { file, offset, stable: Stability::FileSync, data: data.to_vec().into() };
+        self.call(Directory::write, args).map(|written| written.count).map_err(|failed| failed.status)
+    }
+
+    fn read(&mut self, file: Handle, offset: u64, count: u32) -> Outcome<(Vec<u8>, bool)> {
+        let read = self.call(Directory::read, ReadArgs { file, offset, count });
+        read.map(|read| (read.data.to_vec(), read.eof)).map_err(|failed| failed.status)
+    }
+
+    fn getattr(&mut self, file: Handle) -> Outcome<Attributes> {
+        self.call(Directory::getattr, file).map_err(|failed| failed.status)
+    }
+}
+
+#[test]
+fn what_is_written_is_in_the_directory() {
+    let mut world = World::new();
+    let root = world.root();
+    let file = world.create(root, "file").unwrap();
+    assert_eq!(world.write(file, 3, b"bytes"), Ok(5));
+    assert_eq!(std::fs::read(world.path("file")).unwrap(), b"\0\0\0bytes");
+    assert_eq!(std::fs::metadata(world.path("file")).unwrap().mode() & 0o7777, 0o640);
+    assert_eq!(world.read(file, 4, 100), Ok((b"ytes".to_vec(), true)));
+    assert_eq!(world.read(file, 0, 4), Ok((b"\0\0\0b".to_vec(), false)));
+    let set = SetAttributes {
+        size: Some(2),
+        mode: Some(0o600),
+        mtime: SetTime::To(v3::Time { seconds: 5, nanoseconds: 6 }),
+        ..SetAttributes::default()
+    };
+    world.call(Directory::setattr, SetattrArgs { file, attributes: set, guard: None }).unwrap();
+    let now = std::fs::metadata(world.path("file")).unwrap();
+    assert_eq!((now.len(), now.mode() & 0o7777, now.mtime(), now.mtime_nsec()), (2, 0o600, 5, 6));
+    let large = vec![7; 1 << 20];
+    assert_eq!(world.write(file, 1, &large), Ok(1 << 20));
+    assert_eq!(world.read(file, 1, 1 << 20), Ok((large, true)));
+    assert_eq!(world.create(root, "file"), Err(Status::Exist));
+}
+
+#[test]
+fn no_name_and_no_link_leads_out() {
+    let mut world = World::new();
+    let root = world.root();
+    assert_eq!(world.lookup(root, ".."), Ok(root));
+    for name in ["../secret", "a/../../secret", "/etc/passwd", "dir/file"] {
+        assert_eq!(world.lookup(root, name), Err(Status::Inval), "{name}");
+        assert_eq!(world.create(root, name), Err(Status::Inval), "{name}");
+    }
+    symlink("../secret", world.path("link")).unwrap();
+    symlink("..", world.path("up")).unwrap();
+    let link = world.lookup(root, "link").unwrap();
+    // The link itself is given; nobody follows it here.
+    assert_eq!(world.getattr(link).unwrap().file_type, FileType::Symlink);
+    assert_eq!(world.read(link, 0, 100), Err(Status::Inval));
+    assert_eq!(world.write(link, 0, b"x"), Err(Status::Inval));
+    assert_eq!(world.create(root, "link"), Err(Status::Exist));
+    let up = world.lookup(root, "up").unwrap();
+    assert_eq!(world.lookup(up, "secret"), Err(Status::Notdir));
+    let path = world.call(Directory::readlink, link).unwrap().path;
+    assert_eq!(path, b"../secret");
+    assert_eq!(std::fs::read(world.outer.path().join("secret")).unwrap(), b"outside");
+    // A directory that somebody moves out of the export leads no further up than before.
+    let dir = world.mkdir(root, "dir");
+    std::fs::rename(world.path("dir"), world.outer.path().join("moved")).unwrap();
+    assert_eq!(world.lookup(dir, ".."), Ok(root));
+}
+
+#[test]
+fn handles_survive_renames_and_go_with_their_files() {
+    let mut world = World::new();
+    let root = world.root();
+    let (file, dir) = (world.create(root, "file").unwrap(), world.mkdir(root, "dir"));
+    world.write(file, 0, b"bytes").unwrap();
+    world.rename((root, "file"), (dir, "moved")).unwrap();
+    assert_eq!(world.read(file, 0, 9), Ok((b"bytes".to_vec(), true)));
+    // Somebody else may rename, too.
+    std::fs::rename(world.path("dir"), world.path("other")).unwrap();
+    assert_eq!(world.lookup(dir, "moved"), Ok(file));
+    assert_eq!(world.rename((root, "other"), (dir, "inside")), Err(Status::Inval));
+    let place = world.place(dir, "moved");
+    world.call(Directory::remove, place).unwrap();
+    assert_eq!(world.getattr(file), Err(Status::Stale));
+    std::fs::remove_dir(world.path("other")).unwrap();
+    assert_eq!(world.getattr(dir), Err(Status::Stale));
+    assert_eq!(world.getattr(Handle::new(b"no").unwrap()), Err(Status::Badhandle));
+}
+
+#[test]
+fn files_are_found_again_after_their_descriptors_were_closed() {
+    let mut world = World::new();
+    world.fs.table().limit(2);
+    let root = world.root();
+    let dir = world.mkdir(root, "dir");
+    let inner = world.mkdir(dir, "inner");
+    let files: Vec<_> = (0..20).map(|n| world.create(inner, &format!("file {n}")).unwrap()).collect();
+    world.rename((root, "dir"), (root, "renamed")).unwrap();
+    for (n, file) in (0..).zip(&files) {
+        world.write(*file, 0, format!("bytes {n}").as_bytes()).unwrap();
+    }
+    for (n, file) in (0..).zip(&files) {
+        assert_eq!(world.read(*file, 0, 99), Ok((format!("bytes {n}").into_bytes(), true)));
+    }
+    // Another file in the same place is not the same file.
+    std::fs::remove_file(world.path("renamed/inner/file 3")).unwrap();
+    std::fs::write(world.path("renamed/inner/file 3"), b"another").unwrap();
+    (4..20).for_each(|n| assert!(world.getattr(files[n]).is_ok()));
+    assert_eq!(world.getattr(files[3]), Err(Status::Stale));
+}
+
+#[test]
+fn links_of_both_kinds_are_made() {
+    let mut world = World::new();
+    let root = world.root();
+    let file = world.create(root, "file").unwrap();
+    let args = LinkArgs { file, link: world.place(root, "hard") };
+    assert_eq!(world.call(Directory::link, args.clone()).unwrap().file.unwrap().links, 2);
+    assert_eq!(world.call(Directory::link, args).unwrap_err().status, Status::Exist);
+    let args =
+        SymlinkArgs { place: world.place(root, "soft"), attributes: mode(0o777), path: b"file".to_vec() };
+    world.call(Directory::symlink, args).unwrap();
+    assert_eq!(std::fs::read_link(world.path("soft")).unwrap().as_os_str(), "file");
+    assert_eq!(world.lookup(root, "hard"), Ok(file));
+}
+
+#[test]
+fn a_listing_has_every_name_once() {
+    let mut world = World::new();
+    let root = world.root();
+    for n in 0..300 {
+        std::fs::write(world.path(&format!("file {n}")), b"").unwrap();
+    }
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    loop {
+        let args = ReaddirArgs { dir: root, cookie, verifier: [0; 8], count: 1000 };
+        let listed = world.call(Directory::readdir, args).unwrap();
+        names.extend(listed.entries.iter().map(|entry| entry.name.0.clone()));
+        match listed.entries.last() {
+            Some(last) if !listed.eof => cookie = last.cookie,
+            _ => break,
+        }
+    }
+    assert_eq!((names.len(), names.iter().collect::<BTreeSet<_>>().len()), (302, 302));
+    let args =
+        ReaddirplusArgs { dir: root, cookie: 0, verifier: [0; 8], dir_count: 1 << 20, max_count: 1 << 20 };
+    let listed = world.call(Directory::readdirplus, args).unwrap();
+    for entry in &listed.entries {
+        let attributes = world.getattr(entry.file.unwrap()).unwrap();
+        assert_eq!(entry.fileid, attributes.fileid, "{:?}", entry.name);
+    }
+    let up = listed.entries.iter().find(|entry| entry.name.0 == b"..").unwrap();
+    assert_eq!(up.file, Some(root));
+}
+
+#[test]
+fn callers_may_do_what_the_permission_bits_say() {
+    let mut world = World::new();
+    let root = world.root();
+    let file = world.create(root, "file").unwrap();
+    world.caller = Caller { uid: me().uid + 4321, gid: me().gid + 4321, groups: Vec::new() };
+    assert_eq!(world.read(file, 0, 1), Err(Status::Access));
+    assert_eq!(world.write(file, 0, b"x"), Err(Status::Access));
+    assert_eq!(world.create(root, "mine"), Err(Status::Access));
+    let place = world.place(root, "file");
+    assert_eq!(world.call(Directory::remove, place).unwrap_err().status, Status::Access);
+    let args = SetattrArgs { file, attributes: mode(0o777), guard: None };
+    assert_eq!(world.call(Directory::setattr, args).unwrap_err().status, Status::Perm);
+}

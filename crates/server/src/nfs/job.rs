@@ -1,0 +1,80 @@
+//! Calls that are carried out elsewhere: on threads, where the file system may block.
+
+use super::call::{Call, put_results};
+use super::file_system::{Context, FileSystem};
+use super::replies::Key;
+use super::rights::Caller;
+use onego_buf::{List, Segment};
+use onego_nfs::mount::{self, MountStatus, Mounted};
+use onego_nfs::rpc::flavor;
+use onego_nfs::xdr::Writer;
+use onego_wire::{ConnId, Time};
+use std::net::IpAddr;
+
+/// A call to be carried out.
+#[derive(Debug)]
+pub struct Job {
+    /// The connection that it came on.
+    pub(super) conn: Option<ConnId>,
+    pub(super) xid: u32,
+    pub(super) caller: Caller,
+    pub(super) now: Time,
+    /// The reply has to be kept for this call.
+    pub(super) key: Option<Key>,
+    pub(super) work: Work,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A procedure of NFS.
+    Call { procedure: u32, read_only: bool, arguments: Segment, payload: List },
+    /// A directory is mounted by this path, which is that one from the root.
+    Mount { host: IpAddr, path: mount::Path, inner: Option<Vec<u8>> },
+}
+
+/// A call that was carried out.
+#[derive(Debug)]
+pub struct Done {
+    pub(super) conn: Option<ConnId>,
+    pub(super) key: Option<Key>,
+    /// What has been mounted.
+    pub(super) mounted: Option<(IpAddr, mount::Path)>,
+    pub(super) front: Writer,
+    pub(super) payload: List,
+}
+
+impl Job {
+    /// Carries the call out.
+    pub fn carry_out(self, fs: &mut dyn FileSystem) -> Done {
+        let Self { conn, xid, caller, now, key, work } = self;
+        let cx = Context { caller: &caller, now };
+        let mut front = Writer::new();
+        let (payload, mounted) = match work {
+            Work::Call { procedure, read_only, arguments, payload } => {
+                let call = Call { xid, procedure, cx, read_only, arguments: &arguments };
+                (call.carry_out(fs, payload, &mut front), None)
+            }
+            Work::Mount { host, path, inner } => {
+                let is_mounted = mount(xid, cx, inner.as_deref(), fs, &mut front);
+                (List::new(), is_mounted.then_some((host, path)))
+            }
+        };
+        Done { conn, key, mounted, front, payload }
+    }
+}
+
+/// Mounts a directory by its path from the root, if it has one, and appends the reply. `true`: it went well.
+pub(super) fn mount(
+    xid: u32,
+    cx: Context<'_>,
+    inner: Option<&[u8]>,
+    fs: &mut dyn FileSystem,
+    front: &mut Writer,
+) -> bool {
+    let root = inner.ok_or(MountStatus::Noent).and_then(|inner| fs.mount(cx, inner));
+    let mounted = root.map(|root| Mounted { root, flavors: vec![flavor::SYS, flavor::NONE] });
+    let is_mounted = mounted.is_ok();
+    put_results::<mount::Mnt>(xid, mounted, front, &mut List::new());
+    is_mounted
+}
