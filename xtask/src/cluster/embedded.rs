@@ -26,6 +26,12 @@ impl Embedded {
         Self::start_line(stage, "nfs", &format!("nfs serve --listen {ADDRESS} {arguments}"))
     }
 
+    /// Starts a server of NFS for a new directory of the stage, to which root may do everything.
+    pub(crate) fn start_nfs_directory(stage: &Stage, name: &str) -> Result<Self> {
+        fs::create_dir(stage.path(name))?;
+        Self::start_nfs(stage, &format!("{name} --squash none --rdma"))
+    }
+
     fn start_line(stage: &Stage, name: &str, line: &str) -> Result<Self> {
         let log = stage.path(&format!("{name}.out"));
         // What an earlier server on the stage has said is not this one's word.

@@ -109,7 +109,9 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
-    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::over_nfs;
+    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel_on_directory;
+    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
+    "nfs-pjdfstest-directory", "the same on a directory that we serve", pjdfstest::on_directory;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;

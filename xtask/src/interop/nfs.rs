@@ -104,6 +104,15 @@ pub(crate) fn kernel_on_ours_by_rdma(stage: &Stage) -> Result<()> {
     kernel_mounts(stage, "/export", OUR_RDMA_MOUNTS)
 }
 
+/// The kernel's client on a directory that our server exports, over TCP and over RDMA.
+pub(crate) fn kernel_on_directory(stage: &Stage) -> Result<()> {
+    let _server = Embedded::start_nfs_directory(stage, "export")?;
+    kernel_mounts(stage, "/export", &[OUR_MOUNTS[0], OUR_RDMA_MOUNTS[0]])?;
+    let left = std::fs::read_dir(stage.path("export"))?.count();
+    ensure!(left == 0, "{left} files are left in the directory of which all were removed");
+    Ok(())
+}
+
 /// The kernel's client, in a guest, mounts what a server on the stage exports, with one set of options after the other.
 fn kernel_mounts(stage: &Stage, export: &str, options: &[&str]) -> Result<()> {
     let guest = Guest::prepare(stage, &NFS)?;

@@ -22,11 +22,22 @@ const FAILURES: &[(&str, &str)] = &[
     ),
 ];
 
+/// The file system in memory.
+pub(crate) fn on_memory(stage: &Stage) -> Result<()> {
+    let _server = Embedded::start_nfs(stage, "--mem")?;
+    run(stage)
+}
+
+/// A directory.
+pub(crate) fn on_directory(stage: &Stage) -> Result<()> {
+    let _server = Embedded::start_nfs_directory(stage, "export")?;
+    run(stage)
+}
+
 /// Runs all tests but those that ask for what Linux or NFS does not have.
-pub(crate) fn over_nfs(stage: &Stage) -> Result<()> {
+fn run(stage: &Stage) -> Result<()> {
     let program = program(stage).context("cannot get pjdfstest")?;
     let guest = Guest::prepare(stage, &NFS)?;
-    let _server = Embedded::start_nfs(stage, "--mem")?;
     let names: Vec<_> = FAILURES.iter().map(|(name, _)| format!("{name:?}")).collect();
     let script = format!("SERVER={ADDRESS}\nFAILURES='{}'\n{SCRIPT}", names.join(", "));
     let said = guest.run(stage, &script, &[&program.to_string_lossy()]);
