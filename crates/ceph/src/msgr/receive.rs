@@ -210,14 +210,9 @@ impl Receiver {
                     self.stage = Stage::Epilogue;
                 }
                 Stage::PackedHeader => {
-                    let len = self.framing.first_len(self.last.preamble());
-                    let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
-                    let len = self.framing.open_first(&first, "a message's header")?.len();
-                    first.truncate(len);
-                    self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
-                    let [_, lens @ ..] = self.last.preamble().lens;
-                    self.body.begin(lens.map(|len| len as usize), self.framing.sums());
-                    self.stage = Stage::PackedBody;
+                    if !self.packed_header(bytes)? {
+                        return Ok(None);
+                    }
                 }
                 Stage::PackedBody => {
                     if !self.body.take(&Header::default(), bytes, &mut NoPlacer) {
@@ -253,6 +248,19 @@ impl Receiver {
                 }
             }
         }
+    }
+
+    /// Takes the first segment of a compressed message. `true`: all of it is here.
+    fn packed_header(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
+        let len = self.framing.first_len(self.last.preamble());
+        let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(false) };
+        let len = self.framing.open_first(&first, "a message's header")?.len();
+        first.truncate(len);
+        self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
+        let [_, lens @ ..] = self.last.preamble().lens;
+        self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+        self.stage = Stage::PackedBody;
+        Ok(true)
     }
 
     /// The header of the message that [`next`](Self::next) has just told of.
