@@ -3,8 +3,10 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use support::Place;
 
 /// A server in the background, with the port for RDMA.
@@ -66,6 +68,56 @@ fn files_go_over_rdma_and_come_back_as_they_were() {
             }
         }
         assert_eq!(place.onego(&format!("nfs ls {}", server.url("", ""))), "");
+    }
+}
+
+/// Forwards connections to a port, and breaks each after that many bytes in one direction, and then more and more. Returns
+/// its port, and a count of connections.
+fn breaking(port: u64, after: u64) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let at = listener.local_addr().unwrap().port();
+    let count = Arc::new(AtomicUsize::new(0));
+    let connections = Arc::clone(&count);
+    // It ends with the test program.
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port as u16)) else { return };
+            let bytes = after + after / 7 * connections.fetch_add(1, Ordering::Relaxed) as u64;
+            let forward = |from: &TcpStream, to: &TcpStream| {
+                let (from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut (&from).take(bytes), &mut to);
+                    let _ = from.shutdown(std::net::Shutdown::Both);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                });
+            };
+            forward(&client, &server);
+            forward(&server, &client);
+        }
+    });
+    (at, count)
+}
+
+#[test]
+fn files_are_whole_though_connections_break() {
+    let place = Place::new();
+    let server = Server::start(&place, "");
+    let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| (at / 3 + at / 1000) as u8).collect();
+    std::fs::write(place.path("there"), &bytes).unwrap();
+    // A call and its reply fit in what goes through.
+    for (after, options) in [(300_000, ""), (200_000, "&inline=1024"), (250_000, "&nconnect=2")] {
+        let (port, connections) = breaking(server.rdma, after);
+        let url = format!(
+            "nfs://127.0.0.1:{}/export/file?rdma&rdmaport={port}&rsize=65536&wsize=65536{options}",
+            server.tcp
+        );
+        place.onego(&format!("nfs put there {url}"));
+        place.onego(&format!("nfs cp {url} back"));
+        assert!(std::fs::read(place.path("back")).unwrap() == bytes, "{options}");
+        let connections = connections.load(Ordering::Relaxed);
+        assert!(connections > 4, "{connections} connections with {options}");
+        std::fs::remove_file(place.path("back")).unwrap();
+        place.onego(&format!("nfs rm {}", server.url("file", "")));
     }
 }
 
