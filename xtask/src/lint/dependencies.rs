@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 const TESTKIT: &str = "onego-testkit";
-const TESTKIT_TESTS: &[&str] = &["onego-ceph", "onego", "onego-server"];
+const TESTKIT_TESTS: &[&str] = &["onego-ceph", "onego-nfs", "onego-rdma", "onego", "onego-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
 const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-ceph"];

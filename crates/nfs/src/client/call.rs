@@ -2,7 +2,8 @@
 
 use super::Error;
 use crate::rpc::Procedure;
-use crate::xdr::{Body as _, Reader, Writer};
+use crate::v3::Status;
+use crate::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Decoded, Time};
 
@@ -77,6 +78,12 @@ impl Reply {
     /// Decodes the results of the procedure `P`, for a call that gave no sink.
     pub fn read<P: Procedure>(self) -> Decoded<P::Results> {
         P::Results::read_all(&self.front, self.payload)
+    }
+
+    /// The status with which the results of a procedure of NFS begin; `None`: it went well.
+    pub fn status(&self) -> Decoded<Option<Status>> {
+        let mut r = Reader::new(&self.front);
+        if r.take_ok()? { Ok(None) } else { Status::decode(&mut r).map(Some) }
     }
 
     /// Decodes results whose payload is in the sink, and says how many bytes of it.

@@ -179,6 +179,11 @@ impl<T> FileClient<T> {
         self.client.is_idle() && self.completions.is_empty()
     }
 
+    /// Is a request done with whose completion is not taken?
+    pub fn has_completion(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// The next request that is done with.
     pub fn completion(&mut self) -> Option<Completion<T>> {
         self.completions.pop_front()
@@ -374,6 +379,9 @@ impl<T> FileClient<T> {
     /// Begins what a file is ready for: a commit, and writes that waited.
     fn go_on(&mut self, now: Time, file: Handle) {
         let Some(written) = self.files.get_mut(&file) else { return };
+        if let Some(lost) = written.take_due() {
+            return self.write_all_again(now, file, lost);
+        }
         if written.begin_commit() {
             let call = Call::new::<Commit>(&CommitArgs { file, offset: 0, count: 0 });
             return self.make(now, call, Purpose::Commit(file));
@@ -393,9 +401,17 @@ impl<T> FileClient<T> {
             Ok(Err(failed)) => return self.commit_ended(now, file, Err(Error::Failed(failed.status))),
             Err(error) => return self.commit_ended(now, file, Err(error)),
         };
-        let lost = written.committed(verifier);
+        if written.committed(verifier) {
+            self.go_on(now, file);
+        } else {
+            self.commit_ended(now, file, Ok(attributes));
+        }
+    }
+
+    /// Gives the server again what it has lost. If nothing is left of that, another commit may begin.
+    fn write_all_again(&mut self, now: Time, file: Handle, lost: Vec<(u64, List)>) {
         if lost.is_empty() {
-            return self.commit_ended(now, file, Ok(attributes));
+            return self.wrote_again(now, file, None);
         }
         for (mut offset, mut data) in lost {
             while !data.is_empty() {
@@ -407,7 +423,6 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Gives the server again what it has lost.
     fn write_again(&mut self, now: Time, file: Handle, offset: u64, data: List) {
         if let Some(written) = self.files.get_mut(&file) {
             written.write_again();
@@ -438,6 +453,11 @@ impl<T> FileClient<T> {
         if error.as_ref().is_some_and(|error| !error.is_final()) {
             written.unstable.put(offset, data, None);
         }
+        self.wrote_again(now, file, error);
+    }
+
+    fn wrote_again(&mut self, now: Time, file: Handle, error: Option<Error>) {
+        let Some(written) = self.files.get_mut(&file) else { return };
         match written.wrote_again(error) {
             Again::More => {}
             Again::Done => self.go_on(now, file),

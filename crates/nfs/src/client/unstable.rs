@@ -69,28 +69,33 @@ impl Unstable {
         }
     }
 
-    /// The runs before `mark` are durable as far as they were taken under that verifier. Gives those that the server has
-    /// lost.
-    pub(super) fn committed(&mut self, mark: u64, verifier: Verifier) -> Vec<(u64, List)> {
-        let mut lost = Vec::new();
-        self.take(mark, |offset, run| {
-            if run.verifier != Some(verifier) {
-                lost.push((offset, run.data));
-            }
-        });
+    /// The runs before `mark` are durable as far as they were taken under that verifier. Has the server lost some?
+    pub(super) fn committed(&mut self, mark: u64, verifier: Verifier) -> bool {
+        self.drop_runs(|run| run.number < mark && run.verifier == Some(verifier));
+        let mut lost = false;
+        for run in self.runs.values_mut().filter(|run| run.number < mark) {
+            run.verifier = None;
+            lost = true;
+        }
+        lost
+    }
+
+    /// What the server has lost, and is not there any more from here on.
+    pub(super) fn take_lost(&mut self) -> Vec<(u64, List)> {
+        let lost = self.runs.extract_if(.., |_, run| run.verifier.is_none());
+        let lost: Vec<_> = lost.map(|(offset, run)| (offset, run.data)).collect();
+        self.bytes -= lost.iter().map(|(_, data)| data.len()).sum::<usize>();
         lost
     }
 
     /// Gives up the runs before `mark`.
     pub(super) fn forget(&mut self, mark: u64) {
-        self.take(mark, |_, _| {});
+        self.drop_runs(|run| run.number < mark);
     }
 
-    fn take(&mut self, mark: u64, mut each: impl FnMut(u64, Run)) {
-        for (offset, run) in self.runs.extract_if(.., |_, run| run.number < mark) {
-            self.bytes -= run.data.len();
-            each(offset, run);
-        }
+    fn drop_runs(&mut self, which: impl Fn(&Run) -> bool) {
+        let dropped = self.runs.extract_if(.., |_, run| which(run));
+        self.bytes -= dropped.map(|(_, run)| run.data.len()).sum::<usize>();
     }
 
     fn insert(&mut self, offset: u64, run: Run) {
@@ -124,7 +129,8 @@ mod tests {
         unstable.put(15, data(b"12345"), Some(FIRST));
         unstable.put(8, data(b"_"), Some(FIRST));
         assert_eq!(unstable.bytes(), 11);
-        let lost = bytes(unstable.committed(unstable.mark(), SECOND));
+        assert!(unstable.committed(unstable.mark(), SECOND));
+        let lost = bytes(unstable.take_lost());
         let expected: [(u64, &[u8]); 5] = [(8, b"_"), (10, b"ab"), (12, b"XY"), (14, b"e"), (15, b"12345")];
         assert_eq!(lost, expected.map(|(offset, data)| (offset, data.to_vec())));
         assert!(unstable.is_empty() && unstable.bytes() == 0);
@@ -136,9 +142,11 @@ mod tests {
         unstable.put(0, data(b"old"), Some(FIRST));
         let mark = unstable.mark();
         unstable.put(1, data(b"new"), Some(FIRST));
-        assert!(unstable.committed(mark, FIRST).is_empty());
+        assert!(!unstable.committed(mark, FIRST));
         assert_eq!(unstable.bytes(), 3);
-        assert_eq!(bytes(unstable.committed(unstable.mark(), SECOND)), [(1, b"new".to_vec())]);
+        assert!(unstable.take_lost().is_empty());
+        assert!(unstable.committed(unstable.mark(), SECOND));
+        assert_eq!(bytes(unstable.take_lost()), [(1, b"new".to_vec())]);
     }
 
     #[test]

@@ -44,7 +44,7 @@ enum Committing<T> {
     No,
     /// Of the runs before the mark, for those who wait.
     Asked(u64, Vec<T>),
-    /// The server had lost some: so many calls send it again.
+    /// The server had lost some, which is sent again once no write is under way: by so many calls now.
     Again(usize, Option<Error>, Vec<T>),
 }
 
@@ -134,26 +134,35 @@ impl<T> Written<T> {
         ready
     }
 
-    /// The server has committed what it took under that verifier: gives what it has lost.
-    pub(super) fn committed(&mut self, verifier: Verifier) -> Vec<(u64, List)> {
-        let Committing::Asked(mark, _) = self.commit else { return Vec::new() };
-        self.unstable.committed(mark, verifier)
+    /// The server has committed what it took under that verifier. Has it lost something?
+    pub(super) fn committed(&mut self, verifier: Verifier) -> bool {
+        let Committing::Asked(mark, waiting) = &mut self.commit else { return false };
+        let lost = self.unstable.committed(*mark, verifier);
+        if lost {
+            self.commit = Committing::Again(0, None, std::mem::take(waiting));
+        }
+        lost
+    }
+
+    /// What the server has lost and is to be given now. Writes that are under way may be newer than that, and have come to
+    /// the server before: they are waited for, and what they have replaced is not given again.
+    pub(super) fn take_due(&mut self) -> Option<Vec<(u64, List)>> {
+        let waits = matches!(self.commit, Committing::Again(0, ..)) && self.in_flight.is_empty();
+        waits.then(|| self.unstable.take_lost())
     }
 
     /// The server is given something again.
     pub(super) fn write_again(&mut self) {
-        self.commit = match std::mem::replace(&mut self.commit, Committing::No) {
-            Committing::Again(calls, error, waiting) => Committing::Again(calls + 1, error, waiting),
-            Committing::Asked(_, waiting) => Committing::Again(1, None, waiting),
-            Committing::No => Committing::No,
-        };
+        if let Committing::Again(calls, ..) = &mut self.commit {
+            *calls += 1;
+        }
     }
 
     /// The server has taken something again, or not. Once it is through with all of it, those who wait need another
     /// commit.
     pub(super) fn wrote_again(&mut self, failed: Option<Error>) -> Again {
         let Committing::Again(calls, error, waiting) = &mut self.commit else { return Again::More };
-        *calls -= 1;
+        *calls = calls.saturating_sub(1);
         if error.is_none() {
             *error = failed;
         }

@@ -3,7 +3,7 @@
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::rdma::{self, Responder};
 use onego_nfs::rpc::{Record, RecordError, Splitter, Stream};
-use onego_rdma::iwarp::{self, Connection, Event};
+use onego_rdma::iwarp::{self, Connection, Entropy, Event};
 use onego_rdma::{PostError, QueuePair as _};
 use onego_wire::{Landing, Time};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use thiserror::Error;
 const READING_MAX: usize = 4 << 20;
 
 /// How a server is reached over RDMA: by iWARP in software, on TCP connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rdma {
     /// Where it listens; port 0: any.
     pub listen: SocketAddr,
@@ -25,6 +25,8 @@ pub struct Rdma {
     pub remote_invalidation: bool,
     /// Calls that a client may have under way.
     pub credits: u32,
+    /// Gives each connection a source of numbers that nobody can guess, for its keys.
+    pub entropy: fn() -> Entropy,
 }
 
 impl Rdma {
@@ -33,12 +35,18 @@ impl Rdma {
 
     /// What suits Linux's client: messages of 4 KiB, and 128 calls.
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, inline: 4 << 10, remote_invalidation: true, credits: 128 }
+        Self { listen, inline: 4 << 10, remote_invalidation: true, credits: 128, entropy: system }
     }
+}
+
+/// Numbers of the system's.
+fn system() -> Entropy {
+    Box::new(onego_engine::random_words())
 }
 
 /// What connections over RDMA have in common.
 pub(super) struct RdmaConfig {
+    entropy: fn() -> Entropy,
     transport: Arc<iwarp::Config>,
     rpc: rdma::Config,
 }
@@ -53,7 +61,7 @@ impl RdmaConfig {
             reading_max: READING_MAX,
             ..rdma::Config::new(pool.clone())
         };
-        Self { transport: Arc::new(iwarp::Config::new(pool.clone())), rpc }
+        Self { entropy: rdma.entropy, transport: Arc::new(iwarp::Config::new(pool.clone())), rpc }
     }
 }
 
@@ -81,9 +89,8 @@ impl Transport {
         Self::Stream(Box::new(Stream::new(record_max, pool.clone())))
     }
 
-    pub(super) fn rdma(now: Time, RdmaConfig { transport, rpc }: &RdmaConfig) -> Self {
-        let entropy = Box::new(onego_engine::random_words());
-        let connection = Connection::serve(now, Arc::clone(transport), entropy);
+    pub(super) fn rdma(now: Time, RdmaConfig { entropy, transport, rpc }: &RdmaConfig) -> Self {
+        let connection = Connection::serve(now, Arc::clone(transport), entropy());
         Self::Rdma(Box::new(Responder::new(connection, rpc.clone())))
     }
 

@@ -1,0 +1,323 @@
+//! A client, what it does, and what must come of it.
+
+use crate::volatile::Volatile;
+use onego_buf::{List, Pool};
+use onego_engine::Pump;
+use onego_nfs::client::{Call, Config, FileClient, Limits, Outcome, Rdma, Way};
+use onego_nfs::rpc::{AuthSys, Credential, Procedure, rdma};
+use onego_nfs::v3::{
+    self, CreateArgs, CreateHow, FileType, Handle, MkdirArgs, Place, RenameArgs, SetAttributes, Stability,
+    Status,
+};
+use onego_rdma::iwarp;
+use onego_testkit::{Sim, SimEngine};
+use onego_wire::Time;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Files of each client that it writes to.
+const FILES: usize = 3;
+/// Blocks of each, and bytes of a block.
+const BLOCKS: usize = 24;
+const BLOCK: usize = 3000;
+/// Names that it makes and removes files under.
+const NAMES: u8 = 4;
+/// Requests with data in flight.
+const DEPTH: usize = 8;
+
+/// A file that is written to.
+struct File {
+    handle: Handle,
+    /// What it has once all is done.
+    content: Vec<u8>,
+    /// Blocks that are being written.
+    busy: [bool; BLOCKS],
+    /// Writes that were made.
+    writes: u64,
+}
+
+/// What was asked for.
+enum Asked {
+    Write {
+        file: usize,
+        block: usize,
+    },
+    /// With the number of writes that there were.
+    Sync {
+        file: usize,
+        writes: u64,
+    },
+    /// Something that is not to be done twice, and its outcome.
+    Once {
+        what: String,
+        expected: Option<Status>,
+    },
+}
+
+/// A client.
+pub(crate) struct User {
+    pub(crate) pump: Pump<SimEngine, FileClient<u64>>,
+    random: SmallRng,
+    files: Vec<File>,
+    dir: Handle,
+    /// What is in the directory: which file, and whether it is a directory.
+    names: BTreeMap<u8, (u64, bool)>,
+    made_files: u64,
+    waiting: BTreeMap<u64, Asked>,
+    data_in_flight: usize,
+    /// Is something under way that is not to be done twice?
+    once: bool,
+    pub(crate) made: u64,
+}
+
+pub(crate) fn client_addr(n: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 10 + n))
+}
+
+/// Who it is: the server lets it do everything.
+fn config(n: u8) -> Config {
+    let credential = Credential::Sys(AuthSys { machine: b"sim".to_vec(), ..AuthSys::default() });
+    Config::new(credential, u32::from(n) << 24, Pool::new(1 << 20))
+}
+
+/// Numbers for keys; here anybody may guess them.
+pub(crate) fn entropy() -> iwarp::Entropy {
+    let mut state = 1_u64;
+    Box::new(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 16
+    })
+}
+
+/// The way over RDMA, with messages of so many bytes.
+pub(crate) fn over_rdma(inline: u32) -> Way {
+    let pool = Pool::new(1 << 20);
+    Way::Rdma(Rdma {
+        transport: Arc::new(iwarp::Config::new(pool.clone())),
+        rpc: rdma::Config { inline, ..rdma::Config::new(pool) },
+        entropy,
+    })
+}
+
+impl User {
+    pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &Volatile, server: SocketAddr, way: &Way) -> Self {
+        let mut random = SmallRng::seed_from_u64(seed ^ (u64::from(n) << 40));
+        let mut client = FileClient::new(config(n));
+        client.connect(server, way, random.random_range(1..=3));
+        client.set_limits(Limits { read: 8 << 10, write: random.random_range(500..5000) });
+        let pump = Pump::new(sim.engine(client_addr(n)), client);
+        let (dir, handles) = fs.with(sim.now(), |fs, cx| {
+            use onego_server::nfs::FileSystem as _;
+            let root = fs.mount(cx, b"").expect("the root is there");
+            let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
+            let place = Place { dir: root, name: format!("client-{n}").as_str().into() };
+            let made = fs.mkdir(cx, MkdirArgs { place, attributes }).expect("there is room");
+            let dir = made.file.expect("handles are told");
+            let handles: Vec<Handle> = (0..FILES)
+                .map(|file| {
+                    let place = Place { dir: root, name: format!("data-{n}-{file}").as_str().into() };
+                    let how = CreateHow::Guarded(attributes);
+                    let made = fs.create(cx, CreateArgs { place, how }).expect("there is room");
+                    made.file.expect("handles are told")
+                })
+                .collect();
+            (dir, handles)
+        });
+        let file = |handle| File { handle, content: Vec::new(), busy: [false; BLOCKS], writes: 0 };
+        Self {
+            pump,
+            random,
+            files: handles.into_iter().map(file).collect(),
+            dir,
+            names: BTreeMap::new(),
+            made_files: 0,
+            waiting: BTreeMap::new(),
+            data_in_flight: 0,
+            once: false,
+            made: 0,
+        }
+    }
+
+    /// Makes requests, as many as may be under way.
+    pub(crate) fn make_requests(&mut self, now: Time, crashes: bool, most: u64) {
+        while self.made < most && self.data_in_flight < DEPTH {
+            match self.random.random_range(0..10) {
+                0 => self.sync(now),
+                1..7 => self.write(now),
+                // A server that crashes forgets what it has done, and does it again.
+                _ if crashes || self.once => break,
+                _ => self.change_names(now),
+            }
+        }
+    }
+
+    fn ask(&mut self, asked: Asked) -> u64 {
+        self.made += 1;
+        self.waiting.insert(self.made, asked);
+        self.made
+    }
+
+    fn write(&mut self, now: Time) {
+        let (file, block) = (self.random.random_range(0..FILES), self.random.random_range(0..BLOCKS));
+        if self.files[file].busy[block] {
+            return;
+        }
+        let (from, len) = (self.random.random_range(0..BLOCK), self.random.random_range(1..=BLOCK));
+        let bytes = vec![self.random.random::<u8>(); len.min(BLOCK - from)];
+        let at = block * BLOCK + from;
+        let model = &mut self.files[file];
+        model.busy[block] = true;
+        model.writes += 1;
+        if model.content.len() < at + bytes.len() {
+            model.content.resize(at + bytes.len(), 0);
+        }
+        model.content[at..at + bytes.len()].copy_from_slice(&bytes);
+        let handle = model.handle;
+        let stable =
+            if self.random.random_range(0..8) == 0 { Stability::FileSync } else { Stability::Unstable };
+        let id = self.ask(Asked::Write { file, block });
+        self.data_in_flight += 1;
+        self.pump.machine_mut().write(now, handle, at as u64, List::from(bytes), stable, id);
+    }
+
+    fn sync(&mut self, now: Time) {
+        let file = self.random.random_range(0..FILES);
+        self.sync_file(now, file);
+    }
+
+    fn sync_file(&mut self, now: Time, file: usize) {
+        let (handle, writes) = (self.files[file].handle, self.files[file].writes);
+        let id = self.ask(Asked::Sync { file, writes });
+        self.data_in_flight += 1;
+        self.pump.machine_mut().sync(now, handle, id);
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&mut self, now: Time) {
+        (0..FILES).for_each(|file| self.sync_file(now, file));
+    }
+
+    fn place(&self, name: u8) -> Place {
+        Place { dir: self.dir, name: name.to_string().as_str().into() }
+    }
+
+    /// Does something that must not be done twice: what it gives says whether it was.
+    fn change_names(&mut self, now: Time) {
+        let (a, b) = (self.random.random_range(0..NAMES), self.random.random_range(0..NAMES));
+        let (at_a, at_b) = (self.names.get(&a).copied(), self.names.get(&b).copied());
+        let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
+        match self.random.random_range(0..5) {
+            0 => {
+                let expected = self.make(a, false);
+                let args = CreateArgs { place: self.place(a), how: CreateHow::Guarded(attributes) };
+                self.once::<v3::Create>(now, &args, expected, format!("create {a}"));
+            }
+            1 => {
+                let expected = self.make(a, true);
+                let args = MkdirArgs { place: self.place(a), attributes };
+                self.once::<v3::Mkdir>(now, &args, expected, format!("mkdir {a}"));
+            }
+            2 => {
+                let expected = match at_a {
+                    None => Some(Status::Noent),
+                    Some((_, true)) => Some(Status::Isdir),
+                    Some((_, false)) => self.names.remove(&a).and(None),
+                };
+                self.once::<v3::Remove>(now, &self.place(a), expected, format!("remove {a}"));
+            }
+            3 => {
+                let expected = match at_a {
+                    None => Some(Status::Noent),
+                    Some((_, false)) => Some(Status::Notdir),
+                    Some((_, true)) => self.names.remove(&a).and(None),
+                };
+                self.once::<v3::Rmdir>(now, &self.place(a), expected, format!("rmdir {a}"));
+            }
+            _ => {
+                let expected = match (at_a, at_b) {
+                    (None, _) => Some(Status::Noent),
+                    (Some((_, true)), Some((_, false))) => Some(Status::Notdir),
+                    (Some((_, false)), Some((_, true))) => Some(Status::Isdir),
+                    (Some((one, _)), Some((other, _))) if one == other => None,
+                    (Some(moved), _) => {
+                        self.names.remove(&a);
+                        self.names.insert(b, moved).and(None)
+                    }
+                };
+                let args = RenameArgs { from: self.place(a), to: self.place(b) };
+                self.once::<v3::Rename>(now, &args, expected, format!("rename {a} to {b}"));
+            }
+        }
+    }
+
+    fn make(&mut self, name: u8, is_dir: bool) -> Option<Status> {
+        if self.names.contains_key(&name) {
+            return Some(Status::Exist);
+        }
+        self.made_files += 1;
+        self.names.insert(name, (self.made_files, is_dir));
+        None
+    }
+
+    fn once<P: Procedure>(&mut self, now: Time, args: &P::Args, expected: Option<Status>, what: String) {
+        self.once = true;
+        let id = self.ask(Asked::Once { what, expected });
+        self.pump.machine_mut().call(now, Call::new::<P>(args), id);
+    }
+
+    /// Takes what is done, and checks it.
+    pub(crate) fn take_replies(&mut self, now: Time, fs: &Volatile) {
+        // Who uses the machine wakes its pump.
+        while self.pump.machine().has_completion()
+            && let Some(done) = self.pump.machine_mut().completion()
+        {
+            let asked = self.waiting.remove(&done.ticket).expect("a request completes once");
+            let outcome = done.result.unwrap_or_else(|error| panic!("request {}: {error}", done.ticket));
+            match (asked, outcome) {
+                (Asked::Write { file, block }, Outcome::Written(_)) => {
+                    self.files[file].busy[block] = false;
+                    self.data_in_flight -= 1;
+                }
+                (Asked::Sync { file, writes }, Outcome::Synced(_)) => {
+                    self.data_in_flight -= 1;
+                    let model = &self.files[file];
+                    // Otherwise later writes may be there, too, or not.
+                    if model.writes == writes {
+                        assert!(model.content == fs.content(now, model.handle), "file {file} is not durable");
+                    }
+                }
+                (Asked::Once { what, expected }, Outcome::Reply(reply)) => {
+                    self.once = false;
+                    let status = reply.status().expect("a reply has a status");
+                    assert_eq!(status, expected, "{what}");
+                }
+                _ => panic!("a request has the outcome of another"),
+            }
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Checks that the directory has what it must have.
+    pub(crate) fn check_names(&self, now: Time, fs: &Volatile) {
+        use onego_server::nfs::FileSystem as _;
+        for name in 0..NAMES {
+            let found = fs.with(now, |fs, cx| fs.lookup(cx, self.place(name)));
+            let is_dir =
+                found.ok().and_then(|found| Some(found.attributes?.file_type == FileType::Directory));
+            assert_eq!(is_dir, self.names.get(&name).map(|(_, is_dir)| *is_dir), "name {name}");
+        }
+    }
+
+    /// Checks that all files durably have what they must have.
+    pub(crate) fn check_content(&self, now: Time, fs: &Volatile) {
+        for (number, file) in self.files.iter().enumerate() {
+            assert!(file.content == fs.content(now, file.handle), "file {number} has lost something");
+        }
+    }
+}

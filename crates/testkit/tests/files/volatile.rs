@@ -1,0 +1,142 @@
+//! A file system whose server may crash: what was written unstable is lost then, unless it was committed.
+
+use onego_buf::{List, SegmentMut};
+use onego_nfs::mount::MountStatus;
+use onego_nfs::v3::{
+    self, Attributes, Change, CommitOk, Handle, ReadArgs, Stability, Verifier, WriteArgs, WriteOk,
+};
+use onego_server::nfs::{Caller, Context, FileSystem, Memory, Results};
+use onego_wire::Time;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What outlives a server, and what does not.
+struct State {
+    durable: Memory,
+    /// Writes that are not committed, in order.
+    unstable: Vec<(Handle, u64, List)>,
+    /// Starts of the server.
+    starts: u64,
+    /// Writes that crashes have lost.
+    lost: u64,
+}
+
+/// A file system that several servers serve, one after the other.
+#[derive(Clone)]
+pub(crate) struct Volatile(Arc<Mutex<State>>);
+
+fn root() -> Caller {
+    Caller { uid: 0, gid: 0, groups: Vec::new() }
+}
+
+impl Volatile {
+    pub(crate) fn new(durable: Memory) -> Self {
+        Self(Arc::new(Mutex::new(State { durable, unstable: Vec::new(), starts: 0, lost: 0 })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nothing panics with it")
+    }
+
+    /// The server crashes.
+    pub(crate) fn crash(&self) {
+        let mut state = self.lock();
+        state.lost += state.unstable.len() as u64;
+        state.unstable.clear();
+        state.starts += 1;
+    }
+
+    /// Writes that crashes have lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lock().lost
+    }
+
+    /// Does something with what is durable, as root.
+    pub(crate) fn with<T>(&self, now: Time, what: impl FnOnce(&mut Memory, Context<'_>) -> T) -> T {
+        let caller = root();
+        what(&mut self.lock().durable, Context { caller: &caller, now })
+    }
+
+    /// What a file durably has.
+    pub(crate) fn content(&self, now: Time, file: Handle) -> Vec<u8> {
+        let args = ReadArgs { file, offset: 0, count: 1 << 20 };
+        self.with(now, |fs, cx| fs.read(cx, args)).expect("the file is there").data.to_vec()
+    }
+}
+
+impl State {
+    fn verifier(&self) -> Verifier {
+        self.starts.to_be_bytes()
+    }
+
+    /// Makes durable what was written to a file.
+    fn commit(&mut self, cx: Context<'_>, committed: Handle) {
+        for (file, offset, data) in std::mem::take(&mut self.unstable) {
+            if file == committed {
+                let stable = Stability::FileSync;
+                self.durable.write(cx, WriteArgs { file, offset, stable, data }).expect("there is room");
+            } else {
+                self.unstable.push((file, offset, data));
+            }
+        }
+    }
+}
+
+macro_rules! as_it_is {
+    ($($method:ident: $args:ty => $procedure:ident;)*) => {$(
+        fn $method(&mut self, cx: Context<'_>, args: $args) -> Results<v3::$procedure> {
+            self.lock().durable.$method(cx, args)
+        }
+    )*};
+}
+
+impl FileSystem for Volatile {
+    fn mount(&mut self, cx: Context<'_>, path: &[u8]) -> Result<Handle, MountStatus> {
+        self.lock().durable.mount(cx, path)
+    }
+
+    fn place(&mut self, len: usize) -> Option<SegmentMut> {
+        self.lock().durable.place(len)
+    }
+
+    fn write(&mut self, cx: Context<'_>, args: WriteArgs) -> Results<v3::Write> {
+        let mut state = self.lock();
+        let (file, offset, stable) = (args.file, args.offset, args.stable);
+        let (verifier, count) = (state.verifier(), args.data.len() as u32);
+        if stable == Stability::Unstable {
+            state.unstable.push((file, offset, args.data));
+            let file = Change { before: None, after: None::<Attributes> };
+            return Ok(WriteOk { file, count, committed: Stability::Unstable, verifier });
+        }
+        // What was written before must not come after it.
+        state.commit(cx, file);
+        Ok(WriteOk { verifier, ..state.durable.write(cx, args)? })
+    }
+
+    fn commit(&mut self, cx: Context<'_>, args: v3::CommitArgs) -> Results<v3::Commit> {
+        let mut state = self.lock();
+        state.commit(cx, args.file);
+        Ok(CommitOk { verifier: state.verifier(), ..state.durable.commit(cx, args)? })
+    }
+
+    as_it_is! {
+        getattr: Handle => Getattr;
+        setattr: v3::SetattrArgs => Setattr;
+        lookup: v3::Place => Lookup;
+        access: v3::AccessArgs => Access;
+        readlink: Handle => Readlink;
+        read: ReadArgs => Read;
+        create: v3::CreateArgs => Create;
+        mkdir: v3::MkdirArgs => Mkdir;
+        symlink: v3::SymlinkArgs => Symlink;
+        mknod: v3::MknodArgs => Mknod;
+        remove: v3::Place => Remove;
+        rmdir: v3::Place => Rmdir;
+        rename: v3::RenameArgs => Rename;
+        link: v3::LinkArgs => Link;
+        readdir: v3::ReaddirArgs => Readdir;
+        readdirplus: v3::ReaddirplusArgs => Readdirplus;
+        fsstat: Handle => Fsstat;
+        fsinfo: Handle => Fsinfo;
+        pathconf: Handle => Pathconf;
+    }
+}
