@@ -27,7 +27,7 @@ pub(crate) use load::read_rows;
 use crate::cluster::{Home, Install, Installs, Release, Stage};
 use crate::packages;
 use crate::sh;
-use crate::test::Tally;
+use crate::test::{self, Tally};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
@@ -55,22 +55,35 @@ struct Scenario {
     what: &'static str,
     /// Whose Ceph programs it uses.
     release: Release,
+    /// Is it one of the long form of the tests alone?
+    long: bool,
     run: fn(&Stage) -> Result<()>,
 }
 
+const fn scenario(
+    name: &'static str,
+    what: &'static str,
+    release: Release,
+    run: fn(&Stage) -> Result<()>,
+) -> Scenario {
+    Scenario { name, what, release, long: false, run }
+}
+
 /// The same scenarios for every release of Ceph that we are tested against, then those of what only 18.2 has, then those
-/// that have no release.
+/// that have no release, of which the last belong to the long form of the tests.
 macro_rules! for_releases {
     (
         $($name:literal, $what:literal, $run:path;)*
         reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         once: $($once:literal, $once_what:literal, $once_run:path;)*
+        long: $($long:literal, $long_what:literal, $long_run:path;)*
     ) => {
         &[
-            $(Scenario { name: concat!("ceph16-", $name), what: $what, release: Release::Pacific, run: $run },)*
-            $(Scenario { name: concat!("ceph18-", $name), what: $what, release: Release::Reef, run: $run },)*
-            $(Scenario { name: concat!("ceph18-", $reef), what: $reef_what, release: Release::Reef, run: $reef_run },)*
-            $(Scenario { name: $once, what: $once_what, release: Release::Pacific, run: $once_run },)*
+            $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
+            $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
+            $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
+            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
+            $(Scenario { long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
         ]
     };
 }
@@ -111,10 +124,11 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
     "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel_on_directory;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
-    "nfs-pjdfstest-directory", "the same on a directory that we serve", pjdfstest::on_directory;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
+    long:
+    "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
 
@@ -142,7 +156,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Runs the scenarios with `filter` in their name and counts them.
 pub(crate) fn run_matching(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
-    let matching = |scenario: &&Scenario| filter.is_none_or(|filter| scenario.name.contains(filter));
+    let matching = |scenario: &&Scenario| match filter {
+        Some(filter) => scenario.name.contains(filter),
+        None => !scenario.long || test::is_long(),
+    };
     let mut scenarios = SCENARIOS.iter().filter(matching).peekable();
     if scenarios.peek().is_none() {
         return Ok(Tally::default());
