@@ -48,11 +48,19 @@ impl Bed {
         stop: &AtomicBool,
         each: impl FnMut(&Measured),
     ) -> Result<Vec<Measured>, Error> {
-        load::measure(self, plan, progress, stop, each)
+        load::measure(&Measuring { bed: self, verify: plan.verify }, plan, progress, stop, each)
     }
 }
 
-impl Target for Bed {
+/// How a file is read.
+struct Measuring<'a> {
+    bed: &'a Bed,
+    /// Is what is read looked at? Then it goes to the buffers that are given for it, and otherwise to memory that the client
+    /// takes as it comes, as libnfs does.
+    verify: bool,
+}
+
+impl Target for Measuring<'_> {
     type Session = FileSession;
 
     fn bench(&self) -> &str {
@@ -60,29 +68,29 @@ impl Target for Bed {
     }
 
     fn mode(&self) -> &str {
-        &self.mode
+        &self.bed.mode
     }
 
     fn engine(&self) -> String {
-        self.config.engine.to_string()
+        self.bed.config.engine.to_string()
     }
 
     fn size(&self) -> u64 {
-        self.size
+        self.bed.size
     }
 
     fn server(&self) -> Option<u32> {
-        self.server
+        self.bed.server
     }
 
     fn open(&self) -> Result<FileSession, Error> {
-        let (mut reactor, mount, below) = Reactor::mount_path(&self.config, &self.path)?;
+        let (mut reactor, mount, below) = Reactor::mount_path(&self.bed.config, &self.bed.path)?;
         let file = reactor.block_on(mount.open(&below))??;
-        Ok(FileSession { reactor, _mount: mount, file })
+        Ok(FileSession { reactor, _mount: mount, file, to_buffers: self.verify, spare: Vec::new() })
     }
 
     fn is_full(&self) -> Result<bool, Error> {
-        Ok(self.open()?.file.opened().size == self.size)
+        Ok(self.open()?.file.opened().size == self.bed.size)
     }
 }
 
@@ -92,6 +100,9 @@ pub(crate) struct FileSession {
     /// The connection ends when its last handle does.
     _mount: Mount,
     file: File,
+    to_buffers: bool,
+    /// Buffers of reads that do not go to them.
+    spare: Vec<SegmentMut>,
 }
 
 impl Session for FileSession {
@@ -101,7 +112,12 @@ impl Session for FileSession {
 
     fn submit(&mut self, request: Request, tag: u64) -> Result<(), Error> {
         let request = match request {
-            Request::Read { offset, buffer } => FileRequest::Read { offset, buffer },
+            Request::Read { offset, buffer } if self.to_buffers => FileRequest::Read { offset, buffer },
+            Request::Read { offset, buffer } => {
+                let len = buffer.len();
+                self.spare.push(buffer);
+                FileRequest::ReadBytes { offset, len }
+            }
             Request::Write { offset, data } => {
                 FileRequest::Write { offset, data, stable: Stability::Unstable }
             }
@@ -112,7 +128,9 @@ impl Session for FileSession {
 
     fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)> {
         let completed = self.reactor.completion()?;
-        let result = match (completed.result, completed.buffer) {
+        let is_read = completed.buffer.is_some() || !completed.bytes.is_empty();
+        let buffer = completed.buffer.or_else(|| self.spare.pop_if(|_| is_read));
+        let result = match (completed.result, buffer) {
             (Ok(filled), Some(buffer)) if filled.bytes < buffer.len() => {
                 Err(Error::Failed(format!("{} of {} bytes were read", filled.bytes, buffer.len())))
             }

@@ -20,6 +20,7 @@ pub(super) type RequestOutcome = (Result<Outcome, CallError>, Option<SegmentMut>
 #[derive(Debug)]
 pub(super) enum FileOp {
     Read { offset: u64, buffer: SegmentMut },
+    ReadBytes { offset: u64, len: usize },
     Write { offset: u64, data: List, stable: Stability },
     Sync,
 }
@@ -86,6 +87,7 @@ impl Core {
     pub(super) fn start(&mut self, now: Time, file: Handle, op: FileOp, done: Done) {
         match op {
             FileOp::Read { offset, buffer } => self.files.read(now, file, offset, buffer, done),
+            FileOp::ReadBytes { offset, len } => self.files.read_bytes(now, file, offset, len, done),
             FileOp::Write { offset, data, stable } => self.files.write(now, file, offset, data, stable, done),
             FileOp::Sync => self.files.sync(now, file, done),
         }

@@ -48,9 +48,7 @@ impl File {
 
     /// Reads up to `len` bytes from `offset` on: fewer, if the file ends before.
     pub async fn read(&self, offset: u64, len: usize) -> Result<List, Error> {
-        let (mut buffer, filled) = self.read_into(offset, self.mount.requests.pool.get(len)).await?;
-        buffer.truncate(filled.bytes);
-        Ok(buffer.freeze().into())
+        Ok(bytes(self.file(FileOp::ReadBytes { offset, len }).await?)?.0)
     }
 
     /// Fills the buffer from `offset` on, as far as the file goes.
@@ -97,6 +95,13 @@ pub(super) fn read((result, buffer): RequestOutcome) -> Result<(SegmentMut, Fill
         (Ok(Outcome::Read(filled)), Some(buffer)) => Ok((buffer, filled)),
         (Err(error), _) => Err(io_error("reading")(error)),
         (Ok(_), _) => Err(Error::Closed),
+    }
+}
+
+pub(super) fn bytes((result, _): RequestOutcome) -> Result<(List, Filled), Error> {
+    match result.map_err(io_error("reading"))? {
+        Outcome::Bytes(bytes, filled) => Ok((bytes, filled)),
+        _ => Err(Error::Closed),
     }
 }
 

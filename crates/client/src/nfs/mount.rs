@@ -18,7 +18,7 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(super) struct Requests {
     shared: Arc<Shared>,
-    /// Gives memory for what is read.
+    /// Gives memory for connections.
     pub(super) pool: Pool,
 }
 
@@ -90,7 +90,9 @@ impl Requests {
 fn reply(outcome: Outcome) -> Result<Reply, CallError> {
     match outcome {
         Outcome::Reply(reply) => Ok(reply),
-        Outcome::Read(_) | Outcome::Written(_) | Outcome::Synced(_) => Err(CallError::Closed),
+        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written(_) | Outcome::Synced(_) => {
+            Err(CallError::Closed)
+        }
     }
 }
 

@@ -34,6 +34,13 @@ pub enum FileRequest {
         /// Where the bytes go.
         buffer: SegmentMut,
     },
+    /// Gives up to so many bytes, in memory that is taken as they come.
+    ReadBytes {
+        /// First byte.
+        offset: u64,
+        /// Bytes at the most.
+        len: usize,
+    },
     /// Writes the bytes.
     Write {
         /// First byte.
@@ -54,8 +61,10 @@ pub struct Completed {
     pub tag: u64,
     /// What came of it: what was read, if it was a read.
     pub result: Result<Filled, client::Error>,
-    /// The buffer of a read.
+    /// The buffer of a read...
     pub buffer: Option<SegmentMut>,
+    /// ...or what was read without one.
+    pub bytes: List,
 }
 
 impl Reactor {
@@ -117,6 +126,7 @@ impl Reactor {
     pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
         let op = match request {
             FileRequest::Read { offset, buffer } => FileOp::Read { offset, buffer },
+            FileRequest::ReadBytes { offset, len } => FileOp::ReadBytes { offset, len },
             FileRequest::Write { offset, data, stable } => FileOp::Write { offset, data, stable },
             FileRequest::Sync => FileOp::Sync,
         };
@@ -127,11 +137,15 @@ impl Reactor {
     /// The next tagged request that is done with.
     pub fn completion(&mut self) -> Option<Completed> {
         let (tag, (result, buffer)): (u64, RequestOutcome) = self.driver.machine_mut().next_completed()?;
-        let result = result.map(|outcome| match outcome {
-            Outcome::Read(filled) => filled,
-            _ => Filled::default(),
-        });
-        Some(Completed { tag, result, buffer })
+        let (filled, bytes) = match result {
+            Ok(Outcome::Read(filled)) => (Ok(filled), List::new()),
+            Ok(Outcome::Bytes(bytes, filled)) => (Ok(filled), bytes),
+            Ok(Outcome::Written(_) | Outcome::Synced(_) | Outcome::Reply(_)) => {
+                (Ok(Filled::default()), List::new())
+            }
+            Err(error) => (Err(error), List::new()),
+        };
+        Some(Completed { tag, result: filled, buffer, bytes })
     }
 
     /// Drives the client until its handles are gone.

@@ -34,18 +34,16 @@ impl Reader {
         }
         self.read_ahead().await?;
         let Some(answer) = self.ahead.pop_front() else { return Ok(None) };
-        let (mut buffer, filled) = file::read(answer.await.map_err(|_| Error::Closed)?)?;
-        // What was read behind the end is not there.
-        self.ended = filled.eof || filled.bytes < buffer.len();
-        buffer.truncate(filled.bytes);
-        Ok((filled.bytes > 0).then(|| buffer.freeze().into()))
+        let (bytes, filled) = file::bytes(answer.await.map_err(|_| Error::Closed)?)?;
+        self.ended = filled.eof;
+        Ok((!bytes.is_empty()).then_some(bytes))
     }
 
     async fn read_ahead(&mut self) -> Result<(), Error> {
         let len = self.file.mount.limits().read;
         while self.ahead.len() < WINDOW {
             let requests = &self.file.mount.requests;
-            let op = FileOp::Read { offset: self.offset, buffer: requests.pool.get(len) };
+            let op = FileOp::ReadBytes { offset: self.offset, len };
             self.ahead.push_back(requests.begin(self.file.handle(), op).await?);
             self.offset += len as u64;
             // A file that is read for the first time may be short.

@@ -10,6 +10,19 @@ use onego_wire::{Decoded, Time};
 /// Bytes of results that are short: everything but lists of names, and what is read.
 const RESULTS: usize = 512;
 
+/// Where the payload of results goes.
+#[derive(Debug, Default)]
+pub enum Sink {
+    /// It comes with the reply, in the memory in which it was received.
+    #[default]
+    None,
+    /// To this buffer, which comes back with the reply.
+    Buffer(SegmentMut),
+    /// To memory for so many bytes at the most, which the client takes only when the payload comes. (Over RDMA it has to be
+    /// there before.)
+    Fresh(usize),
+}
+
 /// A call that is to be made.
 #[derive(Debug)]
 pub struct Call {
@@ -23,8 +36,8 @@ pub struct Call {
     pub args: Writer,
     /// Their payload.
     pub payload: List,
-    /// Where the payload of the results goes. It comes back with the reply.
-    pub sink: Option<SegmentMut>,
+    /// Where the payload of the results goes.
+    pub sink: Sink,
     /// The most bytes of the results, without what goes to `sink`.
     pub results_max: usize,
     /// When the caller gives up waiting. `None`: it waits until the server is there again.
@@ -36,15 +49,20 @@ pub struct Call {
 impl Call {
     /// A call of the procedure `P`.
     pub fn new<P: Procedure>(args: &P::Args) -> Self {
-        let (mut writer, mut payload) = (Writer::new(), List::new());
-        args.write(&mut writer, &mut payload);
+        Self::new_in::<P>(Writer::new(), args)
+    }
+
+    /// The same, with its arguments encoded in memory of an earlier call.
+    pub(super) fn new_in<P: Procedure>(mut memory: Writer, args: &P::Args) -> Self {
+        let mut payload = List::new();
+        args.write(&mut memory, &mut payload);
         Self {
             program: P::PROGRAM,
             version: P::VERSION,
             procedure: P::NUMBER,
-            args: writer,
+            args: memory,
             payload,
-            sink: None,
+            sink: Sink::None,
             results_max: RESULTS,
             deadline: None,
             soft: false,
@@ -59,7 +77,7 @@ pub struct Completion<T> {
     pub ticket: T,
     /// What came of it.
     pub result: Result<Reply, Error>,
-    /// The sink that it was given, as long as it was.
+    /// The buffer that it was given, as long as it was; or fresh memory with the payload at its start.
     pub sink: Option<SegmentMut>,
 }
 
@@ -84,6 +102,11 @@ impl Reply {
     pub fn status(&self) -> Decoded<Option<Status>> {
         let mut r = Reader::new(&self.front);
         if r.take_ok()? { Ok(None) } else { Status::decode(&mut r).map(Some) }
+    }
+
+    /// Has the server begun something, and wants to be asked again?
+    pub(super) fn is_jukebox(&self) -> bool {
+        self.status() == Ok(Some(Status::Jukebox))
     }
 
     /// Decodes results whose payload is in the sink, and says how many bytes of it.

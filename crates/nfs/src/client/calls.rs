@@ -1,12 +1,12 @@
 //! The calls that have no reply yet.
 
-use super::call::{Call, Completion, Reply};
+use super::call::{Call, Completion, Reply, Sink};
 use super::transport::Incoming;
 use super::{Config, Error};
-use crate::rpc::{self, Accepted, Record, Split, Splitter};
+use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
 use crate::v3;
 use crate::xdr::{Reader, Writer, Xdr as _};
-use onego_buf::{List, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_wire::{ConnId, Time};
 use rustc_hash::FxHashMap;
 
@@ -30,6 +30,8 @@ pub(super) struct Pending<T> {
     /// Where the payload of the reply goes, unless the transport has it.
     pub(super) sink: Option<SegmentMut>,
     pub(super) has_sink: bool,
+    /// Most bytes for which memory is taken when the payload comes, if it is.
+    pub(super) fresh: Option<usize>,
     pub(super) results_max: usize,
     ticket: T,
 }
@@ -40,8 +42,14 @@ impl<T> Pending<T> {
         Completion { ticket: self.ticket, result: Err(error), sink: self.sink }
     }
 
-    /// Puts back the part of the sink in which a payload was to be received.
-    pub(super) fn put_back(&mut self, mut place: SegmentMut) {
+    /// Puts back the part of the sink in which a payload was to be received, if it is the caller's.
+    pub(super) fn give_back(&mut self, place: SegmentMut) {
+        if self.fresh.is_none() {
+            self.put_back(place);
+        }
+    }
+
+    fn put_back(&mut self, mut place: SegmentMut) {
         if let Some(rest) = self.sink.take() {
             place.try_join(rest).expect("the place is the beginning of the sink");
         }
@@ -56,8 +64,10 @@ pub(super) struct Calls<T> {
     first_xid: u32,
     made: u64,
     credential: Writer,
-    /// Memory of fronts of calls that are done with.
+    /// Memory of fronts of calls that are done with...
     spare: Vec<Writer>,
+    /// ...and of the arguments of the last call that was added.
+    spare_args: Writer,
 }
 
 impl<T> Calls<T> {
@@ -70,14 +80,27 @@ impl<T> Calls<T> {
             made: 0,
             credential,
             spare: Vec::new(),
+            spare_args: Writer::new(),
         }
+    }
+
+    /// A call of the procedure `P`, in memory of an earlier one.
+    pub(super) fn prepare<P: Procedure>(&mut self, args: &P::Args) -> Call {
+        let mut memory = std::mem::take(&mut self.spare_args);
+        memory.clear();
+        Call::new_in::<P>(memory, args)
+    }
+
+    /// The place of the next call among all, and its number.
+    fn number(&mut self) -> (u64, u32) {
+        let sequence = self.made;
+        self.made += 1;
+        (sequence, self.first_xid.wrapping_add(sequence as u32))
     }
 
     /// Adds a call and says its number.
     pub(super) fn add(&mut self, now: Time, channel: usize, call: Call, ticket: T) -> u32 {
-        let sequence = self.made;
-        self.made += 1;
-        let xid = self.first_xid.wrapping_add(sequence as u32);
+        let (sequence, xid) = self.number();
         let mut front = self.spare.pop().unwrap_or_default();
         rpc::put_call(
             &mut front,
@@ -88,6 +111,12 @@ impl<T> Calls<T> {
             self.credential.as_slice(),
         );
         front.append(call.args.as_slice());
+        self.spare_args = call.args;
+        let (sink, fresh) = match call.sink {
+            Sink::None => (None, None),
+            Sink::Buffer(buffer) => (Some(buffer), None),
+            Sink::Fresh(most) => (None, Some(most)),
+        };
         let pending = Pending {
             channel,
             sequence,
@@ -99,8 +128,9 @@ impl<T> Calls<T> {
             payload: call.payload,
             is_nfs: (call.program, call.version) == (v3::PROGRAM, v3::VERSION),
             procedure: call.procedure,
-            has_sink: call.sink.is_some(),
-            sink: call.sink,
+            has_sink: sink.is_some(),
+            sink,
+            fresh,
             results_max: call.results_max,
             ticket,
         };
@@ -113,20 +143,21 @@ impl<T> Calls<T> {
         self.pending.get_mut(&xid).filter(|pending| pending.sent.is_some_and(|(on, _)| on == conn))
     }
 
-    /// Something has come by a connection: ends its call. `None`: there is no such call.
-    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Completion<T>> {
+    /// Something has come by a connection: what becomes of its call. `None`: there is no such call.
+    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came<T>> {
         match incoming {
             Incoming::Reply(record, rest) => self.reply(conn, record, rest),
             Incoming::NotTaken(xid, error, sink) => {
                 self.sent(conn, xid)?;
                 let pending = self.pending.remove(&xid)?;
-                Some(Completion { ticket: pending.ticket, result: Err(Error::NotTaken(error)), sink })
+                let result = Err(Error::NotTaken(error));
+                Some(Came::Done(Completion { ticket: pending.ticket, result, sink }))
             }
         }
     }
 
     /// `rest`: what of the sink the payload is not in, if the transport had it.
-    fn reply(&mut self, conn: ConnId, record: Record, rest: Option<SegmentMut>) -> Option<Completion<T>> {
+    fn reply(&mut self, conn: ConnId, record: Record, rest: Option<SegmentMut>) -> Option<Came<T>> {
         let mut reader = Reader::new(&record.front);
         let xid = Reader::new(&record.front).u32("xid").ok()?;
         self.sent(conn, xid)?;
@@ -146,11 +177,32 @@ impl<T> Calls<T> {
                 Ok(refused) => Err(Error::Refused(refused)),
                 Err(denied) => Err(Error::Denied(denied)),
             });
+        if pending.is_nfs && result.as_ref().is_ok_and(Reply::is_jukebox) {
+            return Some(Came::Later(self.ask_later(pending)));
+        }
         let Pending { mut front, ticket, sink, .. } = pending;
         front.clear();
         self.spare.push(front);
-        Some(Completion { ticket, result, sink })
+        Some(Came::Done(Completion { ticket, result, sink }))
     }
+
+    /// The server has not done it, and wants to be asked again later: under another number, or it would give the same reply
+    /// (RFC 1813, section 4.5).
+    fn ask_later(&mut self, mut pending: Pending<T>) -> u32 {
+        let (sequence, xid) = self.number();
+        pending.front.as_mut_slice()[..4].copy_from_slice(&xid.to_be_bytes());
+        (pending.sequence, pending.sent) = (sequence, None);
+        self.pending.insert(xid, pending);
+        xid
+    }
+}
+
+/// What has become of a call.
+pub(super) enum Came<T> {
+    /// It is done with.
+    Done(Completion<T>),
+    /// It is to be sent again after a while, under this number.
+    Later(u32),
 }
 
 /// Tells what replies on a connection are made of.
@@ -159,6 +211,8 @@ pub(super) struct Replies<'a, T> {
     pub(super) conn: ConnId,
     /// Gets the call whose payload is being received into its sink.
     pub(super) placing: &'a mut Option<u32>,
+    /// Gives memory for payloads.
+    pub(super) pool: &'a Pool,
 }
 
 impl<T> Replies<'_, T> {
@@ -178,10 +232,13 @@ impl<T> Splitter for Replies<'_, T> {
     }
 
     fn place(&mut self, front: &[u8], payload: usize) -> Option<SegmentMut> {
+        let pool = self.pool;
         let (xid, pending) = self.call(front)?;
-        let mut rest = pending.sink.take_if(|sink| sink.len() >= payload)?;
-        let place = rest.split_to(payload);
-        pending.sink = Some(rest);
+        let place = match (pending.fresh, &mut pending.sink) {
+            (Some(most), _) if payload <= most => pool.get(payload),
+            (None, Some(sink)) if payload <= sink.len() => sink.split_to(payload),
+            _ => return None,
+        };
         *self.placing = Some(xid);
         Some(place)
     }

@@ -1,6 +1,6 @@
 //! Reads and writes of files: cut to what the server takes, sent again if it took less, and kept until they are durable.
 
-use super::call::{self, Call, Reply};
+use super::call::{self, Call, Reply, Sink};
 use super::written::{Again, Parked, Written};
 use super::{Client, Config, Error, ServerId, Way};
 use crate::rpc::Procedure;
@@ -21,8 +21,10 @@ use std::time::Duration;
 /// What came of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Bytes were read.
+    /// Bytes were read, to the buffer of the request...
     Read(Filled),
+    /// ...or without one.
+    Bytes(List, Filled),
     /// All bytes were written; attributes of the file behind the last of them, if the server told.
     Written(Option<Attributes>),
     /// Everything that was written before is durable.
@@ -61,8 +63,8 @@ pub struct Ticket<T>(Purpose<T>);
 enum Purpose<T> {
     /// The caller's own.
     Plain(T),
-    /// A part of a read.
-    Read { io: usize, part: u32 },
+    /// So many bytes of a part of a read.
+    Read { io: usize, part: u32, len: usize },
     /// A part of a write, from this offset on.
     Write { io: usize, offset: u64, data: List },
     /// A commit.
@@ -97,8 +99,11 @@ enum Kind {
 struct Part {
     /// Offset of its first byte.
     offset: u64,
-    /// What is not out for a call.
+    /// What of the caller's buffer is not out for a call...
     buffer: Option<SegmentMut>,
+    is_buffer: bool,
+    /// ...or what was read without one.
+    bytes: List,
     /// Bytes that were read.
     filled: usize,
     eof: bool,
@@ -206,29 +211,48 @@ impl<T> FileClient<T> {
 
     /// Reads from `offset` on until the buffer is full or the file ends.
     pub fn read(&mut self, now: Time, file: Handle, offset: u64, mut buffer: SegmentMut, ticket: T) {
-        let mut parts = SmallVec::new();
+        let len = buffer.len();
+        self.begin_read(now, file, offset, len, ticket, |len| Sink::Buffer(buffer.split_to(len)));
+    }
+
+    /// Reads up to `len` bytes from `offset` on, to memory that is taken as they come: from the client's pool, where it goes
+    /// back to when they are dropped.
+    pub fn read_bytes(&mut self, now: Time, file: Handle, offset: u64, len: usize, ticket: T) {
+        self.begin_read(now, file, offset, len, ticket, Sink::Fresh);
+    }
+
+    fn begin_read(
+        &mut self,
+        now: Time,
+        file: Handle,
+        offset: u64,
+        mut len: usize,
+        ticket: T,
+        mut sink: impl FnMut(usize) -> Sink,
+    ) {
         let io = self.ios.insert(Io::new(ticket, file, Kind::Read(SmallVec::new())));
-        let mut at = offset;
+        let (mut parts, mut at) = (SmallVec::new(), offset);
         loop {
-            let piece = buffer.split_to(buffer.len().min(self.limits.read));
-            let len = piece.len();
-            parts.push(Part { offset: at, buffer: None, filled: 0, eof: false });
-            self.read_part(now, io, (parts.len() - 1) as u32, at, piece);
-            at += len as u64;
-            if buffer.is_empty() {
+            let piece = len.min(self.limits.read);
+            let sink = sink(piece);
+            parts.push(Part::new(at, matches!(sink, Sink::Buffer(_))));
+            self.read_part(now, io, (parts.len() - 1) as u32, at, piece, sink);
+            at += piece as u64;
+            len -= piece;
+            if len == 0 {
                 break;
             }
         }
         self.ios[io].kind = Kind::Read(parts);
     }
 
-    fn read_part(&mut self, now: Time, io: usize, part: u32, offset: u64, sink: SegmentMut) {
+    fn read_part(&mut self, now: Time, io: usize, part: u32, offset: u64, len: usize, sink: Sink) {
         let state = &mut self.ios[io];
         state.outstanding += 1;
         // The cut to what the server takes keeps it far below 4 GiB.
-        let args = ReadArgs { file: state.file, offset, count: sink.len() as u32 };
-        let call = Call { sink: Some(sink), ..Call::new::<Read>(&args) };
-        self.make(now, call, Purpose::Read { io, part });
+        let args = ReadArgs { file: state.file, offset, count: len as u32 };
+        let call = Call { sink, ..self.client.prepare::<Read>(&args) };
+        self.make(now, call, Purpose::Read { io, part, len });
     }
 
     /// Writes the bytes. Unless they are to be stable they may be lost until a [sync](Self::sync).
@@ -262,7 +286,7 @@ impl<T> FileClient<T> {
         state.outstanding += 1;
         let Kind::Write { stable, .. } = state.kind else { return };
         let args = WriteArgs { file: state.file, offset, stable, data };
-        let call = Call::new::<Write>(&args);
+        let call = self.client.prepare::<Write>(&args);
         self.make(now, call, Purpose::Write { io, offset, data: args.data });
     }
 
@@ -287,7 +311,7 @@ impl<T> FileClient<T> {
                 let result = result.map(Outcome::Reply);
                 self.completions.push_back(Completion { ticket, result, buffer: sink });
             }
-            Purpose::Read { io, part } => self.part_read(now, io, part, result, sink),
+            Purpose::Read { io, part, len } => self.part_read(now, (io, part), len, result, sink),
             Purpose::Write { io, offset, data } => self.part_written(now, io, offset, data, result),
             Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
             Purpose::Again { file, offset, data } => {
@@ -299,30 +323,33 @@ impl<T> FileClient<T> {
     fn part_read(
         &mut self,
         now: Time,
-        io: usize,
-        index: u32,
+        (io, index): (usize, u32),
+        len: usize,
         result: Result<Reply, Error>,
         sink: Option<SegmentMut>,
     ) {
         let state = &mut self.ios[io];
         state.outstanding -= 1;
-        let (Kind::Read(parts), Some(mut sink)) = (&mut state.kind, sink) else { return };
+        let Kind::Read(parts) = &mut state.kind else { return };
         let part = &mut parts[index as usize];
-        match result.and_then(|reply| read_results(&reply, sink.len())) {
+        let result = result.and_then(|reply| read_results(&reply, len));
+        let count = result.as_ref().map_or(0, |front| front.count as usize);
+        let rest = part.take(sink, count, len);
+        match result {
             Ok(front) => {
-                let count = front.count as usize;
                 state.attributes = front.attributes.or(state.attributes);
                 part.filled += count;
                 part.eof = front.eof;
-                if count < sink.len() && !front.eof {
-                    join(&mut part.buffer, sink.split_to(count));
+                if count < len && !front.eof {
                     let offset = part.offset + part.filled as u64;
-                    return self.read_part(now, io, index, offset, sink);
+                    return self.read_part(now, io, index, offset, len - count, rest);
                 }
             }
             Err(error) => drop(state.error.get_or_insert(error)),
         }
-        join(&mut part.buffer, sink);
+        if let Sink::Buffer(rest) = rest {
+            join(&mut part.buffer, rest);
+        }
         self.end_if_done(now, io);
     }
 
@@ -361,8 +388,12 @@ impl<T> FileClient<T> {
         let Io { ticket, file, error, attributes, kind, .. } = self.ios.remove(io);
         let (outcome, buffer) = match kind {
             Kind::Read(parts) => {
-                let (filled, buffer) = gather(parts);
-                (Outcome::Read(Filled { attributes, ..filled }), buffer)
+                let (filled, buffer, bytes) = gather(parts);
+                let filled = Filled { attributes, ..filled };
+                match buffer {
+                    Some(buffer) => (Outcome::Read(filled), Some(buffer)),
+                    None => (Outcome::Bytes(bytes, filled), None),
+                }
             }
             Kind::Write { number, .. } => {
                 if let Some(written) = self.files.get_mut(&file) {
@@ -496,6 +527,28 @@ impl<T> Layer for FileClient<T> {
     }
 }
 
+impl Part {
+    fn new(offset: u64, is_buffer: bool) -> Self {
+        Self { offset, buffer: None, is_buffer, bytes: List::new(), filled: 0, eof: false }
+    }
+
+    /// Takes the first `count` bytes of a sink for `len`, and gives what is left of it.
+    fn take(&mut self, sink: Option<SegmentMut>, count: usize, len: usize) -> Sink {
+        match sink {
+            Some(mut sink) if self.is_buffer => {
+                join(&mut self.buffer, sink.split_to(count));
+                Sink::Buffer(sink)
+            }
+            Some(mut sink) => {
+                sink.truncate(count);
+                self.bytes.push(sink.freeze());
+                Sink::Fresh(len - count)
+            }
+            None => Sink::Fresh(len - count),
+        }
+    }
+}
+
 impl<T> Io<T> {
     fn new(ticket: T, file: Handle, kind: Kind) -> Self {
         Self { ticket, file, outstanding: 0, error: None, attributes: None, kind }
@@ -545,18 +598,18 @@ fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
     }
 }
 
-/// The whole buffer, and what is in it up to the first gap.
-fn gather(parts: SmallVec<[Part; 1]>) -> (Filled, Option<SegmentMut>) {
-    let (mut filled, mut whole) = (Filled::default(), None);
+/// What was read up to the first gap, and the whole buffer, or the bytes.
+fn gather(parts: SmallVec<[Part; 1]>) -> (Filled, Option<SegmentMut>, List) {
+    let (mut filled, mut whole, mut bytes) = (Filled::default(), None, List::new());
     for part in parts {
         if !filled.eof {
             filled.bytes += part.filled;
             filled.eof = part.eof;
+            bytes.append(part.bytes);
         }
-        whole = part.buffer.map_or(whole.take(), |buffer| {
+        if let Some(buffer) = part.buffer {
             join(&mut whole, buffer);
-            whole.take()
-        });
+        }
     }
-    (filled, whole)
+    (filled, whole, bytes)
 }

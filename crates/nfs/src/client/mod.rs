@@ -22,12 +22,13 @@ mod transport;
 mod unstable;
 mod written;
 
-pub use call::{Call, Completion, Reply};
+pub use call::{Call, Completion, Reply, Sink};
 pub use config::Config;
 pub use error::Error;
 pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 
-use calls::{Calls, Pending, Replies};
+use crate::rpc::Procedure;
+use calls::{Calls, Came, Pending, Replies};
 use channel::{Channel, Conn};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
@@ -40,6 +41,9 @@ pub use transport::{Rdma, Way};
 
 /// How often it is looked whether a call has waited for too long.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How long to wait before a server is asked again that is not done yet.
+const JUKEBOX: Duration = Duration::from_secs(1);
 
 /// Names a server of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +61,8 @@ pub struct Client<T> {
     /// What is still to be said on connections that are closed: why.
     last_words: Vec<(ConnId, List)>,
     completions: VecDeque<Completion<T>>,
+    /// Calls to be sent again, and when.
+    later: VecDeque<(Time, u32)>,
     /// When to look at the times of calls, while there are any.
     tick: Option<Time>,
 }
@@ -72,6 +78,7 @@ impl<T> Client<T> {
             actions: VecDeque::new(),
             last_words: Vec::new(),
             completions: VecDeque::new(),
+            later: VecDeque::new(),
             tick: None,
             config,
         }
@@ -94,6 +101,11 @@ impl<T> Client<T> {
     /// Is no call under way?
     pub fn is_idle(&self) -> bool {
         self.calls.pending.is_empty() && self.completions.is_empty()
+    }
+
+    /// A call of the procedure `P`, for one that is made at once: in memory of an earlier one.
+    fn prepare<P: Procedure>(&mut self, args: &P::Args) -> Call {
+        self.calls.prepare::<P>(args)
     }
 
     /// Makes a call. If there is no [room](Self::has_room), the client grows beyond its bound.
@@ -136,6 +148,9 @@ impl<T> Client<T> {
             let Some(pending) = self.calls.pending.get_mut(&xid) else { continue };
             pending.sent = Some((conn, now));
             let payload = pending.payload.clone();
+            if let Some(most) = pending.fresh.filter(|_| live.transport.holds_sinks()) {
+                pending.sink = Some(self.config.pool.get(most));
+            }
             live.transport.send(pending.front.as_slice(), payload, &mut pending.sink, pending.results_max);
             channel.in_flight += 1;
         }
@@ -169,13 +184,16 @@ impl<T> Client<T> {
         let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
         let index = live.channel;
         let failed = loop {
-            let mut replies = Replies { calls: &mut self.calls, conn, placing: &mut live.placing };
+            let mut replies =
+                Replies { calls: &mut self.calls, conn, placing: &mut live.placing, pool: &self.config.pool };
             match live.transport.next(&mut replies) {
                 Ok(Some(incoming)) => {
                     live.placing = None;
-                    if let Some(completion) = self.calls.came(conn, incoming) {
-                        self.channels[index].heard(&self.config);
-                        self.completions.push_back(completion);
+                    let Some(came) = self.calls.came(conn, incoming) else { continue };
+                    self.channels[index].heard(&self.config);
+                    match came {
+                        Came::Done(completion) => self.completions.push_back(completion),
+                        Came::Later(xid) => self.later.push_back((now + JUKEBOX, xid)),
                     }
                 }
                 Ok(None) => break None,
@@ -189,6 +207,18 @@ impl<T> Client<T> {
             self.send(now, index);
         }
         self.announce(conn);
+    }
+
+    /// Sends a call that has waited because the server was not done.
+    fn ask_again(&mut self, now: Time, xid: u32) {
+        let Some(pending) = self.calls.pending.get(&xid) else { return };
+        let index = pending.channel;
+        self.channels[index].waiting.push_back(xid);
+        if self.channels[index].closed {
+            self.fail_waiting(index, |_| Some(Error::Closed));
+        } else {
+            self.send(now, index);
+        }
     }
 
     /// Ends the connection of a channel from this side.
@@ -228,11 +258,11 @@ impl<T> Client<T> {
         if let Some((xid, place)) = live.placing.zip(place)
             && let Some(pending) = self.calls.pending.get_mut(&xid)
         {
-            pending.put_back(place);
+            pending.give_back(place);
         }
         for (xid, sink) in live.transport.into_sinks() {
             if let Some(pending) = self.calls.pending.get_mut(&xid) {
-                pending.sink = Some(sink);
+                pending.give_back(sink);
             }
         }
     }
@@ -399,13 +429,17 @@ impl<T> Machine for Client<T> {
     fn deadline(&self) -> Option<Time> {
         let retries = self.channels.iter().filter(|channel| !channel.waiting.is_empty());
         let transports = self.conns.iter().filter_map(|(_, live)| live.transport.deadline());
-        retries.filter_map(|channel| channel.retry_at).chain(transports).chain(self.tick).min()
+        let later = self.later.front().map(|(at, _)| *at);
+        retries.filter_map(|channel| channel.retry_at).chain(transports).chain(later).chain(self.tick).min()
     }
 
     fn timeout(&mut self, now: Time) {
         if self.tick.is_some_and(|tick| tick <= now) {
             self.look_at_times(now);
             self.tick = (!self.calls.pending.is_empty()).then(|| now + TICK);
+        }
+        while let Some((_, xid)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            self.ask_again(now, xid);
         }
         for index in 0..self.channels.len() {
             match self.channels[index].conn {

@@ -1,0 +1,194 @@
+//! A client of calls, and a server that says what the test wants, with nothing between them.
+
+use onego_buf::{List, Pool, SegmentMut};
+use onego_nfs::client::{Call, Client, Config, Error, ServerId, Sink, Way};
+use onego_nfs::rpc::{self, Accepted, Credential, Record, Split, Splitter, Stream};
+use onego_nfs::v3::{self, Attributes, Getattr, Handle, Read, ReadArgs, Status};
+use onego_nfs::xdr::{Reader, Writer, Xdr as _};
+use onego_wire::{Action, ConnId, Disconnect, Machine as _, Time};
+use std::time::Duration;
+
+/// Takes calls as they come.
+struct Calls;
+
+impl Splitter for Calls {
+    fn split(&mut self, _: &[u8]) -> Split {
+        Split::Never
+    }
+
+    fn place(&mut self, _: &[u8], _: usize) -> Option<SegmentMut> {
+        None
+    }
+}
+
+/// A client of one server by one connection, and the other end of that.
+struct Ends {
+    client: Client<u32>,
+    server: ServerId,
+    now: Time,
+    conn: Option<ConnId>,
+    stream: Stream,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let pool = Pool::new(1 << 20);
+        let mut client = Client::new(Config::new(Credential::None, 1000, pool.clone()));
+        let server = client.server("10.0.0.1:2049".parse().unwrap(), &Way::Tcp, 1);
+        let stream = Stream::new(1 << 20, pool);
+        Self { client, server, now: Time::default(), conn: None, stream }
+    }
+
+    fn getattr(&mut self, ticket: u32) {
+        let call = Call::new::<Getattr>(&Handle::new(b"file").unwrap());
+        self.client.call(self.now, self.server, call, ticket);
+    }
+
+    /// Does what the client wants. Connections open at once.
+    fn drive(&mut self) {
+        while let Some(action) = self.client.next_action(self.now) {
+            match action {
+                Action::Connect { conn, .. } => {
+                    self.conn = Some(conn);
+                    self.stream = Stream::new(1 << 20, Pool::new(1 << 20));
+                    self.client.connected(self.now, conn, "10.0.0.2:999".parse().unwrap());
+                }
+                Action::Transmit { conn } => {
+                    let mut out = List::new();
+                    self.client.transmit(self.now, conn, &mut out, usize::MAX);
+                    self.stream.received(out.to_segment());
+                }
+                Action::Close { .. } => self.conn = None,
+                other => panic!("a client does not want {other:?}"),
+            }
+        }
+    }
+
+    /// The numbers of the calls that have come to the server.
+    fn calls(&mut self) -> Vec<u32> {
+        self.drive();
+        let record = |stream: &mut Stream| stream.next(&mut Calls).unwrap();
+        let xid = |Record { front, .. }: Record| Reader::new(&front).u32("xid").unwrap();
+        std::iter::from_fn(|| record(&mut self.stream)).map(xid).collect()
+    }
+
+    /// The server answers a call by these words.
+    fn answer(&mut self, xid: u32, results: &[u8]) {
+        let mut front = Writer::new();
+        rpc::Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);
+        front.append(results);
+        self.stream.send(front.as_slice(), List::new());
+        let mut out = List::new();
+        self.stream.transmit(&mut out, usize::MAX);
+        self.client.received(self.now, self.conn.unwrap(), out.to_segment());
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        if self.client.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.client.timeout(self.now);
+        }
+        self.drive();
+    }
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+#[test]
+fn calls_without_a_reply_are_sent_again_in_order_and_under_their_numbers() {
+    let mut ends = Ends::new();
+    (1..=3).for_each(|ticket| ends.getattr(ticket));
+    assert_eq!(ends.calls(), [1000, 1001, 1002]);
+    ends.answer(1001, &words(&[Status::Stale as u32]));
+    assert_eq!(ends.client.completion().unwrap().ticket, 2);
+    let conn = ends.conn.unwrap();
+    ends.client.disconnected(ends.now, conn, Disconnect::Closed);
+    assert_eq!(ends.calls(), [1000, 1002]);
+    // A reply to what was answered before changes nothing.
+    ends.answer(1001, &words(&[0]));
+    assert!(ends.client.completion().is_none());
+}
+
+#[test]
+fn behind_a_connection_without_a_reply_the_next_begins_with_one_call() {
+    let mut ends = Ends::new();
+    (1..=4).for_each(|ticket| ends.getattr(ticket));
+    assert_eq!(ends.calls().len(), 4);
+    let conn = ends.conn.unwrap();
+    ends.client.disconnected(ends.now, conn, Disconnect::Closed);
+    assert!(ends.calls().is_empty(), "the next try waits");
+    ends.pass(Duration::from_millis(10));
+    assert_eq!(ends.calls(), [1000]);
+    ends.answer(1000, &words(&[Status::Stale as u32]));
+    assert_eq!(ends.calls(), [1001, 1002]);
+}
+
+#[test]
+fn a_call_that_is_overdue_is_sent_again_over_another_connection() {
+    let mut ends = Ends::new();
+    ends.getattr(1);
+    assert_eq!(ends.calls(), [1000]);
+    let first = ends.conn;
+    ends.pass(Duration::from_secs(59));
+    assert!(ends.calls().is_empty() && ends.conn == first);
+    ends.pass(Duration::from_secs(2));
+    ends.pass(Duration::from_millis(20));
+    assert_eq!(ends.calls(), [1000]);
+    assert_ne!(ends.conn, first);
+}
+
+#[test]
+fn a_call_that_has_no_more_time_fails() {
+    let mut ends = Ends::new();
+    let deadline = Some(ends.now + Duration::from_secs(1));
+    let call = Call { deadline, ..Call::new::<Getattr>(&Handle::new(b"file").unwrap()) };
+    ends.client.call(ends.now, ends.server, call, 7);
+    assert_eq!(ends.calls(), [1000]);
+    ends.pass(Duration::from_millis(1100));
+    let done = ends.client.completion().unwrap();
+    assert!(matches!(done.result, Err(Error::NoReply { .. })) && done.ticket == 7);
+    ends.answer(1000, &words(&[0]));
+    assert!(ends.client.completion().is_none() && ends.client.is_idle());
+}
+
+#[test]
+fn a_server_that_is_not_done_is_asked_again_under_another_number() {
+    let mut ends = Ends::new();
+    ends.getattr(1);
+    assert_eq!(ends.calls(), [1000]);
+    ends.answer(1000, &words(&[Status::Jukebox as u32]));
+    assert!(ends.client.completion().is_none());
+    ends.pass(Duration::from_millis(900));
+    assert!(ends.calls().is_empty());
+    ends.pass(Duration::from_millis(200));
+    assert_eq!(ends.calls(), [1001]);
+    ends.answer(1001, &words(&[Status::Stale as u32]));
+    let reply = ends.client.completion().unwrap().result.unwrap();
+    assert_eq!(reply.status(), Ok(Some(Status::Stale)));
+}
+
+#[test]
+fn a_payload_comes_to_its_sink_or_to_fresh_memory_and_is_never_more_than_that() {
+    let args = ReadArgs { file: Handle::new(b"file").unwrap(), offset: 0, count: 8 };
+    // No attributes, eight bytes, and the file ends.
+    let results = [words(&[0, 0, 8, 1, 8]), b"contents".to_vec()].concat();
+    let sinks = [Sink::Buffer(SegmentMut::zeroed(10)), Sink::Fresh(8), Sink::Fresh(7), Sink::None];
+    let expected = [Some((10, 8)), Some((8, 8)), None, None];
+    for (sink, expected) in sinks.into_iter().zip(expected) {
+        let mut ends = Ends::new();
+        let call = Call { sink, ..Call::new::<Read>(&args) };
+        ends.client.call(ends.now, ends.server, call, 1);
+        ends.calls();
+        ends.answer(1000, &results);
+        let done = ends.client.completion().unwrap();
+        let decode = <v3::Answer<v3::ReadFront, Option<Attributes>> as onego_nfs::xdr::Body>::read;
+        let (front, filled) = done.result.unwrap().read_front(|r| decode(r, &mut List::new())).unwrap();
+        assert_eq!(front.unwrap().count, 8);
+        assert_eq!(done.sink.as_ref().map(|sink| (sink.len(), filled)), expected);
+        if let Some(sink) = done.sink {
+            assert_eq!(&sink[..8], b"contents");
+        }
+    }
+}
