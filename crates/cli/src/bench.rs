@@ -104,6 +104,13 @@ pub(crate) struct RbdOptions {
     /// Do not measure bare sockets
     #[arg(long)]
     no_floor: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where figures go, beside the tables.
+#[derive(clap::Args)]
+struct Output {
     /// Write every measurement to a file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -113,6 +120,18 @@ pub(crate) struct RbdOptions {
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
+}
+
+impl Output {
+    fn write(&self, title: &str, rows: &[Row]) -> Result<(), Failure> {
+        if let Some(path) = &self.json {
+            write_json(path, rows)?;
+        }
+        if let Some(path) = &self.svg {
+            write(path, &picture::svg(title, rows))?;
+        }
+        Ok(())
+    }
 }
 
 /// A cluster to be measured.
@@ -172,7 +191,8 @@ fn rbd(access: &Access, options: &RbdOptions) -> Result<(), Failure> {
             on_cluster(&config, Some(cluster.pid()), options, &plan)?
         }
     };
-    write_results(options, &measured)?;
+    let rows = rows(&measured);
+    options.output.write(&title("onego bench rbd", &rows), &rows)?;
     judge(&measured, options.verify)
 }
 
@@ -244,7 +264,7 @@ fn on_cluster(
     }
     let bed =
         Bed::prepare(config, &options.pool, &image, options.size, server).map_err(Failure::at(config))?;
-    let progress = Progress::of_time(plan.total(), !options.no_progress);
+    let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
     progress.finish();
     if let Err(error) = bed.remove() {
@@ -277,17 +297,6 @@ pub(crate) fn make_pool(config: &Config, name: &str) -> Result<(), Failure> {
             other => other.map(drop),
         }
     })??;
-    Ok(())
-}
-
-fn write_results(options: &RbdOptions, measured: &[Measured]) -> Result<(), Failure> {
-    let rows = rows(measured);
-    if let Some(path) = &options.json {
-        write_json(path, &rows)?;
-    }
-    if let Some(path) = &options.svg {
-        write(path, &picture::svg(&title("onego bench rbd", &rows), &rows))?;
-    }
     Ok(())
 }
 

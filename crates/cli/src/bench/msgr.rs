@@ -1,6 +1,6 @@
 //! `onego bench msgr`.
 
-use super::{floor_server, seconds, seed, this_with, write, write_json};
+use super::{Output, floor_server, seconds, seed, this_with, write, write_json};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::process::{die_with_parent, stop_on_signal};
@@ -10,7 +10,6 @@ use onego_bench::msgr::{self, End, Load, Measured, MsgrRow, Plan, table};
 use onego_bench::picture;
 use onego_bench::progress::Progress;
 use onego_bench::row::Row;
-use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
@@ -65,15 +64,8 @@ pub(crate) struct Options {
     /// Do not measure bare sockets
     #[arg(long)]
     no_floor: bool,
-    /// Write every measurement to a file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw IOPS, bandwidth and CPU by block size
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Show no progress
-    #[arg(long)]
-    no_progress: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(clap::Args)]
@@ -131,7 +123,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.plan(access.engine)?;
     plan.check()?;
     let stop = stop_on_signal()?;
-    let progress = Progress::of_time(plan.total(), !options.no_progress);
+    let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let mut last = None;
     let measured = plan.measure(&progress, &stop, |measured| {
         if last.replace(measured.engine().to_owned()).as_deref() != Some(measured.engine()) {
@@ -151,10 +143,10 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
 
 fn write_results(options: &Options, measured: &[Measured]) -> Result<(), Failure> {
     let rows: Vec<&MsgrRow> = measured.iter().flat_map(Measured::rows).collect();
-    if let Some(path) = &options.json {
+    if let Some(path) = &options.output.json {
         write_json(path, &rows)?;
     }
-    if let Some(path) = &options.svg {
+    if let Some(path) = &options.output.svg {
         let rows: Vec<Row> = rows.iter().map(|row| row.row.clone()).collect();
         let title = format!(
             "onego bench msgr: connections={} iodepth={} crc={}",

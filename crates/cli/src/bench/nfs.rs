@@ -1,6 +1,6 @@
 //! `onego bench nfs`.
 
-use super::{floor_server, judge, printer, rows, seconds, seed, title, write, write_json};
+use super::{Output, floor_server, judge, printer, rows, seconds, seed, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::output;
@@ -12,8 +12,7 @@ use onego_bench::load::Plan;
 use onego_bench::nfs::Bed;
 use onego_bench::progress::Progress;
 use onego_bench::row::{Load, Pattern, Row};
-use onego_bench::{picture, table};
-use std::path::PathBuf;
+use onego_bench::table;
 use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
@@ -70,15 +69,8 @@ pub(crate) struct Options {
     /// Do not measure bare sockets
     #[arg(long)]
     no_floor: bool,
-    /// Write every measurement to a file, one JSON object a line
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Draw operations, bandwidth and CPU by block size
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Show no progress
-    #[arg(long)]
-    no_progress: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// A way to the server.
@@ -145,7 +137,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         let rdma_port = embedded.as_ref().map(EmbeddedFiles::rdma_port);
         let config = transport.configure(config.clone(), rdma_port);
         let bed = Bed::prepare(&config, &path, transport.name(), options.size, server)?;
-        let progress = Progress::of_time(plan.total(), !options.no_progress);
+        let progress = Progress::of_time(plan.total(), !options.output.no_progress);
         let some = bed.measure(&plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
         progress.finish();
         if let Err(error) = bed.remove() {
@@ -158,12 +150,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         output::lines(table::by_record(&ours))?;
     }
     let rows = rows(&measured);
-    if let Some(path) = &options.json {
-        write_json(path, &rows)?;
-    }
-    if let Some(path) = &options.svg {
-        write(path, &picture::svg(&title("onego bench nfs", &rows), &rows))?;
-    }
+    options.output.write(&title("onego bench nfs", &rows), &rows)?;
     judge(&measured, options.verify)
 }
 
