@@ -1,7 +1,7 @@
 //! Where the payload of a call or a reply begins.
 
 use super::procedures::{Read, Readlink, Symlink, Write};
-use super::types::{Attributes, Handle, Place, SetAttributes, Stability};
+use super::types::{Attributes, HANDLE_MAX, Place, SetAttributes, Stability};
 use super::{PROGRAM, VERSION};
 use crate::rpc::{Accepted, Call, Procedure as _, Reply, Split};
 use crate::xdr::{Reader, Xdr};
@@ -19,7 +19,7 @@ pub fn split_call(start: &[u8]) -> Split {
         }
         match call.procedure {
             Write::NUMBER => {
-                Handle::decode(r)?;
+                r.opaque(HANDLE_MAX, "file handle")?;
                 r.u64("offset")?;
                 r.u32("count")?;
                 Stability::decode(r)?;
@@ -42,7 +42,10 @@ pub fn split_reply(start: &[u8], procedure: u32) -> Split {
         if !has_payload || reply.result != Ok(Accepted::Success) || !r.take_ok()? {
             return Ok(None);
         }
-        Option::<Attributes>::decode(r)?;
+        if r.bool("whether there are attributes")? {
+            // What they say is read with the results.
+            r.array::<{ Attributes::LEN }>("attributes")?;
+        }
         if procedure == Read::NUMBER {
             r.u32("count")?;
             r.bool("end of file")?;

@@ -303,6 +303,9 @@ xdr_struct! {
 }
 
 impl Attributes {
+    /// Bytes of them on the wire.
+    pub const LEN: usize = 84;
+
     /// What tells whether the file changes from here on.
     pub fn before(&self) -> Before {
         Before { size: self.size, mtime: self.mtime, ctime: self.ctime }

@@ -1,0 +1,80 @@
+//! Reads of 4 KiB by the client of files, 32 at a time, from a server that is nothing but bytes: what the client costs
+//! without a kernel. To be run under `valgrind --tool=callgrind`, or to be timed.
+//!
+//! `cargo run --release -p onego-nfs --example cost -- 100000`
+
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nfs::client::{Config, FileClient, Limits, Way};
+use onego_nfs::rpc::{Accepted, Credential, Reply};
+use onego_nfs::v3::Handle;
+use onego_nfs::xdr::{Writer, Xdr as _};
+use onego_wire::{Action, ConnId, Machine as _, Time};
+use std::time::Instant;
+
+const DEPTH: usize = 32;
+const BLOCK: usize = 4096;
+
+/// All replies of a batch, for the calls with these numbers on.
+fn replies(first: u32) -> Segment {
+    let mut bytes = Writer::new();
+    for xid in (0..DEPTH as u32).map(|n| first.wrapping_add(n)) {
+        let mut front = Writer::new();
+        Reply { xid, result: Ok(Accepted::Success) }.encode(&mut front);
+        // The status, no attributes, the count, no end of the file, and the length of the data.
+        [0, 0, BLOCK as u32, 0, BLOCK as u32].into_iter().for_each(|word| front.u32(word));
+        bytes.u32(1 << 31 | (front.len() + BLOCK) as u32);
+        bytes.append(front.as_slice());
+        bytes.append(&[7; BLOCK]);
+    }
+    Segment::copy_from(bytes.as_slice())
+}
+
+/// Does what the client wants, and says which connection it has opened.
+fn drive(client: &mut FileClient<usize>, now: Time) -> Option<ConnId> {
+    let mut opened = None;
+    while let Some(action) = client.next_action(now) {
+        match action {
+            Action::Connect { conn, .. } => {
+                opened = Some(conn);
+                client.connected(now, conn, "127.0.0.1:999".parse().expect("an address"));
+            }
+            Action::Transmit { conn } => {
+                let mut out = List::new();
+                client.transmit(now, conn, &mut out, 1 << 20);
+            }
+            _ => {}
+        }
+    }
+    opened
+}
+
+fn main() {
+    let reads: usize = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number of reads"));
+    let first_xid = 1;
+    let mut client = FileClient::new(Config::new(Credential::None, first_xid, Pool::new(1 << 20)));
+    client.connect("127.0.0.1:2049".parse().expect("an address"), &Way::Tcp, 1);
+    client.set_limits(Limits { read: 1 << 20, write: 1 << 20 });
+    let file = Handle::new(&[1; 20]).expect("handles have up to 64 bytes");
+    let mut buffers: Vec<_> = (0..DEPTH).map(|_| SegmentMut::zeroed(BLOCK)).collect();
+    let (mut conn, mut xid, now) = (None, first_xid, Time::default());
+    let start = Instant::now();
+    let mut spent = std::time::Duration::ZERO;
+    for _ in 0..reads / DEPTH {
+        let batch = replies(xid);
+        let begin = Instant::now();
+        for (n, buffer) in buffers.drain(..).enumerate() {
+            client.read(now, file, (n * BLOCK) as u64, buffer, n);
+        }
+        conn = drive(&mut client, now).or(conn);
+        client.received(now, conn.expect("the client is connected"), batch);
+        drive(&mut client, now);
+        while let Some(done) = client.completion() {
+            buffers.extend(done.buffer);
+        }
+        spent += begin.elapsed();
+        assert_eq!(buffers.len(), DEPTH, "every read is answered");
+        xid += DEPTH as u32;
+    }
+    let nanos = spent.as_nanos() as f64 / reads as f64;
+    println!("{reads} reads: {nanos:.0} ns each in the client, {:.2} s in all", start.elapsed().as_secs_f64());
+}
