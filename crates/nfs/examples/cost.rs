@@ -49,7 +49,8 @@ fn drive(client: &mut FileClient<usize>, now: Time) -> Option<ConnId> {
 }
 
 fn main() {
-    let reads: usize = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number of reads"));
+    let reads: usize =
+        std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number of reads"));
     let first_xid = 1;
     let mut client = FileClient::new(Config::new(Credential::None, first_xid, Pool::new(1 << 20)));
     client.connect("127.0.0.1:2049".parse().expect("an address"), &Way::Tcp, 1);
@@ -76,5 +77,8 @@ fn main() {
         xid += DEPTH as u32;
     }
     let nanos = spent.as_nanos() as f64 / reads as f64;
-    println!("{reads} reads: {nanos:.0} ns each in the client, {:.2} s in all", start.elapsed().as_secs_f64());
+    println!(
+        "{reads} reads: {nanos:.0} ns each in the client, {:.2} s in all",
+        start.elapsed().as_secs_f64()
+    );
 }

@@ -1,5 +1,6 @@
 //! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
 
+use super::load;
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, Running};
 use anyhow::{Context as _, Result, ensure};
@@ -63,7 +64,7 @@ pub(crate) fn ours_on_kernel(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Files go to the export and come back as they were; names are made, changed and removed.
+/// Files go to the export and come back as they were; names are made, changed and removed; and a verified load.
 fn our_client(stage: &Stage, options: &str) -> Result<()> {
     let url = |path: &str| format!("nfs://{ADDRESS}/export/{path}?{options}");
     stage.onego(&format!("nfs mkdir {}", url("d")))?;
@@ -86,7 +87,13 @@ fn our_client(stage: &Stage, options: &str) -> Result<()> {
     for name in names {
         stage.onego(&format!("nfs rm {}", url(&format!("d/{name}"))))?;
     }
-    stage.onego(&format!("nfs rm --recursive {}", url("d"))).map(drop)
+    stage.onego(&format!("nfs rm --recursive {}", url("d")))?;
+    stage.onego(&format!(
+        "bench nfs --server {} --rw randrw --block-size 4k,64k --io-depth 16 --size 8M --seconds 2 --verify \
+         --json rows.json",
+        url("")
+    ))?;
+    load::no_errors(&stage.path("rows.json"))
 }
 
 /// The kernel's client on our server.

@@ -32,8 +32,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "embedded|URL", default_value = "embedded")]
     server: String,
     /// The ways to it: tcp; rdma-1k, with messages of 1 KiB and without remote invalidation; rdma, with messages of 4 KiB
-    /// and with it
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tcp")]
+    /// and with it [default: as the URL says]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transport: Vec<Transport>,
     /// The process of that server, if it is on this machine: its CPU time is counted, too
     #[arg(long, value_name = "PID")]
@@ -105,6 +105,16 @@ impl Transport {
 }
 
 impl Options {
+    /// The ways to the server that are asked for, by name; `port` is where it is over RDMA, if that is known.
+    fn ways(&self, config: Config, port: Option<u16>) -> Vec<(&'static str, Config)> {
+        if self.transport.is_empty() {
+            let name = if config.rdma.is_some() { "rdma" } else { "tcp" };
+            return vec![(name, config)];
+        }
+        let way = |transport: &Transport| (transport.name(), transport.configure(config.clone(), port));
+        self.transport.iter().map(way).collect()
+    }
+
     fn plan(&self) -> Result<Plan, Failure> {
         let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
         let loads = self.rw.iter().flat_map(|rw| self.block_size.iter().map(move |size| load(*rw, *size)));
@@ -133,10 +143,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let config = Config { engine: access.engine, zero_copy: access.zero_copy()?, connect_timeout, ..config };
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
     let mut measured = Vec::new();
-    for transport in &options.transport {
-        let rdma_port = embedded.as_ref().map(EmbeddedFiles::rdma_port);
-        let config = transport.configure(config.clone(), rdma_port);
-        let bed = Bed::prepare(&config, &path, transport.name(), options.size, server)?;
+    for (name, config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
+        let bed = Bed::prepare(&config, &path, name, options.size, server)?;
         let progress = Progress::of_time(plan.total(), !options.output.no_progress);
         let some = bed.measure(&plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
         progress.finish();
