@@ -79,6 +79,8 @@ pub struct Completion<T> {
     pub result: Result<Reply, Error>,
     /// The buffer that it was given, as long as it was; or fresh memory with the payload at its start.
     pub sink: Option<SegmentMut>,
+    /// The payload of the call.
+    pub payload: List,
 }
 
 /// Results.

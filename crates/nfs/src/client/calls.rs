@@ -39,7 +39,7 @@ pub(super) struct Pending<T> {
 impl<T> Pending<T> {
     /// Ends it without results.
     pub(super) fn fail(self, error: Error) -> Completion<T> {
-        Completion { ticket: self.ticket, result: Err(error), sink: self.sink }
+        Completion { ticket: self.ticket, result: Err(error), sink: self.sink, payload: self.payload }
     }
 
     /// Puts back the part of the sink in which a payload was to be received, if it is the caller's.
@@ -151,7 +151,8 @@ impl<T> Calls<T> {
                 self.sent(conn, xid)?;
                 let pending = self.pending.remove(&xid)?;
                 let result = Err(Error::NotTaken(error));
-                Some(Came::Done(Completion { ticket: pending.ticket, result, sink }))
+                let Pending { ticket, payload, .. } = pending;
+                Some(Came::Done(Completion { ticket, result, sink, payload }))
             }
         }
     }
@@ -180,10 +181,10 @@ impl<T> Calls<T> {
         if pending.is_nfs && result.as_ref().is_ok_and(Reply::is_jukebox) {
             return Some(Came::Later(self.ask_later(pending)));
         }
-        let Pending { mut front, ticket, sink, .. } = pending;
+        let Pending { mut front, ticket, sink, payload, .. } = pending;
         front.clear();
         self.spare.push(front);
-        Some(Came::Done(Completion { ticket, result, sink }))
+        Some(Came::Done(Completion { ticket, result, sink, payload }))
     }
 
     /// The server has not done it, and wants to be asked again later: under another number, or it would give the same reply

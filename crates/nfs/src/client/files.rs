@@ -66,11 +66,11 @@ enum Purpose<T> {
     /// So many bytes of a part of a read.
     Read { io: usize, part: u32, len: usize },
     /// A part of a write, from this offset on.
-    Write { io: usize, offset: u64, data: List },
+    Write { io: usize, offset: u64 },
     /// A commit.
     Commit(Handle),
     /// What the server had lost, from this offset on.
-    Again { file: Handle, offset: u64, data: List },
+    Again { file: Handle, offset: u64 },
 }
 
 /// A read or write that is under way.
@@ -287,7 +287,7 @@ impl<T> FileClient<T> {
         let Kind::Write { stable, .. } = state.kind else { return };
         let args = WriteArgs { file: state.file, offset, stable, data };
         let call = self.client.prepare::<Write>(&args);
-        self.make(now, call, Purpose::Write { io, offset, data: args.data });
+        self.make(now, call, Purpose::Write { io, offset });
     }
 
     /// Completes when all bytes are durable whose writes were begun before. If the server refuses that, or to take again
@@ -305,17 +305,17 @@ impl<T> FileClient<T> {
     }
 
     fn completed(&mut self, now: Time, completion: call::Completion<Ticket<T>>) {
-        let call::Completion { ticket: Ticket(purpose), result, sink } = completion;
+        let call::Completion { ticket: Ticket(purpose), result, sink, payload } = completion;
         match purpose {
             Purpose::Plain(ticket) => {
                 let result = result.map(Outcome::Reply);
                 self.completions.push_back(Completion { ticket, result, buffer: sink });
             }
             Purpose::Read { io, part, len } => self.part_read(now, (io, part), len, result, sink),
-            Purpose::Write { io, offset, data } => self.part_written(now, io, offset, data, result),
+            Purpose::Write { io, offset } => self.part_written(now, io, offset, payload, result),
             Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
-            Purpose::Again { file, offset, data } => {
-                self.written_again(now, file, offset, data, results::<Write>(result));
+            Purpose::Again { file, offset } => {
+                self.written_again(now, file, offset, payload, results::<Write>(result));
             }
         }
     }
@@ -460,7 +460,7 @@ impl<T> FileClient<T> {
         }
         let args = WriteArgs { file, offset, stable: Stability::Unstable, data };
         let call = Call::new::<Write>(&args);
-        self.make(now, call, Purpose::Again { file, offset, data: args.data });
+        self.make(now, call, Purpose::Again { file, offset });
     }
 
     fn written_again(
