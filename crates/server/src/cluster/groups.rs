@@ -255,9 +255,9 @@ impl Groups {
         Ok(all)
     }
 
-    /// The OSDs that catch up, with the groups in which they do.
-    pub(super) fn recoveries(&self) -> Vec<(PgId, i32)> {
-        self.iter().flat_map(|(pg, group)| group.targets.iter().map(move |osd| (pg, *osd))).collect()
+    /// All groups are to be placed anew when the map is looked at again, whether it is another or not.
+    pub(super) fn look_again(&mut self) {
+        self.pools.values_mut().flatten().for_each(|group| group.stale = true);
     }
 }
 
@@ -460,6 +460,22 @@ mod tests {
         story.go_on();
         assert_eq!((story.group().acting.as_slice(), story.group().primary), (&[0, 1][..], 0));
         assert!(story.map.pg_temp.is_empty() && story.groups.is_clean(PG));
+    }
+
+    #[test]
+    fn what_was_to_follow_from_a_map_follows_again_after_a_crash() {
+        let mut story = Story::new();
+        story.set_up(0, false);
+        story.set_up(1, true);
+        // The map in which osd.0 is back was durable, and that which has osd.1 stand in for it was not.
+        story.map.osd_state[0] = state::EXISTS | state::UP;
+        story.groups.follow(&Arc::new(story.map.clone()));
+        assert!(!story.group().active);
+        story.go_on();
+        assert!(!story.group().active, "nothing has changed since");
+        story.groups.look_again();
+        story.go_on();
+        assert_eq!((story.group().acting.as_slice(), story.group().active), (&[1][..], true));
     }
 
     #[test]

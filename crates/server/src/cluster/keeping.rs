@@ -121,8 +121,8 @@ impl Daemons {
         let map = self.mon.osdmap();
         let up: Vec<_> = addrs.into_iter().filter(|(osd, _)| map.is_up(*osd)).collect();
         self.mon.osds_up(now, &up);
-        let recoveries = self.groups.recoveries();
-        self.recovery.add(now, recoveries);
+        // What was to follow from the last map may not have been durable: it follows again.
+        self.groups.look_again();
         self.map_changed(now, links);
     }
 
