@@ -128,7 +128,8 @@ impl Session for FileSession {
 
     fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)> {
         let completed = self.reactor.completion()?;
-        let is_read = completed.buffer.is_some() || !completed.bytes.is_empty();
+        // A read that has met the end of the file has read nothing, and is one all the same.
+        let is_read = completed.result.as_ref().is_ok_and(|filled| filled.bytes > 0 || filled.eof);
         let buffer = completed.buffer.or_else(|| self.spare.pop_if(|_| is_read));
         let result = match (completed.result, buffer) {
             (Ok(filled), Some(buffer)) if filled.bytes < buffer.len() => {
