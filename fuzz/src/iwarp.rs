@@ -101,8 +101,8 @@ impl Session {
         let request = [&b"MPA ID Req Frame"[..], &[if crc { 0x40 } else { 0 }, 1, 0, 0]].concat();
         talk(&mut server, &request, usize::MAX);
         let filled = || SegmentMut::from(vec![UNTOUCHED; SIZE]);
-        let Key(sink) = server.register(Memory::Sink(filled()), 0).unwrap();
-        let Key(source) = server.register(Memory::Source(filled().into()), 0).unwrap();
+        let Key(sink) = server.register_at(Memory::Sink(filled()), 0).unwrap();
+        let Key(source) = server.register_at(Memory::Source(filled().into()), 0).unwrap();
         for id in 0..10 {
             server.post_receive(id, filled()).unwrap();
         }

@@ -33,10 +33,10 @@ fn done(done: Done) -> Completion {
 }
 
 impl QueuePair for Fake {
-    fn register(&mut self, memory: Memory, _: u64) -> Result<Key, Refused<Memory>> {
+    fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
         self.next_key += 1;
         self.regions.insert(self.next_key, memory);
-        Ok(Key(self.next_key))
+        Ok(Remote { key: Key(self.next_key), offset: 0 })
     }
 
     fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError> {

@@ -109,9 +109,9 @@ impl Run {
         let (client, mut server) = pair(crc);
         let payload = Segment::from(vec![7; size]);
         let sink =
-            server.connection.register(Memory::Sink(SegmentMut::zeroed(size)), 0).expect("there is room");
+            server.connection.register_at(Memory::Sink(SegmentMut::zeroed(size)), 0).expect("there is room");
         let source = Memory::Source(payload.clone().into());
-        let source = server.connection.register(source, 0).expect("there is room");
+        let source = server.connection.register_at(source, 0).expect("there is room");
         let buffers = (0..BATCH).map(|_| SegmentMut::zeroed(size)).collect();
         Self { client, server, payload, sink, source, buffers }
     }

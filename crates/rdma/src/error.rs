@@ -42,9 +42,28 @@ pub enum PostError {
         "the peer allows no RDMA Reads, or the connection is not established, with which they are agreed on"
     )]
     NoReads,
+    /// The provider takes it only once the connection is established.
+    #[error("the connection is not established yet")]
+    NotEstablished,
+    /// The device, or its driver, refused.
+    #[error("the device would not {what}: {}{}", std::io::Error::from_raw_os_error(*.errno), hint(*.errno))]
+    Device {
+        /// What it was asked.
+        what: &'static str,
+        /// The system's number of the error.
+        errno: i32,
+    },
     /// The connection is over, or was never accepted.
     #[error("the connection is over")]
     Over,
+}
+
+/// What to do about an error of the system's: to pin memory counts against a limit, which most users have set low.
+fn hint(errno: i32) -> &'static str {
+    match std::io::Error::from_raw_os_error(errno).kind() {
+        std::io::ErrorKind::OutOfMemory => " (it may need more locked memory than allowed: see `ulimit -l`)",
+        _ => "",
+    }
 }
 
 /// A verb refused: nothing happened, and what was given for it comes back.

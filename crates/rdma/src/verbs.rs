@@ -26,7 +26,7 @@ impl fmt::Debug for Key {
 pub struct Remote {
     /// The region.
     pub key: Key,
-    /// Offset of the first byte, counted from where the peer's numbering begins (see [`QueuePair::register`]).
+    /// Offset of the first byte, in the numbering that the region has there (see [`QueuePair::register`]).
     pub offset: u64,
 }
 
@@ -57,7 +57,8 @@ impl Memory {
 /// How a message is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendFlags {
-    /// The peer invalidates this region of its own when the message arrives (Send with Invalidate).
+    /// The peer invalidates this region of its own when the message arrives (Send with Invalidate). A device that
+    /// knows no such message sends a plain one: the peer is told what was invalidated, and does it itself if nothing was.
     pub invalidate: Option<Key>,
     /// The peer's user wants to be woken for it (Send with Solicited Event).
     pub solicited: bool,
@@ -117,15 +118,16 @@ pub enum Done {
 /// is posted after an RDMA Read does not wait for its answer.
 ///
 /// Reads complete in their order; sends and writes complete in theirs; receives complete in the order in which they
-/// were posted. Receives may be posted and memory be registered before the connection is established, and should be:
-/// a message that finds no receive posted ends the connection.
+/// were posted. Receives may be posted before the connection is established, and should be: a message that finds no
+/// receive posted ends the connection. Whether memory may be registered and work be posted before depends on the provider
+/// ([`PostError::NotEstablished`]).
 pub trait QueuePair {
-    /// Registers memory for the peer and says under which key, to be told to the peer. Its first byte has the offset
-    /// `base`: 0, or what suits the protocol above.
+    /// Registers memory for the peer and says where its first byte is for it, to be told to the peer. The provider
+    /// chooses the offset: 0 in software, and an address of this process where a device counts so.
     ///
     /// A part of a buffer is offered by splitting it off before and joining it again afterwards
     /// ([`SegmentMut::split_to`], [`SegmentMut::try_join`]).
-    fn register(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>>;
+    fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>>;
 
     /// Takes memory back: from now on the peer cannot get at it. (What it asked to read before is still sent: that
     /// memory is shared.)

@@ -90,7 +90,7 @@ fn writes_land_in_their_region_and_nowhere_else() {
     for (seed, config) in configs().into_iter().enumerate() {
         let mut rng = rng(100 + seed as u64);
         let (mut client, mut server) = pair(config.clone(), config, &mut rng);
-        let key = client.connection.register(Memory::Sink(filled(500_000, 0xaa)), 1 << 40).unwrap();
+        let key = client.connection.register_at(Memory::Sink(filled(500_000, 0xaa)), 1 << 40).unwrap();
         client.connection.post_receive(9, filled(100, 0)).unwrap();
         client.connection.post_send(0, b"go".to_vec().into(), SendFlags::default()).unwrap();
         server.connection.post_receive(0, filled(100, 0)).unwrap();
@@ -122,7 +122,7 @@ fn reads_beyond_what_the_peer_allows_wait_and_others_pass_them() {
         let (mut client, mut server) = pair(config.clone(), config, &mut rng);
         let bytes = noise(100_000, &mut rng);
         let source = Memory::Source(scattered(&bytes, &mut rng));
-        let key = client.connection.register(source, 7).unwrap();
+        let key = client.connection.register_at(source, 7).unwrap();
         client.connection.post_send(0, List::new(), SendFlags::default()).unwrap();
         server.connection.post_receive(0, filled(0, 0)).unwrap();
         settle(&mut client, &mut server, &mut rng);
@@ -152,7 +152,7 @@ fn a_refused_client_is_told_and_gets_everything_back() {
     for config in configs() {
         let (mut client, mut server) = (End::client(config.clone(), b"me"), End::server(config));
         client.connection.post_receive(3, filled(5, 1)).unwrap();
-        client.connection.register(Memory::Sink(filled(5, 2)), 0).unwrap();
+        client.connection.register_at(Memory::Sink(filled(5, 2)), 0).unwrap();
         client.connection.post_send(4, List::new(), SendFlags::default()).unwrap();
         settle(&mut client, &mut server, &mut rng);
         server.connection.reject(b"no room").unwrap();
@@ -183,8 +183,8 @@ fn queues_are_as_deep_as_configured() {
     let refused = server.connection.post_receive(1, filled(1, 7)).unwrap_err();
     assert_eq!(refused.error, PostError::QueueFull { queue: "receive queue", depth: 1 });
     assert_eq!(*refused.given, [7]);
-    let key = server.connection.register(Memory::Sink(filled(1, 0)), 0).unwrap();
-    let refused = server.connection.register(Memory::Sink(filled(2, 0)), 0).unwrap_err();
+    let key = server.connection.register_at(Memory::Sink(filled(1, 0)), 0).unwrap();
+    let refused = server.connection.register_at(Memory::Sink(filled(2, 0)), 0).unwrap_err();
     assert_eq!(refused.error, PostError::QueueFull { queue: "table of regions", depth: 1 });
     assert!(matches!(server.connection.invalidate(key), Ok(Some(Memory::Sink(_)))));
     assert!(matches!(server.connection.invalidate(key), Err(PostError::UnknownKey(_))));
@@ -200,7 +200,7 @@ fn queues_are_as_deep_as_configured() {
 fn large_payload_lands_in_place() {
     let mut rng = rng(7);
     let (mut client, mut server) = pair(config(), config(), &mut rng);
-    let key = server.connection.register(Memory::Sink(filled(1 << 20, 0)), 0).unwrap();
+    let key = server.connection.register_at(Memory::Sink(filled(1 << 20, 0)), 0).unwrap();
     for _ in 0..10 {
         let bytes = noise(1 << 20, &mut rng);
         client.connection.post_write(0, bytes.into(), Remote { key, offset: 0 }).unwrap();
@@ -231,8 +231,8 @@ fn an_answer_takes_turns_with_messages_and_lets_no_write_in_between() {
     let mut rng = rng(8);
     let config = Config { fpdu: 1020, ..config() };
     let (mut client, mut server) = pair(config.clone(), config, &mut rng);
-    let key = server.connection.register(Memory::Source(noise(10_000, &mut rng).into()), 0).unwrap();
-    let sink = client.connection.register(Memory::Sink(filled(3000, 0)), 0).unwrap();
+    let key = server.connection.register_at(Memory::Source(noise(10_000, &mut rng).into()), 0).unwrap();
+    let sink = client.connection.register_at(Memory::Sink(filled(3000, 0)), 0).unwrap();
     for id in 0..2 {
         client.connection.post_read(id, filled(10_000, 0), Remote { key, offset: 0 }).unwrap();
     }
@@ -315,14 +315,14 @@ fn what_came_back_makes_room() {
     let config = Config { send_queue: 1, receive_queue: 1, regions: 1, ..config() };
     let (mut client, mut server) = pair(config.clone(), config, &mut rng);
     for round in 0..5 {
-        let key = server.connection.register(Memory::Sink(filled(10, 0)), 0).unwrap();
+        let key = server.connection.register_at(Memory::Sink(filled(10, 0)), 0).unwrap();
         server.connection.post_receive(round, filled(10, 0)).unwrap();
         let flags = SendFlags { invalidate: Some(key), solicited: false };
         client.connection.post_send(round, b"round".to_vec().into(), flags).unwrap();
         settle(&mut client, &mut server, &mut rng);
         assert_eq!((client.fault(), server.fault()), (None, None));
         assert_eq!(received(&server.completions.pop().unwrap()), (round, b"round".to_vec()));
-        let key = client.connection.register(Memory::Source(b"source".to_vec().into()), 0).unwrap();
+        let key = client.connection.register_at(Memory::Source(b"source".to_vec().into()), 0).unwrap();
         server.connection.post_read(round, filled(6, 0), Remote { key, offset: 0 }).unwrap();
         settle(&mut client, &mut server, &mut rng);
         let done = server.completions.pop().unwrap().done;

@@ -190,7 +190,7 @@ fn the_client_says_what_the_kernels_client_says() {
             } else {
                 Memory::Sink(SegmentMut::zeroed(len))
             };
-            keys.insert(key, end.connection.register(memory, start).unwrap().0);
+            keys.insert(key, end.connection.register_at(memory, start).unwrap().0);
         }
         for _ in 0..8 {
             end.connection.post_receive(0, SegmentMut::zeroed(4096)).unwrap();

@@ -91,7 +91,7 @@ impl Side {
             true => Memory::Sink(SegmentMut::from(bytes.clone())),
             false => Memory::Source(scattered(&bytes, rng)),
         };
-        if let Ok(Key(key)) = self.end.connection.register(memory, base) {
+        if let Ok(Key(key)) = self.end.connection.register_at(memory, base) {
             assert!(self.regions.insert(key, Region { base, bytes, sink }).is_none(), "a key is used twice");
         }
     }
@@ -318,8 +318,8 @@ fn effects(crc: bool, cut: Option<usize>) -> (Vec<u8>, Vec<String>) {
     let mut rng = rng(4);
     let settings = Config { crc, fpdu: 300, ..config() };
     let (mut client, mut server) = pair(settings.clone(), settings, &mut rng);
-    let key = server.connection.register(Memory::Sink(filled(2000, UNTOUCHED)), 0).unwrap();
-    let source = server.connection.register(Memory::Source(noise(1000, &mut rng).into()), 0).unwrap();
+    let key = server.connection.register_at(Memory::Sink(filled(2000, UNTOUCHED)), 0).unwrap();
+    let source = server.connection.register_at(Memory::Source(noise(1000, &mut rng).into()), 0).unwrap();
     server.connection.post_receive(0, filled(1000, 0)).unwrap();
     server.connection.post_receive(1, filled(1000, 0)).unwrap();
     let post = &mut client.connection;

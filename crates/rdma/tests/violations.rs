@@ -29,9 +29,9 @@ impl Victim {
         end.incoming.extend(mpa_request(crc));
         while end.feed(usize::MAX) > 0 {}
         end.connection.accept(b"").unwrap();
-        let sink = end.connection.register(Memory::Sink(filled(100, 0xaa)), BASE).unwrap();
+        let sink = end.connection.register_at(Memory::Sink(filled(100, 0xaa)), BASE).unwrap();
         let source = Memory::Source(vec![0xbb; 100].into());
-        let source = end.connection.register(source, BASE).unwrap();
+        let source = end.connection.register_at(source, BASE).unwrap();
         for id in 0..3 {
             end.connection.post_receive(id, filled(50, 0xcc)).unwrap();
         }
@@ -294,7 +294,7 @@ fn memory_that_is_taken_back_is_written_no_more() {
 #[test]
 fn memory_that_is_out_for_a_receive_comes_back_when_it_has_landed() {
     let mut victim = Victim::new(false);
-    let key = victim.end.connection.register(Memory::Sink(filled(10_000, 0xaa)), 0).unwrap();
+    let key = victim.end.connection.register_at(Memory::Sink(filled(10_000, 0xaa)), 0).unwrap();
     let bytes = fpdu(&tagged(WRITE, key.0, 0, &[1; 10_000]), false);
     victim.suffer(&bytes[..16]);
     let mut place = victim.end.connection.landing().place.expect("so much is received in place");
@@ -311,7 +311,7 @@ fn memory_that_is_out_for_a_receive_comes_back_when_it_has_landed() {
 #[test]
 fn everything_comes_back_after_a_place_that_is_out() {
     let mut victim = Victim::new(false);
-    let key = victim.end.connection.register(Memory::Sink(filled(10_000, 0xaa)), 0).unwrap();
+    let key = victim.end.connection.register_at(Memory::Sink(filled(10_000, 0xaa)), 0).unwrap();
     victim.suffer(&fpdu(&tagged(WRITE, key.0, 0, &[1; 10_000]), false)[..16]);
     let place = victim.end.connection.landing().place.unwrap();
     victim.end.connection.closed();

@@ -73,14 +73,14 @@ impl Raw {
             true => Memory::Source(List::from(vec![7; len])),
             false => Memory::Sink(SegmentMut::zeroed(len)),
         };
-        let key = self.connection.register(memory, target.offset).unwrap();
+        let key = self.connection.register_at(memory, target.offset).unwrap();
         Target { handle: key.0, ..*target }
     }
 
     /// Memory to be read.
     pub(crate) fn source(&mut self, bytes: Vec<u8>) -> Target {
         let length = bytes.len() as u32;
-        let key = self.connection.register(Memory::Source(List::from(bytes)), 0).unwrap();
+        let key = self.connection.register_at(Memory::Source(List::from(bytes)), 0).unwrap();
         Target { handle: key.0, length, offset: 0 }
     }
 }

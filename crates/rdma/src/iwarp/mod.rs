@@ -43,7 +43,7 @@
 //! assert!(client.is_ready());
 //!
 //! // The client offers memory, and tells its key in a message; the server writes there, and gives it back.
-//! let key = client.register(Memory::Sink(SegmentMut::zeroed(5)), 0).unwrap();
+//! let key = client.register_at(Memory::Sink(SegmentMut::zeroed(5)), 0).unwrap();
 //! client.post_receive(1, SegmentMut::zeroed(100)).unwrap();
 //! server.post_receive(1, SegmentMut::zeroed(100)).unwrap();
 //! client.post_send(2, key.0.to_be_bytes().to_vec().into(), SendFlags::default()).unwrap();

@@ -52,6 +52,14 @@ impl Connection {
         if self.allows_reads() { Ok(()) } else { Err(PostError::NoReads) }
     }
 
+    /// As [`register`](QueuePair::register), with an offset of the caller's choice for the first byte.
+    pub fn register_at(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>> {
+        let len = memory.len();
+        let memory = refuse(self.may_register(len, base), memory)?;
+        self.regions += 1;
+        Ok(Key(self.inbound.regions.insert(Held::Memory(memory), len, base)))
+    }
+
     fn post(&mut self, work: Work) {
         self.sends += 1;
         self.tx.works.posted.push_back(work);
@@ -67,11 +75,9 @@ fn refuse<T>(checked: Result<(), PostError>, given: T) -> Result<T, Refused<T>> 
 }
 
 impl QueuePair for Connection {
-    fn register(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>> {
-        let len = memory.len();
-        let memory = refuse(self.may_register(len, base), memory)?;
-        self.regions += 1;
-        Ok(Key(self.inbound.regions.insert(Held::Memory(memory), len, base)))
+    fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
+        let key = self.register_at(memory, 0)?;
+        Ok(Remote { key, offset: 0 })
     }
 
     fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError> {

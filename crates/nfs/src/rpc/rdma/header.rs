@@ -2,6 +2,7 @@
 //! connect (RFC 8797).
 
 use crate::xdr::{Reader, Writer, Xdr, decode_chain, encode_chain, xdr_struct};
+use onego_rdma::{Key, Remote};
 use onego_wire::{DecodeError, Decoded};
 use thiserror::Error;
 
@@ -45,6 +46,18 @@ xdr_struct! {
         pub position: u32,
         /// The memory.
         pub target: Target,
+    }
+}
+
+impl Target {
+    /// So many bytes of registered memory.
+    pub fn new(memory: Remote, length: u32) -> Self {
+        Self { handle: memory.key.0, length, offset: memory.offset }
+    }
+
+    /// Where its first byte is for the verbs.
+    pub fn remote(&self) -> Remote {
+        Remote { key: Key(self.handle), offset: self.offset }
     }
 }
 

@@ -54,8 +54,8 @@ enum Sink {
     None,
     /// It is here.
     Here(SegmentMut),
-    /// The server may write it, so many bytes.
-    Offered(Key, usize),
+    /// The server may write it there.
+    Offered(Target),
 }
 
 #[derive(Debug)]
@@ -226,19 +226,20 @@ impl<Q: QueuePair> Requester<Q> {
             (0, whole)
         };
         let length = bytes.len() as u32;
-        let key = self.queue_pair.register(Memory::Source(bytes), 0).map_err(|refused| refused.error)?;
-        call.source = Some(key);
-        chunks.reads.push(ReadSegment { position, target: Target { handle: key.0, length, offset: 0 } });
+        let source = self.queue_pair.register(Memory::Source(bytes)).map_err(|refused| refused.error)?;
+        call.source = Some(source.key);
+        chunks.reads.push(ReadSegment { position, target: Target::new(source, length) });
         Ok((position > 0).then(List::new))
     }
 
     /// Registers memory that the server may write.
     fn offer(&mut self, memory: SegmentMut, to: &mut Sink) -> Result<WriteChunk, PostError> {
         let len = memory.len();
-        match self.queue_pair.register(Memory::Sink(memory), 0) {
-            Ok(key) => {
-                *to = Sink::Offered(key, len);
-                Ok(WriteChunk(vec![Target { handle: key.0, length: len as u32, offset: 0 }]))
+        match self.queue_pair.register(Memory::Sink(memory)) {
+            Ok(remote) => {
+                let target = Target::new(remote, len as u32);
+                *to = Sink::Offered(target);
+                Ok(WriteChunk(vec![target]))
             }
             Err(Refused { error, given }) => {
                 if let Memory::Sink(memory) = given {
@@ -362,8 +363,8 @@ impl<Q: QueuePair> Requester<Q> {
             call.source = None;
         }
         for sink in [&mut call.sink, &mut call.reply] {
-            if let Sink::Offered(key, _) = *sink
-                && let Memory::Sink(memory) = self.reclaim(xid, key, invalidated)?
+            if let Sink::Offered(target) = *sink
+                && let Memory::Sink(memory) = self.reclaim(xid, target.remote().key, invalidated)?
             {
                 *sink = Sink::Here(memory);
             }
@@ -394,7 +395,9 @@ impl<Q: QueuePair> Requester<Q> {
     fn keep(&mut self, key: Key, memory: Memory) {
         let Memory::Sink(memory) = memory else { return };
         let mut sinks = self.calls.values_mut().flat_map(|call| [&mut call.sink, &mut call.reply]);
-        if let Some(sink) = sinks.find(|sink| matches!(sink, Sink::Offered(offered, _) if *offered == key)) {
+        if let Some(sink) =
+            sinks.find(|sink| matches!(sink, Sink::Offered(target) if target.remote().key == key))
+        {
             *sink = Sink::Here(memory);
         }
     }
@@ -414,9 +417,9 @@ impl<Q: QueuePair> Requester<Q> {
 }
 
 impl Sink {
-    fn offered(&self) -> Option<(Key, usize)> {
+    fn offered(&self) -> Option<Target> {
         match *self {
-            Self::Offered(key, len) => Some((key, len)),
+            Self::Offered(target) => Some(target),
             _ => None,
         }
     }
@@ -434,16 +437,16 @@ impl Sink {
 }
 
 /// How many bytes the server says to have written of the payload and of the reply, to what was offered for them.
-fn written(xid: u32, chunks: &Chunks, offered: [Option<(Key, usize)>; 2]) -> Result<(usize, usize), Error> {
+fn written(xid: u32, chunks: &Chunks, offered: [Option<Target>; 2]) -> Result<(usize, usize), Error> {
     if !chunks.reads.is_empty() {
         return Err(Error::NoReply);
     }
-    let one = |chunk: Option<&WriteChunk>, offered: Option<(Key, usize)>| {
+    let one = |chunk: Option<&WriteChunk>, offered: Option<Target>| {
         let Some(chunk) = chunk else { return Some(0) };
         let [target] = chunk.0[..] else { return (total(&chunk.0) == 0).then_some(0) };
-        let (key, len) = offered?;
-        let is_ours = (target.handle, target.offset) == (key.0, 0);
-        (is_ours && target.length as usize <= len).then_some(target.length as usize)
+        let offered = offered?;
+        let is_ours = target.remote() == offered.remote() && target.length <= offered.length;
+        is_ours.then_some(target.length as usize)
     };
     let payload = one(chunks.writes.first(), offered[0]).filter(|_| chunks.writes.len() <= 1);
     let reply = one(chunks.reply.as_ref(), offered[1]);

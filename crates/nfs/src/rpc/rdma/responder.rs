@@ -8,7 +8,7 @@ use super::work::Works;
 use crate::rpc::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
 use onego_buf::{Arena, List, Segment, SegmentMut};
-use onego_rdma::{Completion, Done, Key, QueuePair, Remote, SendFlags, Status};
+use onego_rdma::{Completion, Done, Key, QueuePair, SendFlags, Status};
 use std::collections::{HashMap, VecDeque};
 use std::iter::{once, repeat};
 
@@ -300,7 +300,7 @@ impl<Q: QueuePair> Responder<Q> {
             let part = sink.split_to(sink.len().min(target.length as usize));
             if !part.is_empty() {
                 left += 1;
-                self.works.read(part, Remote { key: Key(target.handle), offset: target.offset });
+                self.works.read(part, target.remote());
             }
         }
         if left == 0 {
@@ -480,6 +480,6 @@ fn used(chunk: &WriteChunk, mut len: usize) -> Option<WriteChunk> {
 fn write(works: &mut Works, targets: &[Target], bytes: &mut List) {
     for target in targets.iter().filter(|target| target.length > 0) {
         let part = bytes.split_to(target.length as usize);
-        works.write(part, Remote { key: Key(target.handle), offset: target.offset });
+        works.write(part, target.remote());
     }
 }
