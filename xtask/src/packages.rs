@@ -24,6 +24,7 @@ const NEEDS: &[Need] = &[
     Need { program: "dnsmasq", package: "dnsmasq-base" },
     Need { program: "fio", package: "fio" },
     Need { program: "/usr/include/nfsc/libnfs.h", package: "libnfs-dev" },
+    Need { program: "/usr/include/rdma/rdma_cma.h", package: "librdmacm-dev" },
     Need { program: "/usr/lib/ARCH-linux-gnu/ganesha/libfsalmem.so", package: "nfs-ganesha-mem" },
     Need { program: "ganesha.nfsd", package: "nfs-ganesha" },
     Need { program: "gcc-12", package: "gcc-12" },

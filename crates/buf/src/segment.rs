@@ -130,6 +130,12 @@ impl SegmentMut {
         Self::from_memory(Memory::zeroed(len))
     }
 
+    /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
+    #[inline]
+    pub fn slab(&self) -> Option<&Arc<Slab>> {
+        self.owner.slab()
+    }
+
     /// Cuts off and returns the first `n` bytes.
     pub fn split_to(&mut self, n: usize) -> SegmentMut {
         let rest = offset(self.ptr, self.len, n);

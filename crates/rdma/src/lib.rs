@@ -4,6 +4,7 @@
 //!   completions are polled. NFS over RDMA is written against it.
 //! - [`iwarp`] is a provider: MPA, DDP and RDMAP (RFC 5044, 5041, 5040, with 6581) as a state machine over a byte
 //!   stream. It speaks to Linux's `siw` driver, and to itself.
+//! - [`Provider`] is what a provider is seen by that has connections of its own, as devices have.
 //!
 //! # Memory
 //! There is no unsafe code here, because memory crosses the interface by ownership. What the peer may write is a
@@ -15,7 +16,9 @@
 
 mod error;
 pub mod iwarp;
+mod provider;
 mod verbs;
 
 pub use error::{PostError, Refused};
+pub use provider::{Asked, Endpoint, EndpointError, EndpointEvent, Listener, Provider};
 pub use verbs::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};

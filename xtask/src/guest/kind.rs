@@ -10,6 +10,8 @@ pub(crate) struct Kind {
     pub(super) packages: &'static [&'static str],
     /// Files of these packages that the guest gets, beyond the programs that a script asks for.
     pub(super) files: &'static [&'static str],
+    /// The beginnings of names of libraries that programs load while they run.
+    pub(super) loaded: &'static [&'static str],
 }
 
 /// The kernel's client of Ceph's block devices.
@@ -35,6 +37,7 @@ pub(crate) const RBD: Kind = Kind {
     ],
     packages: &[],
     files: &[],
+    loaded: &[],
 };
 
 /// The kernel's client and server of NFS, over TCP and over RDMA by siw.
@@ -54,6 +57,53 @@ pub(crate) const NFS: Kind = Kind {
     ],
     packages: &["nfs-kernel-server", "rpcbind", "libtirpc3", "libtirpc-common", "libwrap0", "netbase"],
     files: &["etc/netconfig", "etc/protocols", "etc/services"],
+    loaded: &[],
+};
+
+/// RDMA for programs: the drivers siw (iWARP) and rxe (RoCE), which do in software what devices do, and rdma-core. With the
+/// kernel's client and server of NFS.
+pub(crate) const RDMA: Kind = Kind {
+    name: "rdma",
+    modules: &[
+        "virtio_pci",
+        "virtio_net",
+        "crc32c_generic",
+        "crc32c-intel",
+        // What rxe asks for by name.
+        "crc32_generic",
+        "nfsv3",
+        "nfsd",
+        "rpcrdma",
+        "ib_uverbs",
+        "rdma_ucm",
+        "rdma_rxe",
+        "siw",
+    ],
+    packages: &[
+        "nfs-kernel-server",
+        "rpcbind",
+        "libtirpc3",
+        "libtirpc-common",
+        "libwrap0",
+        "netbase",
+        "ibverbs-providers",
+        "libibverbs1",
+        "libnl-3-200",
+        "libnl-route-3-200",
+        "librdmacm1",
+    ],
+    files: &[
+        "etc/libibverbs.d/rxe.driver",
+        "etc/libibverbs.d/siw.driver",
+        "etc/netconfig",
+        "etc/protocols",
+        "etc/services",
+    ],
+    loaded: &[
+        "usr/lib/x86_64-linux-gnu/libibverbs/librxe-",
+        "usr/lib/x86_64-linux-gnu/libibverbs/libsiw-",
+        "usr/lib/x86_64-linux-gnu/librdmacm.so.1",
+    ],
 };
 
 /// The start of a script that starts the kernel's server on `/export`.

@@ -16,7 +16,7 @@ use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use archive::Archive;
 use kernel::Kernel;
-pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD};
+pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,7 @@ pub(crate) struct Guest {
     /// Packages that are unpacked for it.
     tree: PathBuf,
     files: &'static [&'static str],
+    loaded: &'static [&'static str],
 }
 
 /// A guest whose script runs, to be asked by those on the stage. It is switched off when this value goes.
@@ -64,7 +65,8 @@ impl Guest {
             [] => Ok(()),
             packages => store::unpack(packages, folder),
         });
-        Ok(Self { kernel, tree: tree.context("cannot get programs for a guest")?, files: kind.files })
+        let tree = tree.context("cannot get programs for a guest")?;
+        Ok(Self { kernel, tree, files: kind.files, loaded: kind.loaded })
     }
 
     /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` (of the host, of the guest's
@@ -132,6 +134,11 @@ impl Guest {
             archive.program(&format!("host/{name}"), read(&program)?);
             libraries.extend(self.libraries_of(&program)?);
         }
+        for beginning in self.loaded {
+            let library = self.find_library(beginning)?;
+            libraries.extend(self.libraries_of(&library)?);
+            libraries.insert(library);
+        }
         for library in libraries {
             // What comes from a package lies where it would be installed.
             let name = library.strip_prefix(&self.tree).or_else(|_| library.strip_prefix("/"))?;
@@ -148,6 +155,20 @@ impl Guest {
         let folders = ["sbin", "usr/sbin", "usr/bin"].map(|folder| self.tree.join(folder));
         let in_packages = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
         in_packages.map_or_else(|| find(name), Ok)
+    }
+
+    /// The library in the packages whose name has that beginning. There may be others, which are the same by its full name.
+    fn find_library(&self, beginning: &str) -> Result<PathBuf> {
+        let beginning = self.tree.join(beginning);
+        let folder = beginning.parent().context("a library without a folder")?;
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.to_string_lossy().starts_with(&*beginning.to_string_lossy()) {
+                found.push(path);
+            }
+        }
+        found.into_iter().min().with_context(|| format!("there is no library {}", beginning.display()))
     }
 
     /// The libraries, and the loader of libraries, that a program needs, where it looks for them.

@@ -21,6 +21,7 @@ mod qemu_img;
 mod tools;
 mod tshark;
 mod users;
+mod verbs;
 
 pub(crate) use load::read_rows;
 
@@ -125,6 +126,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel_on_directory;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
+    "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", verbs::with_itself;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
     long:

@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-gcm", &[]),
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
+    ("onego-verbs", &["onego-rdma", "onego-buf"]),
     ("onego-ceph", &["onego-wire", "onego-buf", "onego-gcm"]),
     ("onego", &["onego-ceph", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-server", &["onego-ceph", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"]),

@@ -1,0 +1,155 @@
+//! Remote direct memory access by the system's devices: a provider over rdma-core (libibverbs and librdmacm).
+//!
+//! [`Verbs`] opens and accepts connections over every device that Linux has a driver for: hardware, and the drivers siw
+//! (iWARP) and rxe (RoCE) in software. What it is used by are the traits of `onego-rdma`.
+//!
+//! - **Libraries** are looked up when they are first needed, so that a program with this crate in it is built and runs
+//!   on a machine without them.
+//! - **Memory** crosses the interface by ownership, as with every provider. What work needs is registered with the device:
+//!   blocks of a registrable pool once a slab, other memory for each piece of work. What the peer may get at is
+//!   registered each time, for itself, and in a protection domain of this connection alone.
+//! - **Bounds**: the queues are as long as the device allows, and the completion queue has room for all that is posted.
+//! - **The end**: everything comes back once the work queues are gone, which is when the device has let go of it.
+//!
+//! User space cannot have its registrations invalidated by the peer: who uses this should not offer it.
+
+mod address;
+mod device;
+mod endpoint;
+mod ffi;
+mod library;
+mod memory;
+mod objects;
+mod queue_pair;
+mod work;
+
+use endpoint::{Connection, short};
+use library::Library;
+use objects::{Events, Id};
+use onego_rdma::{Asked, Endpoint, Listener, Provider};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Bytes of private data: what RoCE has room for in a request.
+pub const PRIVATE_DATA_MAX: usize = 56;
+
+/// Clients that may wait to be accepted.
+const BACKLOG: libc::c_int = 128;
+
+/// Bounds of a connection, as far as the device allows them.
+#[derive(Debug, Clone, Copy)]
+pub struct Config {
+    /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
+    pub send_queue: u32,
+    /// Receives that may be posted, with their completions.
+    pub receive_queue: u32,
+}
+
+impl Default for Config {
+    /// What suits NFS with 128 calls under way.
+    fn default() -> Self {
+        Self { send_queue: 512, receive_queue: 256 }
+    }
+}
+
+/// The devices of the system. The one that leads to an address is chosen by the system.
+#[derive(Debug, Clone)]
+pub struct Verbs {
+    library: &'static Library,
+    config: Config,
+}
+
+impl Verbs {
+    /// Looks the libraries up; an error says what is missing.
+    pub fn open(config: Config) -> io::Result<Self> {
+        Ok(Self { library: Library::get()?, config })
+    }
+}
+
+impl Provider for Verbs {
+    fn connect(&self, server: SocketAddr, private_data: &[u8]) -> io::Result<Box<dyn Endpoint>> {
+        short(private_data).map_err(io::Error::other)?;
+        let events = open_events(self.library)?;
+        let connection = Connection::connect(&events, self.config, server, private_data)?;
+        Ok(Box::new(connection))
+    }
+
+    fn listen(&self, addr: SocketAddr) -> io::Result<Box<dyn Listener>> {
+        let events = open_events(self.library)?;
+        let id = Id::new(&events)?;
+        id.listen(addr, BACKLOG)?;
+        Ok(Box::new(Listening { id, config: self.config }))
+    }
+}
+
+/// Opens a channel. Its error is the first that a machine without RDMA shows.
+fn open_events(library: &'static Library) -> io::Result<Arc<Events>> {
+    Events::open(library).map_err(|error| {
+        let text = format!(
+            "there is no RDMA here: {error} (is the kernel's module rdma_ucm loaded, and is there a device?)"
+        );
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// A listener.
+#[derive(Debug)]
+struct Listening {
+    id: Arc<Id>,
+    config: Config,
+}
+
+impl Listener for Listening {
+    fn local_addr(&self) -> SocketAddr {
+        self.id.local_addr()
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.id.events().descriptor()
+    }
+
+    fn accept(&mut self) -> Option<io::Result<Asked>> {
+        loop {
+            let mut event = match self.id.events().next() {
+                Ok(event) => event?,
+                Err(error) => return Some(Err(error)),
+            };
+            match Id::of_client(self.id.events(), &mut event) {
+                Ok(Some(id)) => return Some(self.asked(id, event)),
+                // Something else than a client, such as a device that is gone.
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl Listening {
+    fn asked(&self, id: Arc<Id>, event: objects::Event) -> io::Result<Asked> {
+        let client = id.peer_addr();
+        let endpoint = Connection::serve(id, self.config, &event)?;
+        Ok(Asked { endpoint: Box::new(endpoint), client, private_data: event.private_data })
+    }
+}
+
+/// A program in C that compiles if the libraries' headers say what this crate takes for granted: for a test.
+#[doc(hidden)]
+pub fn layout_in_c() -> String {
+    let mut text = String::from("#include <stddef.h>\n#include <rdma/rdma_cma.h>\n");
+    for (name, size, fields) in ffi::LAYOUT {
+        if let Some(size) = size {
+            text += &format!("_Static_assert(sizeof(struct {name}) == {size}, \"size of {name}\");\n");
+        }
+        for (field, offset) in *fields {
+            text += &format!(
+                "_Static_assert(offsetof(struct {name}, {field}) == {offset}, \"place of {field} in {name}\");\n"
+            );
+        }
+    }
+    for (name, value) in ffi::CONSTANTS {
+        text += &format!("_Static_assert({name} == {value}, \"value of {name}\");\n");
+    }
+    text
+}

@@ -1,0 +1,560 @@
+//! The libraries' objects. Each holds those that it rests on, so that they are destroyed in the right order whoever drops
+//! them.
+//!
+//! The libraries lock what they share. An object belongs to one endpoint or one listener, whose methods take `&mut self`.
+
+use crate::address::{self, RawAddress};
+use crate::ffi::*;
+use crate::library::{Library, done, errno};
+use libc::{c_int, c_void};
+use rustix::io::ioctl_fionbio;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// How long the system may look for a server's address, and for a way to it.
+const RESOLVE_MS: c_int = 5000;
+
+/// An object of C's, which nobody else has.
+type Raw<T> = NonNull<T>;
+
+macro_rules! between_threads {
+    ($($name:ident)*) => {$(
+        // SAFETY: the libraries' functions may be called from any thread, and lock what objects share.
+        unsafe impl Send for $name {}
+        // SAFETY: as above; and only one endpoint or listener uses it at a time.
+        unsafe impl Sync for $name {}
+    )*};
+}
+
+between_threads! { Events Id Domain Region CompletionEvents CompletionQueue WorkQueues }
+
+/// A new object, or what `errno` says.
+fn made<T>(raw: *mut T) -> io::Result<Raw<T>> {
+    NonNull::new(raw).ok_or_else(io::Error::last_os_error)
+}
+
+/// The end of an object. That it fails is a fault of this crate or of the driver; it is lost then.
+fn ended(what: &str, result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(%error, "cannot destroy {what}");
+    }
+}
+
+/// The descriptor of that number.
+///
+/// # Safety
+/// It is open, and stays open for as long as the result is used.
+unsafe fn descriptor<'a>(number: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: promised by the caller.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+/// `None` where there is nothing, without waiting.
+fn unless_nothing(result: io::Result<()>) -> io::Result<Option<()>> {
+    match result {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where events of connections come (`rdma_event_channel`).
+#[derive(Debug)]
+pub(crate) struct Events {
+    raw: Raw<rdma_event_channel>,
+    library: &'static Library,
+}
+
+/// An event of a connection.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) kind: c_int,
+    pub(crate) status: c_int,
+    pub(crate) private_data: Vec<u8>,
+    /// RDMA Reads that the peer would have under way, and that it answers at a time.
+    pub(crate) responder_resources: u8,
+    pub(crate) initiator_depth: u8,
+    /// The connection of a client that asks.
+    asked: Option<Raw<rdma_cm_id>>,
+}
+
+impl Events {
+    pub(crate) fn open(library: &'static Library) -> io::Result<Arc<Self>> {
+        // SAFETY: the function takes nothing.
+        let raw = made(unsafe { (library.rdma_create_event_channel)() })?;
+        let this = Arc::new(Self { raw, library });
+        ioctl_fionbio(this.descriptor(), true)?;
+        Ok(this)
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is there as long as `self`, and nobody writes to it.
+        let number = unsafe { (*self.raw.as_ptr()).fd };
+        // SAFETY: it is the channel's own, which is open as long as it is there.
+        unsafe { descriptor(number) }
+    }
+
+    /// The next event, if there is one.
+    pub(crate) fn next(&self) -> io::Result<Option<Event>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the channel is there, and there is a place for the event.
+        let result = done(unsafe { (self.library.rdma_get_cm_event)(self.raw.as_ptr(), &mut raw) });
+        if unless_nothing(result)?.is_none() {
+            return Ok(None);
+        }
+        // SAFETY: the function gave an event, which is there until it is acknowledged.
+        let event = unsafe { *raw };
+        let private_data = if event.param.private_data.is_null() {
+            Vec::new()
+        } else {
+            let (data, len) = (event.param.private_data.cast::<u8>(), event.param.private_data_len);
+            // SAFETY: it points to so many bytes, which are there as long as the event.
+            unsafe { std::slice::from_raw_parts(data, len.into()) }.to_vec()
+        };
+        let asked = (event.event == RDMA_CM_EVENT_CONNECT_REQUEST).then_some(event.id);
+        // SAFETY: the event is acknowledged once, and not looked at any more.
+        ended("an event", done(unsafe { (self.library.rdma_ack_cm_event)(raw) }));
+        Ok(Some(Event {
+            kind: event.event,
+            status: event.status,
+            private_data,
+            responder_resources: event.param.responder_resources,
+            initiator_depth: event.param.initiator_depth,
+            asked: asked.and_then(NonNull::new),
+        }))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // SAFETY: every connection that uses the channel holds it, so there is none.
+        unsafe { (self.library.rdma_destroy_event_channel)(self.raw.as_ptr()) };
+    }
+}
+
+/// A connection, or a listener (`rdma_cm_id`).
+#[derive(Debug)]
+pub(crate) struct Id {
+    raw: Raw<rdma_cm_id>,
+    events: Arc<Events>,
+}
+
+impl Id {
+    pub(crate) fn new(events: &Arc<Events>) -> io::Result<Arc<Self>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the channel is there, and there is a place for the connection.
+        let made = unsafe {
+            (events.library.rdma_create_id)(events.raw.as_ptr(), &mut raw, ptr::null_mut(), RDMA_PS_TCP)
+        };
+        done(made)?;
+        let raw = NonNull::new(raw).ok_or(io::ErrorKind::Other)?;
+        Ok(Arc::new(Self { raw, events: Arc::clone(events) }))
+    }
+
+    /// The connection of a client that asks, whose events go to a channel of its own from now on. `listened` is where it
+    /// asked.
+    pub(crate) fn of_client(listened: &Arc<Events>, event: &mut Event) -> io::Result<Option<Arc<Self>>> {
+        let Some(raw) = event.asked.take() else { return Ok(None) };
+        let mut id = Self { raw, events: Arc::clone(listened) };
+        let events = Events::open(id.library())?;
+        // SAFETY: both are there; no event of the connection is unacknowledged.
+        done(unsafe { (events.library.rdma_migrate_id)(raw.as_ptr(), events.raw.as_ptr()) })?;
+        id.events = events;
+        Ok(Some(Arc::new(id)))
+    }
+
+    pub(crate) fn library(&self) -> &'static Library {
+        self.events.library
+    }
+
+    pub(crate) fn events(&self) -> &Arc<Events> {
+        &self.events
+    }
+
+    fn get(&self) -> rdma_cm_id {
+        // SAFETY: it is there as long as `self`, and written only within the library's functions, none of which runs:
+        // they are called by the owner of `self` alone.
+        unsafe { *self.raw.as_ptr() }
+    }
+
+    /// The device, once it is known.
+    pub(crate) fn device(&self) -> io::Result<Raw<ibv_context>> {
+        let device = self.get().verbs;
+        NonNull::new(device).ok_or_else(|| io::Error::other("the connection has no device"))
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        address::from_raw(&self.get().route.addr.src_storage)
+    }
+
+    pub(crate) fn peer_addr(&self) -> SocketAddr {
+        address::from_raw(&self.get().route.addr.dst_storage)
+    }
+
+    pub(crate) fn listen(&self, addr: SocketAddr, backlog: c_int) -> io::Result<()> {
+        let mut addr = RawAddress::new(addr);
+        // SAFETY: the connection is there, and the address is read during the call.
+        done(unsafe { (self.library().rdma_bind_addr)(self.raw.as_ptr(), addr.as_mut_ptr()) })?;
+        // SAFETY: the connection is there.
+        done(unsafe { (self.library().rdma_listen)(self.raw.as_ptr(), backlog) })
+    }
+
+    /// Begins to look for a server.
+    pub(crate) fn resolve_address(&self, server: SocketAddr) -> io::Result<()> {
+        let mut addr = RawAddress::new(server);
+        let raw = self.raw.as_ptr();
+        // SAFETY: the connection is there, and the address is read during the call.
+        done(unsafe {
+            (self.library().rdma_resolve_addr)(raw, ptr::null_mut(), addr.as_mut_ptr(), RESOLVE_MS)
+        })
+    }
+
+    /// Begins to look for a way to the server.
+    pub(crate) fn resolve_route(&self) -> io::Result<()> {
+        // SAFETY: the connection is there.
+        done(unsafe { (self.library().rdma_resolve_route)(self.raw.as_ptr(), RESOLVE_MS) })
+    }
+
+    /// Asks the server to let us in.
+    pub(crate) fn connect(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
+        let mut parameters = parameters(private_data, reads);
+        // SAFETY: the connection is there; parameters and private data are read during the call.
+        done(unsafe { (self.library().rdma_connect)(self.raw.as_ptr(), &mut parameters) })
+    }
+
+    /// Lets a client in.
+    pub(crate) fn accept(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
+        let mut parameters = parameters(private_data, reads);
+        // SAFETY: as above.
+        done(unsafe { (self.library().rdma_accept)(self.raw.as_ptr(), &mut parameters) })
+    }
+
+    /// Refuses a client.
+    pub(crate) fn reject(&self, private_data: &[u8]) -> io::Result<()> {
+        let (data, len) = (private_data.as_ptr().cast(), private_data.len() as u8);
+        // SAFETY: the connection is there; private data is read during the call.
+        done(unsafe { (self.library().rdma_reject)(self.raw.as_ptr(), data, len) })
+    }
+
+    pub(crate) fn disconnect(&self) -> io::Result<()> {
+        // SAFETY: the connection is there.
+        done(unsafe { (self.library().rdma_disconnect)(self.raw.as_ptr()) })
+    }
+}
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        // SAFETY: whatever uses the connection or its device holds it, so there is nothing; all its events are
+        // acknowledged.
+        ended("a connection", done(unsafe { (self.library().rdma_destroy_id)(self.raw.as_ptr()) }));
+    }
+}
+
+/// How many RDMA Reads may be under way in each direction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reads {
+    /// Of the peer.
+    pub(crate) answered: u8,
+    /// Of this side.
+    pub(crate) asked: u8,
+}
+
+/// Times that a packet is sent again which the peer does not acknowledge. Only some transports count: the most that they
+/// can.
+const RETRIES: u8 = 7;
+
+fn parameters(private_data: &[u8], reads: Reads) -> rdma_conn_param {
+    rdma_conn_param {
+        private_data: private_data.as_ptr().cast(),
+        private_data_len: private_data.len() as u8,
+        responder_resources: reads.answered,
+        initiator_depth: reads.asked,
+        flow_control: 0,
+        retry_count: RETRIES,
+        // A message that finds no receive ends the connection, on every transport.
+        rnr_retry_count: 0,
+        srq: 0,
+        qp_num: 0,
+    }
+}
+
+/// A protection domain: what is registered in it, its own work queues alone can use.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    raw: Raw<ibv_pd>,
+    id: Arc<Id>,
+}
+
+impl Domain {
+    pub(crate) fn new(id: &Arc<Id>) -> io::Result<Arc<Self>> {
+        let device = id.device()?;
+        // SAFETY: the device is there as long as the connection.
+        let raw = made(unsafe { (id.library().ibv_alloc_pd)(device.as_ptr()) })?;
+        Ok(Arc::new(Self { raw, id: Arc::clone(id) }))
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: whatever uses the domain holds it, so there is nothing.
+        ended("a protection domain", errno(unsafe { (self.id.library().ibv_dealloc_pd)(self.raw.as_ptr()) }));
+    }
+}
+
+/// Memory that a device knows (`ibv_mr`).
+#[derive(Debug)]
+pub(crate) struct Region {
+    raw: Raw<ibv_mr>,
+    domain: Arc<Domain>,
+}
+
+impl Region {
+    /// Registers memory, with rights of the device and of the peer (`IBV_ACCESS_`).
+    ///
+    /// # Safety
+    /// As long as the result is there, and work queues of the domain are, the peer may do with the memory what its rights
+    /// say.
+    pub(crate) unsafe fn new(
+        domain: &Arc<Domain>,
+        start: *const u8,
+        len: usize,
+        access: c_int,
+    ) -> io::Result<Self> {
+        let library = domain.id.library();
+        // SAFETY: the domain is there; the rest is promised by the caller.
+        let raw = unsafe {
+            (library.ibv_reg_mr)(domain.raw.as_ptr(), start.cast_mut().cast::<c_void>(), len, access)
+        };
+        Ok(Self { raw: made(raw)?, domain: Arc::clone(domain) })
+    }
+
+    /// Its name for the device.
+    pub(crate) fn local_key(&self) -> u32 {
+        // SAFETY: it is there as long as `self`, and does not change.
+        unsafe { (*self.raw.as_ptr()).lkey }
+    }
+
+    /// Its name for the peer.
+    pub(crate) fn remote_key(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.raw.as_ptr()).rkey }
+    }
+
+    /// Takes it back: neither the device nor the peer uses it any more.
+    pub(crate) fn release(self) -> Result<(), (io::Error, Self)> {
+        // SAFETY: it is there, and if the call succeeds it is not used any more.
+        match errno(unsafe { (self.domain.id.library().ibv_dereg_mr)(self.raw.as_ptr()) }) {
+            Ok(()) => {
+                let this = std::mem::ManuallyDrop::new(self);
+                // SAFETY: `this` is not dropped, and so gives its domain up only here.
+                drop(unsafe { ptr::read(&this.domain) });
+                Ok(())
+            }
+            Err(error) => Err((error, self)),
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: it is there, and is not used after this.
+        let result = unsafe { (self.domain.id.library().ibv_dereg_mr)(self.raw.as_ptr()) };
+        ended("a registration of memory", errno(result));
+    }
+}
+
+/// Where a device says that there are completions (`ibv_comp_channel`).
+#[derive(Debug)]
+pub(crate) struct CompletionEvents {
+    raw: Raw<ibv_comp_channel>,
+    id: Arc<Id>,
+}
+
+impl CompletionEvents {
+    fn new(id: &Arc<Id>) -> io::Result<Self> {
+        let device = id.device()?;
+        // SAFETY: the device is there as long as the connection.
+        let raw = made(unsafe { (id.library().ibv_create_comp_channel)(device.as_ptr()) })?;
+        let this = Self { raw, id: Arc::clone(id) };
+        ioctl_fionbio(this.descriptor(), true)?;
+        Ok(this)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is there as long as `self`, and its descriptor does not change.
+        let number = unsafe { (*self.raw.as_ptr()).fd };
+        // SAFETY: it is the channel's own, which is open as long as it is there.
+        unsafe { descriptor(number) }
+    }
+}
+
+impl Drop for CompletionEvents {
+    fn drop(&mut self) {
+        let destroy = self.id.library().ibv_destroy_comp_channel;
+        // SAFETY: the one queue that uses the channel holds it, and is gone.
+        ended("a channel of completions", errno(unsafe { destroy(self.raw.as_ptr()) }));
+    }
+}
+
+/// Where completions come (`ibv_cq`).
+#[derive(Debug)]
+pub(crate) struct CompletionQueue {
+    raw: Raw<ibv_cq>,
+    events: CompletionEvents,
+}
+
+impl CompletionQueue {
+    /// A queue for so many completions.
+    pub(crate) fn new(id: &Arc<Id>, depth: u32) -> io::Result<Arc<Self>> {
+        let events = CompletionEvents::new(id)?;
+        let depth = c_int::try_from(depth).unwrap_or(c_int::MAX);
+        let (device, channel) = (id.device()?.as_ptr(), events.raw.as_ptr());
+        // SAFETY: device and channel are there, and the queue holds both.
+        let raw = unsafe { (id.library().ibv_create_cq)(device, depth, ptr::null_mut(), channel, 0) };
+        Ok(Arc::new(Self { raw: made(raw)?, events }))
+    }
+
+    fn library(&self) -> &'static Library {
+        self.events.id.library()
+    }
+
+    fn ops(&self) -> &ibv_context_ops {
+        // SAFETY: the queue is there as long as `self`, and its device does not change.
+        let device = unsafe { (*self.raw.as_ptr()).context };
+        // SAFETY: the device is there as long as the queue, and its functions do not change.
+        unsafe { &(*device).ops }
+    }
+
+    /// Readable after the completion that follows [`arm`](Self::arm).
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.events.descriptor()
+    }
+
+    /// Takes completions, as many as there are and fit, and says how many.
+    pub(crate) fn poll(&self, into: &mut [ibv_wc]) -> io::Result<usize> {
+        let room = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the queue is there, and there is room for so many.
+        let count = unsafe { (self.ops().poll_cq)(self.raw.as_ptr(), room, into.as_mut_ptr()) };
+        usize::try_from(count).map_err(|_| io::Error::other("completions cannot be polled"))
+    }
+
+    /// Asks to be told of the next completion. What came before may not be told: poll once more.
+    pub(crate) fn arm(&self) -> io::Result<()> {
+        // SAFETY: the queue is there.
+        errno(unsafe { (self.ops().req_notify_cq)(self.raw.as_ptr(), 0) })
+    }
+
+    /// Was there a completion since [`arm`](Self::arm)? It is told once.
+    pub(crate) fn was_told(&self) -> io::Result<bool> {
+        let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
+        let channel = self.events.raw.as_ptr();
+        // SAFETY: the channel is there, and there are places for what the event is about.
+        let result = done(unsafe { (self.library().ibv_get_cq_event)(channel, &mut queue, &mut context) });
+        let told = unless_nothing(result)?.is_some();
+        if told {
+            // SAFETY: the queue is the only one of its channel, and had one event.
+            unsafe { (self.library().ibv_ack_cq_events)(self.raw.as_ptr(), 1) };
+        }
+        Ok(told)
+    }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        // SAFETY: the work queues that use it hold it, and are gone; all its events are acknowledged.
+        ended("a completion queue", errno(unsafe { (self.library().ibv_destroy_cq)(self.raw.as_ptr()) }));
+    }
+}
+
+/// What work queues have room for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) sends: u32,
+    pub(crate) receives: u32,
+    /// Pieces of memory of a send.
+    pub(crate) pieces: u32,
+}
+
+/// The two work queues of a connection (`ibv_qp`). Once they are dropped the device touches no memory of theirs.
+#[derive(Debug)]
+pub(crate) struct WorkQueues {
+    raw: Raw<ibv_qp>,
+    id: Arc<Id>,
+    _domain: Arc<Domain>,
+    _completions: Arc<CompletionQueue>,
+}
+
+impl WorkQueues {
+    pub(crate) fn new(
+        domain: &Arc<Domain>,
+        completions: &Arc<CompletionQueue>,
+        room: Room,
+    ) -> io::Result<Self> {
+        let id = Arc::clone(&domain.id);
+        let mut attributes = ibv_qp_init_attr {
+            qp_context: ptr::null_mut(),
+            send_cq: completions.raw.as_ptr(),
+            recv_cq: completions.raw.as_ptr(),
+            srq: ptr::null_mut(),
+            cap: ibv_qp_cap {
+                max_send_wr: room.sends,
+                max_recv_wr: room.receives,
+                max_send_sge: room.pieces,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            qp_type: IBV_QPT_RC,
+            sq_sig_all: 0,
+        };
+        let domain = Arc::clone(domain);
+        // SAFETY: connection, domain and completion queue are there, and the work queues hold them.
+        done(unsafe {
+            (id.library().rdma_create_qp)(id.raw.as_ptr(), domain.raw.as_ptr(), &mut attributes)
+        })?;
+        let raw = NonNull::new(id.get().qp).ok_or(io::ErrorKind::Other)?;
+        Ok(Self { raw, id, _domain: domain, _completions: Arc::clone(completions) })
+    }
+
+    /// Names them in events of the device.
+    pub(crate) fn name(&self) -> usize {
+        self.raw.as_ptr().addr()
+    }
+
+    fn ops(&self) -> &ibv_context_ops {
+        // SAFETY: the queues are there as long as `self`, and their device does not change.
+        let device = unsafe { (*self.raw.as_ptr()).context };
+        // SAFETY: the device is there as long as the queues, and its functions do not change.
+        unsafe { &(*device).ops }
+    }
+
+    /// Posts work.
+    ///
+    /// # Safety
+    /// Until it is complete, or `self` dropped, the memory that it names stays where it is, is registered, and is not
+    /// written by others; if the work writes it, not read either.
+    pub(crate) unsafe fn send(&self, work: &mut ibv_send_wr) -> io::Result<()> {
+        let mut refused = ptr::null_mut();
+        // SAFETY: the queues are there, and the list of work has one entry; the rest is promised by the caller.
+        errno(unsafe { (self.ops().post_send)(self.raw.as_ptr(), work, &mut refused) })
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Safety
+    /// As for [`send`](Self::send).
+    pub(crate) unsafe fn receive(&self, work: &mut ibv_recv_wr) -> io::Result<()> {
+        let mut refused = ptr::null_mut();
+        // SAFETY: as for `send`.
+        errno(unsafe { (self.ops().post_recv)(self.raw.as_ptr(), work, &mut refused) })
+    }
+}
+
+impl Drop for WorkQueues {
+    fn drop(&mut self) {
+        // SAFETY: they are the connection's, and not used any more.
+        unsafe { (self.id.library().rdma_destroy_qp)(self.id.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,225 @@
+//! The verbs on a connection.
+
+use crate::endpoint::{Connection, Registered, refused};
+use crate::ffi::*;
+use crate::memory::Pieces;
+use crate::objects::Region;
+use crate::work::{Kind, Work};
+use libc::c_int;
+use onego_buf::{List, Segment, SegmentMut};
+use onego_rdma::{Completion, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
+
+/// Bytes of a message, of an RDMA Write or Read: less than the 2 GiB that InfiniBand allows, and iWARP, too.
+const LEN_MAX: usize = 1 << 30;
+
+fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
+    if len > LEN_MAX { Err(PostError::TooLong { what, len, bound: LEN_MAX }) } else { Ok(()) }
+}
+
+/// What the device is asked to do with pieces of memory.
+#[derive(Debug, Clone, Copy)]
+struct Order {
+    opcode: c_int,
+    flags: c_int,
+    remote: Remote,
+    invalidate: u32,
+}
+
+impl Order {
+    const NOWHERE: Remote = Remote { key: Key(0), offset: 0 };
+
+    fn with(opcode: c_int, remote: Remote) -> Self {
+        Self { opcode, flags: 0, remote, invalidate: 0 }
+    }
+
+    fn send(flags: SendFlags, invalidates: bool) -> Self {
+        let solicited = if flags.solicited { IBV_SEND_SOLICITED } else { 0 };
+        match flags.invalidate.filter(|_| invalidates) {
+            Some(Key(key)) => {
+                Self { flags: solicited, invalidate: key, ..Self::with(IBV_WR_SEND_WITH_INV, Self::NOWHERE) }
+            }
+            None => Self { flags: solicited, ..Self::with(IBV_WR_SEND, Self::NOWHERE) },
+        }
+    }
+}
+
+impl Connection {
+    fn may_post(&mut self) -> Result<(), PostError> {
+        let depth = self.established()?.limits.room.sends as usize;
+        room("send queue", self.unpolled_sends, depth)
+    }
+
+    fn may_receive(&self) -> Result<(), PostError> {
+        if self.is_over() {
+            return Err(PostError::Over);
+        }
+        room("receive queue", self.unpolled_receives, self.receive_depth())
+    }
+
+    /// Gives work to the device.
+    ///
+    /// # Safety
+    /// The memory of the pieces is kept in `self.sends` with the work that is pushed there next, and is not looked at
+    /// if the work writes it.
+    unsafe fn give(&mut self, mut pieces: Pieces, order: Order) -> Result<(), PostError> {
+        let mut work = ibv_send_wr {
+            wr_id: self.sends.next() << 1,
+            next: std::ptr::null_mut(),
+            sg_list: pieces.as_mut_ptr(),
+            num_sge: pieces.len() as c_int,
+            opcode: order.opcode,
+            send_flags: (IBV_SEND_SIGNALED | order.flags) as u32,
+            invalidate_rkey: order.invalidate,
+            wr: ibv_send_wr_rdma {
+                remote_addr: order.remote.offset,
+                rkey: order.remote.key.0,
+                _other: [0; 5],
+            },
+            qp_type: [0; 7],
+        };
+        let queues = self.established()?;
+        // SAFETY: promised by the caller.
+        unsafe { queues.work.send(&mut work) }.map_err(|error| refused("take work", &error))
+    }
+
+    fn push(&mut self, work: Work) {
+        self.unpolled_sends += 1;
+        self.sends.push(work);
+    }
+
+    /// Sends or writes what is in a list.
+    fn post_list(
+        &mut self,
+        id: u64,
+        mut bytes: List,
+        order: Order,
+        kind: fn(List) -> Kind,
+    ) -> Result<(), Refused<List>> {
+        let prepared = self.established().and_then(|queues| {
+            let most = queues.limits.room.pieces as usize;
+            queues.memories.list(&mut bytes, most).map_err(|error| refused("register memory", &error))
+        });
+        let posted = prepared.and_then(|(pieces, regions)| {
+            // SAFETY: the list is shared memory that nobody writes, and is kept with the work below.
+            unsafe { self.give(pieces, order) }.map(|()| regions)
+        });
+        match posted {
+            Ok(regions) => {
+                self.push(Work { id, kind: kind(bytes), regions });
+                Ok(())
+            }
+            Err(error) => Err(Refused { error, given: bytes }),
+        }
+    }
+}
+
+fn room(queue: &'static str, used: usize, depth: usize) -> Result<(), PostError> {
+    if used >= depth { Err(PostError::QueueFull { queue, depth }) } else { Ok(()) }
+}
+
+/// Refuses what was given, if there is a reason to.
+fn refuse<T>(checked: Result<(), PostError>, given: T) -> Result<T, Refused<T>> {
+    match checked {
+        Ok(()) => Ok(given),
+        Err(error) => Err(Refused { error, given }),
+    }
+}
+
+impl QueuePair for Connection {
+    /// The offset is an address: not every device takes another (siw counts by addresses, whatever it is told). A source
+    /// in several segments is copied to one: a region is one piece of memory.
+    fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
+        let checked = self.established().map(|_| ()).and_then(|()| bounded("a region", memory.len()));
+        let mut memory = match refuse(checked, memory)? {
+            Memory::Source(list) if list.segments().len() > 1 => {
+                Memory::Source(Segment::from(list.to_vec()).into())
+            }
+            memory => memory,
+        };
+        let (start, access) = match &mut memory {
+            Memory::Source(list) => {
+                let first = list.segments().next();
+                (first.map_or(std::ptr::null(), |first| first.as_ptr()), IBV_ACCESS_REMOTE_READ)
+            }
+            Memory::Sink(sink) => {
+                (sink.as_mut_ptr().cast_const(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+            }
+        };
+        let len = memory.len();
+        let registered = self.established().and_then(|queues| {
+            // SAFETY: a source is shared memory that nobody writes; a sink belongs to this connection alone. Both are kept
+            // in `self.regions`, and not looked at, until the registration is over or the queues are gone.
+            unsafe { Region::new(&queues.domain, start, len, access) }
+                .map_err(|error| refused("register memory", &error))
+        });
+        match registered {
+            Ok(region) => {
+                let remote =
+                    Remote { key: Key(region.remote_key()), offset: start.expose_provenance() as u64 };
+                self.regions.insert(remote.key, Registered { region, memory });
+                Ok(remote)
+            }
+            Err(error) => Err(Refused { error, given: memory }),
+        }
+    }
+
+    fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        self.take_back(key).map(Some)
+    }
+
+    fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
+        let checked = self.may_receive().and_then(|()| bounded("a receive", buffer.len()));
+        let buffer = refuse(checked, buffer)?;
+        if self.queues.is_none() {
+            self.early.push_back((id, buffer));
+        } else if let Err((error, given)) = self.give_receive(id, buffer) {
+            return Err(Refused { error: refused("take a receive", &error), given });
+        }
+        self.unpolled_receives += 1;
+        Ok(())
+    }
+
+    fn post_send(&mut self, id: u64, bytes: List, flags: SendFlags) -> Result<(), Refused<List>> {
+        let checked = self.may_post().and_then(|()| bounded("a message", bytes.len()));
+        let bytes = refuse(checked, bytes)?;
+        let invalidates = self.queues.as_ref().is_some_and(|queues| queues.limits.invalidates);
+        self.post_list(id, bytes, Order::send(flags, invalidates), Kind::Send)
+    }
+
+    fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>> {
+        let checked = self.may_post().and_then(|()| bounded("an RDMA Write", bytes.len()));
+        let bytes = refuse(checked, bytes)?;
+        self.post_list(id, bytes, Order::with(IBV_WR_RDMA_WRITE, to), Kind::Write)
+    }
+
+    fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>> {
+        let checked = self.may_post().and_then(|()| bounded("an RDMA Read", sink.len()));
+        let mut sink = refuse(checked, sink)?;
+        let prepared = self.established().and_then(|queues| match queues.limits.reads.asked {
+            0 => Err(PostError::NoReads),
+            _ => queues.memories.sink(&mut sink).map_err(|error| refused("register memory", &error)),
+        });
+        let posted = prepared.and_then(|(piece, regions)| {
+            let order = Order::with(IBV_WR_RDMA_READ, from);
+            // SAFETY: the sink belongs to this connection alone, and is kept with the work below.
+            unsafe { self.give(Pieces::from_slice(&[piece]), order) }.map(|()| regions)
+        });
+        match posted {
+            Ok(regions) => {
+                self.push(Work { id, kind: Kind::Read(sink), regions });
+                Ok(())
+            }
+            Err(error) => Err(Refused { error, given: sink }),
+        }
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        self.next_completion()
+    }
+
+    fn disconnect(&mut self) {
+        if !self.is_over() {
+            self.end();
+        }
+    }
+}

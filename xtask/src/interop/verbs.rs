@@ -1,0 +1,61 @@
+//! Our provider over rdma-core, on the kernel's devices in software: siw, which is iWARP, and rxe, which is RoCE.
+
+use crate::cluster::Stage;
+use crate::guest::{Guest, RDMA};
+use crate::sh;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The kinds of devices.
+const DEVICES: [&str; 2] = ["siw", "rxe"];
+
+/// Runs the provider's check with one kind of device after the other. The guest's address is QEMU's.
+const SCRIPT: &str = "
+export PATH=/bin:/host
+failed=0
+for device in siw rxe; do
+    rdma link add dev0 type $device netdev eth0 || exit
+    if check 10.0.2.15 $device; then
+        echo \"works: $device\"
+    else
+        failed=1
+        dmesg | grep -iE 'rdma|siw|rxe' | tail -n 8
+    fi
+    rdma link delete dev0 || exit
+done
+exit $failed
+";
+
+/// Both ends in one guest.
+pub(crate) fn with_itself(stage: &Stage) -> Result<()> {
+    let check = build_check()?;
+    agree_on_layout(stage, &check)?;
+    let guest = Guest::prepare(stage, &RDMA)?;
+    let said = guest.run(stage, SCRIPT, &["rdma", &check.to_string_lossy()])?;
+    for device in DEVICES {
+        let works = said.lines().any(|line| line == format!("works: {device}"));
+        ensure!(works, "the guest does not say that {device} works:\n{said}");
+    }
+    Ok(())
+}
+
+/// The check of the provider.
+fn build_check() -> Result<PathBuf> {
+    let workspace = Workspace::load()?;
+    sh::step("building the check of the provider over rdma-core");
+    let arguments = ["build", "--quiet", "--package", "onego-verbs", "--example", "check"];
+    sh::run(workspace.cargo().args(arguments))?;
+    Ok(workspace.target_directory.join("debug/examples/check"))
+}
+
+/// What the provider declares of the libraries is what their headers say to a compiler.
+fn agree_on_layout(stage: &Stage, check: &PathBuf) -> Result<()> {
+    let source = stage.path("layout.c");
+    fs::write(&source, sh::text(Command::new(check).arg("layout"))?)?;
+    let mut compiler = Command::new("gcc-12");
+    sh::text(compiler.arg("-fsyntax-only").arg(&source)).context("rdma-core's headers say something else")?;
+    Ok(())
+}
