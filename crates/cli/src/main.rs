@@ -50,7 +50,7 @@ enum Command {
     #[command(subcommand)]
     Rbd(rbd::Command),
     /// Files over NFS version 3
-    #[command(subcommand)]
+    #[command(subcommand, after_help = nfs::URLS)]
     Nfs(nfs::Command),
     /// Measure throughput, latency and CPU
     #[command(subcommand)]

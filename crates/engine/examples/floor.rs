@@ -4,7 +4,7 @@
 //! `cargo run --release -p onego-engine --example floor [SECONDS [SPIN_MICROSECONDS [ENGINE [REQUEST_SIZE]]]]`
 use onego_buf::{List, Segment, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open, without_pacing};
-use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
@@ -152,7 +152,7 @@ fn pumped(kind: EngineKind, load: Load) -> (u64, u64) {
     let mut client = Side::new(load.request, load.answer, DEPTH / load.conns);
     for _ in 0..load.conns {
         let conn = client.conns.insert(Conn::default());
-        client.actions.push_back(Action::Connect { conn, addr });
+        client.actions.push_back(Action::Connect { conn, addr, local: LocalPort::Any });
     }
     let mut pump: Pump<AnyEngine, Side> = Pump::new(open(kind).unwrap(), client);
     pump.set_spin(load.spin);

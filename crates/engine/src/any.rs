@@ -3,7 +3,7 @@ use crate::ring::{self, Mode, RingSize, Setup};
 use crate::zero_copy::Settings;
 use crate::{Epoll, SocketId, Uepoll, Uring, Waker};
 use onego_buf::List;
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -120,8 +120,8 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.listen(addr))
     }
 
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
-        each!(self, engine => engine.connect(addr))
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
+        each!(self, engine => engine.connect(addr, local))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 use crate::zero_copy::Counters;
 use crate::{SocketId, Waker};
 use onego_buf::{List, SegmentMut};
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use std::io;
 use std::net::SocketAddr;
 
@@ -106,8 +106,8 @@ pub trait Engine {
     /// Opens a listener and says at which address (port 0 asks for any).
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)>;
 
-    /// Opens a connection; [`Event::Connected`] follows.
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId>;
+    /// Opens a connection from such a port; [`Event::Connected`] follows.
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId>;
 
     /// Receives what is there. `None`: the buffers come back in [`Event::Received`].
     ///

@@ -8,7 +8,7 @@ use crate::socket::Accepted;
 use crate::zero_copy::Settings;
 use crate::{Sleeper, SocketId, Waker, clock, socket};
 use onego_buf::List;
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io;
@@ -138,8 +138,8 @@ impl Engine for Epoll {
         Ok((self.add(fd, Kind::Listener)?, local))
     }
 
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
-        let fd = socket::connect(addr)?;
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
+        let fd = socket::connect(addr, local)?;
         self.add(fd, Kind::Connecting)
     }
 

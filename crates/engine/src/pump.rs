@@ -292,7 +292,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.told = true;
                 self.machine.listening(now, listener, result);
             }
-            Action::Connect { conn, addr } => match self.engine.connect(addr) {
+            Action::Connect { conn, addr, local } => match self.engine.connect(addr, local) {
                 Ok(socket) => {
                     self.names.insert(conn, socket);
                     self.conns.insert(socket, Conn::new(conn, Phase::Connecting));

@@ -1,10 +1,12 @@
 //! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay.
 use crate::clock;
 use crate::engine::Wait;
+use onego_wire::LocalPort;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -14,6 +16,9 @@ const BACKLOG: i32 = 1024;
 
 /// Segments a gathered send may have: the kernel's `UIO_MAXIOV`.
 pub(crate) const MAX_SLICES: usize = 1024;
+
+/// Ports that a system gives to privileged processes only, without the half of them that are known for services of old.
+const RESERVED: Range<u16> = 512..1024;
 
 fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -36,14 +41,70 @@ pub(crate) fn listen(addr: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 }
 
 /// A socket that connects to `addr`: it becomes writable when it has, or has failed.
-pub(crate) fn connect(addr: SocketAddr) -> io::Result<OwnedFd> {
-    let socket = stream_socket(&addr)?;
-    if addr.ip().is_loopback() {
-        without_pacing(&socket);
+pub(crate) fn connect(addr: SocketAddr, local: LocalPort) -> io::Result<OwnedFd> {
+    if local != LocalPort::Any {
+        // Programs that start at once would otherwise try the same ports one after the other.
+        let start = RESERVED.start + random() % RESERVED.len() as u16;
+        match connect_from((start..RESERVED.end).chain(RESERVED.start..start), addr)? {
+            Ok(socket) => return Ok(socket),
+            Err(reason) if local == LocalPort::PreferReserved => {
+                tracing::debug!(%addr, %reason, "a connection comes from a port that everybody may have");
+            }
+            Err(reason) => return Err(reason),
+        }
     }
-    match net::connect(&socket, &addr) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
-        Err(error) => Err(error.into()),
+    let socket = stream_socket(&addr)?;
+    begin_connect(&socket, addr)?;
+    Ok(socket)
+}
+
+/// A socket that connects to `addr` from the first of these ports that it may have and from which there is no connection
+/// to `addr` yet; else why there is no such port.
+fn connect_from(
+    ports: impl Iterator<Item = u16>,
+    addr: SocketAddr,
+) -> io::Result<Result<OwnedFd, io::Error>> {
+    for port in ports {
+        let socket = stream_socket(&addr)?;
+        // Other connections from a port are in the way only if they are with the same peer, and that is known when it
+        // is connected to.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        let any = if addr.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        match net::bind(&socket, &SocketAddr::new(any, port)) {
+            Ok(()) => {}
+            Err(Errno::ADDRINUSE) => continue,
+            Err(Errno::ACCESS) => return Ok(Err(not_allowed())),
+            Err(error) => return Err(error.into()),
+        }
+        match begin_connect(&socket, addr) {
+            Ok(()) => return Ok(Ok(socket)),
+            // There is one with this peer, or was until a minute ago.
+            Err(Errno::ADDRNOTAVAIL) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Err(io::Error::new(io::ErrorKind::AddrInUse, "all local ports from 512 to 1023 are in use")))
+}
+
+fn random() -> u16 {
+    let mut bytes = [0; 2];
+    getrandom::fill(&mut bytes).expect("the system has randomness");
+    u16::from_ne_bytes(bytes)
+}
+
+fn not_allowed() -> io::Error {
+    let reason = "a local port below 1024 is for root and processes with CAP_NET_BIND_SERVICE only; without it, the \
+                  server has to take connections from other ports (NFS exports: the option insecure)";
+    io::Error::new(io::ErrorKind::PermissionDenied, reason)
+}
+
+fn begin_connect(socket: &OwnedFd, addr: SocketAddr) -> Result<(), Errno> {
+    if addr.ip().is_loopback() {
+        without_pacing(socket);
+    }
+    match net::connect(socket, &addr) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -124,15 +185,47 @@ pub(crate) fn timeout(wait: Wait, resting: bool) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{CapabilitySet, capabilities};
 
     #[test]
     fn accepted_connections_have_no_delay() {
         let (listener, addr) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let client = connect(addr).unwrap();
+        let client = connect(addr, LocalPort::Any).unwrap();
         assert!(sockopt::tcp_nodelay(&client).unwrap());
         rustix::io::ioctl_fionbio(&listener, false).unwrap();
         let (peer, _) = net::acceptfrom(&listener).unwrap();
         assert!(sockopt::tcp_nodelay(&peer).unwrap());
         assert_eq!(local_addr(&peer).unwrap(), addr);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_or_has_a_connection_with_the_same_peer_is_passed_over() {
+        let (_listener, addr) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let (_taken, taken) = listen("0.0.0.0:0".parse().unwrap()).unwrap();
+        let free = || {
+            let (_closed_at_once, addr) = listen("0.0.0.0:0".parse().unwrap()).unwrap();
+            addr.port()
+        };
+        let ports = [taken.port(), free(), free()];
+        let connect = |addr| connect_from(ports.into_iter(), addr).unwrap();
+        let port = |socket: &OwnedFd| local_addr(socket).unwrap().port();
+        let first = connect(addr).unwrap();
+        let second = connect(addr).unwrap();
+        assert_eq!([&first, &second].map(port), [ports[1], ports[2]]);
+        assert_eq!(connect(addr).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        // Closed by this side first, its port waits: not for another peer.
+        drop(first);
+        let (_other, other) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_eq!(port(&connect(other).unwrap()), ports[1]);
+    }
+
+    #[test]
+    fn ports_are_reserved_for_both_versions_of_ip() {
+        for any in ["127.0.0.1:0", "[::1]:0"] {
+            let (_listener, addr) = listen(any.parse().unwrap()).unwrap();
+            let client = connect(addr, LocalPort::PreferReserved).unwrap();
+            let allowed = capabilities(None).unwrap().effective.contains(CapabilitySet::NET_BIND_SERVICE);
+            assert_eq!(RESERVED.contains(&local_addr(&client).unwrap().port()), allowed);
+        }
     }
 }

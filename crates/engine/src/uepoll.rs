@@ -18,7 +18,7 @@ use crate::{Sleeper, SocketId, Waker, clock, socket};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 use onego_buf::List;
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use rustix::event::PollFlags;
 use std::io;
 use std::net::SocketAddr;
@@ -163,8 +163,8 @@ impl Engine for Uepoll {
         Ok((self.add(fd, Kind::Listener), local))
     }
 
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
-        let fd = socket::connect(addr)?;
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
+        let fd = socket::connect(addr, local)?;
         Ok(self.add(fd, Kind::Connecting))
     }
 

@@ -31,7 +31,7 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use loans::Loans;
 use onego_buf::List;
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use ops::{Op, Ops, Patience};
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
@@ -410,8 +410,8 @@ impl Engine for Uring {
         Ok((self.add(fd, Kind::Listener { paused_until: None }), local))
     }
 
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
-        let fd = socket::connect(addr)?;
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
+        let fd = socket::connect(addr, local)?;
         Ok(self.add(fd, Kind::Connecting))
     }
 

@@ -2,7 +2,7 @@
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
-use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -141,7 +141,11 @@ fn a_peer_that_stops_reading_stops_the_machine(kind: EngineKind) {
     let listener = TcpListener::bind(any_port()).unwrap();
     let mut source = Source::default();
     let conn = source.conns.insert(());
-    source.actions.push_back(Action::Connect { conn, addr: listener.local_addr().unwrap() });
+    source.actions.push_back(Action::Connect {
+        conn,
+        addr: listener.local_addr().unwrap(),
+        local: LocalPort::Any,
+    });
     let mut pump = pump(kind, source);
     let mut peer = None;
     for _ in 0..3 {

@@ -2,7 +2,8 @@
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
-use onego_wire::{ConnId, Disconnect};
+use onego_wire::{ConnId, Disconnect, LocalPort};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -222,6 +223,47 @@ fn a_refused_connection_is_reported(kind: EngineKind) {
         other => panic!("{other:?}"),
     }
     assert_eq!(client.connections(), 0);
+}
+
+/// What comes of a connection that wants such a port: the port that the server saw, or why there is none.
+fn connect_from(kind: EngineKind, local: LocalPort) -> io::Result<u16> {
+    let (mut server, addr) = listener(kind, Frames::echo());
+    let mut client = pump(kind, Frames::default());
+    client.machine_mut().connect_from(local, addr);
+    run(&mut [&mut server, &mut client], |pumps| !pumps[1].machine().events.is_empty());
+    let local = match client.machine_mut().events.pop_front() {
+        Some(FrameEvent::Connected(_, local)) => local,
+        Some(FrameEvent::Disconnected(_, Disconnect::Failed(error))) => return Err(error),
+        other => panic!("{other:?}"),
+    };
+    run(&mut [&mut server], |pumps| !pumps[0].machine().events.is_empty());
+    match server.machine_mut().events.pop_front() {
+        Some(FrameEvent::Accepted(_, peer)) => assert_eq!(peer, local),
+        other => panic!("{other:?}"),
+    }
+    Ok(local.port())
+}
+
+fn a_connection_comes_from_a_reserved_port_if_that_is_wanted(kind: EngineKind) {
+    let allowed = capabilities(None).unwrap().effective.contains(CapabilitySet::NET_BIND_SERVICE);
+    let is_reserved = |port: u16| (512..1024).contains(&port);
+    assert_eq!(connect_from(kind, LocalPort::PreferReserved).map(is_reserved).unwrap(), allowed);
+    assert_eq!(connect_from(kind, LocalPort::Reserved).is_ok_and(is_reserved), allowed);
+    assert!(connect_from(kind, LocalPort::Any).unwrap() >= 1024);
+}
+
+fn who_may_not_have_a_reserved_port_is_told_what_it_takes(kind: EngineKind) {
+    let unprivileged = move || {
+        // Of this thread alone.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::NET_BIND_SERVICE;
+        set_capabilities(None, sets).unwrap();
+        assert!(connect_from(kind, LocalPort::PreferReserved).unwrap() >= 1024);
+        let error = connect_from(kind, LocalPort::Reserved).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(error.to_string().contains("CAP_NET_BIND_SERVICE"), "{error}");
+    };
+    std::thread::spawn(unprivileged).join().unwrap();
 }
 
 fn a_reset_is_reported_and_the_place_comes_back(kind: EngineKind) {
@@ -461,6 +503,8 @@ on_each_engine![
     a_pump_may_be_dropped_on_another_thread,
     a_pump_built_on_one_thread_runs_on_another,
     a_refused_connection_is_reported,
+    a_connection_comes_from_a_reserved_port_if_that_is_wanted,
+    who_may_not_have_a_reserved_port_is_told_what_it_takes,
     a_reset_is_reported_and_the_place_comes_back,
     what_came_with_the_end_is_delivered_before_it,
     a_machine_that_takes_nothing_stops_its_peer,

@@ -3,6 +3,7 @@
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_engine::zero_copy::{Flush, Mode, Policy, RingSender, Settings, SocketSender, Thresholds};
 use onego_engine::{Engine, EngineKind, Event, Wait, now, open};
+use onego_wire::LocalPort;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::Read;
@@ -210,7 +211,7 @@ fn by_engine(kind: EngineKind, addr: SocketAddr) {
     let mut engine = open(kind).unwrap();
     assert_eq!(engine.kind(), kind);
     engine.set_zero_copy(Settings { mode: Mode::On, thresholds: Thresholds::default() });
-    let socket = engine.connect(addr).unwrap();
+    let socket = engine.connect(addr, LocalPort::Any).unwrap();
     let (mut blocks, mut rest, mut ready, mut events) = (Blocks::new(), List::new(), false, Vec::new());
     let end = now() + PATIENCE;
     while blocks.next < MESSAGES || !rest.is_empty() || !ready {
@@ -287,7 +288,7 @@ fn an_engine_that_is_dropped_gives_memory_back_though_the_peer_reads_nothing() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut engine = open(kind).unwrap();
         engine.set_zero_copy(Settings { mode: Mode::On, ..Settings::default() });
-        let socket = engine.connect(listener.local_addr().unwrap()).unwrap();
+        let socket = engine.connect(listener.local_addr().unwrap(), LocalPort::Any).unwrap();
         let peer = listener.accept().unwrap();
         let (mut blocks, mut events) = (Blocks::new(), Vec::new());
         engine.poll(Wait::Until(now() + PATIENCE), &mut events).unwrap();

@@ -8,7 +8,7 @@ use onego_nfs::client::{Config, FileClient, Limits, Way};
 use onego_nfs::rpc::{Accepted, Credential, Reply};
 use onego_nfs::v3::Handle;
 use onego_nfs::xdr::{Writer, Xdr as _};
-use onego_wire::{Action, ConnId, Machine as _, Time};
+use onego_wire::{Action, ConnId, LocalPort, Machine as _, Time};
 use std::time::Instant;
 
 const DEPTH: usize = 32;
@@ -53,7 +53,7 @@ fn main() {
         std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number of reads"));
     let first_xid = 1;
     let mut client = FileClient::new(Config::new(Credential::None, first_xid, Pool::new(1 << 20)));
-    client.connect("127.0.0.1:2049".parse().expect("an address"), &Way::Tcp, 1);
+    client.connect("127.0.0.1:2049".parse().expect("an address"), LocalPort::Any, &Way::Tcp, 1);
     client.set_limits(Limits { read: 1 << 20, write: 1 << 20 });
     let file = Handle::new(&[1; 20]).expect("handles have up to 64 bytes");
     let mut buffers: Vec<_> = (0..DEPTH).map(|_| SegmentMut::zeroed(BLOCK)).collect();

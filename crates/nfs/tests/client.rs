@@ -5,7 +5,7 @@ use onego_nfs::client::{Call, Client, Config, Error, ServerId, Sink, Way};
 use onego_nfs::rpc::{self, Accepted, Credential, Record, Split, Splitter, Stream};
 use onego_nfs::v3::{self, Attributes, Getattr, Handle, Read, ReadArgs, Status};
 use onego_nfs::xdr::{Reader, Writer, Xdr as _};
-use onego_wire::{Action, ConnId, Disconnect, Machine as _, Time};
+use onego_wire::{Action, ConnId, Disconnect, LocalPort, Machine as _, Time};
 use std::time::Duration;
 
 /// Takes calls as they come.
@@ -34,7 +34,7 @@ impl Ends {
     fn new() -> Self {
         let pool = Pool::new(1 << 20);
         let mut client = Client::new(Config::new(Credential::None, 1000, pool.clone()));
-        let server = client.server("10.0.0.1:2049".parse().unwrap(), &Way::Tcp, 1);
+        let server = client.server("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
         let stream = Stream::new(1 << 20, pool);
         Self { client, server, now: Time::default(), conn: None, stream }
     }

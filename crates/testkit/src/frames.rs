@@ -1,6 +1,6 @@
 //! A small protocol to test engines with: frames of a 32-bit length and so many bytes.
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -79,8 +79,13 @@ impl Frames {
 
     /// Opens a connection.
     pub fn connect(&mut self, addr: SocketAddr) -> ConnId {
+        self.connect_from(LocalPort::Any, addr)
+    }
+
+    /// Opens a connection from such a port.
+    pub fn connect_from(&mut self, local: LocalPort, addr: SocketAddr) -> ConnId {
         let conn = self.conns.insert(Conn::default());
-        self.actions.push_back(Action::Connect { conn, addr });
+        self.actions.push_back(Action::Connect { conn, addr, local });
         conn
     }
 

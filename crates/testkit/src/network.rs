@@ -5,13 +5,14 @@ mod stream;
 use crate::faults::{Faults, happens, pick};
 use crate::trace::Trace;
 use onego_engine::{Event, Sleeper, SocketId, SocketTable, Waker};
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use packet::Packet;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use stream::Stream;
 
 /// Virtual time starts with the year 2020: recognisable, and like a real clock far from zero.
@@ -19,6 +20,9 @@ const START: Time = Time::from_nanos(1_577_836_800_000_000_000);
 
 /// Ports that are given out where the caller names none: IANA's dynamic range.
 const FIRST_PORT: u16 = 49_152;
+
+/// Ports for those who ask for reserved ones.
+const RESERVED_PORTS: RangeInclusive<u16> = 512..=1023;
 
 /// One side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,7 @@ struct Host {
     busy: bool,
     sleeper: Sleeper,
     next_port: u16,
+    next_reserved: u16,
 }
 
 pub(crate) struct Network {
@@ -222,6 +227,7 @@ impl Network {
             busy: false,
             sleeper: Sleeper::sleepless(),
             next_port: FIRST_PORT,
+            next_reserved: *RESERVED_PORTS.start(),
         });
         assert!(!host.running, "a node runs at {addr} already");
         host.running = true;
@@ -269,10 +275,14 @@ impl Network {
         self.trace.note([to.len() as u64]);
     }
 
-    fn free_port(&mut self, addr: IpAddr) -> u16 {
+    fn free_port(&mut self, addr: IpAddr, wish: LocalPort) -> u16 {
         let host = self.host(addr);
-        let port = host.next_port;
-        host.next_port = if port == u16::MAX { FIRST_PORT } else { port + 1 };
+        let (next, range) = match wish {
+            LocalPort::Any => (&mut host.next_port, FIRST_PORT..=u16::MAX),
+            LocalPort::Reserved | LocalPort::PreferReserved => (&mut host.next_reserved, RESERVED_PORTS),
+        };
+        let port = *next;
+        *next = if port == *range.end() { *range.start() } else { port + 1 };
         port
     }
 
@@ -280,7 +290,7 @@ impl Network {
         if addr.ip() != host && !addr.ip().is_unspecified() {
             return Err(io::ErrorKind::AddrNotAvailable.into());
         }
-        let port = if addr.port() == 0 { self.free_port(host) } else { addr.port() };
+        let port = if addr.port() == 0 { self.free_port(host, LocalPort::Any) } else { addr.port() };
         let addr = SocketAddr::new(addr.ip(), port);
         let host = self.host(host);
         if host.listeners.contains_key(&addr) {

@@ -1,7 +1,7 @@
 use crate::network::Network;
 use onego_buf::List;
 use onego_engine::{Engine, Event, Received, RecvBufs, Sent, SocketId, Stats, Wait, Waker};
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -78,8 +78,8 @@ impl Engine for SimEngine {
         self.network.borrow_mut().listen(self.addr, addr)
     }
 
-    fn connect(&mut self, addr: SocketAddr) -> io::Result<SocketId> {
-        Ok(self.network.borrow_mut().connect(self.addr, addr))
+    fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
+        Ok(self.network.borrow_mut().connect(self.addr, addr, local))
     }
 
     fn recv(&mut self, socket: SocketId, bufs: RecvBufs) -> Option<Received> {

@@ -2,7 +2,7 @@
 use onego_buf::List;
 use onego_engine::{Engine, Event, Pump, RecvBufs, Wait};
 use onego_testkit::{Faults, FrameEvent, Frames, Node, Sim, SimEngine};
-use onego_wire::{ConnId, Disconnect};
+use onego_wire::{ConnId, Disconnect, LocalPort};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;
@@ -195,6 +195,22 @@ fn without_faults_time_is_latency() {
     assert_eq!(sim.now().since(start), Duration::from_micros(4 * 50), "two round trips");
 }
 
+#[test]
+fn connections_come_from_the_ports_that_are_wished_for() {
+    let mut sim = Sim::new(1, Faults::none());
+    let mut server = server(&sim, Frames::echo());
+    let mut client = client(&sim, 2);
+    for wish in [LocalPort::Any, LocalPort::Reserved, LocalPort::PreferReserved, LocalPort::Reserved] {
+        client.machine_mut().connect_from(wish, server_addr());
+    }
+    sim.settle(&mut [&mut server, &mut client]);
+    let ports = client.machine().events.iter().map(|event| match event {
+        FrameEvent::Connected(_, local) => local.port(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(ports.collect::<Vec<_>>(), [49_152, 512, 513, 514]);
+}
+
 /// An open connection between a server and a client, both quiet.
 fn connected(sim: &mut Sim, server_machine: Frames) -> (FramesPump, FramesPump, ConnId) {
     let mut server = server(sim, server_machine);
@@ -371,7 +387,7 @@ fn a_broken_stream_gives_what_had_arrived_and_then_the_error() {
     let mut sim = Sim::new(5, Faults::none());
     let (mut a, mut b) = (sim.engine(ip(1)), sim.engine(ip(2)));
     let (_, addr) = a.listen(SocketAddr::new(ip(1), 0)).unwrap();
-    let socket = b.connect(addr).unwrap();
+    let socket = b.connect(addr, LocalPort::Any).unwrap();
     sim.settle(&mut []);
     let mut events = Vec::new();
     a.poll(Wait::Poll, &mut events).unwrap();

@@ -16,7 +16,7 @@ mod time;
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
 pub use layer::Layer;
-pub use machine::{Action, Disconnect, Landing, ListenerId, Machine};
+pub use machine::{Action, Disconnect, Landing, ListenerId, LocalPort, Machine};
 pub use part::Part;
 pub use place::{Ahead, Place};
 pub use time::Time;

@@ -23,6 +23,8 @@ pub enum Action {
         conn: ConnId,
         /// The peer.
         addr: SocketAddr,
+        /// The port that it is opened from.
+        local: LocalPort,
     },
     /// There may be something to send: ask [`Machine::transmit`].
     Transmit {
@@ -40,6 +42,19 @@ pub enum Action {
         /// The connection.
         conn: ConnId,
     },
+}
+
+/// The port of this side that a connection is opened from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LocalPort {
+    /// Any that the system gives.
+    #[default]
+    Any,
+    /// One of 512 to 1023, or the connection fails: what a server takes for a sign that the system vouches for this
+    /// process, because it takes a privilege.
+    Reserved,
+    /// One of these if this process may have it and one is free; else any.
+    PreferReserved,
 }
 
 /// Why a connection ended.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long it may take to come up. It takes three seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What it exports.
+/// What it exports, to clients with ports below 1024.
 pub(crate) const EXPORT: &str = "/mem";
 
 /// The most bytes of a file that its file system in memory remembers; it forgets the rest.
@@ -75,6 +75,7 @@ EXPORT {{
     Pseudo = {EXPORT};
     Access_Type = RW;
     Squash = No_Root_Squash;
+    PrivilegedPort = true;
     SecType = sys, none;
     Protocols = 3;
     Transports = TCP;

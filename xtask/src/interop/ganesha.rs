@@ -45,5 +45,7 @@ pub(crate) fn client(stage: &Stage) -> Result<()> {
     ensure!(stage.onego(&format!("nfs ls {url}"))?.is_empty(), "something is left on the server");
     let missing = stage.onego_fails(&format!("nfs stat {url}/a"))?;
     ensure!(missing.status.code() == Some(3), "what is not there is not said to be so: {missing:?}");
-    Ok(())
+    stage.onego(&format!("nfs ls {url}?resvport"))?;
+    let refused = stage.onego_fails(&format!("nfs ls {url}?noresvport"))?;
+    says(&String::from_utf8_lossy(&refused.stderr), "port below 1024")
 }

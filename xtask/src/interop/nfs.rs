@@ -1,6 +1,7 @@
 //! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
 
 use super::load;
+use super::tools::says;
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, Running};
 use anyhow::{Context as _, Result, ensure};
@@ -61,12 +62,15 @@ pub(crate) fn ours_on_kernel(stage: &Stage) -> Result<()> {
     for options in KERNEL_URLS {
         our_client(stage, options).with_context(|| format!("with {options}"))?;
     }
-    Ok(())
+    let list = |option| format!("nfs ls nfs://{ADDRESS}/secure?{}{option}", KERNEL_URLS[0]);
+    stage.onego(&list("&resvport"))?;
+    let refused = stage.onego_fails(&list("&noresvport"))?;
+    says(&String::from_utf8_lossy(&refused.stderr), "port below 1024")
 }
 
 /// Files go to the export and come back as they were; names are made, changed and removed; and a verified load.
 fn our_client(stage: &Stage, options: &str) -> Result<()> {
-    let url = |path: &str| format!("nfs://{ADDRESS}/export/{path}?{options}");
+    let url = |path: &str| format!("nfs://{ADDRESS}/secure/{path}?{options}");
     stage.onego(&format!("nfs mkdir {}", url("d")))?;
     for size in SIZES {
         // Neither zeros nor a short pattern.

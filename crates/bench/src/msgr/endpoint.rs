@@ -3,7 +3,7 @@
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Connection, Event, Message, NoPlacer};
-use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -73,7 +73,7 @@ impl<R: Role> Endpoint<R> {
 
     pub(super) fn connect(&mut self, addr: SocketAddr, connection: Connection, state: R::State) {
         let conn = self.links.insert(Link { connection, state, announced: false });
-        self.actions.push_back(Action::Connect { conn, addr });
+        self.actions.push_back(Action::Connect { conn, addr, local: LocalPort::Any });
     }
 
     /// Lets the role do something on every connection.

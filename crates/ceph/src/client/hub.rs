@@ -8,7 +8,7 @@ use crate::messages::Payload;
 use crate::msgr::{self, Config, Connection, Peer, Target};
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
-use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
+use onego_wire::{Action, ConnId, ConnTable, Landing, LocalPort, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl<T> Hub<T> {
         let conn =
             self.links.insert(Link { role, connection, announced: false, landing: false, over: false });
         self.wake_by(deadline);
-        self.actions.push_back(Action::Connect { conn, addr: sock });
+        self.actions.push_back(Action::Connect { conn, addr: sock, local: LocalPort::Any });
         Some(conn)
     }
 

@@ -261,7 +261,7 @@ impl Fake {
         while let Some(action) = self.client.next_action(self.now) {
             acted = true;
             match action {
-                Action::Connect { conn, addr } => self.connect(conn, addr),
+                Action::Connect { conn, addr, .. } => self.connect(conn, addr),
                 Action::Transmit { conn } => self.transmit(conn),
                 Action::Close { conn } => drop(self.drop_wire(conn)),
                 Action::Listen { .. } | Action::Resume { .. } => panic!("unexpected {action:?}"),

@@ -9,6 +9,18 @@ mod target;
 use crate::access::Access;
 use crate::failure::Failure;
 
+pub(crate) const URLS: &str = "\
+Files are named by URLs: nfs://HOST[:PORT]/EXPORT/PATH[?OPTION=VALUE&...], with the options
+  nfsport, mountport            ports, where no port mapper is to be asked
+  rdma, rdmaport, inline        over RDMA, at that port, with messages of so many bytes
+  nconnect                      connections
+  rsize, wsize                  bytes of a READ and a WRITE
+  uid, gid                      whose calls they are
+  timeo, timeout                how long a call waits: tenths of a second, milliseconds
+  resvport, noresvport          this side's port is below 1024, or never is; else it is where this
+                                program may have such a port (root, CAP_NET_BIND_SERVICE), since
+                                servers insist on it unless an export is \"insecure\"";
+
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
     /// Serve a file system in memory until interrupted; all of it is lost then

@@ -4,6 +4,7 @@ use super::{Error, Rdma};
 use onego_engine::EngineKind;
 use onego_engine::zero_copy::Settings;
 use onego_nfs::rpc::{AuthSys, Credential};
+use onego_wire::LocalPort;
 use percent_encoding::percent_decode_str;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
@@ -19,6 +20,10 @@ pub struct Config {
     pub mount_port: Option<u16>,
     /// Files are read and written over RDMA; else over TCP.
     pub rdma: Option<Rdma>,
+    /// The port of this side of connections, but for those to a port mapper. Servers may let in only who comes from a
+    /// port below 1024, which is for root and whoever has CAP_NET_BIND_SERVICE: such a port is taken if it can be had,
+    /// unless this says otherwise.
+    pub local_port: LocalPort,
     /// Connections to the server.
     pub connections: usize,
     /// Who makes the calls.
@@ -52,6 +57,7 @@ impl Config {
             nfs_port: None,
             mount_port: None,
             rdma: None,
+            local_port: LocalPort::PreferReserved,
             connections: 1,
             credential: Credential::Sys(sys),
             read_size: None,
@@ -66,7 +72,8 @@ impl Config {
     /// A server and a path on it, as a URL like those of libnfs names them: `nfs://HOST[:PORT]/PATH[?OPTION=VALUE&...]`. At
     /// a port that is named there are NFS and MOUNT both, unless the options say more:
     /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
-    /// the kernel has it), `timeout` (milliseconds, as libnfs has it) and `version` (which is 3). With `rdma` or
+    /// the kernel has it), `timeout` (milliseconds, as libnfs has it), `resvport` and `noresvport` (this side's port is
+    /// below 1024, or never is) and `version` (which is 3). With `rdma` or
     /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes.
     pub fn from_url(url: &str) -> Result<(Self, String), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
@@ -93,6 +100,7 @@ impl Config {
         match name {
             "nfsport" | "port" => self.nfs_port = Some(number(name, value)?),
             "mountport" => self.mount_port = Some(number(name, value)?),
+            "resvport" | "noresvport" => self.choose_port(name, value)?,
             "rdma" | "proto" => self.choose_transport(name, value)?,
             "rdmaport" => self.over_rdma().port = number(name, value)?,
             "inline" => self.over_rdma().inline = number(name, value)?,
@@ -116,6 +124,15 @@ impl Config {
             ("rdma", "0") | ("proto", "tcp") => self.rdma = None,
             _ => return Err(format!("there is no {name}={value}: NFS goes over tcp or rdma")),
         }
+        Ok(())
+    }
+
+    fn choose_port(&mut self, name: &str, value: &str) -> Result<(), String> {
+        self.local_port = match (name, value) {
+            ("resvport", "1") | ("noresvport", "0") => LocalPort::Reserved,
+            ("resvport", "0") | ("noresvport", "1") => LocalPort::Any,
+            _ => return Err(format!("{name}={value} is neither 0 nor 1")),
+        };
         Ok(())
     }
 
@@ -189,6 +206,14 @@ mod tests {
         assert_eq!(config.rdma, Some(Rdma { inline: 65536, ..Rdma::default() }));
         let (config, _) = Config::from_url("nfs://a/b?proto=rdma&rdmaport=5").unwrap();
         assert_eq!(config.rdma.map(|rdma| rdma.port), Some(5));
+        for (option, port) in [
+            ("", LocalPort::PreferReserved),
+            ("?resvport", LocalPort::Reserved),
+            ("?noresvport", LocalPort::Any),
+            ("?resvport=0", LocalPort::Any),
+        ] {
+            assert_eq!(Config::from_url(&format!("nfs://a/b{option}")).unwrap().0.local_port, port);
+        }
     }
 
     #[test]
@@ -199,6 +224,7 @@ mod tests {
             ("nfs://a:x/b", "port"),
             ("nfs://a/b?version=4", "version 3"),
             ("nfs://a/b?proto=udp", "tcp or rdma"),
+            ("nfs://a/b?resvport=999", "resvport=999"),
             ("nfs://a/b?sharks=1", "sharks"),
             ("nfs://a/b?uid=me", "uid=me"),
         ] {

@@ -7,7 +7,7 @@ use onego_nfs::client::{
     Call, Config, Error as CallError, FileClient, FileCompletion, Limits, Outcome, ServerId, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
-use onego_wire::{Layer, Time};
+use onego_wire::{Layer, LocalPort, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,9 +28,15 @@ pub(super) enum FileOp {
 /// Something for the reactor to do.
 pub(super) enum Command {
     /// A call to another server than that of the files.
-    CallTo { addr: SocketAddr, patience: Duration, call: Call, done: oneshot::Sender<RequestOutcome> },
+    CallTo {
+        addr: SocketAddr,
+        local: LocalPort,
+        patience: Duration,
+        call: Call,
+        done: oneshot::Sender<RequestOutcome>,
+    },
     /// Says where the server of the files is, and how it is reached.
-    Connect { addr: SocketAddr, way: Way, connections: usize },
+    Connect { addr: SocketAddr, local: LocalPort, way: Way, connections: usize },
     /// Says what it takes.
     Limits(Limits),
     /// A call to it.
@@ -95,13 +101,15 @@ impl Core {
 
     fn execute(&mut self, now: Time, command: Command) {
         match command {
-            Command::CallTo { addr, patience, mut call, done } => {
-                let server = self.files.rpc().server(addr, &Way::Tcp, 1);
+            Command::CallTo { addr, local, patience, mut call, done } => {
+                let server = self.files.rpc().server(addr, local, &Way::Tcp, 1);
                 call.soft = true;
                 call.deadline = Some(now + patience);
                 self.files.call_to(now, server, call, Done::Once(server, done));
             }
-            Command::Connect { addr, way, connections } => self.files.connect(addr, &way, connections),
+            Command::Connect { addr, local, way, connections } => {
+                self.files.connect(addr, local, &way, connections);
+            }
             Command::Limits(limits) => self.files.set_limits(limits),
             Command::Call { mut call, patience, done } => {
                 call.deadline = patience.map(|patience| now + patience);

@@ -74,7 +74,8 @@ pub enum Error {
 fn advice(status: MountStatus) -> &'static str {
     match status {
         MountStatus::Access | MountStatus::Perm => {
-            " (is it exported to this machine? Servers may insist on a port below 1024: their option \"insecure\")"
+            " (is it exported to this machine? Servers may insist on a port below 1024 on this side: run this as root or \
+             with CAP_NET_BIND_SERVICE, or let them do without by their option \"insecure\")"
         }
         _ => "",
     }

@@ -40,6 +40,7 @@ pub use onego_nfs::v3::{
     Attributes, Device, FileType, FsstatOk, Handle, Node, SetAttributes, SetTime, Stability, Status, Time,
     access,
 };
+pub use onego_wire::LocalPort;
 pub use rdma::{RDMA_PORT, Rdma};
 pub use reactor::{Completed, FileRequest, Reactor};
 pub use stream::{Reader, Writer};

@@ -10,6 +10,7 @@ use onego_nfs::mount::{self, Export, MountStatus, Mounted};
 use onego_nfs::portmap::{self, Getport, Mapping};
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::{self, Fsinfo, FsinfoOk, Handle};
+use onego_wire::LocalPort;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,11 +51,12 @@ impl Requests {
     async fn call_to<P: Procedure>(
         &self,
         addr: SocketAddr,
+        local: LocalPort,
         patience: Duration,
         args: &P::Args,
     ) -> Result<P::Results, CallError> {
         let call = Call::new::<P>(args);
-        self.ask::<P>(|done| Command::CallTo { addr, patience, call, done }).await
+        self.ask::<P>(|done| Command::CallTo { addr, local, patience, call, done }).await
     }
 
     async fn ask<P: Procedure>(
@@ -181,6 +183,7 @@ struct Server {
     host: String,
     nfs: SocketAddr,
     mount: SocketAddr,
+    local: LocalPort,
     patience: Duration,
 }
 
@@ -197,24 +200,29 @@ impl Server {
         let mount = ask(config.mount_port, mount::PROGRAM, mount::VERSION, "MOUNT server of version 3");
         let mount = mount.await?.unwrap_or(nfs);
         let [nfs, mount] = [nfs, mount].map(|port| SocketAddr::new(addr, port));
-        Ok(Self { host: config.host.clone(), nfs, mount, patience })
+        Ok(Self { host: config.host.clone(), nfs, mount, local: config.local_port, patience })
     }
 
     fn asking(&self, what: &str) -> String {
         format!("asking {} for {what}", self.host)
     }
 
+    /// Makes a call to its MOUNT server.
+    async fn ask<P: Procedure>(&self, requests: &Requests, args: &P::Args) -> Result<P::Results, CallError> {
+        requests.call_to::<P>(self.mount, self.local, self.patience, args).await
+    }
+
     /// The root of an export, or of a directory in it.
     async fn mount(&self, requests: &Requests, path: &str) -> Result<Result<Handle, MountStatus>, Error> {
         let args = mount::Path(path.into());
-        let results = requests.call_to::<mount::Mnt>(self.mount, self.patience, &args).await;
+        let results = self.ask::<mount::Mnt>(requests, &args).await;
         let results = results.map_err(Error::call(|| self.asking(&format!("the root of {path}"))))?;
         Ok(results.map(|Mounted { root, .. }| root))
     }
 
     /// The root of the export that a path lies in, and the rest of the path.
     async fn mount_above(&self, requests: &Requests, path: &str) -> Result<(Handle, String), Error> {
-        let exports = requests.call_to::<Export>(self.mount, self.patience, &()).await;
+        let exports = self.ask::<Export>(requests, &()).await;
         let exports = exports.map_err(Error::call(|| self.asking("its exports")))?;
         let exports = exports.0.iter().filter_map(|export| std::str::from_utf8(&export.path.0).ok());
         let within = exports.filter_map(|export| Some((export, below(path, export)?)));
@@ -230,7 +238,8 @@ impl Server {
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
         let what = || self.asking("what it can");
         let way = config.rdma.as_ref().map_or(Way::Tcp, |rdma| rdma.way(&requests.pool));
-        let connect = Command::Connect { addr: self.nfs, way, connections: config.connections };
+        let connect =
+            Command::Connect { addr: self.nfs, local: self.local, way, connections: config.connections };
         requests.send(connect).await?;
         let call = Call { soft: true, ..Call::new::<Fsinfo>(&root) };
         let patience = Some(self.patience);
@@ -277,7 +286,7 @@ async fn port(
     let mapping = Mapping { program, version, protocol: portmap::TCP, port: 0 };
     let mapper = SocketAddr::new(addr, portmap::PORT);
     let missing = || Error::NoProgram { host: addr.to_string(), program: name };
-    match requests.call_to::<Getport>(mapper, patience, &mapping).await {
+    match requests.call_to::<Getport>(mapper, LocalPort::Any, patience, &mapping).await {
         Ok(port) => u16::try_from(port).ok().filter(|port| *port > 0).map(Some).ok_or_else(missing),
         Err(CallError::Unreachable { .. }) => Ok(None),
         Err(error) => Err(Error::call(|| format!("asking the port mapper of {addr}"))(error)),

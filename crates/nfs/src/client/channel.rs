@@ -2,7 +2,7 @@
 
 use super::transport::{Transport, Way};
 use super::{Config, ServerId};
-use onego_wire::{ConnId, Time};
+use onego_wire::{ConnId, LocalPort, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(super) struct Channel {
     pub(super) server: ServerId,
     pub(super) addr: SocketAddr,
+    pub(super) local: LocalPort,
     pub(super) way: Way,
     /// The connection that is there, or is being opened.
     pub(super) conn: Option<ConnId>,
@@ -35,10 +36,17 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(server: ServerId, addr: SocketAddr, way: Way, config: &Config) -> Self {
+    pub(super) fn new(
+        server: ServerId,
+        addr: SocketAddr,
+        local: LocalPort,
+        way: Way,
+        config: &Config,
+    ) -> Self {
         Self {
             server,
             addr,
+            local,
             way,
             conn: None,
             waiting: VecDeque::new(),

@@ -10,7 +10,7 @@ use crate::v3::{
 };
 use crate::xdr::Body as _;
 use onego_buf::{List, SegmentMut};
-use onego_wire::{DecodeError, Layer, Time};
+use onego_wire::{DecodeError, Layer, LocalPort, Time};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -155,9 +155,10 @@ impl<T> FileClient<T> {
         }
     }
 
-    /// Says where the NFS server is, to be reached that way by that many connections. To be called before requests are made.
-    pub fn connect(&mut self, addr: SocketAddr, way: &Way, connections: usize) {
-        self.server = Some(self.client.server(addr, way, connections));
+    /// Says where the NFS server is, to be reached that way by that many connections from such ports. To be called before
+    /// requests are made.
+    pub fn connect(&mut self, addr: SocketAddr, local: LocalPort, way: &Way, connections: usize) {
+        self.server = Some(self.client.server(addr, local, way, connections));
     }
 
     /// Says what the server takes in one call.

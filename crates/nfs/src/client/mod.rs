@@ -31,7 +31,7 @@ use crate::rpc::Procedure;
 use calls::{Calls, Came, Pending, Replies};
 use channel::{Channel, Conn};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -84,11 +84,12 @@ impl<T> Client<T> {
         }
     }
 
-    /// Adds a server, to be reached that way by that many connections.
-    pub fn server(&mut self, addr: SocketAddr, way: &Way, connections: usize) -> ServerId {
+    /// Adds a server, to be reached that way by that many connections from such ports.
+    pub fn server(&mut self, addr: SocketAddr, local: LocalPort, way: &Way, connections: usize) -> ServerId {
         let server = ServerId(self.servers);
         self.servers += 1;
-        let channels = (0..connections.max(1)).map(|_| Channel::new(server, addr, way.clone(), &self.config));
+        let channel = |_| Channel::new(server, addr, local, way.clone(), &self.config);
+        let channels = (0..connections.max(1)).map(channel);
         self.channels.extend(channels);
         server
     }
@@ -167,7 +168,7 @@ impl<T> Client<T> {
         let conn = self.conns.insert(Conn::new(index, transport));
         channel.conn = Some(conn);
         channel.retry_at = None;
-        self.actions.push_back(Action::Connect { conn, addr: channel.addr });
+        self.actions.push_back(Action::Connect { conn, addr: channel.addr, local: channel.local });
     }
 
     /// Tells the driver, once, if the connection has something to send.

@@ -4,7 +4,7 @@ use super::{End, Happening, Key, Network, Socket};
 use crate::faults::{happens, pick};
 use onego_buf::List;
 use onego_engine::{Event, Received, RecvBufs, Sent, SocketId};
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use rand::Rng;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -91,8 +91,8 @@ impl Network {
         }
     }
 
-    pub(crate) fn connect(&mut self, host: IpAddr, addr: SocketAddr) -> SocketId {
-        let local = SocketAddr::new(host, self.free_port(host));
+    pub(crate) fn connect(&mut self, host: IpAddr, addr: SocketAddr, local: LocalPort) -> SocketId {
+        let local = SocketAddr::new(host, self.free_port(host, local));
         let stream = Stream::new(local, addr, State::Connecting);
         let socket = self.host(host).sockets.insert(Socket::Stream(Box::new(stream)));
         let end = End { host, socket };

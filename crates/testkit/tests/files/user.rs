@@ -11,7 +11,7 @@ use onego_nfs::v3::{
 };
 use onego_rdma::iwarp;
 use onego_testkit::{Sim, SimEngine};
-use onego_wire::Time;
+use onego_wire::{LocalPort, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ impl User {
     pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &Volatile, server: SocketAddr, way: &Way) -> Self {
         let mut random = SmallRng::seed_from_u64(seed ^ (u64::from(n) << 40));
         let mut client = FileClient::new(config(n));
-        client.connect(server, way, random.random_range(1..=3));
+        client.connect(server, LocalPort::Reserved, way, random.random_range(1..=3));
         client.set_limits(Limits { read: 8 << 10, write: random.random_range(500..5000) });
         let pump = Pump::new(sim.engine(client_addr(n)), client);
         let (dir, handles) = fs.with(sim.now(), |fs, cx| {
