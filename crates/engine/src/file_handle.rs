@@ -1,0 +1,111 @@
+//! Handles of files (open_by_handle_at(2)): by them the system opens a file again, whatever its name is by then.
+
+use rustix::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::io;
+
+/// A handle of a file, which is good for as long as the file lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileHandle {
+    kind: i32,
+    len: u8,
+    bytes: [u8; FileHandle::MAX],
+}
+
+/// What the system fills in and reads: `struct file_handle` and the bytes behind it.
+#[repr(C)]
+struct Raw {
+    head: libc::file_handle,
+    bytes: [u8; FileHandle::MAX],
+}
+
+impl Raw {
+    fn new(len: u32, kind: i32, bytes: [u8; FileHandle::MAX]) -> Self {
+        Self { head: libc::file_handle { handle_bytes: len, handle_type: kind, f_handle: [] }, bytes }
+    }
+}
+
+impl FileHandle {
+    /// Most bytes of a handle: `MAX_HANDLE_SZ` of Linux.
+    pub const MAX: usize = 128;
+
+    /// A handle that was taken apart. `None`: none is that long.
+    pub fn new(kind: i32, bytes: &[u8]) -> Option<Self> {
+        let mut own = [0; Self::MAX];
+        own.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self { kind, len: bytes.len() as u8, bytes: own })
+    }
+
+    /// The handle of an open file, which may be open as a place only (`O_PATH`). It fails where the file system has no
+    /// handles.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut raw = Raw::new(Self::MAX as u32, 0, [0; Self::MAX]);
+        let mut mount = 0;
+        let pointer = (&raw mut raw).cast();
+        // SAFETY: the path ends with a zero; behind the head there are as many bytes as it says; `mount` is an int.
+        let result = unsafe {
+            libc::name_to_handle_at(
+                fd.as_raw_fd(),
+                c"".as_ptr(),
+                pointer,
+                &raw mut mount,
+                libc::AT_EMPTY_PATH,
+            )
+        };
+        match result {
+            0 => Ok(Self { kind: raw.head.handle_type, len: raw.head.handle_bytes as u8, bytes: raw.bytes }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Opens the file in the file system in which `mount` is any open file, but not one that is open as a place only.
+    /// `flags` are those of open(2). It needs `CAP_DAC_READ_SEARCH`, and fails with `ESTALE` if the file is gone.
+    pub fn open(&self, mount: BorrowedFd<'_>, flags: i32) -> io::Result<OwnedFd> {
+        let mut raw = Raw::new(self.len.into(), self.kind, self.bytes);
+        let pointer = (&raw mut raw).cast();
+        // SAFETY: behind the head there are at least as many bytes as it says.
+        let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), pointer, flags | libc::O_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the system has just opened it for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// What kind of handle the file system calls it.
+    pub fn kind(&self) -> i32 {
+        self.kind
+    }
+
+    /// The bytes of the handle, which mean something to the file system alone.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd as _;
+
+    #[test]
+    fn a_handle_is_put_together_as_it_was_taken_apart() {
+        let handle = FileHandle::new(7, b"bytes").unwrap();
+        assert_eq!((handle.kind(), handle.as_bytes()), (7, &b"bytes"[..]));
+        assert_eq!(FileHandle::new(0, &[0; FileHandle::MAX]).unwrap().as_bytes().len(), FileHandle::MAX);
+        assert_eq!(FileHandle::new(0, &[0; FileHandle::MAX + 1]), None);
+    }
+
+    #[test]
+    fn what_has_no_handle_has_an_error() {
+        let (end, _other) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        assert_eq!(FileHandle::of(end.as_fd()).unwrap_err().raw_os_error(), Some(libc::EOPNOTSUPP));
+        let handle = FileHandle::new(1, &[0; 8]).unwrap();
+        handle.open(end.as_fd(), libc::O_PATH).unwrap_err();
+    }
+}
