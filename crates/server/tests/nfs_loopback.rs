@@ -50,7 +50,7 @@ fn many_calls_at_a_time_are_all_answered_and_counted() {
 #[test]
 fn calls_to_a_directory_are_carried_out_on_threads_and_all_answered() {
     let directory = tempfile::tempdir().unwrap();
-    many_calls(Config { source: Source::Directory(directory.path().to_owned()), ..Config::default() });
+    many_calls(Config { source: directory_at(directory.path()), ..Config::default() });
     assert_eq!(std::fs::read(directory.path().join("file")).unwrap(), vec![7; 300_001]);
 }
 
@@ -108,7 +108,11 @@ fn what_cannot_be_served_is_refused_by_name() {
     let export = Export { path: "no/root".into(), ..Export::default() };
     let error = Server::start(Config { export, ..Config::default() }).unwrap_err();
     assert!(matches!(&error, Error::Path(path) if path == "no/root"), "{error}");
-    let source = Source::Directory("/no/such/directory".into());
+    let source = directory_at("/no/such/directory".as_ref());
     let error = Server::start(Config { source, ..Config::default() }).unwrap_err();
     assert!(error.to_string().starts_with("cannot serve /no/such/directory: "), "{error}");
+}
+
+fn directory_at(path: &std::path::Path) -> Source {
+    Source::Directory { path: path.to_owned(), handle_key: None }
 }

@@ -16,6 +16,7 @@ Examples:
   onego nfs serve --mem
   onego nfs serve --mem --size 4G --listen 10.0.0.5 --allow 10.0.0.0/8 --squash root
   onego nfs serve /srv/data --read-only
+  onego nfs serve /srv/data --handle-key /var/lib/onego-nfs.key
   onego nfs serve --mem --tcp 0 --format json
   onego nfs serve --mem --rdma --inline 16K
 
@@ -51,6 +52,9 @@ pub(crate) struct Options {
     /// The path by which clients mount it
     #[arg(long, value_name = "PATH", default_value = "/export")]
     export: String,
+    /// Keep the key of file handles in FILE, so that clients go on after the server was started anew; FILE is made
+    #[arg(long, value_name = "FILE", conflicts_with = "mem")]
+    handle_key: Option<PathBuf>,
     /// Bytes that the file system in memory takes
     #[arg(long, conflicts_with = "dir", value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
     size: u64,
@@ -99,7 +103,9 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     // Anybody may say to be root, and in a directory of this machine that would count.
     let squash = if options.dir.is_some() { Squash::Root } else { Squash::None };
     let (what, source) = match options.dir {
-        Some(dir) => (dir.display().to_string(), Source::Directory(dir)),
+        Some(dir) => {
+            (dir.display().to_string(), Source::Directory { path: dir, handle_key: options.handle_key })
+        }
         None => {
             let limits = Limits { bytes: options.size, files: options.files };
             (format!("{} of memory", size::human(options.size)), Source::Memory(limits))

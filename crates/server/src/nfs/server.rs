@@ -1,6 +1,6 @@
 //! A server on a thread of its own.
 
-use super::directory::Directory;
+use super::directory::{Directory, key};
 use super::export::Export;
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
@@ -27,7 +27,13 @@ pub enum Source {
     /// An empty file system in memory, in which there may be so much.
     Memory(Limits),
     /// A directory of this machine.
-    Directory(PathBuf),
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Where the key is kept that handles are signed with, so that they outlive the server; it is made if it is not
+        /// there. `None`: a new key at each start, under which those of before are stale.
+        handle_key: Option<PathBuf>,
+    },
 }
 
 /// Bytes that calls to a directory have in memory, about.
@@ -86,6 +92,14 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
         /// What the system says.
+        source: io::Error,
+    },
+    /// The key of handles cannot be kept.
+    #[error("cannot keep the key of file handles in {file}: {source}")]
+    Key {
+        /// The file.
+        file: PathBuf,
+        /// Why.
         source: io::Error,
     },
     /// It cannot listen where it should.
@@ -154,7 +168,7 @@ impl Server {
         getrandom::fill(&mut instance).map_err(|error| Error::Random(error.into()))?;
         let held = match &config.source {
             Source::Memory(limits) => limits.bytes,
-            Source::Directory(_) => IN_FLIGHT,
+            Source::Directory { .. } => IN_FLIGHT,
         };
         let held = usize::try_from(held).unwrap_or(usize::MAX);
         let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(held));
@@ -165,9 +179,8 @@ impl Server {
                 let fs = Memory::new(limits, u64::from_ne_bytes(instance), pool.clone(), now);
                 (ServerMachine::new(addrs, rdma, config.export, Box::new(fs), pool), None)
             }
-            Source::Directory(path) => {
-                let directory = Directory::open(&path, instance, pool.clone())
-                    .map_err(|source| Error::Directory { path, source })?;
+            Source::Directory { path, handle_key } => {
+                let directory = open_directory(path, handle_key, instance, pool.clone())?;
                 (ServerMachine::with_jobs(addrs, rdma, config.export, pool), Some(directory))
             }
         };
@@ -248,6 +261,28 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+/// Opens the directory that is to be served.
+fn open_directory(
+    path: PathBuf,
+    handle_key: Option<PathBuf>,
+    instance: [u8; 8],
+    pool: Pool,
+) -> Result<Directory, Error> {
+    let key = match handle_key {
+        Some(file) => key::keep(&file, &path).map_err(|source| Error::Key { file, source })?,
+        None => key::random().map_err(Error::Random)?,
+    };
+    let opened = Directory::open(&path, &key, instance, pool);
+    let directory = opened.map_err(|source| Error::Directory { path, source })?;
+    if !directory.handles_last() {
+        tracing::warn!(
+            "files cannot be opened by handles here (that takes CAP_DAC_READ_SEARCH and a file system that has them): \
+             what clients have open is stale once the server has forgotten it or starts anew"
+        );
+    }
+    Ok(directory)
 }
 
 /// Opens the listener.

@@ -1,23 +1,34 @@
 //! The bytes of regular files.
 
 use super::system::{self, status};
-use super::{Context, Directory, File, Status, TRANSFER_MAX};
+use super::{Access, Context, Directory, File, Status, TRANSFER_MAX};
 use onego_buf::List;
 use onego_nfs::v3::{FileType, Stability};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, OFlags};
 use rustix::io::{self, Errno};
+use std::sync::Arc;
 
 /// Pieces of a payload that go in one write.
 const PIECES: usize = 256;
 
 impl Directory {
-    /// Opens a regular file to be read or written.
-    fn open_data(file: &File, flags: OFlags) -> Result<OwnedFd, Status> {
-        match file.attributes.file_type {
-            FileType::Regular => system::reopen(&file.fd, flags).map_err(status),
-            _ => Err(Status::Inval),
+    /// A regular file, open to be read or written.
+    pub(super) fn open_data(&self, file: &File, access: Access) -> Result<Arc<OwnedFd>, Status> {
+        if file.attributes.file_type != FileType::Regular {
+            return Err(Status::Inval);
         }
+        let kept = self.table().data(file.identity, access);
+        if let Some(fd) = kept {
+            return Ok(fd);
+        }
+        let flags = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::WRONLY,
+        };
+        let fd = Arc::new(system::reopen(&file.fd, flags).map_err(status)?);
+        self.table().keep_data(file.identity, access, Arc::clone(&fd));
+        Ok(fd)
     }
 
     /// Reads bytes; `true`: they reach the end.
@@ -31,7 +42,7 @@ impl Directory {
         if file.attributes.file_type == FileType::Regular && !cx.caller.may_read_data(file.guarded()) {
             return Err(Status::Access);
         }
-        let io = Self::open_data(file, OFlags::RDONLY)?;
+        let io = self.open_data(file, Access::Read)?;
         let left = file.attributes.size.saturating_sub(offset);
         let len = left.min(count.into()).min(TRANSFER_MAX as u64) as usize;
         if len == 0 {
@@ -64,7 +75,7 @@ impl Directory {
         if file.attributes.file_type == FileType::Regular && !cx.caller.may_write_data(file.guarded()) {
             return Err(Status::Access);
         }
-        let io = Self::open_data(file, OFlags::WRONLY)?;
+        let io = self.open_data(file, Access::Write)?;
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Status::Fbig);
@@ -103,10 +114,14 @@ impl Directory {
 
     /// Makes what was written durable.
     pub(super) fn sync(&self, file: &File) -> Result<(), Status> {
-        let io = match file.attributes.file_type {
-            FileType::Directory => system::reopen(&file.fd, OFlags::RDONLY).map_err(status)?,
-            _ => Self::open_data(file, OFlags::RDONLY)?,
-        };
+        if file.attributes.file_type == FileType::Directory {
+            let io = system::reopen(&file.fd, OFlags::RDONLY).map_err(status)?;
+            return fs::fsync(&io).map_err(status);
+        }
+        // What could not be written back is told to those who had the file open then.
+        let written = self.table().data(file.identity, Access::Write);
+        let io = written.map_or_else(|| self.open_data(file, Access::Read), Ok)?;
+        self.table().written(file.identity);
         fs::fsync(&io).map_err(status)
     }
 }

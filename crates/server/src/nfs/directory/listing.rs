@@ -1,10 +1,10 @@
 //! READDIR and READDIRPLUS: the cookies are those of the file system below.
 
 use super::system::{self, status};
-use super::{Context, Directory, File, HANDLE_LEN, Identity, Results, Status};
+use super::{Context, Directory, File, Results, Status};
 use crate::nfs::budget::Budget;
 use crate::nfs::rights::Use;
-use onego_nfs::v3::{self, Entry, EntryPlus, Name, ReaddirOk, ReaddirplusOk};
+use onego_nfs::v3::{self, Entry, EntryPlus, HANDLE_MAX, Name, ReaddirOk, ReaddirplusOk};
 use rustix::fs::{self, OFlags, RawDir, SeekFrom};
 use std::mem::MaybeUninit;
 
@@ -19,7 +19,7 @@ impl Directory {
         let (attributes, (entries, eof)) = self.with(&args.dir, |dir| {
             let budget = Budget::of_names(args.count)?;
             self.collect(cx, dir, args.cookie, budget, |cookie, name, ino| Entry {
-                fileid: if name == b".." { self.parent(dir).ino } else { ino },
+                fileid: if name == b".." { self.up(dir).map_or(ino, |up| up.identity.ino) } else { ino },
                 name: Name(name.into()),
                 cookie,
             })
@@ -29,12 +29,12 @@ impl Directory {
 
     pub(super) fn list_plus(&self, cx: Context<'_>, args: &v3::ReaddirplusArgs) -> Results<v3::Readdirplus> {
         let (attributes, (entries, eof)) = self.with(&args.dir, |dir| {
-            let budget = Budget::of_files(args.max_count, args.dir_count, HANDLE_LEN)?;
+            let budget = Budget::of_files(args.max_count, args.dir_count, HANDLE_MAX)?;
             self.collect(cx, dir, args.cookie, budget, |cookie, name, ino| {
                 // What is gone in between, or not ours to give, is a name and nothing else.
                 let file = match name {
                     b"." => Some(dir.clone()),
-                    b".." => self.find_identity(self.parent(dir)).ok(),
+                    b".." => self.up(dir).ok(),
                     name => self.entry(dir, name).ok(),
                 };
                 EntryPlus {
@@ -42,16 +42,11 @@ impl Directory {
                     name: Name(name.into()),
                     cookie,
                     attributes: file.as_ref().map(|file| file.attributes),
-                    file: file.map(|file| self.handle(file.identity)),
+                    file: file.map(|file| self.handle(&file)),
                 }
             })
         })?;
         Ok(ReaddirplusOk { attributes, verifier: VERIFIER, entries, eof })
-    }
-
-    /// The directory that a directory is in; the root is in itself.
-    pub(super) fn parent(&self, dir: &File) -> Identity {
-        self.table().way(dir.identity).map_or(self.0.root, |way| way.parent)
     }
 
     /// The entries behind a cookie, as many as the budget allows; `true`: there are no more.

@@ -4,11 +4,13 @@
 //! place (`system`), so that no link and no ".." leads out of the directory. What is known of a file is asked of the
 //! system at each call: others may work on the directory, too. That is why nothing is said of files before a change.
 //!
-//! Handles have a file's number and the time at which it was made (`table`); they survive renames. Files in file systems
-//! that are mounted below are not given. The permission bits decide what callers may do; the system decides what the
+//! Handles are signed (`handles`) and last for as long as their files, where the system lets us open files by handles;
+//! descriptors of what was used lately are kept (`table`). Files in file systems that are mounted below are not given. The permission bits decide what callers may do; the system decides what the
 //! server may.
 
 mod data;
+mod handles;
+pub(super) mod key;
 mod listing;
 mod names;
 mod system;
@@ -21,7 +23,9 @@ use super::file_system::{Context, FileSystem, Results};
 use super::memory::TRANSFER_MAX;
 use super::name::NAME_MAX;
 use super::rights::{Guarded, Use, mode};
+use handles::{Handles, Named};
 use onego_buf::{Pool, SegmentMut};
+use onego_engine::FileHandle;
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Attributes, Change, Failed, FileType, FsinfoOk, FsstatOk, Handle, PathconfOk, SetAttributes,
@@ -33,7 +37,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use system::{Identity, status};
-use table::{Found, Table, Way};
+use table::{Access, DEPTH_MAX, Found, Table, Way};
 
 /// Files that are open at a time, if the limit of the process allows.
 const OPEN_MAX: usize = 16 << 10;
@@ -49,8 +53,7 @@ pub struct Directory(Arc<Shared>);
 struct Shared {
     table: Mutex<Table>,
     root: Identity,
-    /// Tells handles of this directory from others.
-    mark: u64,
+    handles: Handles,
     /// Another at each start: what was not committed may be lost then.
     verifier: [u8; 8],
     /// May the server give files to their owners?
@@ -81,18 +84,31 @@ impl File {
 }
 
 impl Directory {
-    /// Opens a directory. `verifier` is another at each start; memory for what is read comes from `pool`.
-    pub fn open(path: &Path, verifier: [u8; 8], pool: Pool) -> io::Result<Self> {
+    /// Opens a directory. `verifier` is another at each start; memory for what is read comes from `pool`. Handles are
+    /// signed with `key`, which nobody else may know: under another key all but the root's are stale.
+    pub fn open(path: &Path, key: &[u8; 32], verifier: [u8; 8], pool: Pool) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = Arc::new(fs::open(path, flags, Mode::empty())?);
         let root = system::stat(&fd)?.identity;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        // Half of them are for connections and for what is read and written.
-        let table = Mutex::new(Table::new(root, fd, OPEN_MAX.min(limit / 2)));
-        let mark = root.ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ root.born;
+        let handles = Handles::new(root, &fd, key);
+        // A quarter for places, one for what is read and written; the others are for connections and calls in work.
+        let table = Mutex::new(Table::new(root, fd, OPEN_MAX.min(limit / 4)));
         let gives = rustix::process::geteuid().is_root();
-        Ok(Self(Arc::new(Shared { table, root, mark, verifier, gives, pool })))
+        Ok(Self(Arc::new(Shared { table, root, handles, verifier, gives, pool })))
+    }
+
+    /// Are handles good for as long as their files are there, whatever becomes of the server?
+    pub(super) fn handles_last(&self) -> bool {
+        self.0.handles.last()
+    }
+
+    /// Closes what was not used since this was called last.
+    pub(super) fn sweep(&self) {
+        let closed = self.table().sweep();
+        // It takes its time, which nobody has to wait for.
+        drop(closed);
     }
 
     /// A thread that panics with the lock leaves a whole table behind.
@@ -100,22 +116,14 @@ impl Directory {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, file: Identity) -> Handle {
-        let words = [self.0.mark, file.ino, file.born].map(u64::to_be_bytes);
-        Handle::new(words.as_flattened()).expect("it is shorter than the longest")
+    fn handle(&self, file: &File) -> Handle {
+        self.0.handles.give(file.identity, &file.fd)
     }
 
     /// The file that a handle names.
     fn find(&self, handle: &Handle) -> Result<File, Status> {
-        let Some([mark, ino, born]) = words(handle) else { return Err(Status::Badhandle) };
-        if mark != self.0.mark {
-            return Err(Status::Stale);
-        }
-        self.find_identity(Identity { ino, born })
-    }
-
-    fn find_identity(&self, identity: Identity) -> Result<File, Status> {
-        let found = self.table().find(identity)?;
+        let Named { identity, system } = self.0.handles.read(handle)?;
+        let found = self.table().find(identity);
         let fd = match found {
             Found::Open(fd) => fd,
             Found::Names(start, names) => {
@@ -123,6 +131,7 @@ impl Directory {
                 self.table().keep(identity, Arc::clone(&fd), None);
                 fd
             }
+            Found::Nothing => return self.open_again(identity, &system.ok_or(Status::Stale)?),
         };
         let stat = system::stat(&fd).map_err(status)?;
         if stat.attributes.links == 0 {
@@ -132,12 +141,62 @@ impl Directory {
         Ok(File { identity, fd, attributes: stat.attributes })
     }
 
+    /// Opens a file by the handle that the system has given for it. A directory must not have been moved out of the one
+    /// that is served, for what is in it now need never have been here.
+    fn open_again(&self, identity: Identity, handle: &FileHandle) -> Result<File, Status> {
+        let fd = Arc::new(self.0.handles.open(handle)?);
+        let stat = system::stat(&fd).map_err(status)?;
+        let file = File { identity, fd, attributes: stat.attributes };
+        let is_outside = || file.guarded().is_dir && !self.is_inside(&file.fd, identity);
+        if stat.identity != identity || file.attributes.links == 0 || is_outside() {
+            return Err(Status::Stale);
+        }
+        self.table().keep(identity, Arc::clone(&file.fd), None);
+        Ok(file)
+    }
+
+    fn root(&self) -> Result<File, Status> {
+        self.find(&self.0.handles.root())
+    }
+
+    /// The directory that a directory is in. The root, and what was moved out of it, is in the root.
+    fn up(&self, dir: &File) -> Result<File, Status> {
+        if dir.identity == self.0.root {
+            return self.root();
+        }
+        let Ok(fd) = system::open_parent(&dir.fd) else { return self.root() };
+        let stat = system::stat(&fd).map_err(status)?;
+        if !self.is_inside(&fd, stat.identity) {
+            return self.root();
+        }
+        Ok(File { identity: stat.identity, fd: Arc::new(fd), attributes: stat.attributes })
+    }
+
+    /// Is a directory in the one that is served, or is it that?
+    fn is_inside(&self, dir: &OwnedFd, identity: Identity) -> bool {
+        let (mut above, mut at) = (None, identity);
+        for _ in 0..DEPTH_MAX {
+            if at == self.0.root {
+                return true;
+            }
+            // Above the file system's own root there is another file system, or the same root.
+            let Ok(parent) = system::open_parent(above.as_ref().unwrap_or(dir)) else { return false };
+            let Ok(stat) = system::stat(&parent) else { return false };
+            if stat.identity == at {
+                return false;
+            }
+            (above, at) = (Some(parent), stat.identity);
+        }
+        false
+    }
+
     /// What has a name in a directory.
     fn entry(&self, dir: &File, name: &[u8]) -> Result<File, Status> {
         let fd = Arc::new(system::open_entry(&dir.fd, name).map_err(status)?);
         let stat = system::stat(&fd).map_err(status)?;
-        let way = Way { parent: dir.identity, name: name.to_vec() };
-        self.table().keep(stat.identity, Arc::clone(&fd), Some(way));
+        let way = || Way { parent: dir.identity, name: name.to_vec() };
+        let way = (!self.handles_last()).then(way);
+        self.table().keep(stat.identity, Arc::clone(&fd), way);
         Ok(File { identity: stat.identity, fd, attributes: stat.attributes })
     }
 
@@ -178,7 +237,7 @@ impl Directory {
     fn set_attributes(&self, cx: Context<'_>, file: &File, set: &SetAttributes) -> Result<(), Status> {
         cx.caller.may_set(set, file.guarded(), file.attributes.file_type)?;
         if let Some(size) = set.size {
-            let io = system::reopen(&file.fd, OFlags::WRONLY).map_err(status)?;
+            let io = self.open_data(file, Access::Write)?;
             fs::ftruncate(&io, size).map_err(status)?;
         }
         if set.uid.is_some() || set.gid.is_some() {
@@ -195,7 +254,6 @@ impl Directory {
             let path = system::reopen_path(&file.fd);
             fs::utimensat(system::ANYWHERE, path, &times, AtFlags::empty()).map_err(status)?;
         }
-        self.table().set_verifier(file.identity, None);
         Ok(())
     }
 
@@ -212,16 +270,6 @@ impl Directory {
         let (uid, gid) = (uid.map(fs::Uid::from_raw), gid.map(fs::Gid::from_raw));
         fs::chownat(&file.fd, c"", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW).map_err(status)
     }
-}
-
-/// Bytes of a handle.
-const HANDLE_LEN: usize = 24;
-
-fn words(handle: &Handle) -> Option<[u64; 3]> {
-    let bytes: &[u8; HANDLE_LEN] = handle.as_bytes().try_into().ok()?;
-    let (words, _) = bytes.as_chunks::<8>();
-    let words: [[u8; 8]; 3] = words.try_into().ok()?;
-    Some(words.map(u64::from_be_bytes))
 }
 
 fn timespec(set: SetTime) -> Timespec {
@@ -258,7 +306,7 @@ impl FileSystem for Directory {
 
     fn lookup(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Lookup> {
         let (dir, file) = self.with(&place.dir, |dir| self.look_up(cx, dir, &place.name.0))?;
-        Ok(v3::LookupOk { file: self.handle(file.identity), attributes: Some(file.attributes), dir })
+        Ok(v3::LookupOk { file: self.handle(&file), attributes: Some(file.attributes), dir })
     }
 
     fn access(&mut self, cx: Context<'_>, args: v3::AccessArgs) -> Results<v3::Access> {

@@ -1,7 +1,7 @@
 //! Names: finding, giving, changing and removing them.
 
 use super::system::{self, status};
-use super::{Change, Context, Directory, Failed, File, Handle, Results, Status};
+use super::{Access, Attributes, Change, Context, Directory, Failed, File, Handle, Results, SetTime, Status};
 use crate::nfs::name::{check_name, is_dots};
 use crate::nfs::rights::Use;
 use onego_nfs::mount::MountStatus;
@@ -10,6 +10,18 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+/// The times of a file that an exclusive CREATE has made, until the client sets them: they are where the verifier outlives
+/// the server (RFC 1813, section 3.3.8). Not every file system has times after 2038.
+fn times_of(verifier: &[u8; 8]) -> (v3::Time, v3::Time) {
+    let word = |at: usize| verifier[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    let time = |seconds| v3::Time { seconds: seconds & i32::MAX as u32, nanoseconds: 0 };
+    (time(word(0)), time(word(4)))
+}
+
+fn was_made_by(file: &Attributes, verifier: &[u8; 8]) -> bool {
+    file.file_type == FileType::Regular && file.size == 0 && (file.atime, file.mtime) == times_of(verifier)
+}
+
 /// Permission bits of a file until it is given to its owner with its own.
 const NOBODYS: Mode = Mode::RUSR.union(Mode::WUSR);
 
@@ -17,10 +29,10 @@ impl Directory {
     /// The directory at a path from the root.
     pub(super) fn walk(&self, cx: Context<'_>, path: &[u8]) -> Result<Handle, MountStatus> {
         let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let root = self.find_identity(self.0.root);
-        let found = root.and_then(|root| names.try_fold(root, |dir, name| self.look_up(cx, &dir, name)));
+        let found =
+            self.root().and_then(|root| names.try_fold(root, |dir, name| self.look_up(cx, &dir, name)));
         match found {
-            Ok(dir) if dir.guarded().is_dir => Ok(self.handle(dir.identity)),
+            Ok(dir) if dir.guarded().is_dir => Ok(self.handle(&dir)),
             Ok(_) | Err(Status::Notdir) => Err(MountStatus::Notdir),
             Err(Status::Access) => Err(MountStatus::Access),
             Err(Status::Nametoolong) => Err(MountStatus::Nametoolong),
@@ -39,7 +51,7 @@ impl Directory {
         Self::enter(cx, dir)?;
         match name {
             b"." => Ok(dir.clone()),
-            b".." => self.find_identity(self.parent(dir)),
+            b".." => self.up(dir),
             name => {
                 check_name(name)?;
                 self.entry(dir, name)
@@ -62,7 +74,7 @@ impl Directory {
     }
 
     pub(super) fn created(&self, file: &File, dir: Change) -> CreateOk {
-        CreateOk { file: Some(self.handle(file.identity)), attributes: self.now(file), dir }
+        CreateOk { file: Some(self.handle(file)), attributes: self.now(file), dir }
     }
 
     /// CREATE.
@@ -79,19 +91,21 @@ impl Directory {
         {
             return self.create_again(cx, there, how);
         }
-        let exclusive = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+        let exclusive;
         let set = match how {
             CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set,
-            CreateHow::Exclusive(_) => &exclusive,
+            CreateHow::Exclusive(verifier) => {
+                let (atime, mtime) = times_of(verifier);
+                let (atime, mtime) = (SetTime::To(atime), SetTime::To(mtime));
+                exclusive = SetAttributes { mode: Some(0o600), atime, mtime, ..SetAttributes::default() };
+                &exclusive
+            }
         };
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = |dir: &OwnedFd, name: &[u8]| fs::openat(dir, name, flags, NOBODYS).map(drop);
         let file = self.make(cx, dir, name, set, set.mode.unwrap_or(0o644), false, make)?;
-        if let CreateHow::Exclusive(verifier) = how {
-            self.table().set_verifier(file.identity, Some(*verifier));
-        }
         if let Some(size) = set.size {
-            let io = system::reopen(&file.fd, OFlags::WRONLY).map_err(status)?;
+            let io = self.open_data(&file, Access::Write)?;
             fs::ftruncate(&io, size).map_err(status)?;
         }
         Ok(file)
@@ -108,9 +122,7 @@ impl Directory {
                 }
                 Ok(there)
             }
-            CreateHow::Exclusive(verifier) if self.table().verifier(there.identity) == Some(*verifier) => {
-                Ok(there)
-            }
+            CreateHow::Exclusive(verifier) if was_made_by(&there.attributes, verifier) => Ok(there),
             _ => Err(Status::Exist),
         }
     }
@@ -184,7 +196,8 @@ impl Directory {
         self.set_mode(&file, owner.mode)?;
         let times = SetAttributes { atime: set.atime, mtime: set.mtime, ..SetAttributes::default() };
         if times != SetAttributes::default() {
-            self.set_attributes(cx, &self.find_identity(file.identity)?, &times)?;
+            let attributes = self.now(&file).ok_or(Status::Stale)?;
+            self.set_attributes(cx, &File { attributes, ..file.clone() }, &times)?;
         }
         Ok(file)
     }

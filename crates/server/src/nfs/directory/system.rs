@@ -14,6 +14,13 @@ pub(super) struct Identity {
     pub(super) born: u64,
 }
 
+impl Identity {
+    /// As handles have it.
+    pub(super) fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.ino) << 64 | u128::from(self.born)).to_be_bytes()
+    }
+}
+
 /// What is known of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Stat {
@@ -54,6 +61,12 @@ pub(super) fn open_entry(dir: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     fs::openat2(dir, name, flags, Mode::empty(), resolve)
+}
+
+/// Opens the directory that a directory is in, in the same file system, as a place.
+pub(super) fn open_parent(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    fs::openat2(dir, c"..", flags, Mode::empty(), ResolveFlags::NO_XDEV)
 }
 
 /// The path by which a file that is open as a place is opened anew.

@@ -1,21 +1,21 @@
-//! Which handles name which files: an open descriptor for each file that was used lately, and for the others the way
-//! by which they were found.
+//! The descriptors of files that were used lately.
 //!
 //! A descriptor holds on to its file wherever it is moved, by whomever. There may be far fewer of them than files, so
-//! that those which were not used for the longest time are closed; such a file is found again by its name in its
-//! directory, if it is still the same file there.
+//! that those which were not used for the longest time are closed. Their files are opened again by their handles; where
+//! handles do not last, by their names in their directories, if they are still the same files there.
 
 use super::system::{self, Identity};
 use onego_nfs::v3::Status;
+use rustc_hash::FxHashMap;
 use rustix::fd::OwnedFd;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Files that are known at a time. The handles of those that are forgotten are stale.
+/// Files whose names are known at a time. The handles of those that are forgotten are stale.
 const KNOWN_MAX: usize = 1 << 20;
 
 /// Directories on the way to a file: as many as the longest path can name.
-const DEPTH_MAX: usize = 2048;
+pub(super) const DEPTH_MAX: usize = 2048;
 
 /// Where a file was found last.
 #[derive(Debug, Clone)]
@@ -24,16 +24,24 @@ pub(super) struct Way {
     pub(super) name: Vec<u8>,
 }
 
+/// What a file is opened for, whose bytes are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
 /// A file that is known.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
     /// Opened as a place only, neither to read nor to write.
-    fd: Option<Arc<OwnedFd>>,
-    way: Way,
-    /// It was used since the queue came by last.
+    place: Option<Arc<OwnedFd>>,
+    /// Opened to be read, and to be written.
+    data: [Option<Arc<OwnedFd>>; 2],
+    /// Where handles do not last.
+    way: Option<Way>,
+    /// It was used since a queue, or the broom, came by last.
     used: bool,
-    /// What came with the exclusive CREATE that has made it.
-    verifier: Option<[u8; 8]>,
 }
 
 /// The files that are known.
@@ -41,11 +49,14 @@ struct Known {
 pub(super) struct Table {
     root: Identity,
     root_fd: Arc<OwnedFd>,
-    known: HashMap<Identity, Known>,
-    /// Those with a descriptor, the next to be closed first.
+    known: FxHashMap<Identity, Known>,
+    /// Those with a descriptor, the next to be closed first; some may be gone.
     open: VecDeque<Identity>,
+    /// Those that are open for their bytes, likewise.
+    open_data: VecDeque<(Identity, Access)>,
+    /// How many there may be of either.
     open_max: usize,
-    /// All, the oldest first; some may be gone.
+    /// Those whose names are known, the oldest first; some may be gone.
     order: VecDeque<Identity>,
 }
 
@@ -55,12 +66,14 @@ pub(super) enum Found {
     Open(Arc<OwnedFd>),
     /// From an open directory by these names, each with the file that it must be.
     Names(Arc<OwnedFd>, Vec<(Vec<u8>, Identity)>),
+    /// It is not known here.
+    Nothing,
 }
 
 impl Table {
     pub(super) fn new(root: Identity, root_fd: Arc<OwnedFd>, open_max: usize) -> Self {
-        let (known, open, order) = Default::default();
-        Self { root, root_fd, known, open, open_max, order }
+        let (known, open, open_data, order) = Default::default();
+        Self { root, root_fd, known, open, open_data, open_max, order }
     }
 
     #[cfg(test)]
@@ -69,21 +82,22 @@ impl Table {
     }
 
     /// How to get to the file.
-    pub(super) fn find(&mut self, file: Identity) -> Result<Found, Status> {
+    pub(super) fn find(&mut self, file: Identity) -> Found {
         let (mut names, mut at) = (Vec::new(), file);
         while names.len() < DEPTH_MAX {
             if at == self.root {
-                return Ok(Self::found(Arc::clone(&self.root_fd), names));
+                return Self::found(Arc::clone(&self.root_fd), names);
             }
-            let known = self.known.get_mut(&at).ok_or(Status::Stale)?;
+            let Some(known) = self.known.get_mut(&at) else { return Found::Nothing };
             known.used = true;
-            if let Some(fd) = &known.fd {
-                return Ok(Self::found(Arc::clone(fd), names));
+            if let Some(fd) = &known.place {
+                return Self::found(Arc::clone(fd), names);
             }
-            names.push((known.way.name.clone(), at));
-            at = known.way.parent;
+            let Some(way) = &known.way else { return Found::Nothing };
+            names.push((way.name.clone(), at));
+            at = way.parent;
         }
-        Err(Status::Stale)
+        Found::Nothing
     }
 
     fn found(fd: Arc<OwnedFd>, mut names: Vec<(Vec<u8>, Identity)>) -> Found {
@@ -91,33 +105,45 @@ impl Table {
         if names.is_empty() { Found::Open(fd) } else { Found::Names(fd, names) }
     }
 
-    /// Where a file was found last; the root: nowhere.
-    pub(super) fn way(&self, file: Identity) -> Option<&Way> {
-        self.known.get(&file).map(|known| &known.way)
-    }
-
-    /// A file was found: keeps its descriptor.
+    /// A file was found: keeps its descriptor, and where it was found if it has to be found there again.
     pub(super) fn keep(&mut self, file: Identity, fd: Arc<OwnedFd>, way: Option<Way>) {
         if file == self.root {
             return;
         }
-        match (self.known.get_mut(&file), way) {
-            (Some(known), way) => {
-                known.way = way.unwrap_or_else(|| known.way.clone());
-                known.used = true;
-                if known.fd.is_some() {
-                    return;
-                }
-                known.fd = Some(fd);
-            }
-            (None, Some(way)) => {
-                self.known.insert(file, Known { fd: Some(fd), way, used: true, verifier: None });
-                self.order.push_back(file);
-            }
-            (None, None) => return,
+        let known = self.known.entry(file).or_default();
+        known.used = true;
+        if let Some(way) = way
+            && known.way.replace(way).is_none()
+        {
+            self.order.push_back(file);
         }
-        self.open.push_back(file);
+        if known.place.is_none() {
+            known.place = Some(fd);
+            self.open.push_back(file);
+        }
         self.make_room();
+    }
+
+    /// The descriptor by which a file is read or written.
+    pub(super) fn data(&self, file: Identity, access: Access) -> Option<Arc<OwnedFd>> {
+        self.known.get(&file)?.data[access as usize].clone()
+    }
+
+    /// A known file was opened to be read or written: keeps the descriptor.
+    pub(super) fn keep_data(&mut self, file: Identity, access: Access, fd: Arc<OwnedFd>) {
+        if let Some(known) = self.known.get_mut(&file)
+            && known.data[access as usize].replace(fd).is_none()
+        {
+            self.open_data.push_back((file, access));
+            self.make_room();
+        }
+    }
+
+    /// Whoever has written to a file has come to an end for now. As long as it is open for that nobody can execute it.
+    pub(super) fn written(&mut self, file: Identity) {
+        if let Some(known) = self.known.get_mut(&file) {
+            known.data[Access::Write as usize] = None;
+        }
     }
 
     fn make_room(&mut self) {
@@ -127,8 +153,17 @@ impl Table {
             let Some(known) = self.known.get_mut(&file) else { continue };
             if std::mem::take(&mut known.used) {
                 self.open.push_back(file);
+            } else if known.way.is_some() {
+                (known.place, known.data) = Default::default();
             } else {
-                known.fd = None;
+                self.known.remove(&file);
+            }
+        }
+        while self.open_data.len() > self.open_max
+            && let Some((file, access)) = self.open_data.pop_front()
+        {
+            if let Some(known) = self.known.get_mut(&file) {
+                known.data[access as usize] = None;
             }
         }
         while self.order.len() > KNOWN_MAX
@@ -138,19 +173,30 @@ impl Table {
         }
     }
 
+    /// Takes out what was not used since this was called last. Somebody else may have removed it, and only then does it
+    /// go. Where handles do not last, a descriptor is how a file is found that was moved: it stays.
+    pub(super) fn sweep(&mut self) -> Vec<Arc<OwnedFd>> {
+        let mut closed = Vec::new();
+        self.known.retain(|_, known| {
+            if !std::mem::take(&mut known.used) {
+                closed.extend(known.data.iter_mut().filter_map(Option::take));
+                if known.way.is_none() {
+                    closed.extend(known.place.take());
+                }
+            }
+            known.place.is_some() || known.way.is_some()
+        });
+        let known = &self.known;
+        self.open.retain(|file| known.get(file).is_some_and(|known| known.place.is_some()));
+        self.open_data.retain(|(file, access)| {
+            known.get(file).is_some_and(|known| known.data[*access as usize].is_some())
+        });
+        closed
+    }
+
     /// A file is gone.
     pub(super) fn forget(&mut self, file: Identity) {
         self.known.remove(&file);
-    }
-
-    pub(super) fn set_verifier(&mut self, file: Identity, verifier: Option<[u8; 8]>) {
-        if let Some(known) = self.known.get_mut(&file) {
-            known.verifier = verifier;
-        }
-    }
-
-    pub(super) fn verifier(&self, file: Identity) -> Option<[u8; 8]> {
-        self.known.get(&file)?.verifier
     }
 }
 

@@ -5,7 +5,7 @@ use onego_nfs::v3::{
 };
 use onego_nfs::v3::{RenameArgs, SetattrArgs, Stability, SymlinkArgs, WriteArgs};
 use std::collections::BTreeSet;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
 /// A directory that is served, and what was put beside it.
 struct World {
@@ -35,8 +35,20 @@ impl World {
         Self { outer, fs, caller: me() }
     }
 
+    /// The same where files cannot be opened by handles.
+    fn without_handles() -> Self {
+        let mut world = Self::new();
+        Arc::get_mut(&mut world.fs.0).unwrap().handles.forget_mount();
+        world
+    }
+
     fn open(outer: &tempfile::TempDir) -> Directory {
-        Directory::open(&outer.path().join("export"), [7; 8], Pool::new(1 << 20)).unwrap()
+        Directory::open(&outer.path().join("export"), &[5; 32], [7; 8], Pool::new(1 << 20)).unwrap()
+    }
+
+    /// The server starts anew.
+    fn restart(&mut self) {
+        self.fs = Self::open(&self.outer);
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -146,7 +158,10 @@ fn no_name_and_no_link_leads_out() {
 
 #[test]
 fn handles_survive_renames_and_go_with_their_files() {
-    let mut world = World::new();
+    [World::new(), World::without_handles()].into_iter().for_each(rename_and_remove);
+}
+
+fn rename_and_remove(mut world: World) {
     let root = world.root();
     let (file, dir) = (world.create(root, "file").unwrap(), world.mkdir(root, "dir"));
     world.write(file, 0, b"bytes").unwrap();
@@ -166,7 +181,10 @@ fn handles_survive_renames_and_go_with_their_files() {
 
 #[test]
 fn files_are_found_again_after_their_descriptors_were_closed() {
-    let mut world = World::new();
+    [World::new(), World::without_handles()].into_iter().for_each(find_again);
+}
+
+fn find_again(mut world: World) {
     world.fs.table().limit(2);
     let root = world.root();
     let dir = world.mkdir(root, "dir");
@@ -184,6 +202,146 @@ fn files_are_found_again_after_their_descriptors_were_closed() {
     std::fs::write(world.path("renamed/inner/file 3"), b"another").unwrap();
     (4..20).for_each(|n| assert!(world.getattr(files[n]).is_ok()));
     assert_eq!(world.getattr(files[3]), Err(Status::Stale));
+}
+
+#[test]
+fn files_that_nobody_uses_are_closed_and_found_again() {
+    [World::new(), World::without_handles()].into_iter().for_each(|mut world| {
+        let root = world.root();
+        let file = world.create(root, "file").unwrap();
+        world.write(file, 0, b"bytes").unwrap();
+        world.read(file, 0, 9).unwrap();
+        let identity = world.fs.find(&file).unwrap().identity;
+        let is_open = |world: &World| {
+            [Access::Read, Access::Write].map(|access| world.fs.table().data(identity, access).is_some())
+        };
+        world.fs.sweep();
+        assert_eq!(is_open(&world), [true, true]);
+        world.fs.sweep();
+        assert_eq!(is_open(&world), [false, false]);
+        assert_eq!(world.read(file, 0, 9), Ok((b"bytes".to_vec(), true)));
+        // What was written is not kept from being executed once it is safe.
+        world.write(file, 0, b"BYTES").unwrap();
+        let args = v3::CommitArgs { file, offset: 0, count: 0 };
+        world.call(Directory::commit, args).unwrap();
+        assert_eq!(is_open(&world), [true, false]);
+    });
+}
+
+#[test]
+fn rights_are_those_of_now_also_for_files_that_are_open() {
+    let mut world = World::new();
+    let root = world.root();
+    let file = world.create(root, "file").unwrap();
+    world.write(file, 0, b"bytes").unwrap();
+    world.read(file, 0, 9).unwrap();
+    let stranger = Caller { uid: me().uid + 4321, gid: me().gid + 4321, groups: Vec::new() };
+    std::fs::set_permissions(world.path("file"), std::fs::Permissions::from_mode(0o606)).unwrap();
+    world.caller = stranger;
+    assert_eq!(world.read(file, 0, 9), Ok((b"bytes".to_vec(), true)));
+    assert_eq!(world.write(file, 0, b"BYTES"), Ok(5));
+    std::fs::set_permissions(world.path("file"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(world.read(file, 0, 9), Err(Status::Access));
+    assert_eq!(world.write(file, 0, b"bytes"), Err(Status::Access));
+}
+
+/// What comes of a handle after a restart where files cannot be opened by handles.
+fn lasting<T>(world: &World, outcome: Outcome<T>) -> Outcome<T> {
+    if world.fs.handles_last() { outcome } else { Err(Status::Stale) }
+}
+
+#[test]
+fn handles_outlive_the_server() {
+    let mut world = World::new();
+    let root = world.root();
+    let (file, dir) = (world.create(root, "file").unwrap(), world.mkdir(root, "dir"));
+    let (inner, gone) = (world.mkdir(dir, "inner"), world.create(dir, "gone").unwrap());
+    symlink("target", world.path("link")).unwrap();
+    let link = world.lookup(root, "link").unwrap();
+    world.write(file, 0, b"bytes").unwrap();
+    world.restart();
+    assert_eq!(world.root(), root);
+    assert_eq!(world.read(file, 0, 9), lasting(&world, Ok((b"bytes".to_vec(), true))));
+    assert_eq!(world.write(file, 5, b"!"), lasting(&world, Ok(1)));
+    assert_eq!(world.getattr(link).map(|link| link.file_type), lasting(&world, Ok(FileType::Symlink)));
+    assert_eq!(world.lookup(inner, ".."), lasting(&world, Ok(dir)));
+    assert_eq!(world.lookup(dir, ".."), lasting(&world, Ok(root)));
+    assert_eq!(world.lookup(root, "file"), Ok(file));
+    // Somebody moves things while the server is not there.
+    std::fs::rename(world.path("file"), world.path("dir/inner/moved")).unwrap();
+    std::fs::remove_file(world.path("dir/gone")).unwrap();
+    std::fs::write(world.path("dir/gone"), b"another").unwrap();
+    std::fs::rename(world.path("dir"), world.path("elsewhere")).unwrap();
+    world.restart();
+    assert_eq!(world.read(file, 0, 9), lasting(&world, Ok((b"bytes!".to_vec(), true))));
+    assert_eq!(world.lookup(inner, "moved"), lasting(&world, Ok(file)));
+    assert_eq!(world.getattr(gone).map(drop), Err(Status::Stale));
+    assert_eq!(world.create(dir, "new").map(drop), lasting(&world, Ok(())));
+}
+
+#[test]
+fn a_directory_that_was_moved_out_is_stale_after_a_restart() {
+    let mut world = World::new();
+    let root = world.root();
+    let dir = world.mkdir(root, "dir");
+    let (inner, file) = (world.mkdir(dir, "inner"), world.create(dir, "file").unwrap());
+    std::fs::rename(world.path("dir"), world.outer.path().join("dir")).unwrap();
+    world.restart();
+    assert_eq!(world.getattr(dir).map(drop), Err(Status::Stale));
+    assert_eq!(world.getattr(inner).map(drop), Err(Status::Stale));
+    // A file says nothing of where it is, and may have another name inside.
+    assert_eq!(world.getattr(file).map(drop), lasting(&world, Ok(())));
+    std::fs::rename(world.outer.path().join("dir"), world.path("back")).unwrap();
+    assert_eq!(world.lookup(inner, ".."), lasting(&world, Ok(dir)));
+}
+
+#[test]
+fn handles_that_were_not_given_open_nothing() {
+    let mut world = World::new();
+    let root = world.root();
+    let file = world.create(root, "file").unwrap();
+    // The best that somebody can do who knows all but the key.
+    let secret = std::fs::File::open(world.outer.path().join("secret")).unwrap().into();
+    let outer = std::fs::File::open(world.outer.path()).unwrap().into();
+    let root_identity = world.fs.0.root;
+    let forger = Handles::new(root_identity, &world.fs.root().unwrap().fd, &[6; 32]);
+    for fd in [secret, outer] {
+        let identity = system::stat(&fd).unwrap().identity;
+        let forged = forger.give(identity, &fd);
+        assert_eq!(world.getattr(forged).map(drop), Err(Status::Stale));
+        // Signed for another directory, by the same key.
+        let elsewhere = Handles::new(identity, &fd, &[5; 32]);
+        assert_eq!(world.getattr(elsewhere.give(root_identity, &fd)).map(drop), Err(Status::Stale));
+    }
+    for at in 0..file.as_bytes().len() {
+        let mut bytes = file.as_bytes().to_vec();
+        bytes[at] ^= 1;
+        let status = world.getattr(Handle::new(&bytes).unwrap()).unwrap_err();
+        assert!(matches!(status, Status::Stale | Status::Badhandle), "byte {at}: {status:?}");
+        bytes.truncate(at);
+        let status = world.getattr(Handle::new(&bytes).unwrap()).unwrap_err();
+        assert!(matches!(status, Status::Stale | Status::Badhandle), "{at} bytes: {status:?}");
+    }
+    assert!(world.getattr(file).is_ok());
+}
+
+#[test]
+fn an_exclusive_create_that_comes_again_finds_its_file_also_after_a_restart() {
+    let mut world = World::new();
+    let root = world.root();
+    let create = |world: &mut World, verifier: [u8; 8]| {
+        let args = CreateArgs { place: world.place(root, "file"), how: CreateHow::Exclusive(verifier) };
+        world.call(Directory::create, args).map(|made| made.file.unwrap()).map_err(|failed| failed.status)
+    };
+    let file = create(&mut world, [0xf1; 8]).unwrap();
+    assert_eq!(create(&mut world, [0xf1; 8]), Ok(file));
+    world.restart();
+    assert_eq!(create(&mut world, [0xf1; 8]), Ok(file));
+    assert_eq!(create(&mut world, [0xf2; 8]), Err(Status::Exist));
+    // The client has its file, and sets the times: whoever comes now is somebody else.
+    let set = SetAttributes { mtime: SetTime::ServerTime, ..SetAttributes::default() };
+    world.call(Directory::setattr, SetattrArgs { file, attributes: set, guard: None }).unwrap();
+    assert_eq!(create(&mut world, [0xf1; 8]), Err(Status::Exist));
 }
 
 #[test]
