@@ -199,6 +199,13 @@ impl Stage {
         command
     }
 
+    /// Runs a line of a program of the host, and returns what it printed. An error if it fails.
+    pub(crate) fn host(&self, line: &str) -> Result<String> {
+        let mut command = self.enter(None);
+        command.args(line.split_whitespace());
+        succeed(line, &mut command)
+    }
+
     /// The start of a command that runs in the stage's namespaces and folder, in the system at `root` if given.
     fn enter(&self, root: Option<&Path>) -> Command {
         let mut command = Command::new("nsenter");

@@ -10,6 +10,9 @@ use std::fs;
 /// What the kernel's client does in a guest, after the lines that say with what.
 const SCRIPT: &str = include_str!("nfs.sh");
 
+/// What it does while the server starts anew.
+const RESTART: &str = include_str!("nfs_restart.sh");
+
 /// The programs that the script runs. `rdma` makes the device that the kernel's client uses RDMA with.
 const PROGRAMS: &[&str] = &["fio", "rdma"];
 
@@ -115,25 +118,61 @@ pub(crate) fn kernel_on_ours_by_rdma(stage: &Stage) -> Result<()> {
     kernel_mounts(stage, "/export", OUR_RDMA_MOUNTS)
 }
 
-/// The kernel's client on a directory that our server exports, over TCP and over RDMA.
+/// The kernel's client on a directory that our server exports, over TCP and over RDMA, also while the server starts anew.
 pub(crate) fn kernel_on_directory(stage: &Stage) -> Result<()> {
-    let _server = Embedded::start_nfs_directory(stage, "export")?;
-    kernel_mounts(stage, "/export", &[OUR_MOUNTS[0], OUR_RDMA_MOUNTS[0]])?;
-    let left = std::fs::read_dir(stage.path("export"))?.count();
+    let options = [OUR_MOUNTS[0], OUR_RDMA_MOUNTS[0]];
+    fs::create_dir(stage.path("export"))?;
+    let server = directory_server(stage)?;
+    kernel_mounts(stage, "/export", &options)?;
+    let left = fs::read_dir(stage.path("export"))?.count();
     ensure!(left == 0, "{left} files are left in the directory of which all were removed");
+    kernel_goes_on(stage, server, &options)
+}
+
+/// A server of a directory whose handles outlive it.
+fn directory_server(stage: &Stage) -> Result<Embedded> {
+    Embedded::start_nfs(stage, "export --squash none --rdma --handle-key handles.key")
+}
+
+/// The kernel's client goes on after a restart of the server, during which others have moved and removed what it has open.
+fn kernel_goes_on(stage: &Stage, mut server: Embedded, options: &[&str]) -> Result<()> {
+    let export = |name: &str| stage.path("export").join(name);
+    fs::create_dir(export("other"))?;
+    stage.host("mount -t tmpfs other export/other")?;
+    stage.host("touch export/other/inside")?;
+    let guest = Guest::prepare(stage, &NFS)?;
+    let script = mounting("/export", options) + RESTART;
+    let mut guest = guest.start(stage, "client", &script, PROGRAMS, &[])?;
+    for number in 0..options.len() {
+        guest.wait_for(&format!("restart {number}"))?;
+        // It ends at once, as in a crash.
+        drop(server);
+        fs::create_dir(export("elsewhere"))?;
+        fs::rename(export("deep/er/kept"), export("elsewhere/moved"))?;
+        fs::remove_file(export("deep/er/gone"))?;
+        server = directory_server(stage)?;
+        fs::write(export(&format!("restarted-{number}")), "")?;
+    }
+    let said = guest.end()?;
+    let goes_on = |options: &&str| said.lines().any(|line| line == format!("goes on: {options}"));
+    ensure!(options.iter().all(goes_on), "the guest does not say that it goes on:\n{said}");
     Ok(())
 }
 
 /// The kernel's client, in a guest, mounts what a server on the stage exports, with one set of options after the other.
 fn kernel_mounts(stage: &Stage, export: &str, options: &[&str]) -> Result<()> {
     let guest = Guest::prepare(stage, &NFS)?;
-    let mut script = format!("SERVER={ADDRESS}\nEXPORT={export}\ncat > /tmp/options <<END\n");
-    options.iter().for_each(|options| script += &format!("{options}\n"));
-    script += "END\n/host/rdma link add siw0 type siw netdev eth0 || exit\n";
-    let said = guest.run(stage, &(script + SCRIPT), PROGRAMS)?;
+    let said = guest.run(stage, &(mounting(export, options) + SCRIPT), PROGRAMS)?;
     for options in options {
         let works = said.lines().any(|line| line.starts_with(&format!("works: {options} ")));
         ensure!(works, "the guest does not say that {options} works:\n{said}");
     }
     Ok(())
+}
+
+/// The start of a script: what is mounted, and with which options.
+fn mounting(export: &str, options: &[&str]) -> String {
+    let mut script = format!("SERVER={ADDRESS}\nEXPORT={export}\ncat > /tmp/options <<END\n");
+    options.iter().for_each(|options| script += &format!("{options}\n"));
+    script + "END\n/host/rdma link add siw0 type siw netdev eth0 || exit\n"
 }
