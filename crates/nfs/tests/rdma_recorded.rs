@@ -1,21 +1,23 @@
-//! Calls of the kernel's client over RDMA, which our server's end answers as the kernel's server did.
+//! Calls of the kernel's client over RDMA, which our server's end answers as the kernel's server did, and the replies of
+//! that server, which our client's end takes.
 
 mod ends;
 
 use ends::raw::Raw;
-use ends::{NOW, Pipe, entropy, payload};
+use ends::{NOW, Pipe, config, entropy, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
-use onego_nfs::rpc::rdma::{Chunks, Config, Content, Header, Responder, Target};
-use onego_nfs::rpc::{Record, Split, Splitter};
+use onego_nfs::rpc::rdma::{Answer, Chunks, Config, Content, Header, Requester, Responder, Target};
+use onego_nfs::rpc::{Accepted, Record, Reply, Split, Splitter};
 use onego_nfs::v3;
-use onego_nfs::xdr::{Reader, Writer};
+use onego_nfs::xdr::{Reader, Writer, Xdr as _};
 use onego_rdma::iwarp::{self, Connection, Event};
+use onego_rdma::{Key, QueuePair as _, Remote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const RECORDED: &str = include_str!("data/rdma.txt");
 
-/// What the kernel's client tells of itself (RFC 8797): messages of 4 KiB, remote invalidation.
+/// What the kernel's client tells of itself, and its server, too (RFC 8797): messages of 4 KiB, remote invalidation.
 const TOLD: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3];
 
 struct Nfs;
@@ -144,15 +146,139 @@ impl Server {
     }
 }
 
+/// Takes replies to calls of that procedure.
+struct Replies(u32);
+
+impl Splitter for Replies {
+    fn split(&mut self, start: &[u8]) -> Split {
+        v3::split_reply(start, self.0)
+    }
+
+    fn place(&mut self, _: &[u8], _: usize) -> Option<SegmentMut> {
+        None
+    }
+}
+
+/// Our client, and a server that says what was recorded.
+struct Client {
+    requester: Requester<Connection>,
+    incoming: Pipe,
+    server: Raw,
+}
+
+impl Client {
+    fn new() -> Self {
+        let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
+        let told = config().parameters().encode();
+        let mut connection = Connection::connect(NOW, transport, entropy(2), &told).unwrap();
+        connection.opened(NOW);
+        let requester = Requester::new(connection, config());
+        Self { requester, incoming: Pipe::default(), server: Raw::server() }
+    }
+
+    /// What comes of it for a call of that procedure.
+    fn settle(&mut self, procedure: u32) -> Option<Answer> {
+        let mut answer = None;
+        loop {
+            let mut moved = self.server.incoming.fill(self.requester.queue_pair_mut(), 1 << 20);
+            moved |= self.server.incoming.drain(&mut self.server.connection, usize::MAX);
+            self.server.collect(&TOLD);
+            moved |= self.incoming.fill(&mut self.server.connection, 1 << 20);
+            moved |= self.incoming.drain(self.requester.queue_pair_mut(), usize::MAX);
+            while let Some(event) = self.requester.queue_pair_mut().event() {
+                match event {
+                    Event::Established(how) => self.requester.connected(&how.private_data),
+                    other => panic!("{other:?}"),
+                }
+            }
+            while let Some(next) = self.requester.next(&mut Replies(procedure)).unwrap() {
+                assert!(answer.replace(next).is_none(), "one reply");
+            }
+            if !moved {
+                assert_eq!(self.server.fault, None);
+                return answer;
+            }
+        }
+    }
+
+    /// Makes a call with memory like that of a recorded one, checks that it offers the same, has the server do and say what
+    /// was recorded, and checks what the client makes of that.
+    fn replay(&mut self, call: &[u8], reply: &[u8], invalidates: Option<u32>) {
+        let (mut original, front) = parse(call);
+        let procedure = word(&front, 5).unwrap();
+        let Chunks { reads, writes, reply: reply_chunk } = chunks(&mut original);
+        let source = noise(lengths(reads.iter().map(|read| &read.target)), 1);
+        let sink = writes.first().map(|chunk| SegmentMut::zeroed(lengths(&chunk.0)));
+        let sink_len = sink.as_ref().map(|sink| sink.len());
+        let reply_max = reply_chunk.as_ref().map_or(300, |chunk| lengths(&chunk.0));
+        self.requester.call(&front, List::from(source), sink, reply_max);
+        assert!(self.settle(procedure).is_none());
+        let (mut made, made_front) = parse(&self.server.messages.pop().expect("the call comes"));
+        assert_eq!((made.xid, &made_front), (original.xid, &front));
+        let shape = |chunks: &Chunks| {
+            let reads: Vec<_> = chunks.reads.iter().map(|read| (read.position, read.target.length)).collect();
+            let writes: Vec<_> = chunks.writes.iter().map(|chunk| lengths(&chunk.0)).collect();
+            (reads, writes, chunks.reply.as_ref().map(|chunk| lengths(&chunk.0)))
+        };
+        assert_eq!(shape(chunks(&mut made)), shape(chunks(&mut original)));
+
+        let (mut answer, mut recorded) = parse(reply);
+        let ours: Vec<Target> = targets(&mut made).map(|(target, _)| *target).collect();
+        let told = chunks(&mut answer);
+        let beside = noise(lengths(told.writes.iter().flat_map(|chunk| &chunk.0)), 2);
+        if let Some(chunk) = &mut told.reply {
+            // Its bytes were not in the message, and the client had three regions for them where ours has one.
+            recorded = [&original.xid.to_be_bytes()[..], &noise(lengths(&chunk.0) - 4, 3)].concat();
+            chunk.0 = vec![Target { length: recorded.len() as u32, ..ours[0] }];
+        }
+        for target in told.writes.iter_mut().chain(&mut told.reply).flat_map(|chunk| &mut chunk.0) {
+            let bytes = if sink_len.is_some() { &beside } else { &recorded };
+            target.handle = ours[0].handle;
+            target.offset = ours[0].offset;
+            let to = Remote { key: Key(target.handle), offset: target.offset };
+            self.server.connection.post_write(0, List::from(bytes.clone()), to).unwrap();
+        }
+        let is_in_message = told.reply.is_none();
+        let in_message = if is_in_message { &recorded[..] } else { &[] };
+        let invalidate = invalidates.map(|_| ours[0].handle);
+        self.server.say(&written(&answer, in_message), invalidate);
+        let came = self.settle(procedure).expect("the reply comes");
+        assert_eq!(came.xid, original.xid);
+        let record = came.reply.expect("the call was taken");
+        assert_eq!(&*record.front, &recorded);
+        assert_eq!(payload(&record), beside);
+        if is_in_message {
+            let reply = Reply::decode(&mut Reader::new(&record.front)).unwrap();
+            assert_eq!(reply.result, Ok(Accepted::Success));
+        }
+        let len = record.placed.map_or(0, |placed| placed.len()) + came.rest.map_or(0, |rest| rest.len());
+        assert_eq!(len, sink_len.unwrap_or(0), "the whole sink comes back");
+        assert_eq!(self.requester.under_way(), 0);
+    }
+}
+
+/// What was recorded: calls, their replies, and what these invalidate.
+fn recorded() -> impl Iterator<Item = (Vec<u8>, Vec<u8>, Option<u32>)> {
+    RECORDED.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let mut words = line.split(' ');
+        let (call, reply) = (bytes(words.next().unwrap()), bytes(words.next().unwrap()));
+        (call, reply, words.next().and_then(|key| u32::from_str_radix(key, 16).ok()))
+    })
+}
+
+#[test]
+fn our_client_takes_the_replies_of_the_kernels_server() {
+    let mut client = Client::new();
+    client.settle(0);
+    recorded().for_each(|(call, reply, invalidates)| client.replay(&call, &reply, invalidates));
+}
+
 #[test]
 fn our_server_answers_the_kernels_client_as_the_kernels_server_does() {
     let mut server = Server::new();
     server.settle();
     let (mut reads, mut writes, mut replies, mut invalidated) = (0, 0, 0, 0);
-    for line in RECORDED.lines().filter(|line| !line.starts_with('#')) {
-        let mut words = line.split(' ');
-        let (call, reply) = (bytes(words.next().unwrap()), bytes(words.next().unwrap()));
-        let invalidates = words.next().and_then(|key| u32::from_str_radix(key, 16).ok());
+    for (call, reply, invalidates) in recorded() {
         server.replay(&call, &reply, invalidates);
         let (mut header, _) = parse(&call);
         let chunks = chunks(&mut header);
