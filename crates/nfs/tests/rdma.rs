@@ -222,6 +222,66 @@ fn calls_that_lose_their_connection_come_back_with_their_memory() {
 }
 
 #[test]
+fn a_call_that_is_given_up_costs_neither_its_sink_nor_the_connection() {
+    for (seed, remote_invalidation) in (0..100).map(|seed| (seed, seed % 2 == 0)) {
+        let config = Config { remote_invalidation, credits: 3, ..config() };
+        let mut ends = Ends::new(config.clone(), config, seed);
+        exchange(&mut ends, 0, (40, NONE), (40, NONE), None);
+        let call = |ends: &mut Ends, xid| {
+            // Long enough for both a sink and a reply chunk.
+            let front = front(xid, 40, NONE, [5000, 30_000]);
+            ends.client.call(&front, List::new(), Some(SegmentMut::zeroed(30_000)), 5000);
+        };
+        (1..=4).for_each(|xid| call(&mut ends, xid));
+        // The server may have begun to answer: anything may be on its way.
+        for _ in 0..seed / 2 {
+            ends.step();
+            for record in std::mem::take(&mut ends.calls) {
+                ends.answer(&record);
+            }
+        }
+        let is_under_way = [1, 2, 4].map(|xid| ends.client.is_under_way(xid));
+        let mut give_up = |xid, take| ends.client.give_up(xid, take).expect("nothing is out for a receive");
+        let sinks = [give_up(1, true), give_up(2, false), give_up(4, true)];
+        let lengths = sinks.map(|sink| sink.map(|sink| sink.len()));
+        let sink_of = |is_under_way: bool| is_under_way.then_some(30_000);
+        assert_eq!(lengths, [sink_of(is_under_way[0]), None, sink_of(is_under_way[2])]);
+        let settle = |ends: &mut Ends| loop {
+            ends.settle();
+            let calls = std::mem::take(&mut ends.calls);
+            if calls.is_empty() {
+                return;
+            }
+            calls.iter().for_each(|record| ends.answer(record));
+        };
+        settle(&mut ends);
+        assert_eq!((&ends.faults[..], &ends.errors[..]), (&[][..], &[][..]), "seed {seed}");
+        let mut answered: Vec<u32> = ends.answers.drain(..).map(|answer| answer.xid).collect();
+        answered.sort_unstable();
+        let expected = [(1, !is_under_way[0]), (2, !is_under_way[1]), (3, true), (4, !is_under_way[2])];
+        let expected: Vec<u32> =
+            expected.into_iter().filter_map(|(xid, comes)| comes.then_some(xid)).collect();
+        assert_eq!(answered, expected, "seed {seed}");
+        assert_eq!((ends.client.under_way(), ends.server.under_way()), (0, 0));
+        exchange(&mut ends, 9, (40, 9000), (5000, 9000), Some(9000));
+    }
+}
+
+#[test]
+fn a_call_that_is_given_up_keeps_its_place_until_the_server_has_answered_it() {
+    let config = Config { credits: 1, ..config() };
+    let mut ends = Ends::new(config.clone(), config, 3);
+    ends.client.call(&front(1, 40, NONE, [40, 30_000]), List::new(), Some(SegmentMut::zeroed(30_000)), 64);
+    ends.settle();
+    assert!(ends.client.give_up(1, true).unwrap().is_some());
+    assert!(!ends.client.has_room() && ends.client.is_under_way(1));
+    // And is none of those that come back, where the connection ends before.
+    ends.client.queue_pair_mut().closed();
+    ends.collect();
+    assert!(ends.client.unanswered().is_empty());
+}
+
+#[test]
 fn a_call_that_is_forgotten_makes_room_for_another() {
     let mut ends = Ends::new(config(), Config { credits: 1, ..config() }, 9);
     ends.client.call(&front(1, 40, NONE, [40, NONE]), List::new(), None, 64);

@@ -137,6 +137,15 @@ pub trait QueuePair {
     /// longer there.
     fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
 
+    /// Takes a sink back where nobody wants what the peer may still write to it. A provider that can leaves the key as it
+    /// is, so that such a write harms nothing: it is dropped, until the key is [invalidated](Self::invalidate), by either
+    /// side. One that cannot invalidates the key: then a write to it ends the connection.
+    ///
+    /// `None`: as with [`invalidate`](Self::invalidate).
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        self.invalidate(key)
+    }
+
     /// Gives a buffer for one message of the peer. Buffers are used in the order in which they were given.
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>>;
 

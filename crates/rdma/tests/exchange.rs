@@ -5,6 +5,7 @@ mod support;
 use onego_buf::{List, SegmentMut};
 use onego_rdma::iwarp::{Config, Established, Event, ReadyToReceive};
 use onego_rdma::{Completion, Done, Memory, PostError, QueuePair, Remote, SendFlags, Status};
+use rand::Rng as _;
 use support::{End, config, filled, noise, pair, rng, scattered, settle};
 
 /// Every way to make a connection.
@@ -111,6 +112,42 @@ fn writes_land_in_their_region_and_nowhere_else() {
         assert_eq!((of, &sink[1001..301_002]), (key, &*bytes));
         assert!(sink[..1001].iter().chain(&sink[301_002..]).all(|byte| *byte == 0xaa));
         assert!(matches!(client.connection.invalidate(key), Err(PostError::UnknownKey(_))));
+    }
+}
+
+#[test]
+fn what_is_written_to_a_withdrawn_sink_is_dropped_and_harms_nothing() {
+    for seed in 0..200 {
+        let mut rng = rng(seed);
+        let (mut client, mut server) = pair(config(), config(), &mut rng);
+        server.connection.post_receive(1, filled(100, 0)).unwrap();
+        let Remote { key, .. } = server.connection.register(Memory::Sink(filled(100_000, 1))).unwrap();
+        let bytes = scattered(&noise(100_000, &mut rng), &mut rng);
+        client.connection.post_write(2, bytes, Remote { key, offset: 0 }).unwrap();
+        // At any time: before the write, within a segment of it, after it.
+        let withdrawn = loop {
+            let moved = support::carry(&mut client, &mut server, &mut rng);
+            if moved == 0 || rng.random_bool(0.1) {
+                break server.connection.withdraw(key).unwrap();
+            }
+        };
+        let Some(Memory::Sink(sink)) = withdrawn else { panic!("nothing is out") };
+        assert_eq!(sink.len(), 100_000);
+        let flags = SendFlags { invalidate: (seed % 2 == 0).then_some(key), solicited: false };
+        client.connection.post_send(3, List::from(b"written".to_vec()), flags).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        assert_eq!((client.fault(), server.fault()), (None, None));
+        let done = server.completions.pop().expect("the message comes");
+        assert_eq!(received(&done), (1, b"written".to_vec()));
+        let invalidated = server.connection.invalidate(key);
+        match seed % 2 {
+            0 => assert!(matches!(invalidated, Err(PostError::UnknownKey(_)))),
+            _ => assert!(matches!(invalidated, Ok(Some(Memory::Sink(empty))) if empty.is_empty())),
+        }
+        // And then it is gone.
+        client.connection.post_write(4, List::from(vec![1]), Remote { key, offset: 0 }).unwrap();
+        settle(&mut client, &mut server, &mut rng);
+        assert!(server.fault().is_some());
     }
 }
 

@@ -1,7 +1,8 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
 use super::transport::{Transport, Way};
-use super::{Config, ServerId};
+use super::{Config, Error, ServerId};
+use onego_buf::SegmentMut;
 use onego_wire::{ConnId, LocalPort, Time};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -103,15 +104,77 @@ pub(super) struct Conn {
     pub(super) over: bool,
     /// The call whose payload is being received into its sink.
     pub(super) placing: Option<u32>,
+    /// Calls that were given up after they had been sent, and when that was.
+    given_up: Vec<(u32, Time)>,
 }
 
 impl Conn {
     pub(super) fn new(channel: usize, transport: Transport) -> Self {
-        Self { channel, transport, open: false, announced: false, landing: false, over: false, placing: None }
+        Self {
+            channel,
+            transport,
+            open: false,
+            announced: false,
+            landing: false,
+            over: false,
+            placing: None,
+            given_up: Vec::new(),
+        }
+    }
+
+    /// Gives up a call that was sent at that time; its sink comes back if it is to be taken. `Err`: that takes the end of
+    /// the connection.
+    pub(super) fn give_up(
+        &mut self,
+        xid: u32,
+        sent: Time,
+        take_sink: bool,
+    ) -> Result<Option<SegmentMut>, Error> {
+        let sink = self.transport.give_up(xid, take_sink)?;
+        if self.transport.waits_for(xid) {
+            self.given_up.push((xid, sent));
+        }
+        Ok(sink)
+    }
+
+    /// Is there a call that was given up, and has no reply for so long?
+    pub(super) fn is_overdue(&mut self, now: Time, patience: Duration) -> bool {
+        let transport = &self.transport;
+        self.given_up.retain(|(xid, _)| transport.waits_for(*xid));
+        self.given_up.iter().any(|(_, sent)| now.since(*sent) >= patience)
     }
 
     /// Is the sink of that call, if it has one, out of reach until the end of this connection?
     pub(super) fn holds(&self, xid: u32, has_sink: bool) -> bool {
         self.placing == Some(xid) || (has_sink && self.transport.holds_sinks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::{Credential, rdma};
+    use onego_buf::{List, Pool};
+    use onego_rdma::iwarp;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_connection_whose_server_answers_nothing_that_was_given_up_is_overdue() {
+        let pool = Pool::new(1 << 20);
+        let way = Way::Rdma(super::super::Rdma {
+            transport: Arc::new(iwarp::Config::new(pool.clone())),
+            rpc: rdma::Config::new(pool.clone()),
+            entropy: || Box::new(|| 7),
+        });
+        let (sent, patience) = (Time::default(), Duration::from_secs(60));
+        let mut conn = Conn::new(0, Transport::new(sent, &way, &Config::new(Credential::None, 1, pool)));
+        let Transport::Rdma { requester, .. } = &mut conn.transport else { panic!("it goes over RDMA") };
+        requester.connected(&[]);
+        requester.call(&7_u32.to_be_bytes(), List::new(), Some(SegmentMut::zeroed(8192)), 64);
+        assert!(!conn.is_overdue(sent + patience, patience), "somebody waits for it, and will tell");
+        let sink = conn.give_up(7, sent, true).expect("the connection may go on");
+        assert_eq!(sink.map(|sink| sink.len()), Some(8192));
+        assert!(!conn.is_overdue(sent + patience / 2, patience));
+        assert!(conn.is_overdue(sent + patience, patience));
     }
 }

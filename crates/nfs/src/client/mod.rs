@@ -317,7 +317,10 @@ impl<T> Client<T> {
         for index in 0..self.channels.len() {
             let patience = self.config.retransmit_after;
             let calls = self.calls.pending.values().filter(|call| call.channel == index);
-            if calls.filter_map(|call| call.sent).any(|(_, sent)| now.since(sent) >= patience) {
+            let conn = self.channels[index].conn.and_then(|conn| self.conns.get_mut(conn));
+            if calls.filter_map(|call| call.sent).any(|(_, sent)| now.since(sent) >= patience)
+                || conn.is_some_and(|live| live.is_overdue(now, patience))
+            {
                 self.break_off(now, index, format!("no reply within {patience:?}"));
             }
         }
@@ -330,16 +333,28 @@ impl<T> Client<T> {
         }
     }
 
-    /// A call has no more time. A sink that the server may be writing to comes back only with the end of its connection.
+    /// A call has no more time. A sink into which bytes are coming at this moment comes back only with the end of its
+    /// connection.
     fn give_up(&mut self, now: Time, xid: u32) {
-        let Some(call) = self.calls.pending.get(&xid) else { return };
+        let Some(call) = self.calls.pending.get_mut(&xid) else { return };
         let (index, has_sink) = (call.channel, call.has_sink);
-        let Some((conn, _)) = call.sent else { return self.end_without_reply(now, xid) };
-        let is_held = |live: &Conn| live.holds(xid, has_sink);
-        if self.channels[index].conn == Some(conn) && self.conns.get(conn).is_some_and(is_held) {
-            self.break_off(now, index, "a call has no more time, and its reply may be coming in".to_owned());
+        let Some((conn, sent)) = call.sent else { return self.end_without_reply(now, xid) };
+        if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
+            // Memory that is the client's own may as well stay with the server.
+            let is_callers = call.fresh.is_none();
+            match live.give_up(xid, sent, is_callers) {
+                Ok(sink) if live.placing != Some(xid) => {
+                    call.sink = sink.or(call.sink.take());
+                    return self.end_without_reply(now, xid);
+                }
+                _ => self.break_off(
+                    now,
+                    index,
+                    "a call has no more time, and its reply is coming in".to_owned(),
+                ),
+            }
         }
-        if !self.conns.get(conn).is_some_and(is_held) {
+        if !self.conns.get(conn).is_some_and(|live| live.holds(xid, has_sink)) {
             self.end_without_reply(now, xid);
         }
     }

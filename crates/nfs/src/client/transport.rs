@@ -182,6 +182,23 @@ impl Transport {
         }
     }
 
+    /// Gives up a call that was sent: its reply is of no use any more. The sink, if it is with the transport, comes back
+    /// if it is to be taken. An error is one after which the connection is of no use.
+    pub(super) fn give_up(&mut self, xid: u32, take_sink: bool) -> Result<Option<SegmentMut>, Error> {
+        match self {
+            Self::Tcp(_) => Ok(None),
+            Self::Rdma { requester, .. } => Ok(requester.give_up(xid, take_sink)?),
+        }
+    }
+
+    /// Is something kept for the reply to a call that was given up?
+    pub(super) fn waits_for(&self, xid: u32) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Rdma { requester, .. } => requester.is_under_way(xid),
+        }
+    }
+
     pub(super) fn has_output(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.unsent() > 0,

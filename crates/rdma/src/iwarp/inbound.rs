@@ -140,7 +140,9 @@ impl Inbound {
             Opcode::Write => {
                 let Tagged { key, offset } = Tagged::parse(tagged);
                 let at = self.regions.write(key, offset, payload)?;
-                Some((Target::Region(key), Place::new(at, payload)))
+                // Nobody wants what comes for a sink that was withdrawn.
+                let is_wanted = !self.regions.is_withdrawn(key);
+                is_wanted.then(|| (Target::Region(key), Place::new(at, payload)))
             }
             Opcode::ReadResponse => self.begin_response(Tagged::parse(tagged), control)?,
             Opcode::ReadRequest => self.begin_read(Untagged::parse(untagged), control)?,
@@ -293,6 +295,20 @@ impl Inbound {
             *target = Target::Gone(key);
         }
         self.regions.take(key).map(Some)
+    }
+
+    /// Takes the memory of a sink back and leaves its key: what comes for it has no place any more. `None`: a part of it is
+    /// out for a receive, and it comes back by [`landed`](Self::landed).
+    pub(super) fn withdraw(&mut self, key: u32) -> Option<Memory> {
+        let place = self.place.as_ref().filter(|(target, _)| *target == Target::Region(key));
+        if place.is_some_and(|(_, place)| place.is_out()) {
+            self.revoked = true;
+            return None;
+        }
+        if place.is_some() {
+            self.place = None;
+        }
+        self.regions.withdraw(key).map(Memory::Sink)
     }
 
     /// A segment is whole, and its checksum was right.

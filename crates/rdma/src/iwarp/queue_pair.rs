@@ -86,6 +86,13 @@ impl QueuePair for Connection {
         Ok(memory)
     }
 
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        match self.inbound.regions.memory(key.0) {
+            Some(Memory::Sink(_)) => Ok(self.inbound.withdraw(key.0)),
+            _ => self.invalidate(key),
+        }
+    }
+
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
         let buffer = refuse(self.may_receive(), buffer)?;
         self.receives += 1;

@@ -2,7 +2,7 @@
 
 use super::violation::Violation;
 use crate::{Key, Memory};
-use onego_buf::List;
+use onego_buf::{List, SegmentMut};
 use std::fmt;
 
 /// A source of numbers that nobody can guess: keys are made of them, and who knows a key may use its region.
@@ -123,6 +123,22 @@ impl Regions {
         }
     }
 
+    /// The memory of a sink, whose key stays.
+    pub(super) fn withdraw(&mut self, key: u32) -> Option<SegmentMut> {
+        match self.memory(key)? {
+            Memory::Sink(sink) => Some(std::mem::replace(sink, SegmentMut::zeroed(0))),
+            Memory::Source(_) => None,
+        }
+    }
+
+    /// Has the key of a sink lost its memory?
+    pub(super) fn is_withdrawn(&mut self, key: u32) -> bool {
+        self.slot(key).is_some_and(|(_, slot)| match &slot.held {
+            Held::Memory(Memory::Sink(sink)) => sink.len() < slot.len,
+            _ => false,
+        })
+    }
+
     /// Frees the key of a sink of this side's.
     pub(super) fn release_sink(&mut self, key: u32) {
         if let Some((at, slot)) = self.slot(key)
@@ -174,7 +190,6 @@ impl Regions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onego_buf::SegmentMut;
 
     fn regions(capacity: usize) -> Regions {
         let mut state = 1_u64;

@@ -1,6 +1,6 @@
 //! Whole clients and a whole server of NFS in one thread of virtual time, with faults by seed, over TCP and over RDMA.
 //!
-//! Clients write, sync, make, rename, link and remove files of their own while connections break and bytes come late and
+//! Clients write, sync, read for as long as they have time, make, rename, link and remove files of their own while connections break and bytes come late and
 //! in pieces. A model, to which each request is applied when it is made, says what must come of it.
 //!
 //! - In half of the worlds the server lives: what must not be done twice is not, whatever was sent again.
@@ -32,7 +32,7 @@ fn run(crashes: bool) {
         return;
     }
     let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
-    let (mut crashed, mut lost) = (0, 0);
+    let (mut crashed, mut lost, mut given_up) = (0, 0, 0);
     for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(usual) {
         let result = std::panic::catch_unwind(|| World::new(seed, crashes).run());
         let Ok(summary) = result else {
@@ -43,8 +43,10 @@ fn run(crashes: bool) {
         };
         crashed += summary.crashes;
         lost += summary.lost;
+        given_up += summary.given_up;
     }
     assert!(!crashes || (crashed > 0 && lost > 0), "a server that crashes loses something");
+    assert!(given_up > 0, "some calls have too little time");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! A client, what it does, and what must come of it.
 
 use crate::volatile::Volatile;
-use onego_buf::{List, Pool};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::Pump;
-use onego_nfs::client::{Call, Config, FileClient, Limits, Outcome, Rdma, Way};
+use onego_nfs::client::{Call, Config, Error, FileClient, Limits, Outcome, Rdma, Sink, Way};
 use onego_nfs::rpc::{AuthSys, Credential, Procedure, rdma};
 use onego_nfs::v3::{
-    self, CreateArgs, CreateHow, FileType, Handle, MkdirArgs, Place, RenameArgs, SetAttributes, Stability,
-    Status,
+    self, CreateArgs, CreateHow, FileType, Handle, MkdirArgs, Place, ReadArgs, RenameArgs, SetAttributes,
+    Stability, Status,
 };
 use onego_rdma::iwarp;
 use onego_testkit::{Sim, SimEngine};
@@ -17,12 +17,15 @@ use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Files of each client that it writes to.
 const FILES: usize = 3;
 /// Blocks of each, and bytes of a block.
 const BLOCKS: usize = 24;
 const BLOCK: usize = 3000;
+/// Bytes that it reads at a time: more than fit in a message, whatever the way.
+const LOOK: usize = 8 << 10;
 /// Names that it makes and removes files under.
 const NAMES: u8 = 4;
 /// Requests with data in flight.
@@ -55,6 +58,10 @@ enum Asked {
         what: String,
         expected: Option<Status>,
     },
+    /// A read that has little time, and a buffer, or memory of the client's.
+    Look {
+        has_buffer: bool,
+    },
 }
 
 /// A client.
@@ -71,6 +78,8 @@ pub(crate) struct User {
     /// Is something under way that is not to be done twice?
     once: bool,
     pub(crate) made: u64,
+    /// Reads that were not answered in time.
+    pub(crate) given_up: u64,
 }
 
 pub(crate) fn client_addr(n: u8) -> IpAddr {
@@ -138,6 +147,7 @@ impl User {
             data_in_flight: 0,
             once: false,
             made: 0,
+            given_up: 0,
         }
     }
 
@@ -146,7 +156,8 @@ impl User {
         while self.made < most && self.data_in_flight < DEPTH {
             match self.random.random_range(0..10) {
                 0 => self.sync(now),
-                1..7 => self.write(now),
+                1..6 => self.write(now),
+                6 => self.look(now),
                 // A server that crashes forgets what it has done, and does it again.
                 _ if crashes || self.once => break,
                 _ => self.change_names(now),
@@ -181,6 +192,19 @@ impl User {
         let id = self.ask(Asked::Write { file, block });
         self.data_in_flight += 1;
         self.pump.machine_mut().write(now, handle, at as u64, List::from(bytes), stable, id);
+    }
+
+    /// Reads what is there by now, if it comes in time.
+    fn look(&mut self, now: Time) {
+        let file = self.files[self.random.random_range(0..FILES)].handle;
+        let args = ReadArgs { file, offset: 0, count: LOOK as u32 };
+        let patience = Duration::from_millis(self.random.random_range(0..300));
+        let has_buffer = self.random.random();
+        let sink = if has_buffer { Sink::Buffer(SegmentMut::zeroed(LOOK)) } else { Sink::Fresh(LOOK) };
+        let id = self.ask(Asked::Look { has_buffer });
+        self.data_in_flight += 1;
+        let call = Call { sink, deadline: Some(now + patience), ..Call::new::<v3::Read>(&args) };
+        self.pump.machine_mut().call(now, call, id);
     }
 
     fn sync(&mut self, now: Time) {
@@ -275,6 +299,17 @@ impl User {
             && let Some(done) = self.pump.machine_mut().completion()
         {
             let asked = self.waiting.remove(&done.ticket).expect("a request completes once");
+            if let Asked::Look { has_buffer } = asked {
+                self.data_in_flight -= 1;
+                let len = done.buffer.map(|buffer| buffer.len());
+                assert!(!has_buffer || len == Some(LOOK), "the buffer comes back");
+                match done.result {
+                    Ok(_) => {}
+                    Err(Error::NoReply { .. }) => self.given_up += 1,
+                    Err(error) => panic!("request {}: {error}", done.ticket),
+                }
+                continue;
+            }
             let outcome = done.result.unwrap_or_else(|error| panic!("request {}: {error}", done.ticket));
             match (asked, outcome) {
                 (Asked::Write { file, block }, Outcome::Written(_)) => {

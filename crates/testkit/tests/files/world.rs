@@ -27,6 +27,8 @@ pub(crate) struct Summary {
     pub(crate) crashes: u64,
     /// Writes that crashes have lost, and that came again.
     pub(crate) lost: u64,
+    /// Reads that were given up.
+    pub(crate) given_up: u64,
 }
 
 pub(crate) struct World {
@@ -91,7 +93,8 @@ impl World {
             user.check_content(now, &self.fs);
             user.check_names(now, &self.fs);
         }
-        Summary { trace: self.sim.trace(), crashes: self.crashes, lost: self.fs.lost() }
+        let given_up = self.users.iter().map(|user| user.given_up).sum();
+        Summary { trace: self.sim.trace(), crashes: self.crashes, lost: self.fs.lost(), given_up }
     }
 
     /// Waits until everything is answered.

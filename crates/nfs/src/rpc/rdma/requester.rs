@@ -45,6 +45,8 @@ struct Call {
     source: Option<Key>,
     sink: Sink,
     reply: Sink,
+    /// Nobody waits for its reply any more.
+    given_up: bool,
 }
 
 /// Memory for a reply.
@@ -56,6 +58,8 @@ enum Sink {
     Here(SegmentMut),
     /// The server may write it there.
     Offered(Target),
+    /// It was taken back, and what the server writes is dropped.
+    Withdrawn(Key),
 }
 
 #[derive(Debug)]
@@ -132,6 +136,11 @@ impl<Q: QueuePair> Requester<Q> {
         self.works.unsent()
     }
 
+    /// Has that call no answer yet, be it that nobody waits for it any more?
+    pub fn is_under_way(&self, xid: u32) -> bool {
+        self.calls.contains_key(&xid) || self.waiting.iter().any(|waiting| waiting.xid == xid)
+    }
+
     /// Calls that were made and are not answered.
     pub fn under_way(&self) -> usize {
         self.calls.len() + self.waiting.len()
@@ -155,6 +164,32 @@ impl<Q: QueuePair> Requester<Q> {
             let front = Segment::copy_from(front);
             self.waiting.push_back(Waiting { xid, front, payload, sink, reply_max });
         }
+    }
+
+    /// Gives up a call, whose reply is dropped when it comes. Until then the call keeps its place among those that the server
+    /// lets be under way, and the server the memory that it was offered; but the sink comes back at once if `take_sink`
+    /// says so.
+    ///
+    /// An error is one that ends the connection: with it, the sink comes back from [`unanswered`](Self::unanswered).
+    pub fn give_up(&mut self, xid: u32, take_sink: bool) -> Result<Option<SegmentMut>, Error> {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.xid == xid) {
+            return Ok(self.waiting.remove(at).and_then(|waiting| waiting.sink));
+        }
+        let Some(call) = self.calls.get_mut(&xid) else { return Ok(None) };
+        let sink = match call.sink {
+            Sink::Offered(target) if take_sink => {
+                let key = target.remote().key;
+                let Some(Memory::Sink(memory)) = self.queue_pair.withdraw(key)? else {
+                    return Err(Error::StillWriting(xid));
+                };
+                call.sink = Sink::Withdrawn(key);
+                Some(memory)
+            }
+            _ if take_sink => call.sink.take(),
+            _ => None,
+        };
+        call.given_up = true;
+        Ok(sink)
     }
 
     fn start_waiting(&mut self) {
@@ -323,7 +358,11 @@ impl<Q: QueuePair> Requester<Q> {
             };
         };
         let offered = [&call.sink, &call.reply].map(Sink::offered);
-        let settled = self.settle(xid, &mut call, &mut invalidated).and_then(|()| match header.content {
+        let settled = self.settle(xid, &mut call, &mut invalidated);
+        if call.given_up && settled.is_ok() {
+            return Ok(None);
+        }
+        let settled = settled.and_then(|()| match header.content {
             Content::Error(error) => Ok(Err(error)),
             Content::Message(chunks) => Ok(Ok((bytes, written(xid, &chunks, offered)?.0))),
             Content::NoMessage(chunks) => {
@@ -367,6 +406,10 @@ impl<Q: QueuePair> Requester<Q> {
                 && let Memory::Sink(memory) = self.reclaim(xid, target.remote().key, invalidated)?
             {
                 *sink = Sink::Here(memory);
+            } else if let Sink::Withdrawn(key) = *sink {
+                *sink = Sink::None;
+                // It may have gone when its memory did.
+                let _ = self.reclaim(xid, key, invalidated);
             }
         }
         match invalidated.take() {
@@ -402,14 +445,14 @@ impl<Q: QueuePair> Requester<Q> {
         }
     }
 
-    /// The calls that are not answered, once the connection is over and everything has come back.
+    /// The calls that are not answered, and were not given up, once the connection is over and everything has come back.
     pub fn unanswered(mut self) -> Vec<Unanswered> {
         while let Some(completion) = self.queue_pair.poll() {
             if let Done::Released(key, memory) = completion.done {
                 self.keep(key, memory);
             }
         }
-        let calls = self.calls.into_iter();
+        let calls = self.calls.into_iter().filter(|(_, call)| !call.given_up);
         let calls = calls.map(|(xid, mut call)| Unanswered { xid, sink: call.sink.take() });
         let waiting = self.waiting.into_iter().map(|Waiting { xid, sink, .. }| Unanswered { xid, sink });
         calls.chain(waiting).collect()
