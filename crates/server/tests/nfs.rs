@@ -253,6 +253,59 @@ fn a_call_that_comes_again_is_not_carried_out_again() {
     assert_eq!(status(net.answer(again, 77)), Status::Noent);
 }
 
+/// A WRITE of these bytes to the beginning of a file.
+fn write(file: Handle, data: &[u8]) -> WriteArgs {
+    WriteArgs { file, offset: 0, stable: Stability::Unstable, data: data.to_vec().into() }
+}
+
+#[test]
+fn a_write_that_comes_late_does_not_bring_old_bytes_back() {
+    let mut net = Net::new(Export::default());
+    let first = net.connect("10.0.0.1:700");
+    let root = net.mount(first, "/export").unwrap();
+    let file = create(&mut net, first, root, "file");
+    let old = net.message::<v3::Write>(&write(file, b"old bytes"));
+    // The connection breaks while the write is on its way; the client sends it again, and then another.
+    let second = net.connect("10.0.0.1:800");
+    net.send_message(second, 77, &old);
+    let answer = net.answer(second, 77);
+    net.call::<v3::Write>(second, write(file, b"new bytes")).unwrap();
+    // Only now the first copy is found in what had come on the first connection.
+    net.send_message(first, 77, &old);
+    assert_eq!(net.answer(first, 77), answer);
+    let read = net.call::<v3::Read>(second, ReadArgs { file, offset: 0, count: 99 }).unwrap();
+    assert_eq!(read.data.to_vec(), b"new bytes");
+}
+
+#[test]
+fn a_call_in_work_that_comes_again_is_answered_where_it_came_last() {
+    let mut net = Net::with_jobs();
+    let first = net.connect("10.0.0.1:700");
+    let root = net.mount(first, "/export").unwrap();
+    let file = create(&mut net, first, root, "file");
+    let write = net.message::<v3::Write>(&write(file, b"bytes"));
+    let remove = net.message::<v3::Remove>(&place(root, "file"));
+    net.held = true;
+    net.send_message(first, 77, &write);
+    net.send_message(first, 78, &remove);
+    net.turn();
+    // The client comes anew, twice, and sends both again; the calls are still in work.
+    net.disconnect(first);
+    let (second, third) = (net.connect("10.0.0.1:800"), net.connect("10.0.0.1:900"));
+    for who in [second, third] {
+        net.send_message(who, 77, &write);
+        net.send_message(who, 78, &remove);
+        assert!(!net.is_answered(who, 77) && !net.is_answered(who, 78));
+    }
+    net.held = false;
+    assert_eq!(nfs_support::results::<v3::Write>(net.answer(third, 77)).unwrap().count, 5);
+    // It was removed once: who removes a file twice is told that it is not there.
+    nfs_support::results::<v3::Remove>(net.answer(third, 78)).unwrap();
+    assert!(!net.is_answered(second, 77) && !net.is_answered(second, 78));
+    let gone = net.call::<Getattr>(third, file).unwrap_err();
+    assert_eq!(gone.status, Status::Stale);
+}
+
 #[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     let mut net = Net::new(Export::default());

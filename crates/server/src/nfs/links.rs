@@ -6,11 +6,13 @@
 
 use super::job::{Done, Job};
 use super::program::{Outcome, Peer, Program};
+use super::replies::Key;
 use super::transport::{Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_nfs::xdr::Reader;
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -81,6 +83,8 @@ pub(super) struct Links {
     jobs: VecDeque<Job>,
     /// How many there are, with those that are under way.
     working: usize,
+    /// Calls in work that have come again, and where they came last, as which number: their clients have new connections.
+    again: FxHashMap<Key, (ConnId, u32)>,
     unsent: usize,
     /// How many connections are stopped.
     stopped: usize,
@@ -120,6 +124,7 @@ impl Links {
             pool,
             jobs: VecDeque::new(),
             working: 0,
+            again: FxHashMap::default(),
             unsent: 0,
             stopped: 0,
             coming: 0,
@@ -247,7 +252,7 @@ impl Links {
                 let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
                 match program.answer(now, &mut link.peer, record) {
                     Outcome::Reply(front, payload) => link.transport.send(front, payload),
-                    Outcome::None => link.transport.forget(xid),
+                    Outcome::InWork(key) => self.wait_for(key, conn, xid),
                     Outcome::Job(mut job) => {
                         job.conn = Some(conn);
                         link.jobs += 1;
@@ -267,6 +272,17 @@ impl Links {
         }
         self.count_unsent(conn);
         self.announce(conn);
+    }
+
+    /// A call is in work that has come again. Whoever sends it again waits for the reply on this connection, and no longer
+    /// on the one before. There are no more of them than calls in work.
+    fn wait_for(&mut self, key: Key, conn: ConnId, xid: u32) {
+        if let Some((before, xid)) = self.again.insert(key, (conn, xid))
+            && before != conn
+            && let Some(link) = self.get(before)
+        {
+            link.transport.forget(xid);
+        }
     }
 
     /// Payloads may have begun to come in (`comes`), and may be here.
@@ -380,11 +396,16 @@ impl Links {
         program.done(&mut done);
         self.working -= 1;
         let Some(conn) = done.conn else { return };
+        let again = done.key.and_then(|key| self.again.remove(&key)).map(|(conn, _)| conn);
         if let Some(link) = self.get(conn) {
             link.jobs -= 1;
-            link.transport.send(done.front.as_slice(), done.payload);
-            self.count_unsent(conn);
-            self.announce(conn);
+        }
+        for conn in [Some(conn), again.filter(|again| *again != conn)].into_iter().flatten() {
+            if let Some(link) = self.get(conn) {
+                link.transport.send(done.front.as_slice(), done.payload.clone());
+                self.count_unsent(conn);
+                self.announce(conn);
+            }
         }
         if self.stopped > 0 {
             self.resume(now, conn, program);

@@ -74,15 +74,15 @@ pub(super) enum Outcome<'a> {
     Reply(&'a [u8], List),
     /// It is to be carried out elsewhere.
     Job(Box<Job>),
-    /// The answer is on its way already.
-    None,
+    /// The same call is in work already.
+    InWork(Key),
     /// It is no call, and its sender no client.
     NoCall,
 }
 
 impl Program {
     pub(super) fn new(place: Place, export: Export) -> Self {
-        let (replies, mounts, front) = (Replies::default(), BTreeSet::new(), Writer::new());
+        let (replies, mounts, front) = (Replies::new(), BTreeSet::new(), Writer::new());
         Self { place, export, replies, mounts, front, calls: 0 }
     }
 
@@ -142,7 +142,8 @@ impl Program {
         let key = is_once(procedure).then(|| Key::new(peer.host, xid, procedure, &arguments, &payload));
         match key.map(|key| self.replies.begin(key)) {
             None | Some(Known::New) => {}
-            Some(Known::InWork) => return Outcome::None,
+            // There is a key.
+            Some(Known::InWork) => return key.map_or(Outcome::NoCall, Outcome::InWork),
             Some(Known::Done(reply)) => {
                 self.front.append(reply);
                 return Outcome::Reply(self.front.as_slice(), List::new());

@@ -1,27 +1,39 @@
 //! Replies to calls that must not be carried out twice (RFC 1813, section 4.5): they are given again when the same call
 //! comes again, which a client sends whose connection broke before it had the reply.
 //!
-//! A call is known by its number, its client, its procedure and its arguments. The client's port is no part of that: a
-//! client that connects anew may have another, and over RDMA it has no say in it. Clients number calls anew after a
-//! restart, so that the number alone does not do.
+//! A WRITE is one of them. The first copy of it may still be on its way when the second is answered: in what the system
+//! has received of the old connection, or on a thread that waits for a disk. If it were carried out then, its bytes
+//! would replace those of a later WRITE that was acknowledged in between.
+//!
+//! A call is known by its number, its client, its procedure and its arguments, of data as much as the kernel's server
+//! takes. The client's port is no part of that: a client that connects anew may have another, and over RDMA it has no say
+//! in it. Clients number calls anew after a restart, so that the number alone does not do.
 
 use onego_buf::List;
 use onego_nfs::rpc::Procedure as _;
 use onego_nfs::v3;
-use std::collections::{HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 
 /// Replies that are kept: some seconds of a few clients that do nothing but make and remove files.
 const REPLIES_MAX: usize = 1 << 16;
-/// Bytes of replies that are kept.
+/// Those to WRITEs, which must not push the others out: far more than can be between two copies of one, which is what the
+/// system receives of a connection ahead of us, and what is in work.
+const WRITES_MAX: usize = 1 << 14;
+/// Bytes of replies that are kept, of either sort.
 const BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of data by which a call is known, beside their number: as many as `RC_CSUMLEN` of Linux.
+const DATA_MAX: usize = 256;
 
 /// Procedures that do something else if they are carried out again.
 pub(super) fn is_once(procedure: u32) -> bool {
     matches!(
         procedure,
         v3::Setattr::NUMBER
+            | v3::Write::NUMBER
             | v3::Create::NUMBER
             | v3::Mkdir::NUMBER
             | v3::Symlink::NUMBER
@@ -46,7 +58,16 @@ impl Key {
     pub(super) fn new(from: IpAddr, xid: u32, procedure: u32, front: &[u8], payload: &List) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(front);
-        payload.segments().for_each(|segment| hasher.write(segment));
+        hasher.write_usize(payload.len());
+        let mut left = DATA_MAX;
+        for segment in payload.segments() {
+            let taken = segment.len().min(left);
+            hasher.write(&segment[..taken]);
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
         Self { from, xid, procedure, arguments: hasher.finish() }
     }
 }
@@ -63,18 +84,49 @@ pub(super) enum Known<'a> {
 }
 
 /// The replies.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Replies {
-    /// None: in work.
-    replies: HashMap<Key, Option<Box<[u8]>>>,
-    /// In the order in which they came.
-    order: VecDeque<Key>,
-    bytes: usize,
+    writes: Kept,
+    others: Kept,
 }
 
 impl Replies {
+    pub(super) fn new() -> Self {
+        Self { writes: Kept::new(WRITES_MAX), others: Kept::new(REPLIES_MAX) }
+    }
+
+    fn kept(&mut self, key: Key) -> &mut Kept {
+        if key.procedure == v3::Write::NUMBER { &mut self.writes } else { &mut self.others }
+    }
+
     /// A call is here.
     pub(super) fn begin(&mut self, key: Key) -> Known<'_> {
+        self.kept(key).begin(key)
+    }
+
+    /// A call that was new has been carried out.
+    pub(super) fn end(&mut self, key: Key, reply: &[u8]) {
+        self.kept(key).end(key, reply);
+    }
+}
+
+/// Replies of one sort.
+#[derive(Debug)]
+struct Kept {
+    /// None: in work.
+    replies: FxHashMap<Key, Option<Box<[u8]>>>,
+    /// In the order in which they came.
+    order: VecDeque<Key>,
+    bytes: usize,
+    max: usize,
+}
+
+impl Kept {
+    fn new(max: usize) -> Self {
+        Self { replies: FxHashMap::default(), order: VecDeque::new(), bytes: 0, max }
+    }
+
+    fn begin(&mut self, key: Key) -> Known<'_> {
         // Looked up twice, because what is borrowed for an answer stays borrowed otherwise.
         if self.replies.contains_key(&key) {
             return match &self.replies[&key] {
@@ -88,8 +140,7 @@ impl Replies {
         Known::New
     }
 
-    /// A call that was new has been carried out.
-    pub(super) fn end(&mut self, key: Key, reply: &[u8]) {
+    fn end(&mut self, key: Key, reply: &[u8]) {
         if let Some(kept) = self.replies.get_mut(&key) {
             self.bytes += reply.len();
             *kept = Some(reply.into());
@@ -99,7 +150,7 @@ impl Replies {
     /// Forgets the oldest replies. Calls in work are not forgotten: there are as many as there may be at a time.
     fn make_room(&mut self) {
         for _ in 0..self.order.len() {
-            if self.order.len() < REPLIES_MAX && self.bytes < BYTES_MAX {
+            if self.order.len() < self.max && self.bytes < BYTES_MAX {
                 return;
             }
             let Some(oldest) = self.order.pop_front() else { return };
@@ -125,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_call_that_comes_again_gets_the_reply_that_it_had() {
-        let mut replies = Replies::default();
+        let mut replies = Replies::new();
         assert_eq!(replies.begin(key(1, b"a")), Known::New);
         assert_eq!(replies.begin(key(1, b"a")), Known::InWork);
         replies.end(key(1, b"a"), b"reply");
@@ -138,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_but_not_what_is_in_work() {
-        let mut replies = Replies::default();
+        let mut replies = Kept::new(REPLIES_MAX);
         let large = vec![0; BYTES_MAX / 8];
         replies.begin(key(0, b""));
         for xid in 1..100 {
@@ -155,5 +206,32 @@ mod tests {
             replies.end(key(xid, b""), b"");
         }
         assert!(replies.replies.len() <= REPLIES_MAX);
+    }
+
+    #[test]
+    fn a_write_is_known_by_the_beginning_of_its_data_and_pushes_nothing_else_out() {
+        let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let write = |xid, data: &[&[u8]]| {
+            let data = data.iter().fold(List::new(), |mut list, piece| {
+                list.append(List::from(piece.to_vec()));
+                list
+            });
+            Key::new(from, xid, v3::Write::NUMBER, b"front", &data)
+        };
+        let bytes = [7; 1000];
+        assert_eq!(write(1, &[&bytes]), write(1, &[&bytes[..100], &bytes[100..]]));
+        assert_ne!(write(1, &[&bytes]), write(1, &[&bytes[1..]]));
+        let mut other = bytes;
+        other[255] = 8;
+        assert_ne!(write(1, &[&bytes]), write(1, &[&other]));
+        let mut replies = Replies::new();
+        replies.begin(key(1, b"remove"));
+        replies.end(key(1, b"remove"), b"reply");
+        for xid in 0..2 * REPLIES_MAX as u32 {
+            assert_eq!(replies.begin(write(xid, &[&bytes])), Known::New);
+            replies.end(write(xid, &[&bytes]), b"written");
+        }
+        assert_eq!(replies.begin(key(1, b"remove")), Known::Done(b"reply"));
+        assert_eq!(replies.writes.replies.len(), WRITES_MAX);
     }
 }

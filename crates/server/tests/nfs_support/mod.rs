@@ -21,6 +21,10 @@ pub(crate) struct Net {
     /// Bytes that are carried at a time.
     pub(crate) cut: usize,
     pool: Pool,
+    /// Where calls are carried out, if not by the machine.
+    elsewhere: Option<Memory>,
+    /// Calls are not carried out for now.
+    pub(crate) held: bool,
 }
 
 /// The end of a client.
@@ -116,13 +120,29 @@ impl Net {
         let now = Time::from_nanos(1_700_000_000_000_000_000);
         let pool = Pool::new(1 << 20);
         let fs = Memory::new(limits, 7, pool.clone(), now);
+        let addrs = vec!["127.0.0.1:2049".parse().unwrap()];
+        let machine = ServerMachine::new(addrs, None, export, Box::new(fs), pool.clone());
+        Self::of(machine, None, pool, now)
+    }
+
+    /// The same, whose machine gives calls as jobs.
+    pub(crate) fn with_jobs() -> Self {
+        let now = Time::from_nanos(1_700_000_000_000_000_000);
+        let pool = Pool::new(1 << 20);
+        let fs = Memory::new(Limits { bytes: 64 << 20, files: 1000 }, 7, pool.clone(), now);
+        let addrs = vec!["127.0.0.1:2049".parse().unwrap()];
+        let machine = ServerMachine::with_jobs(addrs, None, Export::default(), pool.clone());
+        Self::of(machine, Some(fs), pool, now)
+    }
+
+    fn of(mut machine: ServerMachine, elsewhere: Option<Memory>, pool: Pool, now: Time) -> Self {
         let addr = "127.0.0.1:2049".parse().unwrap();
-        let mut machine = ServerMachine::new(vec![addr], None, export, Box::new(fs), pool.clone());
         assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
         machine.listening(now, ListenerId(0), Ok(addr));
         assert_eq!(machine.addresses(), Some(vec![addr]));
         let credential = Credential::Sys(AuthSys::default());
-        Self { now, machine, clients: Vec::new(), last_xid: 0, credential, cut: usize::MAX, pool }
+        let (clients, last_xid, cut, held) = (Vec::new(), 0, usize::MAX, false);
+        Self { now, machine, clients, last_xid, credential, cut, pool, elsewhere, held }
     }
 
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
@@ -285,12 +305,26 @@ impl Net {
     /// Carries bytes until none moves any more.
     pub(crate) fn turn(&mut self) {
         loop {
-            let acted = self.act();
+            let acted = self.act() | self.work();
             let carried = (0..self.clients.len()).any(|n| self.carry(n));
             if !acted && !carried {
                 return;
             }
         }
+    }
+
+    /// Carries out calls that the machine gives away.
+    fn work(&mut self) -> bool {
+        let Some(fs) = self.elsewhere.as_mut().filter(|_| !self.held) else { return false };
+        let Some(job) = self.machine.next_job() else { return false };
+        self.machine.done(self.now, job.carry_out(fs));
+        true
+    }
+
+    /// Has a call been answered?
+    pub(crate) fn is_answered(&mut self, who: Who, xid: u32) -> bool {
+        self.turn();
+        self.clients[who.0].answers.contains_key(&xid)
     }
 
     fn act(&mut self) -> bool {
