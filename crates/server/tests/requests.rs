@@ -6,8 +6,8 @@ use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{MapUpdate, ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::osdmap::{pool_flag, state};
-use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
-use onego_server::{NewPool, Settings};
+use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
+use onego_server::{NewPool, OsdSettings, Settings};
 use onego_wire::Machine;
 use std::time::Duration;
 use support::{MON, Net, OSD, OSD_MAP, OSD_OP_REPLY, Who};
@@ -380,6 +380,58 @@ fn a_quota_is_reached_and_raised() {
     assert_eq!(flags(&net) & (pool_flag::FULL | pool_flag::FULL_QUOTA), 0);
     let op = write(&net, "three", vec![1; 1000]);
     assert_eq!(ask(&mut net, osd, &op).unwrap().result, 0);
+}
+
+/// A cluster in which one of two OSDs was away, without its objects if it was `wiped`, while an object was written. What its
+/// monitor's client is told says whether it has caught up.
+fn one_that_was_away(flag: &str, wiped: bool) -> (Net, Who) {
+    let second = OsdSettings { uuid: Uuid([9; 16]), addrs: "v2:127.0.0.1:6801/1001".parse().unwrap() };
+    let mut settings = support::settings();
+    settings.osds.push(second);
+    settings.pools = vec![NewPool { size: Some(2), ..NewPool::for_images("rbd") }];
+    let mut net = Net::with(settings);
+    let (mon, osd) = (net.client(MON), net.client(OSD));
+    net.done(mon, &format!(r#""prefix": "osd set", "key": "{flag}""#));
+    let write = |net: &mut Net, byte| {
+        let op = write(net, "thing", vec![byte; 1000]);
+        assert_eq!(ask(net, osd, &op).unwrap().result, 0);
+    };
+    write(&mut net, 1);
+    let now = net.now;
+    net.machine.stop_osd(now, 1);
+    if wiped {
+        net.machine.wipe_osd(1);
+    }
+    net.run();
+    write(&mut net, 2);
+    let now = net.now;
+    net.machine.start_osd(now, 1);
+    (net, mon)
+}
+
+/// Are copies missing after a while?
+fn lacks_copies(net: &mut Net, mon: Who) -> bool {
+    (0..200).for_each(|_| net.pass(Duration::from_millis(5)));
+    net.json(mon, r#""prefix": "health""#)["checks"]["PG_DEGRADED"].is_object()
+}
+
+#[test]
+fn osds_catch_up_unless_a_flag_holds_them_back() {
+    for (flag, wiped, holds) in [
+        ("noscrub", false, false),
+        ("norecover", false, true),
+        ("norecover", true, true),
+        ("nobackfill", false, false),
+        ("nobackfill", true, true),
+        // A copy is missing.
+        ("norebalance", true, false),
+    ] {
+        let (mut net, mon) = one_that_was_away(flag, wiped);
+        assert_eq!(lacks_copies(&mut net, mon), holds, "{flag}, wiped: {wiped}");
+        assert!(net.machine.deadline().is_none_or(|deadline| deadline > net.now), "nothing goes round");
+        net.done(mon, &format!(r#""prefix": "osd unset", "key": "{flag}""#));
+        assert!(!lacks_copies(&mut net, mon), "{flag}, wiped: {wiped}");
+    }
 }
 
 #[test]

@@ -93,7 +93,15 @@ pub(crate) fn tools(stage: &Stage) -> Result<()> {
     let line = tree.lines().find(|line| line.contains("osd.1")).unwrap_or_default();
     ensure!(line.contains("down") && line.contains(" 0 "), "`ceph osd tree` says {tree}");
     stage.ceph("ceph osd in 1")?;
+    stage.ceph("rados -p rbd put held ceph.conf")?;
+    stage.ceph("ceph osd set norecover")?;
     stage.ceph("ceph osd start 1")?;
+    sleep(Duration::from_secs(2));
+    let status = stage.ceph("ceph -s")?;
+    let held = ["3 up", "norecover flag(s) set", "degraded"];
+    ensure!(held.iter().all(|part| status.contains(part)), "`ceph -s` says {status}");
+    stage.ceph("ceph osd unset norecover")?;
+    wait_until_healthy(stage)?;
     stage.ceph("ceph osd down 2")?;
     wait_until_healthy(stage)?;
     let pgs = stage.ceph("ceph pg stat")?;

@@ -39,6 +39,12 @@ pub mod flag {
     pub const FULL: u32 = 1 << 1;
     /// OSDs are not taken for up.
     pub const NOUP: u32 = 1 << 5;
+    /// OSDs do not catch up object by object.
+    pub const NOBACKFILL: u32 = 1 << 9;
+    /// OSDs do not catch up.
+    pub const NORECOVER: u32 = 1 << 10;
+    /// OSDs do not catch up object by object where no copy is missing.
+    pub const NOREBALANCE: u32 = 1 << 14;
     /// OSDs sort objects as all do since Jewel.
     pub const SORTBITWISE: u32 = 1 << 15;
     /// A bit of the past, dropped when [`super::OsdMap::require_osd_release`] says more.

@@ -299,7 +299,12 @@ impl Decode for Group {
 
 impl Group {
     fn is_clean(&self) -> bool {
-        self.active && self.targets.is_empty() && self.acting.len() >= self.size && self.acting == self.up
+        self.active && self.targets.is_empty() && self.has_all_copies() && self.acting == self.up
+    }
+
+    /// Do as many OSDs serve it as there are to be copies?
+    pub(super) fn has_all_copies(&self) -> bool {
+        self.acting.len() >= self.size
     }
 
     /// Finds out who serves the group by a map, and who must catch up.

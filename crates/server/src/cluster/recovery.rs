@@ -4,7 +4,7 @@ use super::daemons::OsdDaemon;
 use super::groups::Groups;
 use crate::journal::Entry;
 use crate::osd::{Group, Osd};
-use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_ceph::osdmap::{OsdMap, Pool, flag};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
 use std::collections::VecDeque;
@@ -56,6 +56,23 @@ pub(super) struct Recovery {
     strays: VecDeque<(PgId, i32)>,
     /// When the next turn is.
     due: Option<Time>,
+}
+
+/// Does a flag of the map hold back that an OSD catches up with a group? `norecover` holds all of it, `nobackfill` what
+/// goes object by object, and `norebalance` that only where no copy is missing (ceph `src/osd/PeeringState.cc`,
+/// `NotBackfilling`; `src/osd/OSD.cc`, `pause_recovery`).
+fn is_held(map: &OsdMap, groups: &Groups, osds: &[OsdDaemon], pg: PgId, target: i32) -> bool {
+    if map.flags & (flag::NORECOVER | flag::NOBACKFILL | flag::NOREBALANCE) == 0 {
+        return false;
+    }
+    let is_backfilled = || {
+        let daemon = usize::try_from(target).ok().and_then(|target| osds.get(target));
+        daemon.and_then(|daemon| daemon.osd.group(pg)).is_some_and(Group::is_backfilled)
+    };
+    let has_all_copies = || groups.get(pg).is_some_and(super::groups::Group::has_all_copies);
+    map.flags & flag::NORECOVER != 0
+        || map.flags & flag::NOBACKFILL != 0 && is_backfilled()
+        || map.flags & flag::NOREBALANCE != 0 && has_all_copies() && is_backfilled()
 }
 
 impl Recovery {
@@ -110,7 +127,11 @@ impl Recovery {
         let mut left = PER_TURN;
         let caught_up = self.catch_up(&mut left, map, groups, osds, note);
         self.clear_away(left, map, groups, osds, note);
-        self.schedule(now);
+        let mut targets = self.targets.iter();
+        // What is held goes on with the map in which it is not.
+        let goes_on =
+            !self.strays.is_empty() || targets.any(|&(pg, target)| !is_held(map, groups, osds, pg, target));
+        self.due = goes_on.then_some(now + PAUSE);
         caught_up
     }
 
@@ -125,22 +146,24 @@ impl Recovery {
     ) -> bool {
         let mut caught_up = false;
         while *left > 0
-            && let Some(&(pg, target)) = self.targets.front()
+            && let Some(next) =
+                self.targets.iter().position(|&(pg, target)| !is_held(map, groups, osds, pg, target))
         {
+            let (pg, target) = self.targets[next];
             let group = groups.get(pg).filter(|group| group.targets.contains(&target));
             let (Some(group), Some(pool)) = (group, map.pools.get(&pg.pool)) else {
-                self.targets.pop_front();
+                self.targets.remove(next);
                 continue;
             };
             let step = Step { pg, source: group.primary, target, budget: *left };
             let Some((done, is_whole)) = step.take(pool, groups, osds) else {
-                self.targets.pop_front();
+                self.targets.remove(next);
                 continue;
             };
             note(Entry::Recover { pg, source: step.source, target, budget: step.budget as u32 });
             if is_whole {
                 caught_up = true;
-                self.targets.pop_front();
+                self.targets.remove(next);
             }
             *left = left.saturating_sub(done.max(1));
         }
