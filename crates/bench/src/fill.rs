@@ -13,12 +13,13 @@ const PIECE: u64 = 4 << 20;
 /// Requests in flight.
 const DEPTH: usize = 8;
 
-/// Fills a range, which is whole sectors, with the first generation of a pattern. Once `stop` is set nothing more is
-/// begun.
+/// Fills a range, which is whole sectors, with the first generation of a pattern, of which so many percent are
+/// zeros instead. Once `stop` is set nothing more is begun.
 pub(crate) fn fill(
     session: &mut impl Session,
     range: Range<u64>,
     seed: u64,
+    zeros: u8,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
     let (mut next, mut in_flight) = (range.start, 0);
@@ -28,6 +29,7 @@ pub(crate) fn fill(
             let length = (range.end - next).min(PIECE - next % PIECE);
             let mut bytes = SegmentMut::zeroed(length as usize);
             pattern::fill(&mut bytes, seed, next, 1);
+            pattern::blank(&mut bytes, zeros);
             session.submit(Request::Write { offset: next, data: bytes.into() }, length)?;
             next += length;
             in_flight += 1;

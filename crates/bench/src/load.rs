@@ -33,6 +33,8 @@ pub struct Plan {
     pub verify: bool,
     /// Write everything before it is read or written again.
     pub fill: bool,
+    /// How much of every sector that is written is zeros, percent, where it is not checked: nothing can be saved on the rest.
+    pub zeros: u8,
     /// Measure bare sockets under the same load too, with this server.
     pub floor: Option<Peer>,
     /// Where random offsets and written bytes follow from.
@@ -98,7 +100,7 @@ pub(crate) fn measure<T: Target>(
         // What is verified is filled client by client; what is written anew has to be empty.
         if plan.fill && !plan.verify && load.rw != Pattern::Write && !target.is_full()? {
             progress.task("filling");
-            fill_all(target, plan.seed, stop)?;
+            fill_all(target, plan, stop)?;
         }
         let doing = if plan.verify { "verifying " } else { "" };
         progress.task(&format!("{doing}{} {}", load.rw.name(), short_size(load.block_size)));
@@ -122,9 +124,9 @@ pub(crate) fn measure<T: Target>(
     Ok(all)
 }
 
-fn fill_all<T: Target>(target: &T, seed: u64, stop: &AtomicBool) -> Result<(), Error> {
+fn fill_all<T: Target>(target: &T, plan: &Plan, stop: &AtomicBool) -> Result<(), Error> {
     let mut session = target.open()?;
-    let filled = fill(&mut session, 0..target.size(), seed, stop);
+    let filled = fill(&mut session, 0..target.size(), plan.seed, plan.zeros, stop);
     session.close()?;
     filled
 }
@@ -169,6 +171,7 @@ fn share(size: u64, plan: &Plan, load: Load, number: u32) -> Workload {
         range: start..start + length,
         duration: plan.duration,
         verify: plan.verify,
+        zeros: plan.zeros,
         // Another one for each client and each kind of load, so that nothing is mistaken for something else.
         seed: plan.seed ^ (u64::from(number) << 48) ^ (load.block_size << 8) ^ load.rw as u64,
     }
@@ -197,7 +200,7 @@ mod tests {
     fn plan(block_size: u64, jobs: u32, io_depth: u32, verify: bool) -> Plan {
         let load = Load { rw: Pattern::RandWrite, block_size, jobs, io_depth };
         let duration = Duration::from_secs(4);
-        Plan { loads: vec![load; 3], duration, verify, fill: true, floor: None, seed: 1 }
+        Plan { loads: vec![load; 3], duration, verify, fill: true, zeros: 0, floor: None, seed: 1 }
     }
 
     #[test]

@@ -71,6 +71,12 @@ pub fn fill(bytes: &mut [u8], seed: u64, offset: u64, generation: u32) {
     }
 }
 
+/// Makes zeros of so many percent of each sector, at its end.
+pub fn blank(bytes: &mut [u8], percent: u8) {
+    let kept = SECTOR * usize::from(100_u8.saturating_sub(percent)) / 100;
+    bytes.chunks_mut(SECTOR).filter(|sector| sector.len() > kept).for_each(|sector| sector[kept..].fill(0));
+}
+
 /// Checks that `bytes`, which lie at `offset`, are those of `generation`; 0 stands for zeros. Returns the first sector
 /// that is not.
 pub fn check(bytes: &[u8], seed: u64, offset: u64, generation: u32) -> Result<(), Mismatch> {
@@ -136,5 +142,16 @@ mod tests {
             damaged[at] ^= 1;
             assert_eq!(found(&damaged).1, Found::Garbage, "byte {at}");
         }
+    }
+
+    #[test]
+    fn so_much_of_every_sector_is_blank_as_is_asked_for() {
+        let mut bytes = vec![1; 3 * SECTOR];
+        blank(&mut bytes, 0);
+        assert!(bytes.iter().all(|byte| *byte == 1));
+        blank(&mut bytes, 25);
+        assert!(bytes.chunks(SECTOR).all(|sector| sector[..384] == [1; 384] && sector[384..] == [0; 128]));
+        blank(&mut bytes, 100);
+        assert!(bytes.iter().all(|byte| *byte == 0));
     }
 }

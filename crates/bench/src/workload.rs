@@ -31,6 +31,8 @@ pub(crate) struct Workload {
     pub(crate) duration: Duration,
     /// Check what is read against what was written.
     pub(crate) verify: bool,
+    /// How much of every sector that is written is zeros, percent, where it is not checked.
+    pub(crate) zeros: u8,
     /// Where random offsets and written bytes follow from.
     pub(crate) seed: u64,
 }
@@ -97,6 +99,7 @@ impl<S: Session> Client<S> {
         let mut random = SmallRng::seed_from_u64(work.seed);
         let mut payload = SegmentMut::zeroed(block);
         random.fill(&mut payload[..]);
+        pattern::blank(&mut payload, work.zeros);
         let blocks = (work.range.end - work.range.start) / work.load.block_size;
         let checked = if work.verify { blocks as usize } else { 0 };
         Self {
@@ -123,7 +126,7 @@ impl<S: Session> Client<S> {
     /// Writes every block that is to be checked, so that it is known what it holds.
     pub(crate) fn prepare(&mut self, stop: &AtomicBool) -> Result<(), Error> {
         if self.work.verify {
-            fill(&mut self.session, self.work.range.clone(), self.work.seed, stop)?;
+            fill(&mut self.session, self.work.range.clone(), self.work.seed, 0, stop)?;
         } else if self.starts_over() {
             self.session.start_over()?;
         }

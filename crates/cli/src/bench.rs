@@ -1,25 +1,26 @@
 //! `onego bench`.
 
+mod loads;
 mod msgr;
 mod nfs;
 
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::process::{die_with_parent, stop_on_signal, this_program};
-use crate::size;
 use crate::spec::DEFAULT_POOL;
 use crate::zc;
+use loads::Loads;
 use onego::Config;
 use onego_bench::embedded::EmbeddedCluster;
 use onego_bench::load::{Measured, Plan};
 use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
 use onego_bench::rbd::Bed;
-use onego_bench::row::{Load, Pattern, Row};
+use onego_bench::row::Row;
 use onego_bench::{floor, picture, table};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -67,43 +68,14 @@ pub(crate) struct RbdOptions {
     /// "embedded" starts a cluster of its own; or the configuration of a cluster
     #[arg(long, value_name = "embedded|CONF", default_value = "embedded")]
     cluster: Target,
-    /// Patterns: randread, randwrite, read, write, randrw
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "randread")]
-    rw: Vec<Pattern>,
-    /// Bytes of a request
-    #[arg(
-        long,
-        visible_alias = "bs",
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "4k",
-        value_parser = size::block
-    )]
-    block_size: Vec<u64>,
-    /// Clients at a time, each with a thread and a connection of its own
-    #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    jobs: u32,
-    /// Requests in flight, for each client
-    #[arg(long, visible_alias = "iodepth", value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    io_depth: u32,
-    /// How long to measure each load
-    #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 5.0, value_parser = seconds)]
-    seconds: f64,
-    /// Bytes of the image
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::bytes)]
-    size: u64,
+    #[command(flatten)]
+    loads: Loads,
     /// The pool of the image
     #[arg(short, long, value_name = "POOL", default_value = DEFAULT_POOL)]
     pool: String,
     /// The embedded cluster acknowledges writes and forgets them
     #[arg(long, conflicts_with = "verify")]
     null_writes: bool,
-    /// Check everything that is read against what was written, and read all of it at the end
-    #[arg(long)]
-    verify: bool,
-    /// Do not measure bare sockets
-    #[arg(long)]
-    no_floor: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -176,8 +148,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
 }
 
 fn rbd(access: &Access, options: &RbdOptions) -> Result<(), Failure> {
-    let plan = options.plan()?;
-    plan.check(options.size)?;
+    // What a cluster forgets need not be written before.
+    let plan = options.loads.plan(!options.null_writes)?;
     if options.null_writes && options.cluster != Target::Embedded {
         return Err(Failure::Usage(
             "--null-writes is for the embedded cluster: no other forgets what is written".into(),
@@ -186,30 +158,14 @@ fn rbd(access: &Access, options: &RbdOptions) -> Result<(), Failure> {
     let measured = match &options.cluster {
         Target::Conf(path) => on_cluster(&access.config_in(path)?, None, options, &plan)?,
         Target::Embedded => {
-            let cluster = start_embedded(access, options.size, options.null_writes)?;
+            let cluster = start_embedded(access, options.loads.size, options.null_writes)?;
             let config = access.config_in(&cluster.conf())?;
             on_cluster(&config, Some(cluster.pid()), options, &plan)?
         }
     };
     let rows = rows(&measured);
     options.output.write(&title("onego bench rbd", &rows), &rows)?;
-    judge(&measured, options.verify)
-}
-
-impl RbdOptions {
-    fn plan(&self) -> Result<Plan, Failure> {
-        let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
-        let loads = self.rw.iter().flat_map(|rw| self.block_size.iter().map(move |size| load(*rw, *size)));
-        Ok(Plan {
-            loads: loads.collect(),
-            duration: Duration::from_secs_f64(self.seconds),
-            verify: self.verify,
-            fill: !self.null_writes,
-            // With the work of verifying in it, nothing can be compared.
-            floor: if self.no_floor || self.verify { None } else { Some(floor_server()?) },
-            seed: seed(),
-        })
-    }
+    judge(&measured, options.loads.verify)
 }
 
 /// This program, as the other half of what is measured.
@@ -262,8 +218,8 @@ fn on_cluster(
         // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
     }
-    let bed =
-        Bed::prepare(config, &options.pool, &image, options.size, server).map_err(Failure::at(config))?;
+    let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server)
+        .map_err(Failure::at(config))?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
     progress.finish();

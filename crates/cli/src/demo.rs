@@ -81,6 +81,7 @@ fn verify(
         duration: Duration::from_secs_f64(options.seconds),
         verify: true,
         fill: true,
+        zeros: 0,
         floor: None,
         seed: seed(),
     };
@@ -104,6 +105,7 @@ fn sweep(options: &Options) -> Result<Plan, Failure> {
         duration: Duration::from_secs_f64(options.seconds),
         verify: false,
         fill: true,
+        zeros: 0,
         floor: Some(floor_server()?),
         seed: seed(),
     })

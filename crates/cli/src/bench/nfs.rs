@@ -1,17 +1,16 @@
 //! `onego bench nfs`.
 
-use super::{Output, floor_server, judge, printer, rows, seconds, seed, title};
+use super::loads::Loads;
+use super::{Output, judge, printer, rows, seed, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::output;
 use crate::process::{stop_on_signal, this_program};
-use crate::size;
 use onego::nfs::{Config, Rdma};
 use onego_bench::embedded::EmbeddedFiles;
-use onego_bench::load::Plan;
 use onego_bench::nfs::Bed;
 use onego_bench::progress::Progress;
-use onego_bench::row::{Load, Pattern, Row};
+use onego_bench::row::Row;
 use onego_bench::table;
 use std::time::Duration;
 
@@ -26,7 +25,19 @@ Examples:
 written is committed at the end of each pass. CPU is that of one operation, in microseconds, in this process and in the
 server's. Beside it is what bare sockets need that move the same bytes at the same depth.";
 
+/// Loads as iozone has them, unless others are asked for.
 #[derive(clap::Args)]
+#[command(
+    mut_arg("rw", |arg| arg
+        .help("Patterns: write, rewrite, read, reread, randread, randwrite, randrw")
+        .default_value("write,rewrite,read,reread")),
+    mut_arg("block_size", |arg| arg
+        .visible_alias("record-size")
+        .default_value("1k,2k,4k,8k,16k,32k,64k")),
+    mut_arg("io_depth", |arg| arg.default_value("1").value_parser(clap::value_parser!(u32).range(1..=4096))),
+    mut_arg("seconds", |arg| arg.default_value("2")),
+    mut_arg("size", |arg| arg.default_value("64M")),
+)]
 pub(crate) struct Options {
     /// "embedded" starts a server of files in memory; or the URL of an export
     #[arg(long, value_name = "embedded|URL", default_value = "embedded")]
@@ -38,37 +49,8 @@ pub(crate) struct Options {
     /// The process of that server, if it is on this machine: its CPU time is counted, too
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
-    /// Patterns: write, rewrite, read, reread, randread, randwrite, randrw
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "write,rewrite,read,reread")]
-    rw: Vec<Pattern>,
-    /// Bytes of a request
-    #[arg(
-        long,
-        visible_aliases = ["bs", "record-size"],
-        value_name = "LIST",
-        value_delimiter = ',',
-        default_value = "1k,2k,4k,8k,16k,32k,64k",
-        value_parser = size::block
-    )]
-    block_size: Vec<u64>,
-    /// Clients at a time, each with a thread and a connection of its own
-    #[arg(long, visible_alias = "numjobs", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    jobs: u32,
-    /// Requests in flight, for each client
-    #[arg(long, visible_alias = "iodepth", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    io_depth: u32,
-    /// How long to measure each load
-    #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 2.0, value_parser = seconds)]
-    seconds: f64,
-    /// Bytes of the file
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::bytes)]
-    size: u64,
-    /// Check everything that is read against what was written, and read all of it at the end
-    #[arg(long)]
-    verify: bool,
-    /// Do not measure bare sockets
-    #[arg(long)]
-    no_floor: bool,
+    #[command(flatten)]
+    loads: Loads,
     #[command(flatten)]
     output: Output,
 }
@@ -114,28 +96,13 @@ impl Options {
         let way = |transport: &Transport| (transport.name(), transport.configure(config.clone(), port));
         self.transport.iter().map(way).collect()
     }
-
-    fn plan(&self) -> Result<Plan, Failure> {
-        let load = |rw, block_size| Load { rw, block_size, jobs: self.jobs, io_depth: self.io_depth };
-        let loads = self.rw.iter().flat_map(|rw| self.block_size.iter().map(move |size| load(*rw, *size)));
-        Ok(Plan {
-            loads: loads.collect(),
-            duration: Duration::from_secs_f64(self.seconds),
-            verify: self.verify,
-            fill: true,
-            // With the work of verifying in it, nothing can be compared.
-            floor: if self.no_floor || self.verify { None } else { Some(floor_server()?) },
-            seed: seed(),
-        })
-    }
 }
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
-    let plan = options.plan()?;
-    plan.check(options.size)?;
+    let plan = options.loads.plan(true)?;
     let stop = stop_on_signal()?;
     let embedded =
-        (options.server == "embedded").then(|| start_embedded(access, options.size)).transpose()?;
+        (options.server == "embedded").then(|| start_embedded(access, options.loads.size)).transpose()?;
     let url = embedded.as_ref().map_or(options.server.as_str(), EmbeddedFiles::url);
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
@@ -144,7 +111,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
     let mut measured = Vec::new();
     for (name, config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
-        let bed = Bed::prepare(&config, &path, name, options.size, server)?;
+        let bed = Bed::prepare(&config, &path, name, options.loads.size, server)?;
         let progress = Progress::of_time(plan.total(), !options.output.no_progress);
         let some = bed.measure(&plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
         progress.finish();
@@ -153,13 +120,13 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         }
         measured.extend(some?);
     }
-    if options.io_depth == 1 && options.jobs == 1 {
+    if options.loads.io_depth == 1 && options.loads.jobs == 1 {
         let ours: Vec<Row> = measured.iter().map(|measured| measured.row.clone()).collect();
         output::lines(table::by_record(&ours))?;
     }
     let rows = rows(&measured);
     options.output.write(&title("onego bench nfs", &rows), &rows)?;
-    judge(&measured, options.verify)
+    judge(&measured, options.loads.verify)
 }
 
 /// A server in a process of its own, with room for a file of so many bytes.
