@@ -83,17 +83,7 @@ proptest! {
     ) {
         let (client, server) = ready();
         let (mut from, mut to) = if from_client { (client, server) } else { (server, client) };
-        for (tid, plan) in plans.iter().enumerate() {
-            from.send(planned(tid, plan));
-        }
-        let mut cuts = cuts.into_iter().cycle();
-        while from.has_output() {
-            let mut out = List::new();
-            from.transmit(&mut out, limit);
-            prop_assert!(!out.is_empty());
-            deliver(&mut to, &out.to_vec(), &mut PlaceFrom(place_from), || cuts.next().unwrap());
-        }
-        arrived(&mut to, &plans, place_from)?;
+        carried([&mut from, &mut to], &plans, &cuts, limit, place_from)?;
     }
 }
 

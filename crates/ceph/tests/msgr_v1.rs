@@ -3,10 +3,10 @@
 mod msgr;
 
 use msgr::{
-    PlaceFrom, START, arrived, client_config, deliver, deliver_whole, events, fault, message, output,
-    pattern, payload, planned, plans, settle,
+    PlaceFrom, START, carried, client_config, deliver, deliver_whole, events, fault, message, output,
+    pattern, payload, plans, settle,
 };
-use onego_buf::{List, Segment};
+use onego_buf::Segment;
 use onego_ceph::auth::{
     self, AuthName, Authority, Caps, Credentials, Entropy, Gate, Key, Keyring, Lifetimes, Login, Principal,
     mode, service,
@@ -128,17 +128,7 @@ proptest! {
         }
         let (client, server) = ready_with(config, server_config(EntityName::osd(3)));
         let (mut from, mut to) = if from_client { (client, server) } else { (server, client) };
-        for (tid, plan) in plans.iter().enumerate() {
-            from.send(planned(tid, plan));
-        }
-        let mut cuts = cuts.into_iter().cycle();
-        while from.has_output() {
-            let mut out = List::new();
-            from.transmit(&mut out, limit);
-            prop_assert!(!out.is_empty());
-            deliver(&mut to, &out.to_vec(), &mut PlaceFrom(place_from), || cuts.next().unwrap());
-        }
-        arrived(&mut to, &plans, place_from)?;
+        carried([&mut from, &mut to], &plans, &cuts, limit, place_from)?;
     }
 }
 

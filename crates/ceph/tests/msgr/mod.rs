@@ -182,6 +182,27 @@ pub(crate) fn planned(tid: usize, (front, middle, data): &Plan) -> Message {
     message
 }
 
+/// Sends messages to the other end, about `limit` bytes at a time, cut into such pieces, and checks what arrives.
+pub(crate) fn carried(
+    [from, to]: [&mut Connection; 2],
+    plans: &[Plan],
+    cuts: &[usize],
+    limit: usize,
+    place_from: usize,
+) -> Result<(), TestCaseError> {
+    for (tid, plan) in plans.iter().enumerate() {
+        from.send(planned(tid, plan));
+    }
+    let mut cuts = cuts.iter().copied().cycle();
+    while from.has_output() {
+        let mut out = List::new();
+        from.transmit(&mut out, limit);
+        prop_assert!(!out.is_empty());
+        deliver(to, &out.to_vec(), &mut PlaceFrom(place_from), || cuts.next().expect("there are some"));
+    }
+    arrived(to, plans, place_from)
+}
+
 /// Checks that the planned messages arrived, whole and in order, those with payloads of at least `place_from` bytes in
 /// their places.
 pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) -> Result<(), TestCaseError> {
