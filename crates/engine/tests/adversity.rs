@@ -1,4 +1,7 @@
 //! Every engine among peers that read slowly, not at all, or die.
+#[macro_use]
+mod engines;
+
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
@@ -255,20 +258,6 @@ fn peers_that_die_at_once_leave_nothing(kind: EngineKind) {
         }
     }
     assert_eq!((server.connections(), server.machine().places_out), (0, 0));
-}
-
-macro_rules! on_each_engine {
-    ($($test:ident),* $(,)?) => {
-        mod epoll {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Epoll) })*
-        }
-        mod uepoll {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uepoll) })*
-        }
-        mod uring {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uring) })*
-        }
-    };
 }
 
 on_each_engine![

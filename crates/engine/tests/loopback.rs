@@ -1,4 +1,7 @@
 //! Every engine on real sockets, driven by the pump.
+#[macro_use]
+mod engines;
+
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
@@ -477,20 +480,6 @@ fn segments_are_sent_without_limit_of_their_number(kind: EngineKind) {
         !frames.is_empty()
     });
     assert_eq!(frames[0].1.to_vec(), want);
-}
-
-macro_rules! on_each_engine {
-    ($($test:ident),* $(,)?) => {
-        mod epoll {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Epoll) })*
-        }
-        mod uepoll {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uepoll) })*
-        }
-        mod uring {
-            $(#[test] fn $test() { super::$test(onego_engine::EngineKind::Uring) })*
-        }
-    };
 }
 
 on_each_engine![
