@@ -10,6 +10,7 @@ pub mod journal;
 mod mon;
 pub mod nfs;
 pub mod osd;
+mod service;
 
 pub use auth::Cephx;
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};

@@ -7,20 +7,18 @@ use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
+use crate::service::{self, Cause, Service, thread_cpu};
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{Keyring, mode};
 use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
-use onego_engine::{AnyEngine, Pump, Wait, Waker};
+use onego_engine::{AnyEngine, EngineKind, Pump, Wait};
 use onego_wire::Time;
-use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -30,8 +28,8 @@ pub enum Error {
     /// The event engine could not be opened.
     #[error("cannot open the event engine {kind}: {source}")]
     Engine {
-        /// The engine's name.
-        kind: String,
+        /// Which.
+        kind: EngineKind,
         /// What the system says.
         source: io::Error,
     },
@@ -97,10 +95,18 @@ pub struct Stats {
     pub usage: Usage,
 }
 
-type Pumped = Pump<AnyEngine, ClusterMachine>;
+type Pumped = service::Pumped<ClusterMachine>;
 
-/// Something to be done on the cluster's thread.
-type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Engine(kind, source) => Self::Engine { kind, source },
+            Cause::Thread(error) => Self::Thread(error),
+            Cause::Turn(error) => Self::Turn(error),
+            Cause::Stopped => Self::Stopped,
+        }
+    }
+}
 
 /// A running cluster of one monitor and its OSDs. It stops when this value is dropped.
 ///
@@ -122,11 +128,7 @@ pub struct Cluster {
     /// Who has a key; none: nobody needs one.
     keyring: Option<Keyring>,
     compression: Option<Compression>,
-    tasks: Option<Sender<Task>>,
-    waker: Waker,
-    /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
-    failure: Mutex<Option<Receiver<Error>>>,
-    thread: Option<JoinHandle<()>>,
+    service: Service<ClusterMachine, Error>,
 }
 
 /// A UUID that nobody has.
@@ -166,33 +168,15 @@ impl Cluster {
         let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
         let compression = settings.compression.clone();
         let old_mon = kept.and_then(Restored::mon).cloned();
-        let (tasks, inbox) = channel();
-        let (started, up) = channel();
-        let (failed, failure) = channel();
-        let failure = Mutex::new(Some(failure));
-        let (kind, zero_copy) = (config.engine, config.zero_copy);
-        let body = move || {
-            let mut engine = match onego_engine::open(kind) {
-                Ok(engine) => engine,
-                Err(source) => {
-                    let error = Error::Engine { kind: kind.to_string(), source };
-                    return drop(started.send(Err(error)));
-                }
-            };
-            engine.set_zero_copy(zero_copy);
-            if let Err(error) = serve(engine, settings, data, &started, &inbox) {
-                tracing::error!(%error, "the cluster ends");
-                // Nobody may be there to ask.
-                let _ = failed.send(error);
-            }
+        let begin = move |engine| {
+            let (pump, disk) = begin(engine, settings, data)?;
+            let addresses = pump.machine().addresses().ok_or(Error::Stopped)?;
+            let exchange = move |pump: &mut Pumped| disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk));
+            Ok((pump, addresses, exchange))
         };
-        let thread =
-            std::thread::Builder::new().name("onego-cluster".into()).spawn(body).map_err(Error::Thread)?;
-        let (addresses, waker) = up.recv().map_err(|_| Error::Stopped)??;
+        let (service, addresses) = Service::start("onego-cluster", config.engine, config.zero_copy, begin)?;
         let old_mon = old_mon.filter(|old| *old != addresses.mon);
-        let thread = Some(thread);
-        let tasks = Some(tasks);
-        let cluster = Self { fsid, addresses, old_mon, keyring, compression, tasks, waker, failure, thread };
+        let cluster = Self { fsid, addresses, old_mon, keyring, compression, service };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -217,7 +201,7 @@ impl Cluster {
     /// Where it is told why the cluster has ended, if it ends by itself; it is closed when the cluster is gone. None for
     /// all but the first who asks.
     pub fn failure(&self) -> Option<Receiver<Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.service.failure()
     }
 
     /// Where clients reach the OSDs, in their first lives.
@@ -268,22 +252,10 @@ impl Cluster {
         &self,
         task: impl FnOnce(&mut ClusterMachine, Time) -> R + Send + 'static,
     ) -> Result<R, Error> {
-        self.run(|pump| {
+        self.service.run(|pump| {
             let now = pump.now();
             task(pump.machine_mut(), now)
         })
-    }
-
-    fn run<R: Send + 'static>(
-        &self,
-        task: impl FnOnce(&mut Pumped) -> R + Send + 'static,
-    ) -> Result<R, Error> {
-        let (result, answer) = channel();
-        let task: Task = Box::new(move |pump| drop(result.send(task(pump))));
-        let tasks = self.tasks.as_ref().ok_or(Error::Stopped)?;
-        tasks.send(task).map_err(|_| Error::Stopped)?;
-        self.waker.wake();
-        answer.recv().map_err(|_| Error::Stopped)
     }
 
     /// Makes a pool, unless there is one of that name, and says its id.
@@ -308,26 +280,11 @@ impl Cluster {
 
     /// What the cluster has cost so far.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.run(|pump| {
-            let cpu = clock_gettime(ClockId::ThreadCPUTime);
-            Stats {
-                cpu: Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32),
-                engine: pump.stats(),
-                usage: pump.machine().usage(),
-            }
+        self.service.run(|pump| Stats {
+            cpu: thread_cpu(),
+            engine: pump.stats(),
+            usage: pump.machine().usage(),
         })
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        // Without a sender the thread finds its inbox closed, and ends.
-        self.tasks = None;
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // Its panic, if it had one, was reported where it happened.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -405,40 +362,6 @@ fn agree<T: PartialEq + std::fmt::Display>(what: &str, is: T, wanted: Option<T>)
             Err(DataError::Differs { found: format!("{what} {is}"), wanted: wanted.to_string() }.into())
         }
         _ => Ok(is),
-    }
-}
-
-/// Runs the cluster until nobody holds it any more, or it fails.
-fn serve(
-    engine: AnyEngine,
-    settings: Settings,
-    data: Option<Data>,
-    started: &Sender<Result<(Addresses, Waker), Error>>,
-    inbox: &Receiver<Task>,
-) -> Result<(), Error> {
-    let (mut pump, disk) = match begin(engine, settings, data) {
-        Ok(begun) => begun,
-        Err(error) => {
-            // Whoever waits for the start is told instead.
-            let _ = started.send(Err(error));
-            return Ok(());
-        }
-    };
-    let addresses = pump.machine().addresses().ok_or(Error::Stopped)?;
-    if started.send(Ok((addresses, pump.waker()))).is_err() {
-        return Ok(());
-    }
-    loop {
-        match inbox.try_recv() {
-            Ok(task) => task(&mut pump),
-            Err(TryRecvError::Disconnected) => return Ok(()),
-            Err(TryRecvError::Empty) => {
-                if let Some(disk) = &disk {
-                    exchange(&mut pump, disk)?;
-                }
-                pump.turn(Wait::Forever).map_err(Error::Turn)?;
-            }
-        }
     }
 }
 

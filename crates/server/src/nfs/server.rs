@@ -6,15 +6,13 @@ use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
 use super::transport::Rdma;
 use super::workers::Workers;
+use crate::service::{self, Cause, Service, thread_cpu};
 use onego_buf::Pool;
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait, Waker, zero_copy};
-use rustix::time::{ClockId, clock_gettime};
+use onego_engine::{AnyEngine, EngineKind, Pump, Wait, zero_copy};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -132,10 +130,18 @@ pub struct Stats {
     pub connections: usize,
 }
 
-type Pumped = Pump<AnyEngine, ServerMachine>;
+type Pumped = service::Pumped<ServerMachine>;
 
-/// Something to be done on the server's thread.
-type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
+impl From<Cause> for Error {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Engine(kind, source) => Self::Engine { kind, source },
+            Cause::Thread(error) => Self::Thread(error),
+            Cause::Turn(error) => Self::Turn(error),
+            Cause::Stopped => Self::Stopped,
+        }
+    }
+}
 
 /// A running server. It stops when this value is dropped.
 ///
@@ -151,11 +157,7 @@ type Task = Box<dyn FnOnce(&mut Pumped) + Send>;
 #[derive(Debug)]
 pub struct Server {
     addrs: Vec<SocketAddr>,
-    tasks: Option<Sender<Task>>,
-    waker: Waker,
-    /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
-    failure: Mutex<Option<Receiver<Error>>>,
-    thread: Option<JoinHandle<()>>,
+    service: Service<ServerMachine, Error>,
 }
 
 impl Server {
@@ -184,35 +186,18 @@ impl Server {
                 (ServerMachine::with_jobs(addrs, rdma, config.export, pool), Some(directory))
             }
         };
-        let (kind, zero_copy) = (config.engine, config.zero_copy);
-        let (tasks, inbox) = channel();
-        let (started, up) = channel();
-        let (failed, failure) = channel();
-        let body = move || {
-            let begun = begin(kind, zero_copy, machine);
-            let (mut pump, addrs) = match begun {
-                Ok(begun) => begun,
-                // Whoever waits for the start is told.
-                Err(error) => return drop(started.send(Err(error))),
-            };
+        let begin = move |engine| {
+            let (pump, addrs) = begin(engine, machine)?;
             let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();
-            let workers = match workers {
-                Ok(workers) => workers,
-                Err(error) => return drop(started.send(Err(Error::Thread(error)))),
+            let workers = workers.map_err(Error::Thread)?;
+            let exchange = move |pump: &mut Pumped| {
+                workers.iter().for_each(|workers| exchange(pump, workers));
+                Ok(())
             };
-            if started.send(Ok((addrs, pump.waker()))).is_ok()
-                && let Err(error) = serve(&mut pump, &inbox, workers.as_ref())
-            {
-                tracing::error!(%error, "the server ends");
-                // Nobody may be there to ask.
-                let _ = failed.send(error);
-            }
+            Ok((pump, addrs, exchange))
         };
-        let thread =
-            std::thread::Builder::new().name("onego-nfs".into()).spawn(body).map_err(Error::Thread)?;
-        let (addrs, waker) = up.recv().map_err(|_| Error::Stopped)??;
-        let failure = Mutex::new(Some(failure));
-        Ok(Self { addrs, tasks: Some(tasks), waker, failure, thread: Some(thread) })
+        let (service, addrs) = Service::start("onego-nfs", config.engine, config.zero_copy, begin)?;
+        Ok(Self { addrs, service })
     }
 
     /// Where clients reach it, for NFS and MOUNT alike.
@@ -228,38 +213,17 @@ impl Server {
     /// Where it is told why the server has ended, if it ends by itself; it is closed when the server is gone. None for
     /// all but the first who asks.
     pub fn failure(&self) -> Option<Receiver<Error>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.service.failure()
     }
 
     /// What the server has cost so far.
     pub fn stats(&self) -> Result<Stats, Error> {
-        let (result, answer) = channel();
-        let task: Task = Box::new(move |pump| {
-            let cpu = clock_gettime(ClockId::ThreadCPUTime);
-            let stats = Stats {
-                cpu: Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32),
-                engine: pump.stats(),
-                calls: pump.machine().calls(),
-                connections: pump.machine().connections(),
-            };
-            drop(result.send(stats));
-        });
-        let tasks = self.tasks.as_ref().ok_or(Error::Stopped)?;
-        tasks.send(task).map_err(|_| Error::Stopped)?;
-        self.waker.wake();
-        answer.recv().map_err(|_| Error::Stopped)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Without a sender the thread finds its inbox closed, and ends.
-        self.tasks = None;
-        self.waker.wake();
-        if let Some(thread) = self.thread.take() {
-            // Its panic, if it had one, was reported where it happened.
-            let _ = thread.join();
-        }
+        self.service.run(|pump| Stats {
+            cpu: thread_cpu(),
+            engine: pump.stats(),
+            calls: pump.machine().calls(),
+            connections: pump.machine().connections(),
+        })
     }
 }
 
@@ -285,38 +249,16 @@ fn open_directory(
     Ok(directory)
 }
 
-/// Opens the listener.
-fn begin(
-    kind: EngineKind,
-    zero_copy: zero_copy::Settings,
-    machine: ServerMachine,
-) -> Result<(Pumped, Vec<SocketAddr>), Error> {
-    let mut engine = onego_engine::open(kind).map_err(|source| Error::Engine { kind, source })?;
-    engine.set_zero_copy(zero_copy);
+/// Opens the listeners.
+fn begin(engine: AnyEngine, machine: ServerMachine) -> Result<(Pumped, Vec<SocketAddr>), Error> {
     let mut pump = Pump::new(engine, machine);
-    // The listener is opened in the first turn.
+    // They are opened in the first turn.
     pump.turn(Wait::Poll).map_err(Error::Listen)?;
     if let Some(error) = pump.machine_mut().failure() {
         return Err(Error::Listen(error));
     }
     let addrs = pump.machine().addresses().ok_or(Error::Stopped)?;
     Ok((pump, addrs))
-}
-
-/// Runs the server until nobody holds it any more, or it fails.
-fn serve(pump: &mut Pumped, inbox: &Receiver<Task>, workers: Option<&Workers>) -> Result<(), Error> {
-    loop {
-        match inbox.try_recv() {
-            Ok(task) => task(pump),
-            Err(TryRecvError::Disconnected) => return Ok(()),
-            Err(TryRecvError::Empty) => {
-                if let Some(workers) = workers {
-                    exchange(pump, workers);
-                }
-                pump.turn(Wait::Forever).map_err(Error::Turn)?;
-            }
-        }
-    }
 }
 
 /// Tells the machine what has been done, and the workers what is to be.
