@@ -67,7 +67,7 @@ impl Error {
 fn denied(denied: Denied) -> String {
     match denied {
         Denied::RpcMismatch(low, high) => format!("it speaks RPC in versions {low} to {high}"),
-        // AUTH_TOOWEAK (RFC 5531, section 8.2).
+        // AUTH_TOOWEAK (RFC 5531, section 9).
         Denied::Authentication(5) => {
             "it takes no such credential, or not from this port: it may insist on a port below \
                                       1024 (AUTH_TOOWEAK)"

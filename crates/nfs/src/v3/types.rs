@@ -1,4 +1,4 @@
-//! The types that procedures share (RFC 1813, section 2.5 and 2.6).
+//! The types that procedures share (RFC 1813, sections 2.5 and 2.6).
 
 use crate::xdr::{Reader, Writer, Xdr, xdr_enum, xdr_struct};
 use onego_wire::Decoded;
