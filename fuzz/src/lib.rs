@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod iwarp;
+pub mod nfs_server;
 pub mod rpc_rdma;
 
 use arbitrary::Arbitrary;
