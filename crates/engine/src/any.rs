@@ -7,6 +7,7 @@ use onego_wire::{LocalPort, Time};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 /// Which engine to open.
@@ -122,6 +123,10 @@ impl Engine for AnyEngine {
 
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         each!(self, engine => engine.connect(addr, local))
+    }
+
+    fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
+        each!(self, engine => engine.watch(descriptor))
     }
 
     #[inline]

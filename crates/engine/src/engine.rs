@@ -4,6 +4,7 @@ use onego_buf::{List, SegmentMut};
 use onego_wire::{LocalPort, Time};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// How long a turn may sleep when there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +109,12 @@ pub trait Engine {
 
     /// Opens a connection from such a port; [`Event::Connected`] follows.
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId>;
+
+    /// Watches a descriptor that is none of its sockets: [`Event::Readable`] comes whenever it is readable, until it is
+    /// [closed](Self::close). The simulated network has no descriptors.
+    fn watch(&mut self, _descriptor: OwnedFd) -> io::Result<SocketId> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Receives what is there. `None`: the buffers come back in [`Event::Received`].
     ///

@@ -59,8 +59,10 @@ impl Epoll {
     fn add(&mut self, fd: OwnedFd, kind: Kind) -> io::Result<SocketId> {
         let interest = match kind {
             // Level-triggered: what is left after an accept comes up again by itself.
-            Kind::Listener => EventFlags::IN,
-            _ => EventFlags::from_bits_retain(STREAM_INTEREST.bits().into()) | EventFlags::ET,
+            Kind::Listener | Kind::Watched => EventFlags::IN,
+            Kind::Connecting | Kind::Stream => {
+                EventFlags::from_bits_retain(STREAM_INTEREST.bits().into()) | EventFlags::ET
+            }
         };
         let id = self.sockets.insert(fd, kind);
         let fd = &self.sockets.table.get(id).expect("just added").fd;
@@ -97,6 +99,7 @@ impl Epoll {
     fn dispatch(&mut self, id: SocketId, flags: PollFlags, events: &mut Vec<Event>) {
         match self.sockets.table.get(id).map(|socket| socket.kind) {
             Some(Kind::Listener) => self.accept(id, events),
+            Some(Kind::Watched) => events.push(Event::Readable(id)),
             Some(_) => self.sockets.ready(id, flags, events),
             None => {}
         }
@@ -143,6 +146,10 @@ impl Engine for Epoll {
         self.add(fd, Kind::Connecting)
     }
 
+    fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
+        self.add(descriptor, Kind::Watched)
+    }
+
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {
         Some(self.sockets.recv(id, bufs))
     }
@@ -156,7 +163,13 @@ impl Engine for Epoll {
     }
 
     fn close(&mut self, id: SocketId) {
-        // Closing the descriptor takes it out of the epoll set: nobody holds a duplicate.
+        // Closing the descriptor of a socket takes it out of the epoll set: nobody holds a duplicate.
+        if let Some(socket) = self.sockets.table.get(id)
+            && socket.kind == Kind::Watched
+            && let Err(error) = epoll::delete(&self.epoll, &socket.fd)
+        {
+            tracing::error!(%error, "a descriptor cannot be left alone");
+        }
         self.sockets.close(id);
     }
 

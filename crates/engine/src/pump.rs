@@ -189,10 +189,13 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     fn deliver(&mut self, now: Time, event: Event) {
         match event {
             Event::Readable(socket) => {
-                if let Some(conn) = self.conns.get_mut(socket) {
-                    conn.readable = true;
-                    self.want_receive(socket);
+                let Some(conn) = self.conns.get_mut(socket) else { return };
+                if conn.phase == Phase::Watched {
+                    let id = conn.id;
+                    return self.machine.ready(now, id);
                 }
+                conn.readable = true;
+                self.want_receive(socket);
             }
             Event::Writable(socket) => {
                 if let Some(conn) = self.conns.get_mut(socket) {
@@ -302,6 +305,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     self.machine.disconnected(now, conn, Disconnect::Failed(error));
                 }
             },
+            Action::Watch { conn, descriptor } => match self.engine.watch(descriptor) {
+                Ok(socket) => {
+                    self.names.insert(conn, socket);
+                    self.conns.insert(socket, Conn::new(conn, Phase::Watched));
+                }
+                Err(error) => {
+                    self.told = true;
+                    self.machine.disconnected(now, conn, Disconnect::Failed(error));
+                }
+            },
             Action::Transmit { conn } => {
                 if let Some(&mut socket) = self.names.get_mut(conn) {
                     self.want_send(socket);
@@ -321,6 +334,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     fn close(&mut self, now: Time, id: ConnId) {
         let Some(socket) = self.names.remove(id) else { return };
         let Some(conn) = self.conns.get_mut(socket) else { return };
+        if conn.phase == Phase::Watched {
+            self.conns.remove(socket);
+            return self.engine.close(socket);
+        }
         loop {
             let before = conn.out.len();
             self.machine.transmit(now, id, &mut conn.out, usize::MAX);

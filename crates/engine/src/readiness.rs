@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Listener,
     Connecting,
     Stream,
+    /// No socket, but something that is watched for its user.
+    Watched,
 }
 
 pub(crate) struct Socket {
@@ -80,7 +82,10 @@ impl Sockets {
     }
 
     pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        let zero_copy = if kind == Kind::Listener { None } else { Stream::new(&fd, self.zero_copy) };
+        let zero_copy = match kind {
+            Kind::Listener | Kind::Watched => None,
+            Kind::Connecting | Kind::Stream => Stream::new(&fd, self.zero_copy),
+        };
         self.table.insert(Socket { fd, kind, ended: false, full: false, zero_copy })
     }
 

@@ -8,7 +8,8 @@
 //! sleep there.
 //!
 //! A multishot request ends when the ring is full, and is made again then; made again it tells of what is ready at
-//! once, so that no edge is lost. Listeners have plain requests, which are made again after each accept.
+//! once, so that no edge is lost. Listeners have plain requests, which are made again after each accept, and so has what
+//! is watched for others.
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::ring::{self, Mode, Ring, RingSize, Setup};
@@ -85,8 +86,10 @@ impl Uepoll {
         let Some(socket) = self.sockets.table.get(id) else { return };
         let fd = Fd(socket.fd.as_raw_fd());
         let poll = match socket.kind {
-            Kind::Listener => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()),
-            _ => opcode::PollAdd::new(fd, STREAM_INTEREST.bits().into()).multi(true),
+            Kind::Listener | Kind::Watched => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()),
+            Kind::Connecting | Kind::Stream => {
+                opcode::PollAdd::new(fd, STREAM_INTEREST.bits().into()).multi(true)
+            }
         };
         // SAFETY: a poll request uses no memory; the descriptor stays open until it is submitted.
         unsafe { self.ring.push(&poll.build().user_data(id.to_bits())) };
@@ -113,8 +116,14 @@ impl Uepoll {
             // Another request was put in the place of this one.
             return;
         }
-        if socket.kind == Kind::Listener {
-            return self.accept(id, events);
+        match socket.kind {
+            Kind::Listener => return self.accept(id, events),
+            Kind::Watched => {
+                events.push(Event::Readable(id));
+                // It is submitted after whom it concerns has looked.
+                return self.watch(id);
+            }
+            Kind::Connecting | Kind::Stream => {}
         }
         let flags = u16::try_from(result).map_or(PollFlags::ERR, PollFlags::from_bits_retain);
         self.sockets.ready(id, flags, events);
@@ -166,6 +175,10 @@ impl Engine for Uepoll {
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         let fd = socket::connect(addr, local)?;
         Ok(self.add(fd, Kind::Connecting))
+    }
+
+    fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
+        Ok(self.add(descriptor, Kind::Watched))
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

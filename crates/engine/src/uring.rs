@@ -55,9 +55,13 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Listener { paused_until: Option<Time> },
+    Listener {
+        paused_until: Option<Time>,
+    },
     Connecting,
     Stream,
+    /// No socket, but something that is watched for its user.
+    Watched,
 }
 
 struct Socket {
@@ -164,7 +168,7 @@ impl Uring {
             return;
         }
         let interest = match socket.kind {
-            Kind::Listener { .. } => libc::POLLIN,
+            Kind::Listener { .. } | Kind::Watched => libc::POLLIN,
             Kind::Connecting => libc::POLLOUT,
             Kind::Stream => libc::POLLIN | libc::POLLRDHUP,
         };
@@ -223,6 +227,11 @@ impl Uring {
                 if open && self.loans.is_none() {
                     self.watch(id);
                 }
+            }
+            Kind::Watched => {
+                events.push(Event::Readable(id));
+                // It is submitted after whom it concerns has looked.
+                self.watch(id);
             }
             Kind::Stream => {
                 socket.ended |= ready & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0;
@@ -413,6 +422,10 @@ impl Engine for Uring {
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         let fd = socket::connect(addr, local)?;
         Ok(self.add(fd, Kind::Connecting))
+    }
+
+    fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
+        Ok(self.add(descriptor, Kind::Watched))
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

@@ -4,7 +4,8 @@
 //!   completions are polled. NFS over RDMA is written against it.
 //! - [`iwarp`] is a provider: MPA, DDP and RDMAP (RFC 5044, 5041, 5040, with 6581) as a state machine over a byte
 //!   stream. It speaks to Linux's `siw` driver, and to itself.
-//! - [`Provider`] is what a provider is seen by that has connections of its own, as devices have.
+//! - [`Provider`] is what a provider is seen by that has connections of its own, as devices have. [`AnyConnection`] is an
+//!   end of either kind.
 //!
 //! # Memory
 //! There is no unsafe code here, because memory crosses the interface by ownership. What the peer may write is a
@@ -14,11 +15,13 @@
 //! [`QueuePair::invalidate`], or flushed when the connection ends.
 #![forbid(unsafe_code)]
 
+mod any;
 mod error;
 pub mod iwarp;
 mod provider;
 mod verbs;
 
+pub use any::{AnyConnection, ConnectionError, ConnectionEvent};
 pub use error::{PostError, Refused};
 pub use provider::{Asked, Endpoint, EndpointError, EndpointEvent, Listener, Provider};
 pub use verbs::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};

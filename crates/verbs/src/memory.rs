@@ -27,12 +27,14 @@ pub(crate) struct Memories {
     domain: Arc<Domain>,
     /// By the names of slabs. A slab may be gone, and its pages are pinned all the same, until this goes.
     slabs: HashMap<u64, Region>,
+    /// As many of them as there may be.
+    most: usize,
     is_iwarp: bool,
 }
 
 impl Memories {
     pub(crate) fn new(domain: Arc<Domain>, is_iwarp: bool) -> Self {
-        Self { domain, slabs: HashMap::new(), is_iwarp }
+        Self { domain, slabs: HashMap::new(), most: SLABS, is_iwarp }
     }
 
     /// The pieces of what is to be sent, at most `most` of them: what is in more lies in one copy behind the others.
@@ -79,7 +81,7 @@ impl Memories {
         access: c_int,
         regions: &mut Regions,
     ) -> io::Result<ibv_sge> {
-        let lkey = match slab.map(|slab| self.slab(slab)).transpose()?.flatten() {
+        let lkey = match slab.and_then(|slab| self.slab(slab)) {
             Some(key) => key,
             None if bytes.is_empty() => 0,
             None => {
@@ -95,18 +97,26 @@ impl Memories {
         Ok(ibv_sge { addr, length: bytes.len() as u32, lkey })
     }
 
-    /// The key of a slab; none if there are too many of them.
-    fn slab(&mut self, slab: &Arc<Slab>) -> io::Result<Option<u32>> {
+    /// The key of a slab; none if there are too many of them, or if so much memory may not be pinned.
+    fn slab(&mut self, slab: &Arc<Slab>) -> Option<u32> {
         if let Some(region) = self.slabs.get(&slab.id()) {
-            return Ok(Some(region.local_key()));
+            return Some(region.local_key());
         }
-        if self.slabs.len() >= SLABS {
-            return Ok(None);
+        if self.slabs.len() >= self.most {
+            return None;
         }
         // SAFETY: the peer has no rights to it.
-        let region = unsafe { Region::new(&self.domain, slab.as_ptr(), slab.len(), IBV_ACCESS_LOCAL_WRITE)? };
-        let key = region.local_key();
-        self.slabs.insert(slab.id(), region);
-        Ok(Some(key))
+        match unsafe { Region::new(&self.domain, slab.as_ptr(), slab.len(), IBV_ACCESS_LOCAL_WRITE) } {
+            Ok(region) => {
+                let key = region.local_key();
+                self.slabs.insert(slab.id(), region);
+                Some(key)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "RDMA costs more: no more memory can be registered at once (see `ulimit -l`)");
+                self.most = self.slabs.len();
+                None
+            }
+        }
     }
 }

@@ -71,6 +71,10 @@ impl<L: Layer> Machine for L {
         self.below_mut().transmit(now, conn, out, limit);
     }
 
+    fn ready(&mut self, now: Time, conn: ConnId) {
+        self.below_mut().ready(now, conn);
+    }
+
     fn deadline(&self) -> Option<Time> {
         self.due_at().into_iter().chain(self.below().deadline()).min()
     }

@@ -2,6 +2,7 @@ use crate::{ConnId, Time};
 use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// Names a listening address of a machine; the machine chooses the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +26,15 @@ pub enum Action {
         addr: SocketAddr,
         /// The port that it is opened from.
         local: LocalPort,
+    },
+    /// Watch a descriptor, of something that moves its bytes itself, under the name of a connection. Whenever it is
+    /// readable the driver says so ([`Machine::ready`]), or once that it cannot be watched ([`Machine::disconnected`]).
+    /// [`Action::Close`] ends it.
+    Watch {
+        /// The machine's name for it.
+        conn: ConnId,
+        /// What is watched. The driver closes it.
+        descriptor: OwnedFd,
     },
     /// There may be something to send: ask [`Machine::transmit`].
     Transmit {
@@ -80,7 +90,8 @@ pub struct Landing {
 ///
 /// The driver's loop, stated once:
 /// 1. deliver what happened ([`accepted`](Self::accepted), [`connected`](Self::connected),
-///    [`landed`](Self::landed), [`received`](Self::received), [`disconnected`](Self::disconnected));
+///    [`landed`](Self::landed), [`received`](Self::received), [`ready`](Self::ready),
+///    [`disconnected`](Self::disconnected));
 /// 2. if [`deadline`](Self::deadline) has passed, [`timeout`](Self::timeout);
 /// 3. drain [`next_action`](Self::next_action) and carry each out; for [`Action::Transmit`] ask
 ///    [`transmit`](Self::transmit) for as long as the transport takes bytes, and again when it takes more;
@@ -124,6 +135,9 @@ pub trait Machine {
     /// Appends what is to be sent on `conn` to `out`, about `limit` bytes of it (whole messages, at least one if
     /// there is any). What is appended is the driver's; it is not asked for again.
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize);
+
+    /// A descriptor that is [watched](Action::Watch) is readable. It is told again and again for as long as it is.
+    fn ready(&mut self, _now: Time, _conn: ConnId) {}
 
     /// When [`timeout`](Self::timeout) wants to be called, at the latest.
     fn deadline(&self) -> Option<Time>;

@@ -172,6 +172,11 @@ impl Stage {
         command
     }
 
+    /// The `onego` program that plays here.
+    pub(crate) fn onego_program(&self) -> &Path {
+        &self.onego
+    }
+
     /// A line of the `onego` program, to be run within a time limit.
     pub(crate) fn onego_command(&self, line: &str) -> Command {
         let mut command = self.enter(None);

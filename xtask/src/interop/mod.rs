@@ -127,6 +127,7 @@ const SCENARIOS: &[Scenario] = for_releases! {
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
     "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", verbs::with_itself;
+    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client on the kernel's server", verbs::nfs;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
     long:
@@ -237,7 +238,15 @@ pub(crate) fn find_onego(workspace: &Workspace, program: Option<&Path>) -> Resul
         return program.canonicalize().with_context(|| format!("there is no program {}", program.display()));
     }
     sh::step("building onego");
-    sh::run(workspace.cargo().args(["build", "--quiet", "--release", "--package", "onego-cli"]))?;
+    sh::run(workspace.cargo().args([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "onego-cli",
+        "--features",
+        "rdma-core",
+    ]))?;
     Ok(workspace.target_directory.join("release/onego"))
 }
 

@@ -1,7 +1,8 @@
 //! Our provider over rdma-core, on the kernel's devices in software: siw, which is iWARP, and rxe, which is RoCE.
 
+use super::load;
 use crate::cluster::Stage;
-use crate::guest::{Guest, RDMA};
+use crate::guest::{Guest, NFSD, NFSD_PROGRAMS, RDMA};
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
@@ -38,6 +39,29 @@ pub(crate) fn with_itself(stage: &Stage) -> Result<()> {
     for device in DEVICES {
         let works = said.lines().any(|line| line == format!("works: {device}"));
         ensure!(works, "the guest does not say that {device} works:\n{said}");
+    }
+    Ok(())
+}
+
+/// What our client does in a guest, after the lines that start the kernel's server.
+const NFS: &str = include_str!("devices.sh");
+
+/// NFS by devices, all in one guest.
+pub(crate) fn nfs(stage: &Stage) -> Result<()> {
+    let guest = Guest::prepare(stage, &RDMA)?;
+    let program = stage.onego_program();
+    let name = program.file_name().context("a program without a name")?.to_string_lossy();
+    let script = format!("{NFSD}\nONEGO=/host/{name}\n{NFS}");
+    let program = program.to_string_lossy();
+    let programs: Vec<&str> = NFSD_PROGRAMS.iter().copied().chain([&*program]).collect();
+    let said = guest.run(stage, &script, &programs)?;
+    let rows = said.lines().filter_map(|line| line.strip_prefix("row: "));
+    let rows: String = rows.map(|row| format!("{row}\n")).collect();
+    fs::write(stage.path("rows.json"), rows)?;
+    load::no_errors(&stage.path("rows.json"))?;
+    for device in DEVICES {
+        let works = said.lines().filter(|line| line.starts_with(&format!("works: {device}: "))).count();
+        ensure!(works == 4, "the guest does not say that all works by {device}:\n{said}");
     }
     Ok(())
 }

@@ -17,7 +17,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
     ("onego-ceph", &["onego-wire", "onego-buf", "onego-gcm"]),
-    ("onego", &["onego-ceph", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"]),
+    (
+        "onego",
+        &["onego-ceph", "onego-nfs", "onego-rdma", "onego-verbs", "onego-engine", "onego-wire", "onego-buf"],
+    ),
     ("onego-server", &["onego-ceph", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-bench", &["onego", "onego-server", "onego-ceph", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-cli", &["onego-bench", "onego", "onego-server"]),

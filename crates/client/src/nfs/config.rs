@@ -74,7 +74,8 @@ impl Config {
     /// `nfsport`, `mountport`, `uid`, `gid`, `nconnect`, `rsize`, `wsize`, `timeo` (tenths of a second, as
     /// the kernel has it), `timeout` (milliseconds, as libnfs has it), `resvport` and `noresvport` (this side's port is
     /// below 1024, or never is) and `version` (which is 3). With `rdma` or
-    /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes.
+    /// `proto=rdma` files are read and written over RDMA, at `rdmaport`, in messages of at most `inline` bytes; with
+    /// `rdma=device` by a device of this machine, and not by iWARP in software.
     pub fn from_url(url: &str) -> Result<(Self, String), Error> {
         let wrong = |reason: &str| Error::Url { url: url.to_owned(), reason: reason.to_owned() };
         let rest = url.strip_prefix("nfs://").ok_or_else(|| wrong("it does not begin with nfs://"))?;
@@ -121,6 +122,7 @@ impl Config {
     fn choose_transport(&mut self, name: &str, value: &str) -> Result<(), String> {
         match (name, value) {
             ("rdma", "1") | ("proto", "rdma") => drop(self.over_rdma()),
+            ("rdma", "device") => self.over_rdma().device = true,
             ("rdma", "0") | ("proto", "tcp") => self.rdma = None,
             _ => return Err(format!("there is no {name}={value}: NFS goes over tcp or rdma")),
         }
@@ -204,6 +206,8 @@ mod tests {
         assert_eq!(config.rdma, None);
         let (config, _) = Config::from_url("nfs://a/b?rdma&inline=65536&mountport=7").unwrap();
         assert_eq!(config.rdma, Some(Rdma { inline: 65536, ..Rdma::default() }));
+        let (config, _) = Config::from_url("nfs://a/b?rdma=device").unwrap();
+        assert_eq!(config.rdma, Some(Rdma { device: true, ..Rdma::default() }));
         let (config, _) = Config::from_url("nfs://a/b?proto=rdma&rdmaport=5").unwrap();
         assert_eq!(config.rdma.map(|rdma| rdma.port), Some(5));
         for (option, port) in [

@@ -237,7 +237,8 @@ impl Server {
     /// Connects to the files, and learns what the server takes.
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
         let what = || self.asking("what it can");
-        let way = config.rdma.as_ref().map_or(Way::Tcp, |rdma| rdma.way(&requests.pool));
+        let way = config.rdma.as_ref().map_or(Ok(Way::Tcp), |rdma| rdma.way(&requests.pool));
+        let way = way.map_err(|source| Error::Io { what: "cannot use RDMA by a device", source })?;
         let connect =
             Command::Connect { addr: self.nfs, local: self.local, way, connections: config.connections };
         requests.send(connect).await?;

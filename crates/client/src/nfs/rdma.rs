@@ -3,13 +3,14 @@
 use onego_buf::Pool;
 use onego_nfs::client::{self, Way};
 use onego_nfs::rpc::rdma;
-use onego_rdma::iwarp;
+use onego_rdma::{Provider, iwarp};
+use std::io;
 use std::sync::Arc;
 
 /// The port where servers listen for NFS over RDMA (RFC 8267, section 7).
 pub const RDMA_PORT: u16 = 20049;
 
-/// How a file server is reached over RDMA: by iWARP in software, on a TCP connection. MOUNT is asked over TCP all the same.
+/// How a file server is reached over RDMA. MOUNT is asked over TCP all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rdma {
     /// The server's port.
@@ -19,21 +20,40 @@ pub struct Rdma {
     pub inline: u32,
     /// May the server end the registration of memory with its reply?
     pub remote_invalidation: bool,
+    /// By a device of this machine; else by iWARP in software, on a TCP connection. It takes the feature `rdma-core`, and
+    /// there is no remote invalidation.
+    pub device: bool,
 }
 
 impl Default for Rdma {
     fn default() -> Self {
-        Self { port: RDMA_PORT, inline: 4 << 10, remote_invalidation: true }
+        Self { port: RDMA_PORT, inline: 4 << 10, remote_invalidation: true, device: false }
     }
 }
 
 impl Rdma {
-    pub(super) fn way(&self, pool: &Pool) -> Way {
+    pub(super) fn way(&self, pool: &Pool) -> io::Result<Way> {
         let (inline, remote_invalidation) = (self.inline, self.remote_invalidation);
-        Way::Rdma(client::Rdma {
+        let rpc = rdma::Config { inline, remote_invalidation, ..rdma::Config::new(pool.clone()) };
+        if self.device {
+            return Ok(Way::Device(client::Device { provider: devices()?, rpc }));
+        }
+        Ok(Way::Rdma(client::Rdma {
             transport: Arc::new(iwarp::Config::new(pool.clone())),
-            rpc: rdma::Config { inline, remote_invalidation, ..rdma::Config::new(pool.clone()) },
+            rpc,
             entropy: || Box::new(onego_engine::random_words()),
-        })
+        }))
     }
+}
+
+/// The devices of this machine.
+#[cfg(feature = "rdma-core")]
+fn devices() -> io::Result<Arc<dyn Provider>> {
+    Ok(Arc::new(onego_verbs::Verbs::open(onego_verbs::Config::default())?))
+}
+
+/// The devices of this machine.
+#[cfg(not(feature = "rdma-core"))]
+fn devices() -> io::Result<Arc<dyn Provider>> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without its feature rdma-core"))
 }

@@ -73,7 +73,12 @@ impl Reactor {
         let mut xid = [0; 4];
         getrandom::fill(&mut xid)
             .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
-        let pool = Pool::registrable(POOL_LIMIT, config.zero_copy.registrable(POOL_LIMIT));
+        // A device learns of memory once a slab.
+        let registrable = match &config.rdma {
+            Some(rdma) if rdma.device => POOL_LIMIT,
+            _ => config.zero_copy.registrable(POOL_LIMIT),
+        };
+        let pool = Pool::registrable(POOL_LIMIT, registrable);
         let calls = client::Config::new(config.credential.clone(), u32::from_le_bytes(xid), pool.clone());
         let mailbox = Arc::new(Mailbox::new());
         let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox));

@@ -9,6 +9,8 @@ pub(super) enum Phase {
     Connecting,
     /// The machine uses it.
     Open,
+    /// It is watched, and that is all.
+    Watched,
     /// The machine has closed it; what it had to send is being sent.
     Flushing,
     /// All is sent and the peer was told. What it still sends is read and thrown away until it closes too: closing

@@ -64,7 +64,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 None => self.machine.landing(conn.id),
             },
             Phase::Flushing | Phase::Draining => Landing { place: None, ahead: usize::MAX },
-            Phase::Connecting | Phase::Doomed => return None,
+            Phase::Connecting | Phase::Watched | Phase::Doomed => return None,
         };
         // What waits in the engine for bytes to come waits without memory.
         let lent = landing.place.is_none() && self.engine.lends();

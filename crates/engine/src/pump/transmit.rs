@@ -26,7 +26,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return };
             self.behind |= conn.sending;
-            if conn.sending || conn.full || conn.failed.is_some() || conn.phase == Phase::Connecting {
+            if conn.sending
+                || conn.full
+                || conn.failed.is_some()
+                || matches!(conn.phase, Phase::Connecting | Phase::Watched)
+            {
                 return;
             }
             // A completion engine has just been asked for more that is there already. What it leads to is sent along.

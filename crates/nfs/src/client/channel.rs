@@ -167,7 +167,9 @@ mod tests {
             entropy: || Box::new(|| 7),
         });
         let (sent, patience) = (Time::default(), Duration::from_secs(60));
-        let mut conn = Conn::new(0, Transport::new(sent, &way, &Config::new(Credential::None, 1, pool)));
+        let (server, config) = (([10, 0, 0, 1], 20049).into(), Config::new(Credential::None, 1, pool));
+        let (transport, _) = Transport::open(sent, &way, server, &config).expect("nothing is opened here");
+        let mut conn = Conn::new(0, transport);
         let Transport::Rdma { requester, .. } = &mut conn.transport else { panic!("it goes over RDMA") };
         requester.connected(&[]);
         requester.call(&7_u32.to_be_bytes(), List::new(), Some(SegmentMut::zeroed(8192)), 64);

@@ -1,7 +1,7 @@
 use crate::rpc::rdma::{self, RdmaError};
 use crate::rpc::{Accepted, Denied, RecordError};
 use crate::v3::Status;
-use onego_rdma::iwarp;
+use onego_rdma::ConnectionError;
 use onego_wire::DecodeError;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -46,9 +46,9 @@ pub enum Error {
     /// The server's messages over RDMA are no replies.
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
-    /// The connection of iWARP cannot go on.
+    /// The connection over RDMA cannot go on.
     #[error(transparent)]
-    Iwarp(#[from] iwarp::Error),
+    Connection(#[from] ConnectionError),
     /// The server cannot take the call over RDMA.
     #[error("the server does not take the call over RDMA: {}", not_taken(*.0))]
     NotTaken(RdmaError),

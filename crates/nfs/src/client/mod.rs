@@ -37,7 +37,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use transport::Transport;
-pub use transport::{Rdma, Way};
+pub use transport::{Device, Rdma, Way};
 
 /// How often it is looked whether a call has waited for too long.
 const TICK: Duration = Duration::from_millis(100);
@@ -155,6 +155,10 @@ impl<T> Client<T> {
             live.transport.send(pending.front.as_slice(), payload, &mut pending.sink, pending.results_max);
             channel.in_flight += 1;
         }
+        if live.transport.has_failed() {
+            // Nothing will come that would make somebody look.
+            return self.take_replies(now, conn);
+        }
         self.announce(conn);
     }
 
@@ -164,11 +168,26 @@ impl<T> Client<T> {
         if channel.closed || channel.waiting.is_empty() || channel.retry_at.is_some_and(|at| now < at) {
             return;
         }
-        let transport = Transport::new(now, &channel.way, &self.config);
-        let conn = self.conns.insert(Conn::new(index, transport));
-        channel.conn = Some(conn);
-        channel.retry_at = None;
-        self.actions.push_back(Action::Connect { conn, addr: channel.addr, local: channel.local });
+        match Transport::open(now, &channel.way, channel.addr, &self.config) {
+            Ok((transport, opening)) => {
+                let conn = self.conns.insert(Conn::new(index, transport));
+                channel.conn = Some(conn);
+                channel.retry_at = None;
+                self.actions.push_back(opening.action(conn, channel.addr, channel.local));
+            }
+            Err(error) => {
+                channel.broken(now, &self.config, error.to_string());
+                self.unreachable(index);
+            }
+        }
+    }
+
+    /// The server of a channel cannot be reached: calls fail that are not to wait for that.
+    fn unreachable(&mut self, index: usize) {
+        let channel = &self.channels[index];
+        let error =
+            Error::Unreachable { addr: channel.addr, reason: channel.last.clone().unwrap_or_default() };
+        self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
     }
 
     /// Tells the driver, once, if the connection has something to send.
@@ -201,6 +220,7 @@ impl<T> Client<T> {
                 Err(error) => break Some(error),
             }
         };
+        live.open |= live.transport.is_let_in();
         if let Some(error) = failed {
             return self.break_off(now, index, error.to_string());
         }
@@ -242,12 +262,9 @@ impl<T> Client<T> {
         if !landing {
             self.release(conn);
         }
-        let channel = &mut self.channels[index];
-        channel.broken(now, &self.config, why);
+        self.channels[index].broken(now, &self.config, why);
         if !was_open {
-            let error =
-                Error::Unreachable { addr: channel.addr, reason: channel.last.clone().unwrap_or_default() };
-            self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
+            self.unreachable(index);
         }
         self.wait_again(now, conn, index);
     }
@@ -440,6 +457,12 @@ impl<T> Machine for Client<T> {
             // The driver asks once more, since it was told to close.
             out.append(self.last_words.swap_remove(at).1);
         }
+    }
+
+    fn ready(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.transport.watched();
+        self.take_replies(now, conn);
     }
 
     fn deadline(&self) -> Option<Time> {

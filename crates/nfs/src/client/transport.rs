@@ -4,9 +4,13 @@ use super::Error;
 use crate::rpc::rdma::{self, RdmaError, Requester};
 use crate::rpc::{Record, Splitter, Stream};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_rdma::iwarp::{self, Connection, Entropy, Event};
-use onego_wire::{Landing, Time};
+use onego_rdma::iwarp::{self, Connection, Entropy};
+use onego_rdma::{AnyConnection, ConnectionEvent, Provider, QueuePair as _};
+use onego_wire::{Action, ConnId, Landing, LocalPort, Time};
 use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Most bytes of the header of a reply: its words, and the verifiers that servers are known to give.
@@ -18,8 +22,10 @@ pub enum Way {
     /// Records on a connection of TCP.
     #[default]
     Tcp,
-    /// RPC over RDMA, on a connection of iWARP.
+    /// RPC over RDMA, by iWARP in software on a connection of TCP.
     Rdma(Rdma),
+    /// RPC over RDMA, by connections of a provider's own.
+    Device(Device),
 }
 
 /// What connections over RDMA have in common.
@@ -31,6 +37,15 @@ pub struct Rdma {
     pub rpc: rdma::Config,
     /// Gives each connection a source of numbers for its keys.
     pub entropy: fn() -> Entropy,
+}
+
+/// What connections over RDMA have in common that a provider opens.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// Opens them.
+    pub provider: Arc<dyn Provider>,
+    /// For RPC. No remote invalidation is offered: a device does not let the peer end registrations of a program's.
+    pub rpc: rdma::Config,
 }
 
 impl fmt::Debug for Rdma {
@@ -56,24 +71,60 @@ pub(super) enum Transport {
     Tcp(Stream),
     /// RPC over RDMA. Sinks of calls are with it.
     Rdma {
-        requester: Requester<Connection>,
+        requester: Requester<AnyConnection>,
         /// The server has let us in.
         ready: bool,
     },
 }
 
+/// How a connection is opened.
+pub(super) enum Opening {
+    /// By the driver.
+    Stream,
+    /// By itself, and the driver watches it.
+    Watched(OwnedFd),
+}
+
+impl Opening {
+    /// What the driver has to do.
+    pub(super) fn action(self, conn: ConnId, addr: SocketAddr, local: LocalPort) -> Action {
+        match self {
+            Self::Stream => Action::Connect { conn, addr, local },
+            Self::Watched(descriptor) => Action::Watch { conn, descriptor },
+        }
+    }
+}
+
 impl Transport {
-    /// Of a connection that is being opened.
-    pub(super) fn new(now: Time, way: &Way, config: &super::Config) -> Self {
+    /// Of a connection to `addr` that is being opened.
+    pub(super) fn open(
+        now: Time,
+        way: &Way,
+        addr: SocketAddr,
+        config: &super::Config,
+    ) -> io::Result<(Self, Opening)> {
         match way {
-            Way::Tcp => Self::Tcp(Stream::new(config.reply_max, config.pool.clone())),
+            Way::Tcp => {
+                let stream = Stream::new(config.reply_max, config.pool.clone());
+                Ok((Self::Tcp(stream), Opening::Stream))
+            }
             Way::Rdma(Rdma { transport, rpc, entropy }) => {
                 let told = rpc.parameters().encode();
                 let connection = Connection::connect(now, transport.clone(), entropy(), &told);
                 let connection = connection.expect("there is room for eight bytes of private data");
-                Self::Rdma { requester: Requester::new(connection, rpc.clone()), ready: false }
+                Ok((Self::rdma(AnyConnection::Iwarp(connection), rpc.clone()), Opening::Stream))
+            }
+            Way::Device(Device { provider, rpc }) => {
+                let rpc = rdma::Config { remote_invalidation: false, ..rpc.clone() };
+                let endpoint = provider.connect(addr, &rpc.parameters().encode())?;
+                let watched = Opening::Watched(endpoint.descriptor().try_clone_to_owned()?);
+                Ok((Self::rdma(AnyConnection::Endpoint(endpoint), rpc), watched))
             }
         }
+    }
+
+    fn rdma(connection: AnyConnection, rpc: rdma::Config) -> Self {
+        Self::Rdma { requester: Requester::new(connection, rpc), ready: false }
     }
 
     /// The connection is open.
@@ -81,6 +132,23 @@ impl Transport {
         if let Self::Rdma { requester, .. } = self {
             requester.queue_pair_mut().opened(now);
         }
+    }
+
+    /// Its descriptor is readable.
+    pub(super) fn watched(&mut self) {
+        if let Self::Rdma { requester, .. } = self {
+            requester.queue_pair_mut().ready();
+        }
+    }
+
+    /// Was a call not sent that should have been? [`next`](Self::next) says why.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Self::Rdma { requester, .. } if requester.has_failed())
+    }
+
+    /// Has the server let us in, where it is asked?
+    pub(super) fn is_let_in(&self) -> bool {
+        matches!(self, Self::Rdma { ready: true, .. })
     }
 
     /// May a call be sent?
@@ -129,12 +197,12 @@ impl Transport {
         }
         while let Some(event) = requester.queue_pair_mut().event() {
             match event {
-                Event::Established(how) => {
-                    requester.connected(&how.private_data);
+                ConnectionEvent::Established(told) => {
+                    requester.connected(&told);
                     *ready = true;
                 }
-                Event::Fault(error) => return Err(error.into()),
-                Event::Requested(_) | Event::Rejected(_) => {}
+                ConnectionEvent::Fault(error) => return Err(error.into()),
+                ConnectionEvent::Requested(_) => {}
             }
         }
         Ok(None)
@@ -158,7 +226,7 @@ impl Transport {
         match self {
             Self::Tcp(_) => Vec::new(),
             Self::Rdma { mut requester, .. } => {
-                requester.queue_pair_mut().closed();
+                requester.queue_pair_mut().disconnect();
                 let calls = requester.unanswered().into_iter();
                 calls.filter_map(|call| Some((call.xid, call.sink?))).collect()
             }
@@ -218,7 +286,7 @@ impl Transport {
         let Self::Rdma { requester, .. } = self else { return None };
         let mut words = List::new();
         let connection = requester.queue_pair_mut();
-        connection.closed();
+        connection.disconnect();
         connection.transmit(&mut words, usize::MAX);
         (!words.is_empty()).then_some(words)
     }

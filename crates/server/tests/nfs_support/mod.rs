@@ -351,7 +351,9 @@ impl Net {
                         client.resumed = true;
                     }
                 }
-                Action::Listen { .. } | Action::Connect { .. } => panic!("a server has its listeners"),
+                Action::Listen { .. } | Action::Connect { .. } | Action::Watch { .. } => {
+                    panic!("a server has its listeners")
+                }
             }
         }
         acted

@@ -281,7 +281,7 @@ impl Net {
                 }
                 // All are asked anyway.
                 Action::Transmit { .. } | Action::Resume { .. } => {}
-                Action::Connect { .. } => panic!("a cluster opens no connections"),
+                Action::Connect { .. } | Action::Watch { .. } => panic!("a cluster opens no connections"),
             }
         }
         moved

@@ -141,6 +141,11 @@ impl<Q: QueuePair> Requester<Q> {
         self.calls.contains_key(&xid) || self.waiting.iter().any(|waiting| waiting.xid == xid)
     }
 
+    /// Has the queue pair refused something for good? [`next`](Self::next) says what, and the connection has to end.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some() || self.works.has_failed()
+    }
+
     /// Calls that were made and are not answered.
     pub fn under_way(&self) -> usize {
         self.calls.len() + self.waiting.len()
@@ -298,7 +303,7 @@ impl<Q: QueuePair> Requester<Q> {
         }
         self.arena.flush(&mut message);
         self.works.send(message, SendFlags::default());
-        // What goes wrong here is told by the next look for answers, where it is tried again.
+        // What goes wrong here is told by the next look for answers.
         let _ = self.works.post(&mut self.queue_pair);
     }
 

@@ -148,6 +148,11 @@ impl<Q: QueuePair> Responder<Q> {
         self.works.unsent()
     }
 
+    /// Has the queue pair refused something for good? [`next`](Self::next) says what, and the connection has to end.
+    pub fn has_failed(&self) -> bool {
+        self.works.has_failed()
+    }
+
     /// Calls that are not answered yet: those that are still being read, and those that the owner has.
     pub fn under_way(&self) -> usize {
         self.calls.len() + self.arrived.len() + self.reading.len()
@@ -379,7 +384,7 @@ impl<Q: QueuePair> Responder<Q> {
         self.post();
     }
 
-    /// Posts what waits. What goes wrong is told by the next look for calls, where it is tried again.
+    /// Posts what waits. What goes wrong is told by the next look for calls.
     fn post(&mut self) {
         let _ = self.works.post(&mut self.queue_pair);
     }

@@ -21,6 +21,8 @@ pub(super) struct Works {
     unsent: usize,
     /// Sends that are not.
     messages: usize,
+    /// Something was refused for good: what was to be sent is lost, and the connection has to end.
+    failed: Option<PostError>,
 }
 
 impl Works {
@@ -51,6 +53,9 @@ impl Works {
 
     /// Posts what the queue pair takes. What a connection that is over does not take is dropped.
     pub(super) fn post(&mut self, queue_pair: &mut impl QueuePair) -> Result<(), PostError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
         while let Some(work) = self.waiting.pop_front() {
             let refused = match work {
                 Work::Send(bytes, flags) => {
@@ -75,11 +80,19 @@ impl Works {
             match error {
                 PostError::QueueFull { .. } => self.waiting.push_front(work),
                 PostError::Over => self.waiting.clear(),
-                error => return Err(error),
+                error => {
+                    self.failed = Some(error);
+                    return Err(error);
+                }
             }
             break;
         }
         Ok(())
+    }
+
+    /// Was something refused for good? [`post`](Self::post) says what.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     /// A send or a write is done.

@@ -1,0 +1,51 @@
+# NFS by the devices siw and rxe, one after the other: our client on the kernel's server. ONEGO is our program. After the
+# start of a script that starts the kernel's server.
+
+# siw lets nobody pin more than that.
+ulimit -l unlimited
+ADDRESS=10.0.2.15
+dd if=/dev/urandom of=/tmp/noise bs=1M count=6 2>/dev/null
+
+files() { # files OPTIONS: files of many sizes come back as they were
+    url="nfs://$ADDRESS/export"
+    $ONEGO nfs mkdir "$url/d?$1" || return
+    for size in 0 1 900 4096 40003 1048576 5000001; do
+        head -c $size /tmp/noise > /tmp/there
+        $ONEGO nfs put - "$url/d/$size?$1" < /tmp/there 2> /tmp/said && $ONEGO nfs cat "$url/d/$size?$1" > /tmp/back ||
+            { cat /tmp/said; return 1; }
+        cmp /tmp/there /tmp/back || return
+    done
+    [ "$($ONEGO nfs ls "$url/d?$1" | wc -l)" = 7 ] && $ONEGO nfs rm --recursive "$url/d?$1"
+}
+
+load() { # load OPTIONS: reads and writes that are verified
+    $ONEGO bench nfs --server "nfs://$ADDRESS/export?$1" --rw randrw --block-size 4k,64k --io-depth 16 --size 4M \
+        --seconds 1 --verify --json /tmp/rows.json > /tmp/bench 2>&1 || { cat /tmp/bench; return 1; }
+    sed "s/^/row: /" /tmp/rows.json
+}
+
+failed=0
+check() { # check NAME COMMAND...
+    name=$1
+    shift
+    read -r start _ < /proc/uptime
+    if "$@"; then
+        read -r end _ < /proc/uptime
+        echo "works: $name ($start to $end s)"
+    else
+        failed=1
+        echo "fails: $name"
+        dmesg | grep -iE 'nfs|rpc|rdma|siw|rxe' | tail -n 8
+    fi
+}
+
+rdma link delete siw0 || exit
+for kind in siw rxe; do
+    rdma link add dev0 type $kind netdev eth0 || exit
+    for options in '' '&inline=1024' '&inline=65536&nconnect=3'; do
+        check "$kind: our client on the kernel's server$options" files "rdma=device&mountport=20048$options"
+    done
+    check "$kind: a load on the kernel's server" load "rdma=device&mountport=20048"
+    rdma link delete dev0 || exit
+done
+exit $failed
