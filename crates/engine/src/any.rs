@@ -153,6 +153,10 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.recall(socket));
     }
 
+    fn set_low_water(&mut self, socket: SocketId, bytes: usize) -> bool {
+        each!(self, engine => engine.set_low_water(socket, bytes))
+    }
+
     fn shutdown(&mut self, socket: SocketId) {
         each!(self, engine => engine.shutdown(socket));
     }

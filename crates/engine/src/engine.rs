@@ -138,6 +138,12 @@ pub trait Engine {
     /// follows.
     fn recall(&mut self, _socket: SocketId) {}
 
+    /// Asks for [`Event::Readable`] only once that many bytes are there (or the stream has ended): waking up for fewer is
+    /// not worth while. `false`: this engine tells of any byte.
+    fn set_low_water(&mut self, _socket: SocketId, _bytes: usize) -> bool {
+        false
+    }
+
     /// Tells the peer that no more is sent; what it sends may still be received.
     fn shutdown(&mut self, socket: SocketId);
 

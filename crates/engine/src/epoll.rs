@@ -158,6 +158,10 @@ impl Engine for Epoll {
         Some(self.sockets.send(id, list))
     }
 
+    fn set_low_water(&mut self, id: SocketId, bytes: usize) -> bool {
+        self.sockets.set_low_water(id, bytes)
+    }
+
     fn shutdown(&mut self, id: SocketId) {
         self.sockets.shutdown(id);
     }

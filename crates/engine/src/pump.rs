@@ -1,6 +1,7 @@
 //! The driver's loop of a machine, over any engine.
 mod chunk;
 mod conn;
+mod moderate;
 mod receive;
 mod transmit;
 
@@ -50,6 +51,8 @@ pub struct Pump<E, M> {
     /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
     behind: bool,
     spin: Duration,
+    /// Connections of which a few bytes are not to be told.
+    moderated: Vec<SocketId>,
 }
 
 impl<E: Engine, M: Machine> Pump<E, M> {
@@ -71,6 +74,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             touched: true,
             behind: false,
             spin: Duration::ZERO,
+            moderated: Vec::new(),
         }
     }
 
@@ -131,7 +135,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             return Some(self.now());
         }
         let linger = self.lingering.front().map(|&(time, _)| time);
-        earliest(self.machine.deadline(), linger)
+        earliest(self.machine.deadline(), earliest(linger, self.patience_ends()))
     }
 
     /// One turn of the loop that [`Machine`] states: carries out what the machine wants, waits for events as long as
@@ -150,6 +154,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             self.deliver(now, event);
         }
         self.events = events;
+        self.end_patience(now);
         self.receive_all(now);
         if self.machine.deadline().is_some_and(|deadline| deadline <= now) {
             self.machine.timeout(now);
@@ -168,6 +173,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         let wait = match wait {
             Wait::Until(time) if time <= now => Wait::Poll,
+            // Who spins wants to hear of everything at once.
+            wait if self.spin.is_zero() => self.moderated(now, wait),
             wait => wait,
         };
         if wait != Wait::Poll && !self.spin.is_zero() {
@@ -325,6 +332,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     self.want_receive(socket);
                 }
             }
+            Action::Moderate { conn, least } => self.moderate(conn, least),
             Action::Close { conn } => self.close(now, conn),
         }
     }

@@ -206,6 +206,14 @@ impl Sockets {
         self.zero_copy = settings;
     }
 
+    /// Tells of bytes only once so many are there. The kernel tells at once if they are there already when that is
+    /// lowered, and of fewer if its buffer takes no more.
+    pub(crate) fn set_low_water(&mut self, id: SocketId, bytes: usize) -> bool {
+        let Some(socket) = self.table.get(id) else { return false };
+        let result = socket::set_low_water(&socket.fd, bytes);
+        result.inspect_err(|error| tracing::debug!(%error, "bytes are told of as they come")).is_ok()
+    }
+
     /// Forgets a socket. It is closed when it is dropped, or later: `None`.
     pub(crate) fn close(&mut self, id: SocketId) -> Option<OwnedFd> {
         let Socket { fd, zero_copy, .. } = self.table.remove(id)?;

@@ -7,7 +7,7 @@ use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, s
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 /// Connections that the kernel keeps until they are accepted: room for every client of a cluster to come back at
@@ -116,6 +116,22 @@ pub fn without_pacing(socket: impl AsFd) {
     if let Err(error) = sockopt::set_tcp_congestion(socket, "reno") {
         tracing::debug!(%error, "a connection within this host keeps the system's congestion control");
     }
+}
+
+/// From how many bytes on the socket is readable. (rustix does not have the option.)
+pub(crate) fn set_low_water(socket: impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the option is a `c_int`, which outlives the call, and the descriptor is open.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            std::ptr::from_ref(&bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// How a connect has ended: the local address, or why it failed.

@@ -113,6 +113,12 @@ impl<K: Name, V> ByName<K, V> {
     }
 
     #[inline]
+    pub(crate) fn get(&self, key: K) -> Option<&V> {
+        let entry = self.slots.get(key.slot())?.as_ref()?;
+        (entry.0 == key).then_some(&entry.1)
+    }
+
+    #[inline]
     pub(crate) fn get_mut(&mut self, key: K) -> Option<&mut V> {
         let entry = self.slots.get_mut(key.slot())?.as_mut()?;
         (entry.0 == key).then_some(&mut entry.1)

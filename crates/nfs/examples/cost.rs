@@ -1,7 +1,8 @@
 //! Reads of 4 KiB by the client of files, 32 at a time, from a server that is nothing but bytes: what the client costs
-//! without a kernel. To be run under `valgrind --tool=callgrind`, or to be timed.
+//! without a kernel. To be run under `valgrind --tool=callgrind`, or to be timed. With `buffers` they go to buffers, and
+//! otherwise come in the memory in which they were received.
 //!
-//! `cargo run --release -p onego-nfs --example cost -- 100000`
+//! `cargo run --release -p onego-nfs --example cost -- 100000 [buffers]`
 
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::client::{Config, FileClient, Limits, Way};
@@ -56,6 +57,7 @@ fn main() {
     client.connect("127.0.0.1:2049".parse().expect("an address"), LocalPort::Any, &Way::Tcp, 1);
     client.set_limits(Limits { read: 1 << 20, write: 1 << 20 });
     let file = Handle::new(&[1; 20]).expect("handles have up to 64 bytes");
+    let to_buffers = std::env::args().nth(2).is_some_and(|word| word == "buffers");
     let mut buffers: Vec<_> = (0..DEPTH).map(|_| SegmentMut::zeroed(BLOCK)).collect();
     let (mut conn, mut xid, now) = (None, first_xid, Time::default());
     let start = Instant::now();
@@ -63,17 +65,23 @@ fn main() {
     for _ in 0..reads / DEPTH {
         let batch = replies(xid);
         let begin = Instant::now();
-        for (n, buffer) in buffers.drain(..).enumerate() {
-            client.read(now, file, (n * BLOCK) as u64, buffer, n);
+        for n in 0..DEPTH {
+            let offset = (n * BLOCK) as u64;
+            match buffers.pop().filter(|_| to_buffers) {
+                Some(buffer) => client.read(now, file, offset, buffer, n),
+                None => client.read_bytes(now, file, offset, BLOCK, n),
+            }
         }
         conn = drive(&mut client, now).or(conn);
         client.received(now, conn.expect("the client is connected"), batch);
         drive(&mut client, now);
-        while let Some(done) = client.completion() {
-            buffers.extend(done.buffer);
+        let mut done = 0;
+        while let Some(completion) = client.completion() {
+            buffers.extend(completion.buffer);
+            done += 1;
         }
         spent += begin.elapsed();
-        assert_eq!(buffers.len(), DEPTH, "every read is answered");
+        assert_eq!(done, DEPTH, "every read is answered");
         xid += DEPTH as u32;
     }
     let nanos = spent.as_nanos() as f64 / reads as f64;

@@ -103,6 +103,11 @@ impl Frames {
         self.actions.push_back(Action::Close { conn: id });
     }
 
+    /// Wants to be woken for so many bytes.
+    pub fn moderate(&mut self, id: ConnId, least: usize) {
+        self.actions.push_back(Action::Moderate { conn: id, least });
+    }
+
     /// Takes bytes again.
     pub fn resume(&mut self) {
         self.deaf = false;

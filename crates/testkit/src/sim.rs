@@ -59,7 +59,7 @@ impl<M: Machine> Node for Pump<SimEngine, M> {
     }
 
     fn turn(&mut self) {
-        Pump::turn(self, Wait::Poll).expect("the simulated engine does not fail");
+        Pump::turn(self, Wait::Forever).expect("the simulated engine does not fail");
     }
 }
 

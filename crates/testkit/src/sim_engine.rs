@@ -100,6 +100,11 @@ impl Engine for SimEngine {
         Some(self.transmit(socket, list))
     }
 
+    fn set_low_water(&mut self, socket: SocketId, bytes: usize) -> bool {
+        self.network.borrow_mut().set_low_water(self.addr, socket, bytes);
+        true
+    }
+
     fn shutdown(&mut self, socket: SocketId) {
         self.network.borrow_mut().shutdown(self.addr, socket);
     }

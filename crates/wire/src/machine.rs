@@ -46,6 +46,15 @@ pub enum Action {
         /// The connection.
         conn: ConnId,
     },
+    /// Waking up for a few bytes of this connection is not worth while: tell of what has come once `least` bytes are
+    /// there, or after a short while. With 1 any byte is worth it, as at first. A driver that cannot do that tells of
+    /// them as they come.
+    Moderate {
+        /// The connection.
+        conn: ConnId,
+        /// Bytes.
+        least: usize,
+    },
     /// Close the connection, after what [`Machine::transmit`] still gives is sent. Nothing more is delivered for
     /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first.
     Close {

@@ -1,3 +1,4 @@
+use super::moderate::LowWater;
 use onego_buf::List;
 use onego_wire::{ConnId, Landing};
 use std::io;
@@ -34,6 +35,8 @@ pub(super) struct Conn {
     pub(super) run: usize,
     /// Where the next bytes go, if the machine was asked already and nothing came.
     pub(super) held: Option<Landing>,
+    /// From how many bytes on it is to be told of them.
+    pub(super) low_water: LowWater,
     /// A send would not take anything.
     pub(super) full: bool,
     /// The engine has what is being sent.
@@ -58,6 +61,7 @@ impl Conn {
             waiting: false,
             run: 0,
             held: None,
+            low_water: LowWater::default(),
             full: false,
             sending: false,
             out: List::new(),

@@ -85,6 +85,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.receiving = false;
         conn.waiting = false;
+        conn.low_water.received(*received.result.as_ref().unwrap_or(&0));
         conn.readable = !received.drained;
         conn.run = if received.drained { 0 } else { conn.run + *received.result.as_ref().unwrap_or(&0) };
         let (id, phase) = (conn.id, conn.phase);

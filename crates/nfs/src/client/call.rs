@@ -18,8 +18,9 @@ pub enum Sink {
     None,
     /// To this buffer, which comes back with the reply.
     Buffer(SegmentMut),
-    /// To memory for so many bytes at the most, which the client takes only when the payload comes. (Over RDMA it has to be
-    /// there before.)
+    /// To memory of its own, if it is long; it has so many bytes at the most, and the client takes that only when it comes.
+    /// (Over RDMA it has to be there before.) A short payload comes with the reply, in the memory in which it was received
+    /// together with others.
     Fresh(usize),
 }
 
@@ -106,16 +107,11 @@ impl Reply {
         if r.take_ok()? { Ok(None) } else { Status::decode(&mut r).map(Some) }
     }
 
-    /// Has the server begun something, and wants to be asked again?
-    pub(super) fn is_jukebox(&self) -> bool {
-        self.status() == Ok(Some(Status::Jukebox))
-    }
-
-    /// Decodes results whose payload is in the sink, and says how many bytes of it.
+    /// Decodes results without their payload, and says how many bytes it has.
     pub fn read_front<R>(&self, read: impl FnOnce(&mut Reader<'_>) -> Decoded<R>) -> Decoded<(R, usize)> {
         let mut r = Reader::new(&self.front);
         let results = read(&mut r)?;
         r.finish("results")?;
-        Ok((results, self.filled))
+        Ok((results, self.filled + self.payload.len()))
     }
 }

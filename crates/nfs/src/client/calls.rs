@@ -4,11 +4,14 @@ use super::call::{Call, Completion, Reply, Sink};
 use super::transport::Incoming;
 use super::{Config, Error};
 use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
-use crate::v3;
+use crate::v3::{self, Status};
 use crate::xdr::{Reader, Writer, Xdr as _};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_wire::{ConnId, Time};
 use rustc_hash::FxHashMap;
+
+/// Payloads for which fresh memory is taken. A shorter one stays where it was received, together with others.
+const FRESH_MIN: usize = 32 << 10;
 
 /// A call that has no reply yet.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Pending<T> {
     /// Most bytes for which memory is taken when the payload comes, if it is.
     pub(super) fresh: Option<usize>,
     pub(super) results_max: usize,
+    /// Bytes of the reply's payload, at the most.
+    pub(super) expected: usize,
     ticket: T,
 }
 
@@ -117,7 +122,9 @@ impl<T> Calls<T> {
             Sink::Buffer(buffer) => (Some(buffer), None),
             Sink::Fresh(most) => (None, Some(most)),
         };
+        let expected = sink.as_ref().map(|sink| sink.len()).or(fresh).unwrap_or(0);
         let pending = Pending {
+            expected,
             channel,
             sequence,
             sent: None,
@@ -145,46 +152,48 @@ impl<T> Calls<T> {
 
     /// Something has come by a connection: what becomes of its call. `None`: there is no such call.
     pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came<T>> {
-        match incoming {
-            Incoming::Reply(record, rest) => self.reply(conn, record, rest),
-            Incoming::NotTaken(xid, error, sink) => {
-                self.sent(conn, xid)?;
-                let pending = self.pending.remove(&xid)?;
-                let result = Err(Error::NotTaken(error));
+        let xid = match &incoming {
+            Incoming::Reply(record, _) => Reader::new(&record.front).u32("xid").ok()?,
+            Incoming::NotTaken(xid, ..) => *xid,
+        };
+        self.sent(conn, xid)?;
+        let pending = self.pending.remove(&xid)?;
+        let expected = pending.expected;
+        let fate = match incoming {
+            Incoming::Reply(record, rest) => self.reply(pending, record, rest),
+            Incoming::NotTaken(_, error, sink) => {
                 let Pending { ticket, payload, .. } = pending;
-                Some(Came::Done(Completion { ticket, result, sink, payload }))
+                Fate::Done(Completion { ticket, result: Err(Error::NotTaken(error)), sink, payload })
             }
-        }
+        };
+        Some(Came { expected, fate })
     }
 
     /// `rest`: what of the sink the payload is not in, if the transport had it.
-    fn reply(&mut self, conn: ConnId, record: Record, rest: Option<SegmentMut>) -> Option<Came<T>> {
+    fn reply(&mut self, mut pending: Pending<T>, record: Record, rest: Option<SegmentMut>) -> Fate<T> {
         let mut reader = Reader::new(&record.front);
-        let xid = Reader::new(&record.front).u32("xid").ok()?;
-        self.sent(conn, xid)?;
-        let mut pending = self.pending.remove(&xid)?;
         pending.sink = rest.or(pending.sink);
         let filled = record.placed.as_ref().map_or(0, |placed| placed.len());
         if let Some(placed) = record.placed {
             pending.put_back(placed);
         }
-        let result =
-            rpc::Reply::decode(&mut reader).map_err(Error::from).and_then(|reply| match reply.result {
-                Ok(Accepted::Success) => {
-                    let header = record.front.len() - reader.left();
-                    let front = record.front.slice(header..);
-                    Ok(Reply { front, payload: record.payload, filled })
+        let result = match rpc::Reply::decode(&mut reader).map(|reply| reply.result) {
+            Ok(Ok(Accepted::Success)) => {
+                let left = reader.left();
+                if pending.is_nfs && reader.u32("status") == Ok(Status::Jukebox as u32) {
+                    return Fate::Later(self.ask_later(pending));
                 }
-                Ok(refused) => Err(Error::Refused(refused)),
-                Err(denied) => Err(Error::Denied(denied)),
-            });
-        if pending.is_nfs && result.as_ref().is_ok_and(Reply::is_jukebox) {
-            return Some(Came::Later(self.ask_later(pending)));
-        }
+                let header = record.front.len() - left;
+                Ok(Reply { front: record.front.slice(header..), payload: record.payload, filled })
+            }
+            Ok(Ok(refused)) => Err(Error::Refused(refused)),
+            Ok(Err(denied)) => Err(Error::Denied(denied)),
+            Err(error) => Err(error.into()),
+        };
         let Pending { mut front, ticket, sink, payload, .. } = pending;
         front.clear();
         self.spare.push(front);
-        Some(Came::Done(Completion { ticket, result, sink, payload }))
+        Fate::Done(Completion { ticket, result, sink, payload })
     }
 
     /// The server has not done it, and wants to be asked again later: under another number, or it would give the same reply
@@ -198,8 +207,15 @@ impl<T> Calls<T> {
     }
 }
 
+/// The reply to a call.
+pub(super) struct Came<T> {
+    /// Bytes that were expected.
+    pub(super) expected: usize,
+    pub(super) fate: Fate<T>,
+}
+
 /// What has become of a call.
-pub(super) enum Came<T> {
+pub(super) enum Fate<T> {
     /// It is done with.
     Done(Completion<T>),
     /// It is to be sent again after a while, under this number.
@@ -236,7 +252,7 @@ impl<T> Splitter for Replies<'_, T> {
         let pool = self.pool;
         let (xid, pending) = self.call(front)?;
         let place = match (pending.fresh, &mut pending.sink) {
-            (Some(most), _) if payload <= most => pool.get(payload),
+            (Some(most), _) if (FRESH_MIN..=most).contains(&payload) => pool.get(payload),
             (None, Some(sink)) if payload <= sink.len() => sink.split_to(payload),
             _ => return None,
         };

@@ -1,5 +1,6 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
+use super::moderation::Moderation;
 use super::transport::{Transport, Way};
 use super::{Config, Error, ServerId};
 use onego_buf::SegmentMut;
@@ -106,6 +107,7 @@ pub(super) struct Conn {
     pub(super) placing: Option<u32>,
     /// Calls that were given up after they had been sent, and when that was.
     given_up: Vec<(u32, Time)>,
+    pub(super) moderation: Moderation,
 }
 
 impl Conn {
@@ -119,6 +121,7 @@ impl Conn {
             over: false,
             placing: None,
             given_up: Vec::new(),
+            moderation: Moderation::default(),
         }
     }
 

@@ -333,11 +333,12 @@ impl<T> FileClient<T> {
         state.outstanding -= 1;
         let Kind::Read(parts) = &mut state.kind else { return };
         let part = &mut parts[index as usize];
-        let result = result.and_then(|reply| read_results(&reply, len));
-        let count = result.as_ref().map_or(0, |front| front.count as usize);
+        let result = result.and_then(|reply| Ok((read_results(&reply, len)?, reply.payload)));
+        let count = result.as_ref().map_or(0, |(front, _)| front.count as usize);
         let rest = part.take(sink, count, len);
         match result {
-            Ok(front) => {
+            Ok((front, payload)) => {
+                part.bytes.append(payload);
                 state.attributes = front.attributes.or(state.attributes);
                 part.filled += count;
                 part.eof = front.eof;
@@ -567,13 +568,14 @@ fn results<P: Procedure>(result: Result<Reply, Error>) -> Result<P::Results, Err
     Ok(result?.read::<P>()?)
 }
 
-/// What was read into a sink of that many bytes.
-fn read_results(reply: &Reply, sink: usize) -> Result<ReadFront, Error> {
-    let (results, placed) =
+/// What was read where up to so many bytes were wanted.
+fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
+    let (results, came) =
         reply.read_front(|r| <Answer<ReadFront, Option<Attributes>>>::read(r, &mut List::new()))?;
     let front = results.map_err(|failed| Error::Failed(failed.status))?;
-    let nothing = front.count == 0 && sink > 0 && !front.eof;
-    if front.count as usize != placed || nothing {
+    let count = front.count as usize;
+    let nothing = count == 0 && wanted > 0 && !front.eof;
+    if count != came || count > wanted || nothing {
         let invalid = DecodeError::Invalid { what: "count of bytes read", value: front.count.into() };
         return Err(invalid.into());
     }

@@ -18,6 +18,7 @@ mod channel;
 mod config;
 mod error;
 mod files;
+mod moderation;
 mod transport;
 mod unstable;
 mod written;
@@ -28,7 +29,7 @@ pub use error::Error;
 pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 
 use crate::rpc::Procedure;
-use calls::{Calls, Came, Pending, Replies};
+use calls::{Calls, Came, Fate, Pending, Replies};
 use channel::{Channel, Conn};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
@@ -153,6 +154,7 @@ impl<T> Client<T> {
                 pending.sink = Some(self.config.pool.get(most));
             }
             live.transport.send(pending.front.as_slice(), payload, &mut pending.sink, pending.results_max);
+            live.moderation.sent(pending.expected);
             channel.in_flight += 1;
         }
         if live.transport.has_failed() {
@@ -197,6 +199,11 @@ impl<T> Client<T> {
             live.announced = true;
             self.actions.push_back(Action::Transmit { conn });
         }
+        if live.transport.is_moderate()
+            && let Some(least) = live.moderation.wish()
+        {
+            self.actions.push_back(Action::Moderate { conn, least });
+        }
     }
 
     /// Takes the replies that have come by a connection.
@@ -209,11 +216,12 @@ impl<T> Client<T> {
             match live.transport.next(&mut replies) {
                 Ok(Some(incoming)) => {
                     live.placing = None;
-                    let Some(came) = self.calls.came(conn, incoming) else { continue };
+                    let Some(Came { expected, fate }) = self.calls.came(conn, incoming) else { continue };
                     self.channels[index].heard(&self.config);
-                    match came {
-                        Came::Done(completion) => self.completions.push_back(completion),
-                        Came::Later(xid) => self.later.push_back((now + JUKEBOX, xid)),
+                    live.moderation.done(expected);
+                    match fate {
+                        Fate::Done(completion) => self.completions.push_back(completion),
+                        Fate::Later(xid) => self.later.push_back((now + JUKEBOX, xid)),
                     }
                 }
                 Ok(None) => break None,
@@ -380,7 +388,12 @@ impl<T> Client<T> {
         let Some(call) = self.calls.pending.remove(&xid) else { return };
         let channel = &mut self.channels[call.channel];
         channel.waiting.retain(|waiting| *waiting != xid);
-        channel.in_flight -= usize::from(call.sent.is_some());
+        if let Some((conn, _)) = call.sent {
+            channel.in_flight -= 1;
+            if let Some(live) = self.conns.get_mut(conn) {
+                live.moderation.done(call.expected);
+            }
+        }
         let (waited, last) = (now.since(call.made), channel.last.clone());
         let error = Error::NoReply { addr: channel.addr, waited, last };
         self.completions.push_back(call.fail(error));

@@ -208,6 +208,11 @@ impl Transport {
         Ok(None)
     }
 
+    /// May it wait until there are many bytes to receive? Over RDMA that would hold up what the server wants to read.
+    pub(super) fn is_moderate(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
     /// Do sinks of calls stay with it until its end, or the reply?
     pub(super) fn holds_sinks(&self) -> bool {
         matches!(self, Self::Rdma { .. })

@@ -34,6 +34,8 @@ pub(super) struct Stream {
     pub(super) ended: bool,
     /// The application was told that there is something, and has not yet found nothing.
     told: bool,
+    /// Of how many bytes it wants to be told.
+    low_water: usize,
     /// This side sends no more.
     shut: bool,
     /// Bytes sent that the other side has not received yet.
@@ -58,6 +60,7 @@ impl Stream {
             inbox: List::new(),
             ended: false,
             told: false,
+            low_water: 1,
             shut: false,
             under_way: 0,
             full: false,
@@ -68,7 +71,12 @@ impl Stream {
     }
 
     fn has_something(&self) -> bool {
-        !self.inbox.is_empty() || self.ended || self.state == State::Broken
+        self.has_bytes(1)
+    }
+
+    /// Are there so many bytes, or will there be no more?
+    fn has_bytes(&self, bytes: usize) -> bool {
+        self.inbox.len() >= bytes || self.ended || self.state == State::Broken
     }
 }
 
@@ -134,7 +142,7 @@ impl Network {
         if let Some(stream) = self.stream(end)
             && stream.announced
             && !stream.told
-            && stream.has_something()
+            && stream.has_bytes(stream.low_water)
         {
             stream.told = true;
             self.push(end.host, Event::Readable(end.socket));
@@ -222,6 +230,15 @@ impl Network {
             self.post(end, remote, What::Bytes(peer, bytes.split_to(piece)));
         }
         Sent { rest: list, result: Ok(n), full }
+    }
+
+    /// The application is to hear of bytes only once so many are there.
+    pub(crate) fn set_low_water(&mut self, host: IpAddr, socket: SocketId, bytes: usize) {
+        let end = End { host, socket };
+        if let Some(stream) = self.stream(end) {
+            stream.low_water = bytes;
+            self.tell_readable(end);
+        }
     }
 
     pub(crate) fn shutdown(&mut self, host: IpAddr, socket: SocketId) {

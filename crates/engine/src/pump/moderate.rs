@@ -1,0 +1,143 @@
+//! Waking up for many bytes rather than for a few.
+
+use super::Pump;
+use super::conn::Conn;
+use crate::engine::{Engine, Wait};
+use onego_wire::{ConnId, Machine, Time};
+use std::time::Duration;
+
+/// How long fewer bytes may lie there than are worth a wake-up. In a virtual machine a shorter timer costs more than it
+/// spares.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// How many times the bytes that come anyhow must be wanted: what is won by less is lost again because the two sides take
+/// turns, and because what lies there for longer leaves the cache.
+const GAIN: usize = 4;
+
+/// Waits that any byte ends, in a row, to see how many come anyhow.
+const SAMPLE: u32 = 8;
+
+/// Waits for many bytes between two such samples.
+const TERM: u32 = 1 << 9;
+
+/// The most waits that any byte ends, after patience was in vain.
+const MOST_SPARED: u32 = 1 << 12;
+
+/// From how many bytes on a connection is to be told of them.
+///
+/// A peer that answers many requests at a time is heard at its first byte, and what follows comes while this side wakes up:
+/// there is nothing to win. So it is looked, now and then, how many bytes there are when any byte ends the wait. And where as
+/// many as are wanted did not come for long, what the machine expects was wrong, or the peer is slow: then any byte ends the
+/// next waits, of which there are twice as many each time that it happens.
+#[derive(Debug, Default)]
+pub(super) struct LowWater {
+    /// What the machine wants; up to 1: any byte.
+    least: usize,
+    /// What the engine was told, at the last wait.
+    set: usize,
+    /// When fewer bytes are looked for, since the pump began to wait.
+    until: Option<Time>,
+    /// Bytes received since then.
+    came: usize,
+    /// Bytes that a wait for any byte brings, on an average.
+    anyhow: usize,
+    /// Waits to come that are for any byte...
+    spared: u32,
+    /// ...and for many, before the next sample.
+    left: u32,
+    /// Waits that are spared after the next failure.
+    penalty: u32,
+    /// It is in the list of those connections.
+    listed: bool,
+}
+
+impl LowWater {
+    /// Bytes were received: the wait for them is over.
+    pub(super) fn received(&mut self, bytes: usize) {
+        self.until = None;
+        self.came += bytes;
+    }
+
+    /// What the next wait is for.
+    fn next(&mut self) -> usize {
+        let came = std::mem::take(&mut self.came);
+        if self.set <= 1 && came > 0 {
+            self.anyhow = if self.anyhow == 0 { came } else { (self.anyhow * 7 + came) / 8 };
+        }
+        if self.spared > 0 {
+            self.spared -= 1;
+        } else if self.left == 0 {
+            (self.spared, self.left) = (SAMPLE, TERM);
+            self.penalty = self.penalty.saturating_sub(1);
+        } else if self.anyhow * GAIN <= self.least {
+            self.left -= 1;
+            return self.least;
+        }
+        1
+    }
+
+    /// Has the wait been too long?
+    fn is_over(&mut self, now: Time) -> bool {
+        let over = self.until.take_if(|until| *until <= now).is_some();
+        if over {
+            self.penalty = (self.penalty * 2).clamp(SAMPLE, MOST_SPARED);
+            self.spared = self.penalty;
+        }
+        over
+    }
+}
+
+impl<E: Engine, M: Machine> Pump<E, M> {
+    /// The machine wants to hear of so many bytes, or of what is there after a while.
+    pub(super) fn moderate(&mut self, conn: ConnId, least: usize) {
+        let Some(&mut socket) = self.names.get_mut(conn) else { return };
+        let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return };
+        low_water.least = least;
+        if !std::mem::replace(&mut low_water.listed, true) {
+            self.moderated.push(socket);
+        }
+    }
+
+    /// Before the pump sleeps: tells the engine what is wanted, and says how long to sleep if fewer bytes come. What the
+    /// machine wants changes with each request, and costs a system call only if it is another now than at the last sleep.
+    pub(super) fn moderated(&mut self, now: Time, mut wait: Wait) -> Wait {
+        self.moderated.retain(|&socket| {
+            let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return false };
+            let next = low_water.next();
+            if next != low_water.set.max(1) && !self.engine.set_low_water(socket, next) {
+                low_water.listed = false;
+                return false;
+            }
+            low_water.set = next;
+            if next > 1 {
+                let until = *low_water.until.get_or_insert(now + PATIENCE);
+                wait = match wait {
+                    Wait::Until(time) if time < until => wait,
+                    _ => Wait::Until(until),
+                };
+            }
+            low_water.listed = low_water.least > 1;
+            low_water.listed
+        });
+        wait
+    }
+
+    /// When bytes are looked for on a connection where enough have not come.
+    pub(super) fn patience_ends(&self) -> Option<Time> {
+        let conns = self.moderated.iter().filter_map(|&socket| self.conns.get(socket));
+        conns.filter_map(|conn| conn.low_water.until).min()
+    }
+
+    /// Looks for bytes on connections where enough have not come for long enough.
+    pub(super) fn end_patience(&mut self, now: Time) {
+        for index in 0..self.moderated.len() {
+            let socket = self.moderated[index];
+            if let Some(conn) = self.conns.get_mut(socket)
+                && conn.low_water.is_over(now)
+            {
+                conn.readable = true;
+                self.want_receive(socket);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Waking up for many bytes rather than for a few, on real sockets.
+
+use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
+use onego_testkit::{FrameEvent, Frames};
+use onego_wire::ConnId;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Longer than anything here takes, so that a test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Bytes of a frame's payload; its length has four.
+const FRAME: usize = 96;
+
+/// A client that wants to be woken for so many bytes, and its peer.
+struct Ends {
+    client: Pump<AnyEngine, Frames>,
+    conn: ConnId,
+    peer: TcpStream,
+    frames: usize,
+    closed: bool,
+}
+
+impl Ends {
+    fn new(kind: EngineKind, least: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = Pump::new(open(kind).unwrap(), Frames::default());
+        let conn = client.machine_mut().connect(listener.local_addr().unwrap());
+        while client.machine_mut().events.pop_front().is_none() {
+            client.turn(Wait::Poll).unwrap();
+        }
+        let (peer, _) = listener.accept().unwrap();
+        peer.set_nodelay(true).unwrap();
+        client.machine_mut().moderate(conn, least);
+        Self { client, conn, peer, frames: 0, closed: false }
+    }
+
+    fn take(&mut self) {
+        while let Some(event) = self.client.machine_mut().events.pop_front() {
+            match event {
+                FrameEvent::Frame(_, frame) => {
+                    assert_eq!(frame.len(), FRAME);
+                    self.frames += 1;
+                }
+                FrameEvent::Disconnected(..) => self.closed = true,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Turns until so many frames have come in all, or the peer has closed. Says how often it has slept.
+    fn run(&mut self, frames: usize) -> u64 {
+        let (before, end) = (self.client.stats().waits, now() + PATIENCE);
+        while self.frames < frames && !self.closed {
+            assert!(now() < end, "{} of {frames} frames have come", self.frames);
+            self.client.turn(Wait::Until(end)).unwrap();
+            self.take();
+        }
+        self.client.stats().waits - before
+    }
+
+    /// The peer writes frames, one each time that this side may have gone to sleep again.
+    fn drip(&self, frames: usize) -> std::thread::JoinHandle<()> {
+        let mut peer = self.peer.try_clone().unwrap();
+        std::thread::spawn(move || {
+            for _ in 0..frames {
+                peer.write_all(&frame()).unwrap();
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        })
+    }
+}
+
+fn frame() -> Vec<u8> {
+    [&(FRAME as u32).to_le_bytes()[..], &[7; FRAME]].concat()
+}
+
+/// How often each sleeps while so many frames drip in.
+fn sleeps(kind: EngineKind, least: usize, frames: usize) -> u64 {
+    let mut ends = Ends::new(kind, least);
+    let peer = ends.drip(frames);
+    let sleeps = ends.run(frames);
+    peer.join().unwrap();
+    sleeps
+}
+
+#[test]
+fn many_bytes_come_with_few_wake_ups() {
+    for kind in [EngineKind::Epoll, EngineKind::Uepoll] {
+        let frames = 4000;
+        let (each, many) = (sleeps(kind, 1, frames), sleeps(kind, 8 * (FRAME + 4), frames));
+        assert!(many * 2 < each, "{kind}: {many} sleeps instead of {each}");
+    }
+}
+
+#[test]
+fn fewer_bytes_come_after_a_short_while() {
+    for kind in [EngineKind::Epoll, EngineKind::Uepoll] {
+        let mut ends = Ends::new(kind, 1 << 20);
+        // So often that waits for many bytes are among them, also after those that failed.
+        for frames in 1..200 {
+            ends.peer.write_all(&frame()).unwrap();
+            let start = now();
+            ends.run(frames);
+            assert!(now().since(start) < Duration::from_secs(1));
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_stream_is_heard_of_whatever_is_wanted() {
+    for kind in EngineKind::ALL {
+        let mut ends = Ends::new(kind, 1 << 20);
+        let peer = ends.drip(50);
+        ends.run(50);
+        peer.join().unwrap();
+        ends.peer.shutdown(std::net::Shutdown::Write).unwrap();
+        ends.run(51);
+        assert!(ends.closed);
+    }
+}
+
+#[test]
+fn bytes_that_are_there_are_heard_of_when_fewer_are_wanted() {
+    for kind in EngineKind::ALL {
+        let mut ends = Ends::new(kind, 1 << 20);
+        let peer = ends.drip(50);
+        ends.run(50);
+        peer.join().unwrap();
+        let conn = ends.conn;
+        for frames in 51..80 {
+            ends.client.machine_mut().moderate(conn, 1 << 20);
+            ends.client.turn(Wait::Poll).unwrap();
+            ends.peer.write_all(&frame()).unwrap();
+            ends.client.machine_mut().moderate(conn, 1);
+            ends.run(frames);
+        }
+    }
+}
