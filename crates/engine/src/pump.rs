@@ -161,6 +161,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
         self.end_lingering(now);
         self.carry_out(now);
+        self.begin_patience(now);
         Ok(())
     }
 

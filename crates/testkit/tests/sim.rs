@@ -402,3 +402,35 @@ fn a_broken_stream_gives_what_had_arrived_and_then_the_error() {
     let error = a.send(accepted, List::from(vec![1])).unwrap().result.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
+
+/// How often a client receives while so many frames come one by one, if that many bytes are worth a wake-up.
+fn receives(frames: usize, least: usize) -> u64 {
+    let mut sim = Sim::new(1, Faults::none());
+    let mut server = server(&sim, Frames::default());
+    let mut client = client(&sim, 2);
+    sim.run_for(&mut [&mut server, &mut client], Duration::from_millis(1));
+    let conn = client.machine_mut().connect(server_addr());
+    sim.run_for(&mut [&mut server, &mut client], Duration::from_millis(10));
+    client.machine_mut().moderate(conn, least);
+    let accepted = server.machine_mut().events.drain(..).find_map(|event| match event {
+        FrameEvent::Accepted(conn, _) => Some(conn),
+        _ => None,
+    });
+    let before = client.stats().recvs;
+    for n in 0..frames {
+        server.machine_mut().send(accepted.unwrap(), bytes(96, n as u64));
+        sim.run_for(&mut [&mut server, &mut client], Duration::from_micros(20));
+    }
+    sim.run_for(&mut [&mut server, &mut client], Duration::from_millis(10));
+    let came = client.machine_mut().events.drain(..).filter(|event| matches!(event, FrameEvent::Frame(..)));
+    assert_eq!(came.count(), frames, "what is less than a wake-up is worth comes, too");
+    client.stats().recvs - before
+}
+
+#[test]
+fn many_bytes_come_with_few_wake_ups() {
+    let frames = 2000;
+    let (each, many) = (receives(frames, 1), receives(frames, 16 * 100));
+    assert!(each >= frames as u64, "{each} receives");
+    assert!(many * 8 < each, "{many} receives instead of {each}");
+}

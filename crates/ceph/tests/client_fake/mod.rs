@@ -265,7 +265,9 @@ impl Fake {
                 Action::Connect { conn, addr, .. } => self.connect(conn, addr),
                 Action::Transmit { conn } => self.transmit(conn),
                 Action::Close { conn } => drop(self.drop_wire(conn)),
-                Action::Listen { .. } | Action::Resume { .. } => panic!("unexpected {action:?}"),
+                Action::Listen { .. } | Action::Resume { .. } | Action::Moderate { .. } => {
+                    panic!("unexpected {action:?}")
+                }
             }
         }
         acted

@@ -46,7 +46,8 @@ impl File {
         self.mount.change::<Setattr, _, _>(&args, || "setting attributes".to_owned()).await.map(drop)
     }
 
-    /// Reads up to `len` bytes from `offset` on: fewer, if the file ends before.
+    /// Reads up to `len` bytes from `offset` on: fewer, if the file ends before. Short reads lie together in the memory in
+    /// which they were received, of up to 256 KiB, which is kept for as long as any of them is.
     pub async fn read(&self, offset: u64, len: usize) -> Result<List, Error> {
         Ok(bytes(self.file(FileOp::ReadBytes { offset, len }).await?)?.0)
     }

@@ -100,7 +100,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Before the pump sleeps: tells the engine what is wanted, and says how long to sleep if fewer bytes come. What the
     /// machine wants changes with each request, and costs a system call only if it is another now than at the last sleep.
-    pub(super) fn moderated(&mut self, now: Time, mut wait: Wait) -> Wait {
+    pub(super) fn moderated(&mut self, now: Time, wait: Wait) -> Wait {
         self.moderated.retain(|&socket| {
             let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return false };
             let next = low_water.next();
@@ -109,17 +109,27 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 return false;
             }
             low_water.set = next;
-            if next > 1 {
-                let until = *low_water.until.get_or_insert(now + PATIENCE);
-                wait = match wait {
-                    Wait::Until(time) if time < until => wait,
-                    _ => Wait::Until(until),
-                };
-            }
-            low_water.listed = low_water.least > 1;
+            low_water.listed = next > 1 || low_water.least > 1;
             low_water.listed
         });
-        wait
+        self.begin_patience(now);
+        match (wait, self.patience_ends()) {
+            (Wait::Until(time), Some(until)) => Wait::Until(time.min(until)),
+            (Wait::Forever, Some(until)) => Wait::Until(until),
+            (wait, _) => wait,
+        }
+    }
+
+    /// Whoever turns the pump may sleep until its deadline: bytes that the engine holds back now count for that, too.
+    pub(super) fn begin_patience(&mut self, now: Time) {
+        for index in 0..self.moderated.len() {
+            let socket = self.moderated[index];
+            if let Some(Conn { low_water, .. }) = self.conns.get_mut(socket)
+                && low_water.set > 1
+            {
+                low_water.until.get_or_insert(now + PATIENCE);
+            }
+        }
     }
 
     /// When bytes are looked for on a connection where enough have not come.

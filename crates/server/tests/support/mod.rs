@@ -280,7 +280,7 @@ impl Net {
                     client.expect("a connection that is known").closed = true;
                 }
                 // All are asked anyway.
-                Action::Transmit { .. } | Action::Resume { .. } => {}
+                Action::Transmit { .. } | Action::Resume { .. } | Action::Moderate { .. } => {}
                 Action::Connect { .. } | Action::Watch { .. } => panic!("a cluster opens no connections"),
             }
         }
