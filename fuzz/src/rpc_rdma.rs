@@ -43,6 +43,10 @@ impl QueuePair for Fake {
         self.regions.remove(&key.0).map(Some).ok_or(PostError::UnknownKey(key))
     }
 
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        self.invalidate(key)
+    }
+
     fn post_receive(&mut self, _: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
         self.receives.push_back(buffer);
         Ok(())

@@ -151,6 +151,10 @@ impl QueuePair for AnyConnection {
         each!(self, end => end.invalidate(key))
     }
 
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        each!(self, end => end.withdraw(key))
+    }
+
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
         each!(self, end => end.post_receive(id, buffer))
     }

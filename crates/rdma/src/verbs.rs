@@ -142,9 +142,7 @@ pub trait QueuePair {
     /// side. One that cannot invalidates the key: then a write to it ends the connection.
     ///
     /// `None`: as with [`invalidate`](Self::invalidate).
-    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
-        self.invalidate(key)
-    }
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
 
     /// Gives a buffer for one message of the peer. Buffers are used in the order in which they were given.
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>>;

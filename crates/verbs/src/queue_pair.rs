@@ -167,6 +167,11 @@ impl QueuePair for Connection {
         self.take_back(key).map(Some)
     }
 
+    /// A device answers a late write to any key that is not registered by ending the connection.
+    fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
+        self.invalidate(key)
+    }
+
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
         let checked = self.may_receive().and_then(|()| bounded("a receive", buffer.len()));
         let buffer = refuse(checked, buffer)?;
