@@ -13,6 +13,8 @@ use std::time::Duration;
 /// A machine with its pump.
 pub(crate) struct Driver<M> {
     pump: Pump<AnyEngine, M>,
+    /// When it was last asked for the time, since the last turn.
+    now: Option<Time>,
 }
 
 impl<M: Machine> Driver<M> {
@@ -25,10 +27,11 @@ impl<M: Machine> Driver<M> {
         let mut engine = onego_engine::open(kind)?;
         engine.set_zero_copy(zero_copy);
         let machine = machine(engine.now());
-        Ok(Self { pump: Pump::new(engine, machine) })
+        Ok(Self { pump: Pump::new(engine, machine), now: None })
     }
 
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
+        self.now = None;
         self.pump.turn(wait)
     }
 
@@ -40,8 +43,9 @@ impl<M: Machine> Driver<M> {
         self.pump.stats()
     }
 
-    pub(crate) fn now(&self) -> Time {
-        self.pump.now()
+    /// The time, for requests: they go out together with the next turn, and one look at the clock does for all of them.
+    pub(crate) fn now(&mut self) -> Time {
+        *self.now.get_or_insert_with(|| self.pump.now())
     }
 
     pub(crate) fn machine(&self) -> &M {

@@ -13,8 +13,8 @@ const AHEAD_OF_BULK: usize = 1 << 10;
 const BULK: usize = 32 << 10;
 
 /// Messages after a large one for which the connection is still taken to carry bulk: the short end of a transfer, the
-/// message that tells of it, and the next request.
-const BULK_LASTS: u8 = 4;
+/// message that tells of it, and the next requests, which over RDMA are short ones that come together.
+const BULK_LASTS: u8 = 16;
 
 /// Rest of a payload from which on it is received right into its place: copying a page costs less than one more
 /// vector in a receive.
