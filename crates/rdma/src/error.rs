@@ -58,6 +58,18 @@ pub enum PostError {
     Over,
 }
 
+impl PostError {
+    /// Is there room in a queue of that depth, of which so many entries are used?
+    pub fn unless_room(queue: &'static str, used: usize, depth: usize) -> Result<(), Self> {
+        if used >= depth { Err(Self::QueueFull { queue, depth }) } else { Ok(()) }
+    }
+
+    /// Has the operation no more bytes than its bound?
+    pub fn unless_short(what: &'static str, len: usize, bound: usize) -> Result<(), Self> {
+        if len > bound { Err(Self::TooLong { what, len, bound }) } else { Ok(()) }
+    }
+}
+
 /// What to do about an error of the system's: to pin memory counts against a limit, which most users have set low.
 fn hint(errno: i32) -> &'static str {
     match std::io::Error::from_raw_os_error(errno).kind() {
@@ -73,6 +85,16 @@ pub struct Refused<T> {
     pub error: PostError,
     /// What was given.
     pub given: T,
+}
+
+impl<T> Refused<T> {
+    /// Gives on what was given for a verb, unless there is a reason to refuse.
+    pub fn unless(checked: Result<(), PostError>, given: T) -> Result<T, Self> {
+        match checked {
+            Ok(()) => Ok(given),
+            Err(error) => Err(Self { error, given }),
+        }
+    }
 }
 
 impl<T> fmt::Debug for Refused<T> {

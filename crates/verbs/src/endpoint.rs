@@ -425,12 +425,7 @@ const EMPTY: ibv_wc = ibv_wc {
 
 /// What is told to the peer has its bound.
 pub(crate) fn short(private_data: &[u8]) -> Result<(), PostError> {
-    match private_data.len() {
-        len if len > PRIVATE_DATA_MAX => {
-            Err(PostError::TooLong { what: "private data", len, bound: PRIVATE_DATA_MAX })
-        }
-        _ => Ok(()),
-    }
+    PostError::unless_short("private data", private_data.len(), PRIVATE_DATA_MAX)
 }
 
 /// An error of the system's in answer to a verb.

@@ -13,7 +13,7 @@ use onego_rdma::{Completion, Key, Memory, PostError, QueuePair, Refused, Remote,
 const LEN_MAX: usize = 1 << 30;
 
 fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
-    if len > LEN_MAX { Err(PostError::TooLong { what, len, bound: LEN_MAX }) } else { Ok(()) }
+    PostError::unless_short(what, len, LEN_MAX)
 }
 
 /// What the device is asked to do with pieces of memory.
@@ -46,14 +46,14 @@ impl Order {
 impl Connection {
     fn may_post(&mut self) -> Result<(), PostError> {
         let depth = self.established()?.limits.room.sends as usize;
-        room("send queue", self.unpolled_sends, depth)
+        PostError::unless_room("send queue", self.unpolled_sends, depth)
     }
 
     fn may_receive(&self) -> Result<(), PostError> {
         if self.is_over() {
             return Err(PostError::Over);
         }
-        room("receive queue", self.unpolled_receives, self.receive_depth())
+        PostError::unless_room("receive queue", self.unpolled_receives, self.receive_depth())
     }
 
     /// Gives work to the device.
@@ -113,24 +113,12 @@ impl Connection {
     }
 }
 
-fn room(queue: &'static str, used: usize, depth: usize) -> Result<(), PostError> {
-    if used >= depth { Err(PostError::QueueFull { queue, depth }) } else { Ok(()) }
-}
-
-/// Refuses what was given, if there is a reason to.
-fn refuse<T>(checked: Result<(), PostError>, given: T) -> Result<T, Refused<T>> {
-    match checked {
-        Ok(()) => Ok(given),
-        Err(error) => Err(Refused { error, given }),
-    }
-}
-
 impl QueuePair for Connection {
     /// The offset is an address: not every device takes another (siw counts by addresses, whatever it is told). A source
     /// in several segments is copied to one: a region is one piece of memory.
     fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
         let checked = self.established().map(|_| ()).and_then(|()| bounded("a region", memory.len()));
-        let mut memory = match refuse(checked, memory)? {
+        let mut memory = match Refused::unless(checked, memory)? {
             Memory::Source(list) if list.segments().len() > 1 => {
                 Memory::Source(Segment::from(list.to_vec()).into())
             }
@@ -174,7 +162,7 @@ impl QueuePair for Connection {
 
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
         let checked = self.may_receive().and_then(|()| bounded("a receive", buffer.len()));
-        let buffer = refuse(checked, buffer)?;
+        let buffer = Refused::unless(checked, buffer)?;
         if self.queues.is_none() {
             self.early.push_back((id, buffer));
         } else if let Err((error, given)) = self.give_receive(id, buffer) {
@@ -186,20 +174,20 @@ impl QueuePair for Connection {
 
     fn post_send(&mut self, id: u64, bytes: List, flags: SendFlags) -> Result<(), Refused<List>> {
         let checked = self.may_post().and_then(|()| bounded("a message", bytes.len()));
-        let bytes = refuse(checked, bytes)?;
+        let bytes = Refused::unless(checked, bytes)?;
         let invalidates = self.queues.as_ref().is_some_and(|queues| queues.limits.invalidates);
         self.post_list(id, bytes, Order::send(flags, invalidates), Kind::Send)
     }
 
     fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>> {
         let checked = self.may_post().and_then(|()| bounded("an RDMA Write", bytes.len()));
-        let bytes = refuse(checked, bytes)?;
+        let bytes = Refused::unless(checked, bytes)?;
         self.post_list(id, bytes, Order::with(IBV_WR_RDMA_WRITE, to), Kind::Write)
     }
 
     fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>> {
         let checked = self.may_post().and_then(|()| bounded("an RDMA Read", sink.len()));
-        let mut sink = refuse(checked, sink)?;
+        let mut sink = Refused::unless(checked, sink)?;
         let prepared = self.established().and_then(|queues| match queues.limits.reads.asked {
             0 => Err(PostError::NoReads),
             _ => queues.memories.sink(&mut sink).map_err(|error| refused("register memory", &error)),

@@ -48,10 +48,7 @@ fn write(kind: Kind, mut frame: Frame, depths: Option<Depths>, private_data: &[u
 /// Checks private data of this side's user.
 fn bounded(private_data: &[u8], enhanced: bool) -> Result<(), PostError> {
     let bound = PRIVATE_DATA_MAX - if enhanced { ENHANCED_LEN } else { 0 };
-    if private_data.len() > bound {
-        return Err(PostError::TooLong { what: "private data", len: private_data.len(), bound });
-    }
-    Ok(())
+    PostError::unless_short("private data", private_data.len(), bound)
 }
 
 /// The bytes of a client's request.

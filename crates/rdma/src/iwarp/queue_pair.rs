@@ -11,11 +11,7 @@ use onego_buf::{List, SegmentMut};
 const LEN_MAX: usize = u32::MAX as usize;
 
 fn bounded(what: &'static str, len: usize) -> Result<(), PostError> {
-    if len > LEN_MAX { Err(PostError::TooLong { what, len, bound: LEN_MAX }) } else { Ok(()) }
-}
-
-fn room(queue: &'static str, used: usize, depth: usize) -> Result<(), PostError> {
-    if used >= depth { Err(PostError::QueueFull { queue, depth }) } else { Ok(()) }
+    PostError::unless_short(what, len, LEN_MAX)
 }
 
 fn no_wrap(offset: u64, len: usize) -> Result<(), PostError> {
@@ -28,7 +24,7 @@ impl Connection {
         if self.is_over() {
             return Err(PostError::Over);
         }
-        room("send queue", self.sends, self.config.send_queue)
+        PostError::unless_room("send queue", self.sends, self.config.send_queue)
     }
 
     fn may_register(&self, len: usize, base: u64) -> Result<(), PostError> {
@@ -36,14 +32,14 @@ impl Connection {
             return Err(PostError::Over);
         }
         no_wrap(base, len)?;
-        room("table of regions", self.regions, self.config.regions)
+        PostError::unless_room("table of regions", self.regions, self.config.regions)
     }
 
     fn may_receive(&self) -> Result<(), PostError> {
         if self.is_over() {
             return Err(PostError::Over);
         }
-        room("receive queue", self.receives, self.config.receive_queue)
+        PostError::unless_room("receive queue", self.receives, self.config.receive_queue)
     }
 
     fn may_read(&self, sink: &SegmentMut) -> Result<(), PostError> {
@@ -55,7 +51,7 @@ impl Connection {
     /// As [`register`](QueuePair::register), with an offset of the caller's choice for the first byte.
     pub fn register_at(&mut self, memory: Memory, base: u64) -> Result<Key, Refused<Memory>> {
         let len = memory.len();
-        let memory = refuse(self.may_register(len, base), memory)?;
+        let memory = Refused::unless(self.may_register(len, base), memory)?;
         self.regions += 1;
         Ok(Key(self.inbound.regions.insert(Held::Memory(memory), len, base)))
     }
@@ -63,14 +59,6 @@ impl Connection {
     fn post(&mut self, work: Work) {
         self.sends += 1;
         self.tx.works.posted.push_back(work);
-    }
-}
-
-/// Refuses what was given, if there is a reason to.
-fn refuse<T>(checked: Result<(), PostError>, given: T) -> Result<T, Refused<T>> {
-    match checked {
-        Ok(()) => Ok(given),
-        Err(error) => Err(Refused { error, given }),
     }
 }
 
@@ -94,7 +82,7 @@ impl QueuePair for Connection {
     }
 
     fn post_receive(&mut self, id: u64, buffer: SegmentMut) -> Result<(), Refused<SegmentMut>> {
-        let buffer = refuse(self.may_receive(), buffer)?;
+        let buffer = Refused::unless(self.may_receive(), buffer)?;
         self.receives += 1;
         self.inbound.post_receive(id, buffer);
         Ok(())
@@ -102,21 +90,21 @@ impl QueuePair for Connection {
 
     fn post_send(&mut self, id: u64, bytes: List, flags: SendFlags) -> Result<(), Refused<List>> {
         let checked = self.may_post().and_then(|()| bounded("a message", bytes.len()));
-        let bytes = refuse(checked, bytes)?;
+        let bytes = Refused::unless(checked, bytes)?;
         self.post(Work::Send { id, bytes, offset: 0, flags });
         Ok(())
     }
 
     fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>> {
         let checked = self.may_post().and_then(|()| no_wrap(to.offset, bytes.len()));
-        let bytes = refuse(checked, bytes)?;
+        let bytes = Refused::unless(checked, bytes)?;
         self.post(Work::Write { id, bytes, to, begun: false });
         Ok(())
     }
 
     fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>> {
         let checked = self.may_read(&sink).and_then(|()| no_wrap(from.offset, sink.len()));
-        let sink = refuse(checked, sink)?;
+        let sink = Refused::unless(checked, sink)?;
         self.post(Work::Read(Read { id: Some(id), sink, from }));
         Ok(())
     }
