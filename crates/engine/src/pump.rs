@@ -303,26 +303,14 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.told = true;
                 self.machine.listening(now, listener, result);
             }
-            Action::Connect { conn, addr, local } => match self.engine.connect(addr, local) {
-                Ok(socket) => {
-                    self.names.insert(conn, socket);
-                    self.conns.insert(socket, Conn::new(conn, Phase::Connecting));
-                }
-                Err(error) => {
-                    self.told = true;
-                    self.machine.disconnected(now, conn, Disconnect::Failed(error));
-                }
-            },
-            Action::Watch { conn, descriptor } => match self.engine.watch(descriptor) {
-                Ok(socket) => {
-                    self.names.insert(conn, socket);
-                    self.conns.insert(socket, Conn::new(conn, Phase::Watched));
-                }
-                Err(error) => {
-                    self.told = true;
-                    self.machine.disconnected(now, conn, Disconnect::Failed(error));
-                }
-            },
+            Action::Connect { conn, addr, local } => {
+                let socket = self.engine.connect(addr, local);
+                self.begin(now, conn, socket, Phase::Connecting);
+            }
+            Action::Watch { conn, descriptor } => {
+                let socket = self.engine.watch(descriptor);
+                self.begin(now, conn, socket, Phase::Watched);
+            }
             Action::Transmit { conn } => {
                 if let Some(&mut socket) = self.names.get_mut(conn) {
                     self.want_send(socket);
@@ -335,6 +323,20 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             }
             Action::Moderate { conn, least } => self.moderate(conn, least),
             Action::Close { conn } => self.close(now, conn),
+        }
+    }
+
+    /// A connection that the machine asked for begins in that phase, or there is none.
+    fn begin(&mut self, now: Time, conn: ConnId, socket: io::Result<SocketId>, phase: Phase) {
+        match socket {
+            Ok(socket) => {
+                self.names.insert(conn, socket);
+                self.conns.insert(socket, Conn::new(conn, phase));
+            }
+            Err(error) => {
+                self.told = true;
+                self.machine.disconnected(now, conn, Disconnect::Failed(error));
+            }
         }
     }
 

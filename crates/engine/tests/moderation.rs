@@ -59,15 +59,19 @@ impl Ends {
         }
     }
 
-    /// The peer writes frames, one each time that this side may have gone to sleep again.
-    fn drip(&self, frames: usize) -> std::thread::JoinHandle<()> {
-        let mut peer = self.peer.try_clone().unwrap();
-        std::thread::spawn(move || {
-            for _ in 0..frames {
+    /// Ends that have had frames, one each time that this side may have gone to sleep again: it waits for many bytes by now.
+    fn moderated(kind: EngineKind) -> Self {
+        let mut ends = Self::new(kind, 1 << 20);
+        let mut peer = ends.peer.try_clone().unwrap();
+        let dripping = std::thread::spawn(move || {
+            for _ in 0..50 {
                 peer.write_all(&frame()).unwrap();
                 std::thread::sleep(Duration::from_micros(20));
             }
-        })
+        });
+        ends.run(50);
+        dripping.join().unwrap();
+        ends
     }
 }
 
@@ -92,10 +96,7 @@ fn fewer_bytes_come_after_a_short_while() {
 #[test]
 fn the_end_of_a_stream_is_heard_of_whatever_is_wanted() {
     for kind in EngineKind::ALL {
-        let mut ends = Ends::new(kind, 1 << 20);
-        let peer = ends.drip(50);
-        ends.run(50);
-        peer.join().unwrap();
+        let mut ends = Ends::moderated(kind);
         ends.peer.shutdown(std::net::Shutdown::Write).unwrap();
         ends.run(51);
         assert!(ends.closed);
@@ -105,10 +106,7 @@ fn the_end_of_a_stream_is_heard_of_whatever_is_wanted() {
 #[test]
 fn bytes_that_are_there_are_heard_of_when_fewer_are_wanted() {
     for kind in EngineKind::ALL {
-        let mut ends = Ends::new(kind, 1 << 20);
-        let peer = ends.drip(50);
-        ends.run(50);
-        peer.join().unwrap();
+        let mut ends = Ends::moderated(kind);
         let conn = ends.conn;
         for frames in 51..80 {
             ends.client.machine_mut().moderate(conn, 1 << 20);

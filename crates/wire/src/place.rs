@@ -10,7 +10,7 @@ const AHEAD_OF_BULK: usize = 1 << 10;
 
 /// Payload from which on a connection is taken to carry bulk: copying less costs less than the system calls that
 /// small reads ahead cost.
-const BULK: usize = 32 << 10;
+pub const BULK: usize = 32 << 10;
 
 /// Messages after a large one for which the connection is still taken to carry bulk: the short end of a transfer, the
 /// message that tells of it, and the next requests, which over RDMA are short ones that come together.

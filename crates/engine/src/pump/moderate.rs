@@ -47,8 +47,6 @@ pub(super) struct LowWater {
     left: u32,
     /// Waits that are spared after the next failure.
     penalty: u32,
-    /// It is in the list of those connections.
-    listed: bool,
 }
 
 impl LowWater {
@@ -93,7 +91,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let Some(&mut socket) = self.names.get_mut(conn) else { return };
         let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return };
         low_water.least = least;
-        if !std::mem::replace(&mut low_water.listed, true) {
+        if !self.moderated.contains(&socket) {
             self.moderated.push(socket);
         }
     }
@@ -105,12 +103,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return false };
             let next = low_water.next();
             if next != low_water.set.max(1) && !self.engine.set_low_water(socket, next) {
-                low_water.listed = false;
                 return false;
             }
             low_water.set = next;
-            low_water.listed = next > 1 || low_water.least > 1;
-            low_water.listed
+            low_water.least > 1
         });
         self.begin_patience(now);
         match (wait, self.patience_ends()) {
@@ -122,8 +118,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Whoever turns the pump may sleep until its deadline: bytes that the engine holds back now count for that, too.
     pub(super) fn begin_patience(&mut self, now: Time) {
-        for index in 0..self.moderated.len() {
-            let socket = self.moderated[index];
+        for &socket in &self.moderated {
             if let Some(Conn { low_water, .. }) = self.conns.get_mut(socket)
                 && low_water.set > 1
             {

@@ -7,11 +7,8 @@ use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
 use crate::v3::{self, Status};
 use crate::xdr::{Reader, Writer, Xdr as _};
 use onego_buf::{List, Pool, SegmentMut};
-use onego_wire::{ConnId, Time};
+use onego_wire::{BULK, ConnId, Time};
 use rustc_hash::FxHashMap;
-
-/// Payloads for which fresh memory is taken. A shorter one stays where it was received, together with others.
-const FRESH_MIN: usize = 32 << 10;
 
 /// A call that has no reply yet.
 #[derive(Debug)]
@@ -252,7 +249,8 @@ impl<T> Splitter for Replies<'_, T> {
         let pool = self.pool;
         let (xid, pending) = self.call(front)?;
         let place = match (pending.fresh, &mut pending.sink) {
-            (Some(most), _) if (FRESH_MIN..=most).contains(&payload) => pool.get(payload),
+            // A shorter one stays where it is received, together with others.
+            (Some(most), _) if (BULK..=most).contains(&payload) => pool.get(payload),
             (None, Some(sink)) if payload <= sink.len() => sink.split_to(payload),
             _ => return None,
         };
