@@ -171,7 +171,8 @@ impl Decoder {
                 to.len()
             }
             Self::Zstd(decoder) => {
-                let frame = segment.get(4..).ok_or(CUT)?;
+                // The library takes no frame at all for a frame of nothing.
+                let frame = segment.get(4..).filter(|frame| !frame.is_empty()).ok_or(CUT)?;
                 decoder.decompress_to_buffer(frame, to).map_err(|_| DAMAGED)?
             }
             Self::Lz4 => lz4(segment, to)?,
@@ -315,6 +316,20 @@ mod tests {
                 }
                 prop_assert_eq!(decoded(&mut decoder, &segment, bytes.len()), Ok(bytes.clone()));
             }
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_short_segment_is_noticed() {
+        for (method, bytes) in
+            METHODS.into_iter().flat_map(|method| [(method, &b""[..]), (method, b"aaaaaaaab")])
+        {
+            let segment = encoded(&mut Encoder::new(method).unwrap(), bytes);
+            let mut decoder = Decoder::new(method).unwrap();
+            for len in 0..segment.len() {
+                assert!(decoded(&mut decoder, &segment[..len], 1 << 20).is_err(), "{method}: {len} bytes");
+            }
+            assert_eq!(decoded(&mut decoder, &segment, bytes.len()), Ok(bytes.to_vec()), "{method}");
         }
     }
 
