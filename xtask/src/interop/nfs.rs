@@ -4,6 +4,7 @@ use super::load;
 use super::tools::says;
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, Running};
+use crate::test;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
@@ -172,7 +173,10 @@ fn kernel_mounts(stage: &Stage, export: &str, options: &[&str]) -> Result<()> {
 
 /// The start of a script: what is mounted, and with which options.
 fn mounting(export: &str, options: &[&str]) -> String {
-    let mut script = format!("SERVER={ADDRESS}\nEXPORT={export}\ncat > /tmp/options <<END\n");
+    let (large, names) = if test::is_long() { (5000, 2400) } else { (2100, 600) };
+    let mut script = format!(
+        "SERVER={ADDRESS}\nEXPORT={export}\nLARGE={large}\nNAMES={names}\ncat > /tmp/options <<END\n"
+    );
     options.iter().for_each(|options| script += &format!("{options}\n"));
     script + "END\n/host/rdma link add siw0 type siw netdev eth0 || exit\n"
 }

@@ -1,5 +1,5 @@
 # Mounts an export with the kernel's client, once for each line of options, and checks what comes back.
-# SERVER and EXPORT name it.
+# SERVER and EXPORT name it. LARGE is the size of the largest files in KiB, NAMES how many there are in the largest folder.
 
 sums=/tmp/sums
 
@@ -10,12 +10,12 @@ mount_export() { # mount_export OPTIONS
 fill() { # files of many sizes, in folders
     for folder in one two/three; do
         mkdir -p "/mnt/$folder" || return
-        for kib in 0 1 3 64 700 5000; do
+        for kib in 0 1 3 64 700 $LARGE; do
             dd if=/dev/urandom of="/mnt/$folder/$kib" bs=1k count=$kib conv=fsync 2>/dev/null || return
         done
     done
     # Neither block nor page.
-    dd if=/dev/urandom of=/mnt/odd bs=1 count=12347 conv=fsync 2>/dev/null || return
+    dd if=/dev/urandom of=/mnt/odd bs=12347 count=1 conv=fsync 2>/dev/null || return
     (cd /mnt && find . -type f -exec sha256sum {} +) > $sums
 }
 
@@ -33,11 +33,12 @@ names() { # names COUNT: so many are there, each once
 }
 
 listing() { # far more names than one reply holds, of which some go while they are listed
-    mkdir many && i=0 && while [ $i -lt 2400 ]; do : > "many/a-name-of-some-length-$i" || return; i=$((i+1)); done
-    names 2400 && before=$(plus) && echo 3 > /proc/sys/vm/drop_caches || return
-    [ "$(ls -l many | grep -c '^-')" = 2400 ] && [ "$(plus)" -gt "$before" ] || return
+    name=many/$(printf '%0200d' 7)
+    mkdir many && i=0 && while [ $i -lt $NAMES ]; do : > "$name-$i" || return; i=$((i+1)); done
+    names $NAMES && before=$(plus) && echo 3 > /proc/sys/vm/drop_caches || return
+    [ "$(ls -l many | grep -c '^-')" = $NAMES ] && [ "$(plus)" -gt "$before" ] || return
     echo 3 > /proc/sys/vm/drop_caches
-    find many -name '*[13579]' -exec rm {} + && names 1200 && ! ls many | grep -q '[13579]$'
+    find many -name '*[13579]' -exec rm {} + && names $((NAMES/2)) && ! ls many | grep -q '[13579]$'
 }
 
 tree() { # names, links and attributes
