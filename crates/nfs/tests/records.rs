@@ -74,7 +74,16 @@ fn fragments(random: &mut SmallRng, message: &[u8]) -> Vec<u8> {
 
 /// Gives a reader a stream in random pieces, as a driver would, and returns what it reads.
 fn read(random: &mut SmallRng, stream: &[u8], calls: &mut Calls) -> Result<Vec<Record>, RecordError> {
-    let (mut reader, mut records, mut rest) = (RecordReader::new(BOUND), Vec::new(), stream);
+    read_by(RecordReader::new(BOUND), random, stream, calls)
+}
+
+fn read_by(
+    mut reader: RecordReader,
+    random: &mut SmallRng,
+    stream: &[u8],
+    calls: &mut Calls,
+) -> Result<Vec<Record>, RecordError> {
+    let (mut records, mut rest) = (Vec::new(), stream);
     while !rest.is_empty() {
         let landing = reader.landing();
         if let Some(mut place) = landing.place {
@@ -174,6 +183,42 @@ fn lengths_that_lie_end_the_connection() {
     let fill = vec![0; BOUND / 2 + 1];
     let twice = [&half[..], &fill, &half].concat();
     assert!(matches!(read(random, &twice, &mut calls), Err(RecordError::TooLong { .. })));
+}
+
+#[test]
+fn a_server_takes_records_whose_lengths_lie_and_those_behind_them() {
+    let mut broken = 0;
+    for seed in 0..300 {
+        let random = &mut SmallRng::seed_from_u64(seed);
+        let mut stream = Vec::new();
+        let messages: Vec<_> = (0..6)
+            .map(|xid| {
+                let (front, payload) = random_message(random, xid);
+                let mut message = [&front[..], &payload.to_vec(), &vec![0; padding(payload.len())]].concat();
+                let lies = !payload.is_empty() && random.random_bool(0.5);
+                if lies {
+                    let told = match random.random_range(0..3) {
+                        0 => random.random(),
+                        1 => payload.len() as u32 + 4 * random.random_range(1..100),
+                        _ => (payload.len() as u32).saturating_sub(4 * random.random_range(1..100)),
+                    };
+                    message[front.len() - 4..front.len()].copy_from_slice(&told.to_be_bytes());
+                }
+                stream.extend(fragments(random, &message));
+                (message[..front.len()].to_vec(), payload.to_vec(), lies)
+            })
+            .collect();
+        let mut calls = Calls { places_from: 1000, placed: 0 };
+        let records = read_by(RecordReader::for_server(BOUND), random, &stream, &mut calls).unwrap();
+        assert_eq!(records.len(), messages.len(), "seed {seed}");
+        for (record, (front, payload, lies)) in records.iter().zip(&messages) {
+            assert_eq!(record.broken, *lies, "seed {seed}");
+            assert!(record.front[..] == front[..], "seed {seed}");
+            assert!(payload_of(record) == if *lies { &[][..] } else { payload }, "seed {seed}");
+            broken += usize::from(*lies);
+        }
+    }
+    assert!(broken > 300, "{broken}");
 }
 
 #[test]

@@ -134,24 +134,77 @@ fn who_cannot_be_understood_is_told_so() {
 }
 
 #[test]
-fn what_is_no_call_ends_the_connection_and_no_other() {
+fn what_is_no_call_is_passed_over_and_what_is_no_record_ends_the_connection() {
     let mut net = Net::new(Export::default());
-    let other = net.connect("10.0.0.2:700");
-    let root = net.mount(other, "/export").unwrap();
+    let who = net.connect("10.0.0.1:700");
+    let root = net.mount(who, "/export").unwrap();
     let mut reply = header(v3::PROGRAM, 3, 0, &user(0));
     reply[7] = 1;
-    for message in [&reply[..], b"", b"short"] {
-        let who = net.connect("10.0.0.1:700");
-        net.raw(who, message);
-        net.turn();
-        assert!(net.is_closed(who), "{message:?}");
+    for message in [&reply[..], b"", b"short", &reply[..7]] {
+        let xid = net.raw(who, message);
+        assert!(!net.is_answered(who, xid), "{message:?}");
+        net.call::<Getattr>(who, root).unwrap();
     }
     // A record that is longer than any call.
-    let who = net.connect("10.0.0.1:700");
-    net.bytes(who, &(0x8000_0000_u32 | (4 << 20)).to_be_bytes());
+    let other = net.connect("10.0.0.1:700");
+    net.bytes(other, &(0x8000_0000_u32 | (4 << 20)).to_be_bytes());
     net.turn();
-    assert!(net.is_closed(who));
-    net.call::<Getattr>(other, root).unwrap();
+    assert!(net.is_closed(other));
+    net.call::<Getattr>(who, root).unwrap();
+}
+
+#[test]
+fn a_call_that_ends_before_it_says_what_is_called_is_garbage() {
+    let mut net = Net::new(Export::default());
+    let who = net.connect("10.0.0.1:700");
+    let getattr = header(v3::PROGRAM, 3, 1, &user(0));
+    for end in 8..24 {
+        let xid = net.raw(who, &getattr[..end]);
+        assert_eq!(net.result(who, xid), Ok(Accepted::GarbageArguments), "{end} bytes");
+    }
+}
+
+/// A message as a record of fragments of at most `len` bytes.
+fn fragments(message: &[u8], len: usize) -> Vec<u8> {
+    let last = message.len().div_ceil(len) - 1;
+    let parts = message.chunks(len).enumerate();
+    let marked = parts.flat_map(|(n, part)| {
+        let mark = part.len() as u32 | if n == last { 0x8000_0000 } else { 0 };
+        [&mark.to_be_bytes(), part].concat()
+    });
+    marked.collect()
+}
+
+#[test]
+fn a_payload_of_another_length_than_its_front_says_is_garbage_and_nothing_is_written() {
+    for jobs in [false, true] {
+        let mut net = if jobs { Net::with_jobs() } else { Net::new(Export::default()) };
+        let who = net.connect("10.0.0.1:700");
+        let root = net.mount(who, "/export").unwrap();
+        let file = create(&mut net, who, root, "file");
+        let mut xid = 1000;
+        for (len, told) in
+            [(0, 8), (8, 0), (9, 5), (8, 12), (40_000, 39_996), (40_000, 40_004), (8, u32::MAX)]
+        {
+            let data = List::from(vec![7; len]);
+            let (mut w, mut payload) = (Writer::new(), List::new());
+            WriteArgs { file, offset: 0, stable: Stability::Unstable, data }.write(&mut w, &mut payload);
+            let mut arguments = w.as_slice().to_vec();
+            let at = arguments.len() - 4;
+            arguments[at..].copy_from_slice(&told.to_be_bytes());
+            let fill = vec![0; payload.len().next_multiple_of(4) - payload.len()];
+            let call = header(v3::PROGRAM, 3, v3::Write::NUMBER, &user(0));
+            let message = [&call[..], &arguments, &payload.to_vec(), &fill].concat();
+            for (fragment, cut) in [(usize::MAX, usize::MAX), (usize::MAX, 1000), (100, 7), (30_000, 5000)] {
+                (xid, net.cut) = (xid + 1, cut);
+                let numbered = [&u32::to_be_bytes(xid), &message[4..]].concat();
+                net.bytes(who, &fragments(&numbered, fragment.min(message.len())));
+                let result = net.result(who, xid);
+                assert_eq!(result, Ok(Accepted::GarbageArguments), "{len} bytes as {told}, {fragment}");
+                assert_eq!(net.call::<Getattr>(who, file).unwrap().size, 0);
+            }
+        }
+    }
 }
 
 #[test]

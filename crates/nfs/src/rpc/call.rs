@@ -101,6 +101,9 @@ pub enum HeaderError {
     /// There is nothing that could be answered.
     #[error("a message is no call")]
     NoCall,
+    /// The call of this number ends before it says what is called.
+    #[error("a call does not say what is called")]
+    Short(u32),
     /// The call of this number is to be denied.
     #[error("a call is denied: {1:?}")]
     Denied(u32, Denied),
@@ -112,16 +115,17 @@ impl<'a> Header<'a> {
         let start = |r: &mut Reader<'a>| -> Decoded<_> {
             let xid = r.u32("xid")?;
             expect(r, "message type", CALL)?;
-            Ok((xid, r.u32("version of RPC")?))
+            Ok(xid)
         };
-        let (xid, rpc_version) = start(r).map_err(|_| HeaderError::NoCall)?;
+        let xid = start(r).map_err(|_| HeaderError::NoCall)?;
+        let rpc_version = r.u32("version of RPC").map_err(|_| HeaderError::Short(xid))?;
         if rpc_version != RPC_VERSION {
             return Err(HeaderError::Denied(xid, Denied::RpcMismatch(RPC_VERSION, RPC_VERSION)));
         }
         let what = |r: &mut Reader<'a>| -> Decoded<_> {
             Ok((r.u32("program")?, r.u32("version of a program")?, r.u32("procedure")?))
         };
-        let (program, version, procedure) = what(r).map_err(|_| HeaderError::NoCall)?;
+        let (program, version, procedure) = what(r).map_err(|_| HeaderError::Short(xid))?;
         let who = |r: &mut Reader<'a>| -> Decoded<_> {
             Ok((r.u32("flavor of a credential")?, r.opaque(BODY_MAX, "credential")?))
         };
@@ -152,7 +156,10 @@ mod tests {
         assert_eq!(r.left(), 0);
         let read = |bytes: &[u8]| Header::read(&mut Reader::new(bytes)).unwrap_err();
         assert_eq!(read(&call(3)), HeaderError::Denied(7, Denied::RpcMismatch(2, 2)));
-        assert_eq!(read(&good[..20]), HeaderError::NoCall);
+        for end in 8..24 {
+            assert_eq!(read(&good[..end]), HeaderError::Short(7));
+        }
+        assert_eq!(read(&good[..7]), HeaderError::NoCall);
         assert_eq!(read(&good[..28]), HeaderError::Denied(7, Denied::BAD_CREDENTIAL));
         assert_eq!(read(&good[..36]), HeaderError::Denied(7, Denied::BAD_VERIFIER));
         let mut reply = good;

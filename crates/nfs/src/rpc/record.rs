@@ -40,6 +40,15 @@ pub struct Record {
     pub payload: List,
     /// ...or in the place that it was given.
     pub placed: Option<SegmentMut>,
+    /// The payload is not as long as the front says, and was left out (see [`RecordReader::for_server`]).
+    pub broken: bool,
+}
+
+impl Record {
+    /// A message that is all front.
+    pub(super) fn of(front: Segment) -> Self {
+        Self { front, payload: List::new(), placed: None, broken: false }
+    }
 }
 
 /// Bytes that are no records. The connection cannot go on.
@@ -78,6 +87,8 @@ enum Stage {
     Padding(usize),
     /// All is front.
     Whole,
+    /// What is left of a record whose payload is not as long as its front says.
+    Broken,
 }
 
 /// Takes records from a stream.
@@ -85,6 +96,8 @@ enum Stage {
 pub struct RecordReader {
     /// The most bytes of a record.
     bound: usize,
+    /// Is it no error if a payload is not as long as its front says?
+    takes_broken: bool,
     mark: Part<MARK_LEN>,
     /// Bytes of the fragment that are to come. `None`: its mark.
     fragment: Option<usize>,
@@ -106,6 +119,7 @@ impl RecordReader {
     pub fn new(bound: usize) -> Self {
         Self {
             bound,
+            takes_broken: false,
             mark: Part::default(),
             fragment: None,
             last: false,
@@ -116,6 +130,13 @@ impl RecordReader {
             placed: None,
             ahead: Ahead::default(),
         }
+    }
+
+    /// The same for a server: where a payload is not as long as its front says, the record is left where it ends and handed
+    /// over as broken. Its sender is to be told that its arguments cannot be read (RFC 5531, section 9: `GARBAGE_ARGS`), and
+    /// other calls on the connection are none the worse.
+    pub fn for_server(bound: usize) -> Self {
+        Self { takes_broken: true, ..Self::new(bound) }
     }
 
     /// The next record, once all of it is here. What is used up of `bytes` is cut off.
@@ -185,14 +206,19 @@ impl RecordReader {
                 self.after_payload();
                 return Ok(used);
             }
+            Stage::Padding(0) => {
+                self.broken(left, 0)?;
+                return Ok(0);
+            }
             Stage::Padding(to_come) => {
                 let used = here.min(*to_come);
-                if used == 0 {
-                    return Err(RecordError::Length { left, expected: 0 });
-                }
                 *to_come -= used;
                 bytes.advance(used);
                 return Ok(used);
+            }
+            Stage::Broken => {
+                bytes.advance(here);
+                return Ok(here);
             }
         };
         self.front.push(bytes.split_to(used));
@@ -246,7 +272,7 @@ impl RecordReader {
         let expected = payload.saturating_add(padding(payload));
         let room = self.bound - (self.len - left);
         if expected > room || (self.last && expected != left) {
-            return Err(RecordError::Length { left, expected });
+            return self.broken(left, expected);
         }
         let front = self.front.to_segment();
         self.stage = match splitter.place(&front, payload) {
@@ -258,6 +284,17 @@ impl RecordReader {
             None => Stage::Payload(payload),
         };
         self.after_payload();
+        Ok(())
+    }
+
+    /// The record has `left` bytes left where so many of its payload are expected.
+    fn broken(&mut self, left: usize, expected: usize) -> Result<(), RecordError> {
+        if !self.takes_broken {
+            return Err(RecordError::Length { left, expected });
+        }
+        self.stage = Stage::Broken;
+        self.payload = List::new();
+        self.placed = None;
         Ok(())
     }
 
@@ -279,14 +316,15 @@ impl RecordReader {
     /// The record's last fragment is here as a whole.
     fn end(&mut self) -> Result<Record, RecordError> {
         let missing = match &self.stage {
-            Stage::Start(_) | Stage::Whole => 0,
+            Stage::Start(_) | Stage::Whole | Stage::Broken => 0,
             Stage::Front(front, payload) => front - self.front.len() + payload,
             Stage::Placed(_, place) => place.left(),
             Stage::Payload(left) | Stage::Padding(left) => *left,
         };
         if missing > 0 {
-            return Err(RecordError::Length { left: 0, expected: missing });
+            self.broken(0, missing)?;
         }
+        let broken = matches!(self.stage, Stage::Broken);
         self.stage = Stage::Start(START_LEN);
         self.len = 0;
         if self.placed.is_none() {
@@ -296,6 +334,7 @@ impl RecordReader {
             front: std::mem::take(&mut self.front).to_segment(),
             payload: std::mem::take(&mut self.payload),
             placed: self.placed.take(),
+            broken,
         })
     }
 

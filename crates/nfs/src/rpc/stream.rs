@@ -23,12 +23,16 @@ pub struct Stream {
 impl Stream {
     /// Takes records of at most `record_max` bytes; what is small is put together for sending in memory from `pool`.
     pub fn new(record_max: usize, pool: Pool) -> Self {
-        Self {
-            reader: RecordReader::new(record_max),
-            received: VecDeque::new(),
-            arena: Arena::new(pool),
-            unsent: List::new(),
-        }
+        Self::with(RecordReader::new(record_max), pool)
+    }
+
+    /// The same for a server, which takes broken records, too (see [`RecordReader::for_server`]).
+    pub fn for_server(record_max: usize, pool: Pool) -> Self {
+        Self::with(RecordReader::for_server(record_max), pool)
+    }
+
+    fn with(reader: RecordReader, pool: Pool) -> Self {
+        Self { reader, received: VecDeque::new(), arena: Arena::new(pool), unsent: List::new() }
     }
 
     /// Where the next bytes go.

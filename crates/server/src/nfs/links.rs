@@ -260,8 +260,9 @@ impl Links {
                         self.jobs.push_back(*job);
                     }
                     Outcome::NoCall => {
-                        tracing::info!(?conn, "a client sent what is no call");
-                        return self.close(now, conn);
+                        // Where the next message begins is known all the same.
+                        tracing::debug!(?conn, "a client sent what is no call");
+                        link.transport.forget(xid);
                     }
                 }
             }

@@ -76,7 +76,7 @@ pub(super) enum Outcome<'a> {
     Job(Box<Job>),
     /// The same call is in work already.
     InWork(Key),
-    /// It is no call, and its sender no client.
+    /// It is no call: there is nothing to answer.
     NoCall,
 }
 
@@ -97,7 +97,7 @@ impl Program {
 
     /// Carries out a call.
     pub(super) fn answer(&mut self, now: Time, peer: &mut Peer, record: Record) -> Outcome<'_> {
-        let Record { front, payload, placed } = record;
+        let Record { front, payload, placed, broken } = record;
         let payload = placed.map_or(payload, List::from);
         self.front.clear();
         self.calls += 1;
@@ -105,6 +105,8 @@ impl Program {
         let header = match Header::read(&mut r) {
             Ok(header) => header,
             Err(HeaderError::NoCall) => return Outcome::NoCall,
+            // Nothing comes nearer to it.
+            Err(HeaderError::Short(xid)) => return self.say(xid, Ok(Accepted::GarbageArguments)),
             Err(HeaderError::Denied(xid, denied)) => return self.say(xid, Err(denied)),
         };
         let arguments = front.slice(front.len() - r.left()..);
@@ -116,6 +118,9 @@ impl Program {
             && let Err(denied) = peer.identify(&header, &self.export)
         {
             return self.say(header.xid, Err(denied));
+        }
+        if broken {
+            return self.say(header.xid, Ok(Accepted::GarbageArguments));
         }
         if header.program == mount::PROGRAM {
             return self.mount_call(now, peer, &header, &arguments);

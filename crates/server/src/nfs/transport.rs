@@ -86,7 +86,7 @@ pub(super) enum Transport {
 
 impl Transport {
     pub(super) fn stream(record_max: usize, pool: &Pool) -> Self {
-        Self::Stream(Box::new(Stream::new(record_max, pool.clone())))
+        Self::Stream(Box::new(Stream::for_server(record_max, pool.clone())))
     }
 
     pub(super) fn rdma(now: Time, RdmaConfig { entropy, transport, rpc }: &RdmaConfig) -> Self {

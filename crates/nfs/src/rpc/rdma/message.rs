@@ -32,16 +32,16 @@ pub(super) fn cut(mut message: Segment, splitter: &mut dyn Splitter) -> Record {
             .contains(&message.len())
     };
     let Some((front, payload)) = parts.filter(whole) else {
-        return Record { front: message, payload: List::new(), placed: None };
+        return Record { broken: parts.is_some(), ..Record::of(message) };
     };
     let front = message.split_to(front);
     message.truncate(payload);
     match splitter.place(&front, payload) {
         Some(mut place) => {
             place.copy_from_slice(&message);
-            Record { front, payload: List::new(), placed: Some(place) }
+            Record { placed: Some(place), ..Record::of(front) }
         }
-        None => Record { front, payload: List::from(message), placed: None },
+        None => Record { payload: List::from(message), ..Record::of(front) },
     }
 }
 

@@ -517,7 +517,8 @@ fn beside(
     }
     // Some fill the payload up behind the front.
     message.truncate(front);
-    Ok(Record { front: message, payload: List::new(), placed: parts.map(|_| rest.split_to(told)) })
+    let placed = parts.map(|_| rest.split_to(told));
+    Ok(Record { placed, ..Record::of(message) })
 }
 
 /// A reply in one piece: its payload goes to the sink, if there is one.
@@ -529,7 +530,7 @@ fn inside(
 ) -> Result<Record, Error> {
     let Sink::Here(rest) = sink else { return Ok(cut(message, splitter)) };
     let Some((front, told)) = split(&message, splitter) else {
-        return Ok(Record { front: message, payload: List::new(), placed: None });
+        return Ok(Record::of(message));
     };
     let written = (message.len() - front).min(rest.len());
     if told > written {
@@ -538,5 +539,5 @@ fn inside(
     let mut placed = rest.split_to(told);
     placed.copy_from_slice(&message[front..front + told]);
     message.truncate(front);
-    Ok(Record { front: message, payload: List::new(), placed: Some(placed) })
+    Ok(Record { placed: Some(placed), ..Record::of(message) })
 }

@@ -341,7 +341,7 @@ impl<Q: QueuePair> Responder<Q> {
                     true => (List::new(), Some(sink)),
                     false => (List::from(sink), None),
                 };
-                self.deliver(call, Record { front, payload, placed })
+                self.deliver(call, Record { front, payload, placed, broken: false })
             }
         }
     }
