@@ -22,9 +22,8 @@ const TICK: Duration = Duration::from_millis(20);
 impl Server {
     fn start(answers: impl Fn(&Packet<'_>, bool) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
         let answers: Arc<Answers> = Arc::new(answers);
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (udp, tcp) = bind();
         let addr = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(addr).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let udp_thread = {
             let (answers, over) = (Arc::clone(&answers), Arc::clone(&over));
@@ -33,6 +32,18 @@ impl Server {
         let tcp_over = Arc::clone(&over);
         let tcp_thread = std::thread::spawn(move || serve_tcp(&tcp, &*answers, &tcp_over));
         Self { addr, over, threads: vec![udp_thread, tcp_thread] }
+    }
+}
+
+/// Sockets at one port, which has to be free for both. What the system gives for UDP may be taken for TCP for a minute yet, by
+/// connections that are over.
+fn bind() -> (UdpSocket, TcpListener) {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        match UdpSocket::bind(tcp.local_addr().unwrap()) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            udp => return (udp.unwrap(), tcp),
+        }
     }
 }
 
