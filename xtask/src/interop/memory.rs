@@ -10,8 +10,9 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Data that the cluster may hold, and what its process may need beside: code, buffers of connections, maps.
-const LIMIT: u64 = 128 << 20;
+/// Data that the cluster may hold, and what its process may need beside: code, buffers of connections, maps. Writes wait from
+/// 95 % of it on, and fail that would go beyond 97 %: one object lies between, so that none gets from below to beyond at once.
+const LIMIT: u64 = 256 << 20;
 const BESIDE: u64 = 64 << 20;
 
 /// How long something may take that happens within two seconds on an idle machine.
@@ -22,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Writes to a full cluster and to a full pool wait, others go on; over the limit they are refused.
 pub(crate) fn limit(stage: &Stage) -> Result<()> {
-    let mut cluster = Embedded::start(stage, "--memory 128M")?;
+    let mut cluster = Embedded::start(stage, &format!("--memory {}M", LIMIT >> 20))?;
     ensure_pool(stage)?;
     fs::write(stage.path("small"), disk::Random(3).bytes(8 << 20))?;
     fs::write(stage.path("large"), disk::Random(4).bytes(48 << 20))?;
