@@ -1,6 +1,7 @@
 //! Keys, tickets and encryption, with real clusters and with Ceph's programs.
 
-use super::{disk, images, load};
+use super::load::Background;
+use super::{disk, images};
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage};
 use anyhow::{Result, ensure};
 use std::fs;
@@ -17,13 +18,11 @@ pub(crate) fn client(stage: &Stage) -> Result<()> {
     }
     refused(stage)?;
     version_one(stage)?;
-    for mode in ["crc", "secure"] {
-        // Tickets for the OSD are good for ten seconds, and the session with the monitor for fifteen.
-        stage.onego(&format!(
-            "--ms-mode {mode} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M \
-             --seconds 25 --verify --json {mode}.json"
-        ))?;
-        load::no_errors(&stage.path(&format!("{mode}.json")))?;
+    // Tickets for the OSD are good for ten seconds, and the session with the monitor for fifteen.
+    let loads = [("crc", "--ms-mode crc"), ("secure", "--ms-mode secure"), ("v1", "--messenger v1")];
+    let loads = loads.map(|(name, options)| Background::start(stage, name, options, "randrw", 25));
+    for load in loads {
+        load?.finish(stage)?;
     }
     Ok(())
 }
@@ -36,11 +35,6 @@ fn version_one(stage: &Stage) -> Result<()> {
     disk::compare(&stage.path("disk.raw"), &stage.path("ours.raw"))?;
     fs::remove_file(stage.path("ours.raw"))?;
     onego("--conf ceph.conf rbd rm rbd/disk")?;
-    onego(
-        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M --seconds 25 --verify \
-         --json v1.json",
-    )?;
-    load::no_errors(&stage.path("v1.json"))?;
     let said = stage.onego_fails("--messenger v1 --conf ceph.conf --keyfile wrong.key rbd ls rbd")?;
     let said = String::from_utf8_lossy(&said.stderr);
     ensure!(said.contains("refused client.admin"), "a wrong key in version 1 is told {said}");
@@ -65,12 +59,9 @@ pub(crate) fn server(stage: &Stage) -> Result<()> {
             .ceph(&format!("rados {modes} --pool rbd bench 3 write --block-size 65536 --max-objects 4000"))?;
         stage.ceph(&format!("rbd {modes} rm rbd/disk"))?;
     }
+    let load = Background::start(stage, "renewed", "", "randrw", 12)?;
     stage.ceph("rados --pool rbd bench 12 write --block-size 4096 --max-objects 20000")?;
-    stage.onego(
-        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 16 --size 64M --seconds 12 --verify \
-         --json renewed.json",
-    )?;
-    load::no_errors(&stage.path("renewed.json"))?;
+    load.finish(stage)?;
     let shown = stage.ceph("ceph auth get-key client.admin")?;
     let keyring = fs::read_to_string(stage.path("ceph.client.admin.keyring"))?;
     ensure!(keyring.contains(shown.trim()), "`ceph auth get-key` says another key than the keyring has");

@@ -22,10 +22,11 @@ struct Row {
 /// Reads and writes of several sizes, each read checked against what was written.
 pub(crate) fn verified(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start(stage, Store::Memory)?;
-    stage.onego(
-        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 128M --seconds 10 --verify \
-         --json rows.json",
-    )?;
+    let seconds = if test::is_long() { 10 } else { 4 };
+    stage.onego(&format!(
+        "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 128M --seconds {seconds} \
+         --verify --json rows.json"
+    ))?;
     no_errors(&stage.path("rows.json"))
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn verified(stage: &Stage) -> Result<()> {
 pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start(stage, Store::Memory)?;
     disk::make(&stage.path("disk.raw"), 1)?;
+    let seconds = if test::is_long() { 5 } else { 2 };
     for options in ["--messenger v1", "--messenger v1 --no-data-crc"] {
         images::round_trip(stage, |line| {
             stage.onego(&format!("--mon-host v1:{ADDRESS}:6789 {options} {line}"))
@@ -40,7 +42,7 @@ pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
         let json = stage.path("rows.json");
         stage.onego(&format!(
             "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k,256k --io-depth 32 --size 64M \
-             --seconds 5 --verify --json rows.json"
+             --seconds {seconds} --verify --json rows.json"
         ))?;
         no_errors(&json)?;
         fs::remove_file(&json)?;
@@ -124,15 +126,17 @@ pub(crate) fn osd_crash(stage: &Stage) -> Result<()> {
 
 fn osd_comes_back(stage: &Stage, store: Store) -> Result<()> {
     let mut ceph = RealCeph::start(stage, store)?;
-    let mut load = Background::verified_writes(stage, 25)?;
-    for pause in [4, 3] {
+    // Most of the time is for the OSD to start twice while the load still runs.
+    let (seconds, pauses, gone) = if test::is_long() { (25, [4, 3], 2) } else { (18, [2, 1], 1) };
+    let mut load = Background::verified_writes(stage, seconds)?;
+    for pause in pauses {
         sleep(Duration::from_secs(pause));
         load.check_running()?;
         match store {
             Store::Memory => ceph.stop_osd()?,
             Store::File => ceph.kill_osd()?,
         }
-        sleep(Duration::from_secs(2));
+        sleep(Duration::from_secs(gone));
         ceph.start_osd()?;
     }
     load.check_running()?;
@@ -142,17 +146,25 @@ fn osd_comes_back(stage: &Stage, store: Store) -> Result<()> {
 /// A verified load that runs while something else happens.
 pub(crate) struct Background {
     bench: Daemon,
+    json: String,
 }
 
 impl Background {
     /// Starts writes that are all read back at the end.
     pub(crate) fn verified_writes(stage: &Stage, seconds: u32) -> Result<Self> {
+        Self::start(stage, "writes", "", "randwrite", seconds)
+    }
+
+    /// Starts a load of that kind, by a client with these options. Files are named after it.
+    pub(crate) fn start(stage: &Stage, name: &str, options: &str, kind: &str, seconds: u32) -> Result<Self> {
+        let json = format!("{name}.json");
         let line = format!(
-            "bench rbd --cluster ceph.conf --rw randwrite --block-size 4k --io-depth 16 --size 64M --seconds {seconds} \
-             --verify --json rows.json"
+            "{options} bench rbd --cluster ceph.conf --rw {kind} --block-size 4k --io-depth 16 --size 64M \
+             --seconds {seconds} --verify --json {json}"
         );
-        let bench = Daemon::spawn("onego bench", stage.onego_daemon(&line), &stage.path("bench.out"))?;
-        Ok(Self { bench })
+        let log = stage.path(&format!("{name}.out"));
+        let bench = Daemon::spawn("onego bench", stage.onego_daemon(&line), &log)?;
+        Ok(Self { bench, json })
     }
 
     /// An error if the load is over: then what happens meanwhile does not happen to it.
@@ -163,7 +175,7 @@ impl Background {
     /// Waits for the end of the load. An error if it saw one.
     pub(crate) fn finish(self, stage: &Stage) -> Result<()> {
         self.bench.wait()?;
-        no_errors(&stage.path("rows.json"))
+        no_errors(&stage.path(&self.json))
     }
 }
 

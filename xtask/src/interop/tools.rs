@@ -2,6 +2,7 @@
 
 use super::disk;
 use crate::cluster::{Embedded, Stage};
+use crate::test;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -138,11 +139,12 @@ fn namespaces(stage: &Stage) -> Result<()> {
 pub(crate) fn rados_bench(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
     stage.ceph("ceph osd pool create bench 32")?;
+    let seconds = if test::is_long() { 5 } else { 2 };
     // 500 MB at most: the cluster keeps them in memory, and is quick.
-    let write = "bench 5 write -b 65536 --max-objects 8000 --no-cleanup";
+    let write = format!("bench {seconds} write -b 65536 --max-objects 8000 --no-cleanup");
     says(&stage.ceph(&format!("rados --pool bench {write}"))?, "Total writes made")?;
     for kind in ["seq", "rand"] {
-        let said = stage.ceph(&format!("rados --pool bench bench 5 {kind}"))?;
+        let said = stage.ceph(&format!("rados --pool bench bench {seconds} {kind}"))?;
         says(&said, "Total reads made")?;
         ensure!(!said.contains("is not correct"), "`rados bench {kind}` read something else:\n{said}");
     }
