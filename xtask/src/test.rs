@@ -4,10 +4,12 @@ use crate::interop;
 use crate::packages;
 use crate::sh;
 use crate::workspace::Workspace;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Set for tests that know a short and a long way to run (more seeds, more maps).
 const LONG: &str = "ONEGO_TEST_LONG";
@@ -55,8 +57,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     };
     add(packages::ensure().map(|()| Tally::default()));
-    add(crate_tests(&workspace, options.long, filter));
-    add(interop::run_matching(&workspace, filter));
+    let (tested, prepared) = thread::scope(|scope| {
+        // It waits for the network and for disks, mostly.
+        let prepared = scope.spawn(|| interop::prepare(&workspace, filter));
+        let tested = crate_tests(&workspace, options.long, filter);
+        (tested, prepared.join().unwrap_or_else(|_| Err(anyhow!("what the scenarios take was not prepared"))))
+    });
+    add(tested);
+    match prepared {
+        Ok(None) => {}
+        Ok(Some(prepared)) => add(program(&workspace, options.long).map(|onego| prepared.run(&onego))),
+        Err(error) => add(Err(error)),
+    }
     for problem in &problems {
         eprintln!("\nfailed: {problem}");
     }
@@ -69,11 +81,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// The program for the scenarios. In the short form it is the one that the tests of its crate have used: it is nearly as
+/// quick, checks itself more, and to build it as users get it would take as long again as to build the tests.
+fn program(workspace: &Workspace, long: bool) -> Result<PathBuf> {
+    if long {
+        return interop::find_onego(workspace, None);
+    }
+    interop::find_onego(workspace, Some(&workspace.target_directory.join("debug/onego")))
+}
+
 /// Runs `cargo test` over the workspace and counts what its test programs say.
 fn crate_tests(workspace: &Workspace, long: bool, filter: Option<&str>) -> Result<Tally> {
     sh::step("cargo test --workspace");
     let mut command = workspace.cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(filter).stdout(Stdio::piped());
+    // The scenarios want the program with all that it can do.
+    command
+        .args(["test", "--workspace", "--no-fail-fast", "--features", "onego-cli/rdma-core"])
+        .args(filter)
+        .stdout(Stdio::piped());
     if long {
         command.env(LONG, "1");
     }

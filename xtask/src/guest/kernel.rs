@@ -1,6 +1,7 @@
 //! Debian's stock kernel: its image, unpacked so that an emulated processor need not do it, and the modules that
 //! a kind of guest wants.
 
+use super::kind::Kind;
 use super::{siw, store};
 use crate::packages;
 use crate::sh;
@@ -13,25 +14,26 @@ use std::process::Command;
 /// The package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";
 
-/// A folder with `vmlinux`, and below `modules` the modules: their names begin with their places in the order in
-/// which they are loaded.
+/// A folder with `vmlinux`, below `modules` the modules that any kind of guest wants, and for each kind a file that lists
+/// its modules in the order in which they are loaded.
 pub(super) struct Kernel {
     folder: PathBuf,
 }
 
 impl Kernel {
-    /// The newest kernel of this Debian release with these modules, and the driver siw if so desired. It is fetched to
-    /// the folder `name` below `cache` the first time.
-    pub(super) fn prepare(cache: &Path, name: &str, modules: &[&str]) -> Result<Self> {
+    /// The newest kernel of this Debian release with the modules for these kinds of guests. It is fetched to a folder below
+    /// `cache` the first time, and siw is built for it.
+    pub(super) fn prepare(cache: &Path, kinds: &[&Kind]) -> Result<Self> {
         if ARCH != "x86_64" {
             bail!("guests are made for x86_64 only, and this machine is {ARCH}");
         }
         let package = newest_package()?;
         // What is kept was perhaps made by an earlier revision of this program.
-        let made_of = format!("{package}: {}\n", modules.join(" "));
-        let folder = store::keep(cache, name, &made_of, |folder| {
-            sh::step(&format!("getting {package} for guests with {name} (once)"));
-            build(&package, modules, folder)
+        let mut made_of = format!("{package}\n");
+        kinds.iter().for_each(|kind| made_of += &format!("{}: {}\n", kind.name, kind.modules.join(" ")));
+        let folder = store::keep(cache, "kernel", &made_of, |folder| {
+            sh::step(&format!("getting {package} for guests (once)"));
+            build(&package, kinds, folder)
         })?;
         Ok(Self { folder })
     }
@@ -41,14 +43,10 @@ impl Kernel {
         self.folder.join("vmlinux")
     }
 
-    /// The modules and their names.
-    pub(super) fn modules(&self) -> Result<Vec<(String, PathBuf)>> {
-        let mut modules = Vec::new();
-        for entry in fs::read_dir(self.folder.join("modules"))? {
-            let entry = entry?;
-            modules.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
-        }
-        Ok(modules)
+    /// The modules for a kind of guest, in the order in which they are loaded.
+    pub(super) fn modules(&self, kind: &Kind) -> Result<Vec<PathBuf>> {
+        let list = fs::read_to_string(self.folder.join(kind.name))?;
+        Ok(list.lines().map(|name| self.folder.join("modules").join(name)).collect())
     }
 }
 
@@ -67,16 +65,18 @@ fn newest_package() -> Result<String> {
     ask().map(find)?.with_context(|| format!("apt knows no package that {NEWEST} depends on"))
 }
 
-fn build(package: &str, modules: &[&str], folder: &Path) -> Result<()> {
+fn build(package: &str, kinds: &[&Kind], folder: &Path) -> Result<()> {
     let tree = folder.join("tree");
     store::unpack(&[package], &tree)?;
     let version = package.strip_prefix("linux-image-").unwrap_or(package);
     unpack_image(&tree.join("boot").join(format!("vmlinuz-{version}")), folder)?;
-    if modules.contains(&siw::NAME) {
-        siw::build(version, &folder.join("siw"), &tree.join("lib/modules").join(version))?;
-    }
+    siw::build(version, &folder.join("siw"), &tree.join("lib/modules").join(version))?;
+    sh::text(Command::new(tool("depmod")?).arg("--basedir").arg(&tree).arg(version))?;
     fs::create_dir(folder.join("modules"))?;
-    copy_modules(modules, &tree, version, &folder.join("modules"))?;
+    for kind in kinds {
+        let names = copy_modules(kind.modules, &tree, version, &folder.join("modules"))?;
+        fs::write(folder.join(kind.name), names.join("\n"))?;
+    }
     Ok(fs::remove_dir_all(&tree)?)
 }
 
@@ -104,28 +104,28 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(word(0x24c)?)?.checked_sub(4)?)
 }
 
-/// Copies the modules and what they depend on.
-fn copy_modules(modules: &[&str], tree: &Path, version: &str, to: &Path) -> Result<()> {
-    let tool = |name: &str| sh::find(name).with_context(|| format!("there is no program {name}"));
-    sh::text(Command::new(tool("depmod")?).arg("--basedir").arg(tree).arg(version))?;
-    let mut files = Vec::new();
+fn tool(name: &str) -> Result<PathBuf> {
+    sh::find(name).with_context(|| format!("there is no program {name}"))
+}
+
+/// Copies the modules and what they depend on, and returns the names of the files in the order in which they are loaded.
+fn copy_modules(modules: &[&str], tree: &Path, version: &str, to: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
     for module in modules {
         let mut command = Command::new(tool("modprobe")?);
         command.args(["--show-depends", "--set-version", version, "--dirname"]).arg(tree).arg(module);
         // A module is `insmod FILE`; what is built in is `builtin NAME`.
         let said = sh::text(&mut command)?;
         for file in said.lines().filter_map(|line| line.trim().strip_prefix("insmod ")) {
-            if !files.iter().any(|known| known == file) {
-                files.push(file.to_owned());
+            let name = Path::new(file).file_name().context("a module without a name")?;
+            let known = name.to_string_lossy().into_owned();
+            if !names.contains(&known) {
+                fs::copy(file, to.join(name)).with_context(|| format!("cannot copy {file}"))?;
+                names.push(known);
             }
         }
     }
-    for (place, file) in files.iter().enumerate() {
-        let name = Path::new(file).file_name().context("a module without a name")?.to_string_lossy();
-        fs::copy(file, to.join(format!("{place:02}-{name}")))
-            .with_context(|| format!("cannot copy {file}"))?;
-    }
-    Ok(())
+    Ok(names)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
 
+/// All kinds.
+pub(super) const KINDS: [&Kind; 3] = [&RBD, &NFS, &RDMA];
+
 /// What one kind of guest is made of.
 pub(crate) struct Kind {
-    /// The folder in which it is kept.
+    /// What files that are kept for it are named by.
     pub(super) name: &'static str,
     /// Modules of the kernel that are loaded, with all that they depend on. "siw" is built, since Debian leaves it out.
     pub(super) modules: &'static [&'static str],

@@ -11,11 +11,12 @@ mod siw;
 mod store;
 
 use crate::cluster::process::Daemon;
-use crate::cluster::{ADDRESS, Stage};
+use crate::cluster::{ADDRESS, Home, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use archive::Archive;
 use kernel::Kernel;
+use kind::KINDS;
 pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA};
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,13 +40,20 @@ const EXIT: &str = "guest-exit: ";
 /// How long a guest may take to get ready for what it is to be asked.
 const START: Duration = Duration::from_secs(300);
 
+/// The folder in which is kept what guests are made of.
+pub(crate) const CACHE: &str = "guest";
+
+/// Gets what guests of all kinds are made of, so that none has to wait for it.
+pub(crate) fn prepare(home: &Home) -> Result<()> {
+    KINDS.iter().try_for_each(|kind| Guest::prepare_in(&home.folder(CACHE), kind).map(drop))
+}
+
 /// What a guest needs to start: kept from one run to the next.
 pub(crate) struct Guest {
+    kind: &'static Kind,
     kernel: Kernel,
     /// Packages that are unpacked for it.
     tree: PathBuf,
-    files: &'static [&'static str],
-    loaded: &'static [&'static str],
 }
 
 /// A guest whose script runs, to be asked by those on the stage. It is switched off when this value goes.
@@ -56,17 +64,19 @@ pub(crate) struct Running {
 
 impl Guest {
     /// Finds what is needed for a guest of that kind, or gets it from Debian.
-    pub(crate) fn prepare(stage: &Stage, kind: &Kind) -> Result<Self> {
-        let cache = stage.cache("guest");
-        let kernel =
-            Kernel::prepare(&cache, kind.name, kind.modules).context("cannot get a kernel for a guest")?;
+    pub(crate) fn prepare(stage: &Stage, kind: &'static Kind) -> Result<Self> {
+        Self::prepare_in(&stage.cache(CACHE), kind)
+    }
+
+    fn prepare_in(cache: &Path, kind: &'static Kind) -> Result<Self> {
+        let kernel = Kernel::prepare(cache, &KINDS).context("cannot get a kernel for a guest")?;
         let name = format!("{}-packages", kind.name);
-        let tree = store::keep(&cache, &name, &kind.packages.join(" "), |folder| match kind.packages {
+        let tree = store::keep(cache, &name, &kind.packages.join(" "), |folder| match kind.packages {
             [] => Ok(()),
             packages => store::unpack(packages, folder),
         });
         let tree = tree.context("cannot get programs for a guest")?;
-        Ok(Self { kernel, tree, files: kind.files, loaded: kind.loaded })
+        Ok(Self { kind, kernel, tree })
     }
 
     /// Starts a guest on a stage, runs `script` in it with busybox and with `programs` (of the host, of the guest's
@@ -86,7 +96,7 @@ impl Guest {
         ports: &[u16],
     ) -> Result<Running> {
         let disk = stage.path(&format!("{name}.cpio"));
-        self.file_system(script, programs)?.write(&disk)?;
+        self.file_system(stage, script, programs)?.write(&disk)?;
         let output = stage.path(&format!("{name}.out"));
         // What an earlier guest on the stage has said is not this one's word.
         if output.exists() {
@@ -118,7 +128,7 @@ impl Guest {
     }
 
     /// All files of the guest.
-    fn file_system(&self, script: &str, programs: &[&str]) -> Result<Archive> {
+    fn file_system(&self, stage: &Stage, script: &str, programs: &[&str]) -> Result<Archive> {
         let mut archive = Archive::default();
         for folder in ["proc", "sys", "dev", "tmp", "mnt", "run", "var/lib/nfs"] {
             archive.folder(folder);
@@ -126,17 +136,17 @@ impl Guest {
         archive.program("init", INIT.into());
         archive.program("script", script.into());
         archive.program("bin/busybox", read(&find("busybox")?)?);
-        for file in self.files {
+        for file in self.kind.files {
             archive.program(file, read(&self.tree.join(file))?);
         }
         let mut libraries = BTreeSet::new();
         for name in programs {
             let program = self.find(name)?;
             let name = Path::new(name).file_name().context("a program without a name")?.to_string_lossy();
-            archive.program(&format!("host/{name}"), read(&program)?);
+            archive.program(&format!("host/{name}"), stripped(stage, &program)?);
             libraries.extend(self.libraries_of(&program)?);
         }
-        for beginning in self.loaded {
+        for beginning in self.kind.loaded {
             let library = self.find_library(beginning)?;
             libraries.extend(self.libraries_of(&library)?);
             libraries.insert(library);
@@ -146,8 +156,9 @@ impl Guest {
             let name = library.strip_prefix(&self.tree).or_else(|_| library.strip_prefix("/"))?;
             archive.program(&name.to_string_lossy(), read(&library)?);
         }
-        for (name, module) in self.kernel.modules()? {
-            archive.program(&format!("modules/{name}"), read(&module)?);
+        for (place, module) in self.kernel.modules(self.kind)?.iter().enumerate() {
+            let name = module.file_name().context("a module without a name")?.to_string_lossy();
+            archive.program(&format!("modules/{place:02}-{name}"), read(module)?);
         }
         Ok(archive)
     }
@@ -224,6 +235,13 @@ fn status(said: &str) -> Option<&str> {
 /// What a guest has printed on its serial line so far.
 fn read_text(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&read(path)?).replace('\r', ""))
+}
+
+/// A program without what is for debuggers, which is most of one that cargo has built: the guest has it in memory.
+fn stripped(stage: &Stage, program: &Path) -> Result<Vec<u8>> {
+    let to = stage.path("stripped");
+    sh::text(Command::new("strip").arg("--strip-debug").arg("-o").arg(&to).arg(program))?;
+    read(&to)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

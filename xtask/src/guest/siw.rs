@@ -7,9 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The module's name.
-pub(super) const NAME: &str = "siw";
-
 /// Where it is in the kernel's source.
 const SOURCE: &str = "drivers/infiniband/sw/siw";
 

@@ -18,7 +18,7 @@ pub(crate) fn keep(
 ) -> Result<PathBuf> {
     fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
     // Scenarios that run at the same time want the same.
-    let lock = File::create(cache.join("lock"))?;
+    let lock = File::create(cache.join(format!("{name}.lock")))?;
     lock.lock().with_context(|| format!("cannot lock {}", cache.display()))?;
     let folder = cache.join(name);
     if fs::read_to_string(folder.join(MADE_OF)).is_ok_and(|said| said == made_of) {

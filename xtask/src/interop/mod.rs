@@ -25,16 +25,16 @@ mod verbs;
 
 pub(crate) use load::read_rows;
 
-use crate::cluster::{Home, Install, Installs, Release, Stage};
+use crate::cluster::{Home, Installs, Release, Stage};
+use crate::guest;
 use crate::packages;
 use crate::sh;
 use crate::test::{self, Tally};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ struct Scenario {
     what: &'static str,
     /// Whose Ceph programs it uses.
     release: Release,
+    /// Does it start a guest?
+    guest: bool,
     /// Is it one of the long form of the tests alone?
     long: bool,
     run: fn(&Stage) -> Result<()>,
@@ -67,31 +69,51 @@ const fn scenario(
     release: Release,
     run: fn(&Stage) -> Result<()>,
 ) -> Scenario {
-    Scenario { name, what, release, long: false, run }
+    Scenario { name, what, release, guest: false, long: false, run }
 }
 
-/// The same scenarios for every release of Ceph that we are tested against, then those of what only 18.2 has, then those
-/// that have no release, of which the last belong to the long form of the tests.
-macro_rules! for_releases {
+/// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
+/// the same for every release that we are tested against, and those of what only 18.2 has.
+macro_rules! scenarios {
     (
-        $($name:literal, $what:literal, $run:path;)*
-        reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
-        once: $($once:literal, $once_what:literal, $once_run:path;)*
+        guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
         long: $($long:literal, $long_what:literal, $long_run:path;)*
+        once: $($once:literal, $once_what:literal, $once_run:path;)*
+        releases: $($name:literal, $what:literal, $run:path;)*
+        reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
     ) => {
         &[
+            $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
+            $(Scenario { guest: true, long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
+            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
             $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
-            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
-            $(Scenario { long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
         ]
     };
 }
 
-const SCENARIOS: &[Scenario] = for_releases! {
+const SCENARIOS: &[Scenario] = scenarios! {
+    guests:
+    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
+    "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
+    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
+    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel_on_directory;
+    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
+    "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
+    "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", verbs::with_itself;
+    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client on the kernel's server", verbs::nfs;
+    "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
+    long:
+    "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", pjdfstest::on_directory;
+    "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
+    once:
+    "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
+    "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
+    "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
+    releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
-    "verified-load", "ten seconds of verified reads and writes on a real cluster", load::verified;
+    "verified-load", "verified reads and writes on a real cluster", load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
@@ -117,22 +139,6 @@ const SCENARIOS: &[Scenario] = for_releases! {
     reef:
     "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
-    once:
-    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", krbd::modes;
-    "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", krbd::modes_with_key;
-    "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
-    "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
-    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel_on_ours;
-    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel_on_directory;
-    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
-    "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
-    "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", verbs::with_itself;
-    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client on the kernel's server", verbs::nfs;
-    "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
-    "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
-    long:
-    "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", pjdfstest::on_directory;
-    "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
 };
 
 /// Runs the scenarios that the options name. An error if one fails.
@@ -147,89 +153,109 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let named = |scenario: &&Scenario| {
         options.names.is_empty() || options.names.iter().any(|name| scenario.name.contains(name))
     };
+    let scenarios: Vec<_> = SCENARIOS.iter().filter(named).collect();
+    if scenarios.is_empty() {
+        bail!("no scenario has such a name (see --list)");
+    }
     let workspace = Workspace::load()?;
     let onego = find_onego(&workspace, options.onego.as_deref())?;
-    let tally = run_scenarios(&workspace, &onego, SCENARIOS.iter().filter(named))?;
-    match tally {
-        Tally { passed: 0, failed: 0 } => bail!("no scenario has such a name (see --list)"),
-        Tally { failed: 0, .. } => Ok(()),
-        Tally { failed, .. } => bail!("{failed} scenarios failed"),
+    match Prepared::new(&workspace, scenarios)?.run(&onego).failed {
+        0 => Ok(()),
+        failed => bail!("{failed} scenarios failed"),
     }
 }
 
-/// Runs the scenarios with `filter` in their name and counts them.
-pub(crate) fn run_matching(workspace: &Workspace, filter: Option<&str>) -> Result<Tally> {
+/// Scenarios that are to be run, and what they take.
+pub(crate) struct Prepared {
+    scenarios: Vec<&'static Scenario>,
+    home: Home,
+    installs: Installs,
+}
+
+/// Gets what the scenarios with `filter` in their names take, but for the program that they test. `None`: there are none.
+pub(crate) fn prepare(workspace: &Workspace, filter: Option<&str>) -> Result<Option<Prepared>> {
     let matching = |scenario: &&Scenario| match filter {
         Some(filter) => scenario.name.contains(filter),
         None => !scenario.long || test::is_long(),
     };
-    let mut scenarios = SCENARIOS.iter().filter(matching).peekable();
-    if scenarios.peek().is_none() {
-        return Ok(Tally::default());
+    let scenarios: Vec<_> = SCENARIOS.iter().filter(matching).collect();
+    if scenarios.is_empty() {
+        return Ok(None);
     }
-    let onego = find_onego(workspace, None)?;
-    run_scenarios(workspace, &onego, scenarios)
+    Prepared::new(workspace, scenarios).map(Some)
 }
 
-/// Runs scenarios, so many at a time as there are processors: they wait more than they work, and each has its stage.
-fn run_scenarios<'a>(
-    workspace: &Workspace,
-    onego: &Path,
-    scenarios: impl Iterator<Item = &'a Scenario>,
-) -> Result<Tally> {
-    let scenarios: Vec<_> = scenarios.collect();
-    let home = Home::enter(workspace)?;
-    let installs = Installs::find(&home, scenarios.iter().map(|scenario| scenario.release))?;
-    let at_once = available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(BTreeMap::new());
-    thread::scope(|scope| {
-        for _ in 0..at_once.min(scenarios.len()) {
-            scope.spawn(|| {
-                while let Some((place, scenario)) = take(&scenarios, &next) {
-                    let result = run_scenario(scenario, &home, installs.of(scenario.release), onego);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(place, result);
-                }
-            });
+impl Prepared {
+    fn new(workspace: &Workspace, scenarios: Vec<&'static Scenario>) -> Result<Self> {
+        let home = Home::enter(workspace)?;
+        let installs = Installs::find(&home, scenarios.iter().map(|scenario| scenario.release))?;
+        if scenarios.iter().any(|scenario| scenario.guest) {
+            guest::prepare(&home)?;
         }
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let table: Vec<_> = scenarios.iter().zip(results.into_values()).collect();
-    print_table(&table);
-    let failed = table.iter().filter(|(_, outcome)| !outcome.ok).count();
-    Ok(Tally { passed: table.len() - failed, failed })
+        Ok(Self { scenarios, home, installs })
+    }
+
+    /// Runs the scenarios with this program and counts them.
+    ///
+    /// One more at a time than there are processors, because most wait more than they work. Guests do nothing but work: one
+    /// thread takes those first, and the others take them last.
+    pub(crate) fn run(&self, onego: &Path) -> Tally {
+        let threads = available_parallelism().map_or(1, usize::from) + 1;
+        let left = Mutex::new((0..self.scenarios.len()).collect::<VecDeque<_>>());
+        let results = Mutex::new(BTreeMap::new());
+        thread::scope(|scope| {
+            for thread in 0..threads.min(self.scenarios.len()) {
+                let left = &left;
+                let take = move || match thread {
+                    0 => lock(left).pop_front(),
+                    _ => lock(left).pop_back(),
+                };
+                let results = &results;
+                scope.spawn(move || {
+                    while let Some(place) = take() {
+                        let outcome = self.run_one(self.scenarios[place], onego);
+                        lock(results).insert(place, outcome);
+                    }
+                });
+            }
+        });
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let table: Vec<_> = self.scenarios.iter().zip(results.into_values()).collect();
+        print_table(&table);
+        let failed = table.iter().filter(|(_, outcome)| !outcome.ok).count();
+        Tally { passed: table.len() - failed, failed }
+    }
+
+    /// Runs one scenario on a stage of its own, and says how it went.
+    fn run_one(&self, scenario: &Scenario, onego: &Path) -> Outcome {
+        sh::step(&format!("{}: {}", scenario.name, scenario.what));
+        let start = Instant::now();
+        let result = Stage::new(&self.home, scenario.name, self.installs.of(scenario.release), onego)
+            .and_then(|stage| {
+                (scenario.run)(&stage)?;
+                stage.clear()
+            });
+        let took = start.elapsed();
+        match &result {
+            Ok(()) => eprintln!("{} is ok after {:.1} s", scenario.name, took.as_secs_f64()),
+            Err(error) => eprintln!(
+                "{} failed: {error:#}\nits files are in {}",
+                scenario.name,
+                self.home.folder(scenario.name).display()
+            ),
+        }
+        Outcome { ok: result.is_ok(), took }
+    }
 }
 
-/// The next of the scenarios that nobody has taken.
-fn take<'a>(scenarios: &[&'a Scenario], next: &AtomicUsize) -> Option<(usize, &'a Scenario)> {
-    let place = next.fetch_add(1, Ordering::Relaxed);
-    Some((place, *scenarios.get(place)?))
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a scenario went.
 struct Outcome {
     ok: bool,
     took: Duration,
-}
-
-/// Runs one scenario on a stage of its own, and says how it went.
-fn run_scenario(scenario: &Scenario, home: &Home, install: &Install, onego: &Path) -> Outcome {
-    sh::step(&format!("{}: {}", scenario.name, scenario.what));
-    let start = Instant::now();
-    let result = Stage::new(home, scenario.name, install, onego).and_then(|stage| {
-        (scenario.run)(&stage)?;
-        stage.clear()
-    });
-    let took = start.elapsed();
-    match &result {
-        Ok(()) => eprintln!("{} is ok after {:.1} s", scenario.name, took.as_secs_f64()),
-        Err(error) => eprintln!(
-            "{} failed: {error:#}\nits files are in {}",
-            scenario.name,
-            home.folder(scenario.name).display()
-        ),
-    }
-    Outcome { ok: result.is_ok(), took }
 }
 
 /// The `onego` program: the one that was asked for, or this tree's, built as users get it.

@@ -56,7 +56,7 @@ fn passed(line: &str) -> Option<u32> {
 
 /// The program, built the first time.
 fn program(stage: &Stage) -> Result<PathBuf> {
-    let folder = guest::keep(&stage.cache("guest"), "pjdfstest", VERSION, |folder| {
+    let folder = guest::keep(&stage.cache(guest::CACHE), "pjdfstest", VERSION, |folder| {
         sh::step("building pjdfstest (once)");
         let mut cargo = sh::cargo();
         cargo.args(["install", "--quiet", "--locked", "--debug", "--version", VERSION, "--root"]).arg(folder);
