@@ -18,11 +18,12 @@ impl ConnId {
 pub struct ConnTable<T> {
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
+    reserved: usize,
 }
 
 impl<T> Default for ConnTable<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self { slots: Vec::new(), free: Vec::new(), reserved: 0 }
     }
 }
 
@@ -36,6 +37,13 @@ impl<T> ConnTable<T> {
         let entry = &mut self.slots[slot as usize];
         entry.1 = Some(value);
         ConnId { slot, generation: entry.0 }
+    }
+
+    /// A name that no connection ever has: for something else of the machine's that its driver has to know.
+    pub fn reserve(&mut self) -> ConnId {
+        self.slots.push((0, None));
+        self.reserved += 1;
+        ConnId { slot: u32::try_from(self.slots.len() - 1).expect("these are few"), generation: 0 }
     }
 
     /// The connection of that name, if it is still here.
@@ -75,7 +83,7 @@ impl<T> ConnTable<T> {
 
     /// How many connections there are.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.reserved
     }
 
     /// Is there no connection?
@@ -98,5 +106,16 @@ mod tests {
         assert_eq!(table.get(first), None);
         assert_eq!(table.get(second), Some(&2));
         assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn a_reserved_name_is_no_connections() {
+        let mut table = ConnTable::default();
+        let name = table.reserve();
+        assert!(table.is_empty());
+        let first = table.insert(1);
+        assert_ne!(first, name);
+        assert_eq!((table.get(name), table.len()), (None, 1));
+        assert_eq!(table.remove(name), None);
     }
 }

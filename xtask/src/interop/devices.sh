@@ -1,5 +1,5 @@
-# NFS by the devices siw and rxe, one after the other: our client on the kernel's server. ONEGO is our program. After the
-# start of a script that starts the kernel's server.
+# NFS by the devices siw and rxe, one after the other: our client and server with the kernel's, and with each other. ONEGO is
+# our program. After the start of a script that starts the kernel's server.
 
 # siw lets nobody pin more than that.
 ulimit -l unlimited
@@ -24,6 +24,19 @@ load() { # load OPTIONS: reads and writes that are verified
     sed "s/^/row: /" /tmp/rows.json
 }
 
+serve() { # serve ARGUMENTS: a server of ours, until the function `stop`
+    $ONEGO nfs serve --mem --listen $ADDRESS --tcp 2050 "$@" > /tmp/served 2>&1 &
+    server=$!
+    until grep -q '^ready:' /tmp/served; do
+        kill -0 $server 2>/dev/null || { cat /tmp/served; return 1; }
+        sleep 0.1
+    done
+}
+
+stop() {
+    kill $server && wait $server
+}
+
 failed=0
 check() { # check NAME COMMAND...
     name=$1
@@ -46,6 +59,11 @@ for kind in siw rxe; do
         check "$kind: our client on the kernel's server$options" files "rdma=device&mountport=20048$options"
     done
     check "$kind: a load on the kernel's server" load "rdma=device&mountport=20048"
+    ours='nfsport=2050&mountport=2050&rdmaport=20050'
+    serve --rdma 20050 --rdma-device || exit
+    check "$kind: our client on our server" files "rdma=device&$ours"
+    check "$kind: a load on our server" load "rdma=device&$ours"
+    stop || exit
     rdma link delete dev0 || exit
 done
 exit $failed

@@ -61,7 +61,7 @@ pub(crate) fn nfs(stage: &Stage) -> Result<()> {
     load::no_errors(&stage.path("rows.json"))?;
     for device in DEVICES {
         let works = said.lines().filter(|line| line.starts_with(&format!("works: {device}: "))).count();
-        ensure!(works == 4, "the guest does not say that all works by {device}:\n{said}");
+        ensure!(works == 6, "the guest does not say that all works by {device}:\n{said}");
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ Examples:
   onego nfs serve /srv/data --handle-key /var/lib/onego-nfs.key
   onego nfs serve --mem --tcp 0 --format json
   onego nfs serve --mem --rdma --inline 16K
+  onego nfs serve --mem --listen 10.0.0.5 --rdma --rdma-device
 
 Other programs use it, too; with a port that is not 2049 they need to be told, and there is no port mapper:
   mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock 127.0.0.1:/export /mnt
@@ -43,6 +44,9 @@ pub(crate) struct Options {
     /// Serve NFS over RDMA, too, by iWARP in software; 0: at any port
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
     rdma: Option<u16>,
+    /// Serve NFS over RDMA by the devices of this machine, and not by iWARP in software
+    #[arg(long, requires = "rdma")]
+    rdma_device: bool,
     /// Bytes of a message over RDMA, from 1K to 64K: what is longer goes by RDMA Reads and Writes
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = size::bytes)]
     inline: u64,
@@ -95,9 +99,11 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     }
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let devices = options.rdma_device.then(onego::nfs::rdma_devices).transpose()?;
     let rdma = options.rdma.map(|port| Rdma {
         inline: u32::try_from(options.inline).unwrap_or(u32::MAX),
         remote_invalidation: !options.no_remote_invalidation,
+        devices,
         ..Rdma::new(SocketAddr::new(options.listen, port))
     });
     // Anybody may say to be root, and in a directory of this machine that would count.

@@ -41,6 +41,6 @@ pub use onego_nfs::v3::{
     access,
 };
 pub use onego_wire::LocalPort;
-pub use rdma::{RDMA_PORT, Rdma};
+pub use rdma::{RDMA_PORT, Rdma, rdma_devices};
 pub use reactor::{Completed, FileRequest, Reactor};
 pub use stream::{Reader, Writer};

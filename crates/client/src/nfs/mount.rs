@@ -238,9 +238,8 @@ impl Server {
     async fn open(self, requests: Requests, config: &Config, root: Handle) -> Result<Mount, Error> {
         let what = || self.asking("what it can");
         let way = config.rdma.as_ref().map_or(Ok(Way::Tcp), |rdma| rdma.way(&requests.pool));
-        let way = way.map_err(|source| Error::Io { what: "cannot use RDMA by a device", source })?;
-        let connect =
-            Command::Connect { addr: self.nfs, local: self.local, way, connections: config.connections };
+        let (addr, local, way) = (self.nfs, self.local, way?);
+        let connect = Command::Connect { addr, local, way, connections: config.connections };
         requests.send(connect).await?;
         let call = Call { soft: true, ..Call::new::<Fsinfo>(&root) };
         let patience = Some(self.patience);

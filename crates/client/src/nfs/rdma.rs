@@ -1,5 +1,6 @@
 //! How a file server is reached over RDMA.
 
+use super::Error;
 use onego_buf::Pool;
 use onego_nfs::client::{self, Way};
 use onego_nfs::rpc::rdma;
@@ -32,11 +33,11 @@ impl Default for Rdma {
 }
 
 impl Rdma {
-    pub(super) fn way(&self, pool: &Pool) -> io::Result<Way> {
+    pub(super) fn way(&self, pool: &Pool) -> Result<Way, Error> {
         let (inline, remote_invalidation) = (self.inline, self.remote_invalidation);
         let rpc = rdma::Config { inline, remote_invalidation, ..rdma::Config::new(pool.clone()) };
         if self.device {
-            return Ok(Way::Device(client::Device { provider: devices()?, rpc }));
+            return Ok(Way::Device(client::Device { provider: rdma_devices()?, rpc }));
         }
         Ok(Way::Rdma(client::Rdma {
             transport: Arc::new(iwarp::Config::new(pool.clone())),
@@ -46,14 +47,17 @@ impl Rdma {
     }
 }
 
-/// The devices of this machine.
+/// The devices of this machine, for servers, too. It takes the feature `rdma-core`.
+pub fn rdma_devices() -> Result<Arc<dyn Provider>, Error> {
+    open_devices().map_err(|source| Error::Io { what: "cannot use RDMA by a device", source })
+}
+
 #[cfg(feature = "rdma-core")]
-fn devices() -> io::Result<Arc<dyn Provider>> {
+fn open_devices() -> io::Result<Arc<dyn Provider>> {
     Ok(Arc::new(onego_verbs::Verbs::open(onego_verbs::Config::default())?))
 }
 
-/// The devices of this machine.
 #[cfg(not(feature = "rdma-core"))]
-fn devices() -> io::Result<Arc<dyn Provider>> {
+fn open_devices() -> io::Result<Arc<dyn Provider>> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this was built without its feature rdma-core"))
 }

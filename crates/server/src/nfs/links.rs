@@ -11,9 +11,11 @@ use super::transport::{Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_nfs::xdr::Reader;
+use onego_rdma::{Asked, Listener};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -79,6 +81,8 @@ pub(super) struct Links {
     pool: Pool,
     /// For connections over RDMA, if there may be some.
     rdma: Option<RdmaConfig>,
+    /// Where clients come by devices, if they may, and its name for the driver.
+    device: Option<(ConnId, Box<dyn Listener>)>,
     /// Calls to be carried out elsewhere.
     jobs: VecDeque<Job>,
     /// How many there are, with those that are under way.
@@ -121,6 +125,7 @@ impl Links {
             actions: VecDeque::new(),
             last_words: Vec::new(),
             rdma: rdma.map(|rdma| RdmaConfig::new(rdma, RECORD_MAX, &pool)),
+            device: None,
             pool,
             jobs: VecDeque::new(),
             working: 0,
@@ -164,6 +169,60 @@ impl Links {
         let transport = Transport::rdma(now, self.rdma.as_ref()?);
         transport.deadline().into_iter().for_each(|deadline| self.wake_by(deadline));
         Some(self.insert(now, host, transport))
+    }
+
+    /// Clients come by devices, too.
+    pub(super) fn listen_by_device(&mut self, listener: Box<dyn Listener>) -> io::Result<()> {
+        let descriptor = listener.descriptor().try_clone_to_owned()?;
+        let conn = self.table.reserve();
+        self.actions.push_back(Action::Watch { conn, descriptor });
+        self.device = Some((conn, listener));
+        Ok(())
+    }
+
+    /// Is that the name of where clients come by devices?
+    pub(super) fn is_device(&self, conn: ConnId) -> bool {
+        self.device.as_ref().is_some_and(|(name, _)| *name == conn)
+    }
+
+    /// The next client that asks to connect by a device.
+    pub(super) fn next_asked(&mut self) -> Option<Asked> {
+        let (_, listener) = self.device.as_mut()?;
+        loop {
+            match listener.accept()? {
+                Ok(asked) => return Some(asked),
+                Err(error) => tracing::info!(%error, "a client cannot connect by a device"),
+            }
+        }
+    }
+
+    /// Lets a client in that asks to connect by a device.
+    pub(super) fn add_asked(&mut self, now: Time, asked: Asked) {
+        let (Some(config), peer) = (&self.rdma, asked.client) else { return };
+        match Transport::device(asked, config) {
+            Ok((transport, descriptor)) => {
+                let conn = self.insert(now, peer.ip(), transport);
+                self.actions.push_back(Action::Watch { conn, descriptor });
+            }
+            Err(error) => tracing::info!(%peer, %error, "a client is not let in"),
+        }
+    }
+
+    /// Something has happened on a connection by a device.
+    pub(super) fn ready(&mut self, now: Time, conn: ConnId, program: &mut Program) {
+        let before = self.unsent;
+        let Some(link) = self.get(conn) else { return };
+        link.heard = now;
+        let (looked, stopped) = (link.transport.ready(), link.stopped);
+        if let Err(error) = looked {
+            tracing::debug!(?conn, %error, "a client is gone");
+            return self.close(now, conn);
+        }
+        self.count_unsent(conn);
+        if !stopped {
+            self.work(now, conn, program);
+        }
+        self.sent(now, conn, before, program);
     }
 
     fn insert(&mut self, now: Time, host: IpAddr, transport: Transport) -> ConnId {
@@ -373,6 +432,11 @@ impl Links {
         link.transport.transmit(out, limit);
         link.announced = link.transport.has_output();
         self.count_unsent(conn);
+        self.sent(now, conn, before, program);
+    }
+
+    /// Something of the connection was sent; `before` that so many bytes waited on all.
+    fn sent(&mut self, now: Time, conn: ConnId, before: usize, program: &mut Program) {
         if self.stopped == 0 {
             return;
         }
@@ -404,8 +468,13 @@ impl Links {
         for conn in [Some(conn), again.filter(|again| *again != conn)].into_iter().flatten() {
             if let Some(link) = self.get(conn) {
                 link.transport.send(done.front.as_slice(), done.payload.clone());
+                let failed = link.transport.has_failed();
                 self.count_unsent(conn);
                 self.announce(conn);
+                if failed {
+                    // Nothing will come that would make somebody look.
+                    self.work(now, conn, program);
+                }
             }
         }
         if self.stopped > 0 {

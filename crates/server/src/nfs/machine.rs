@@ -7,12 +7,13 @@ use super::links::Links;
 use super::program::{Place, Program};
 use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_rdma::Provider;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::SocketAddr;
 
 /// An address to listen on: what is asked for, until it is there.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Listener {
     addr: SocketAddr,
     /// Are connections to it for RDMA?
@@ -47,14 +48,66 @@ impl ServerMachine {
     }
 
     fn with(addrs: Vec<SocketAddr>, rdma: Option<&Rdma>, export: Export, place: Place, pool: Pool) -> Self {
-        let mut links = Links::new(pool, rdma);
+        let links = Links::new(pool, rdma);
         let tcp = addrs.into_iter().map(|addr| Listener { addr, rdma: false, up: false });
+        let devices = rdma.and_then(|rdma| rdma.devices.as_deref());
         let rdma = rdma.map(|rdma| Listener { addr: rdma.listen, rdma: true, up: false });
-        let listeners: Vec<_> = tcp.chain(rdma).collect();
-        for (id, listener) in (0..).zip(&listeners) {
-            links.push_action(Action::Listen { listener: ListenerId(id), addr: listener.addr });
+        let listeners = tcp.chain(rdma).collect();
+        let mut this = Self { listeners, failure: None, links, program: Program::new(place, export) };
+        for id in 0..this.listeners.len() {
+            let (listener, Listener { addr, rdma, .. }) = (ListenerId(id as u32), this.listeners[id]);
+            match devices.filter(|_| rdma) {
+                Some(devices) => {
+                    let result = this.listen_by_device(devices, addr);
+                    this.listens(listener, result);
+                }
+                None => this.links.push_action(Action::Listen { listener, addr }),
+            }
         }
-        Self { listeners, failure: None, links, program: Program::new(place, export) }
+        this
+    }
+
+    fn listen_by_device(&mut self, devices: &dyn Provider, addr: SocketAddr) -> io::Result<SocketAddr> {
+        let listener = devices.listen(addr)?;
+        let addr = listener.local_addr();
+        self.links.listen_by_device(listener)?;
+        Ok(addr)
+    }
+
+    /// A listener is there, or cannot be.
+    fn listens(&mut self, listener: ListenerId, result: io::Result<SocketAddr>) {
+        let Some(listener) = self.listeners.get_mut(listener.0 as usize) else { return };
+        match result {
+            Ok(addr) => (listener.addr, listener.up) = (addr, true),
+            Err(error) => {
+                let text = format!("cannot listen on {}: {error}", listener.addr);
+                self.failure = Some(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+
+    /// May a client connect?
+    fn lets_in(&self, peer: SocketAddr) -> bool {
+        if !self.program.export().lets_in(peer.ip()) {
+            tracing::info!(%peer, "a connection is refused: its host is not let in");
+            return false;
+        }
+        if self.links.is_full() {
+            tracing::warn!(%peer, "a connection is refused: there are too many");
+            return false;
+        }
+        true
+    }
+
+    /// Clients ask to connect by a device.
+    fn asked(&mut self, now: Time) {
+        while let Some(mut asked) = self.links.next_asked() {
+            if self.lets_in(asked.client) {
+                self.links.add_asked(now, asked);
+            } else if let Err(error) = asked.endpoint.reject(&[]) {
+                tracing::info!(%error, "a client is not told that it is refused");
+            }
+        }
     }
 
     /// Where clients reach it, once it listens everywhere: the addresses for TCP, then that for RDMA.
@@ -99,14 +152,7 @@ impl Machine for ServerMachine {
     }
 
     fn listening(&mut self, _: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
-        let Some(listener) = self.listeners.get_mut(listener.0 as usize) else { return };
-        match result {
-            Ok(addr) => (listener.addr, listener.up) = (addr, true),
-            Err(error) => {
-                let text = format!("cannot listen on {}: {error}", listener.addr);
-                self.failure = Some(io::Error::new(error.kind(), text));
-            }
-        }
+        self.listens(listener, result);
     }
 
     fn accepted(
@@ -116,12 +162,7 @@ impl Machine for ServerMachine {
         peer: SocketAddr,
         _: SocketAddr,
     ) -> Option<ConnId> {
-        if !self.program.export().lets_in(peer.ip()) {
-            tracing::info!(%peer, "a connection is refused: its host is not let in");
-            return None;
-        }
-        if self.links.is_full() {
-            tracing::warn!(%peer, "a connection is refused: there are too many");
+        if !self.lets_in(peer) {
             return None;
         }
         match self.listeners.get(listener.0 as usize)?.rdma {
@@ -135,6 +176,9 @@ impl Machine for ServerMachine {
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        if self.links.is_device(conn) {
+            tracing::error!(?cause, "no clients can come by devices any more");
+        }
         tracing::debug!(?conn, ?cause, "a client is gone");
         self.links.end(now, conn);
     }
@@ -153,6 +197,13 @@ impl Machine for ServerMachine {
 
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
         self.links.transmit(now, conn, out, limit, &mut self.program);
+    }
+
+    fn ready(&mut self, now: Time, conn: ConnId) {
+        match self.links.is_device(conn) {
+            true => self.asked(now),
+            false => self.links.ready(now, conn, &mut self.program),
+        }
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -173,7 +173,12 @@ impl Server {
             Source::Directory { .. } => IN_FLIGHT,
         };
         let held = usize::try_from(held).unwrap_or(usize::MAX);
-        let pool = Pool::registrable(IDLE_MEMORY, config.zero_copy.registrable(held));
+        // A device learns of memory once a slab.
+        let registrable = match &config.rdma {
+            Some(Rdma { devices: Some(_), .. }) => held,
+            _ => config.zero_copy.registrable(held),
+        };
+        let pool = Pool::registrable(IDLE_MEMORY, registrable);
         let (addrs, rdma) = (vec![config.listen], config.rdma.as_ref());
         let (machine, directory) = match config.source {
             Source::Memory(limits) => {

@@ -3,17 +3,21 @@
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::rdma::{self, Responder};
 use onego_nfs::rpc::{Record, RecordError, Splitter, Stream};
-use onego_rdma::iwarp::{self, Connection, Entropy, Event};
-use onego_rdma::{PostError, QueuePair as _};
+use onego_rdma::iwarp::{self, Connection, Entropy};
+use onego_rdma::{
+    AnyConnection, Asked, ConnectionError, ConnectionEvent, PostError, Provider, QueuePair as _,
+};
 use onego_wire::{Landing, Time};
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
 
 /// Bytes that are read from the memory of one client at a time: some calls of the most bytes.
 const READING_MAX: usize = 4 << 20;
 
-/// How a server is reached over RDMA: by iWARP in software, on TCP connections.
+/// How a server is reached over RDMA.
 #[derive(Debug, Clone)]
 pub struct Rdma {
     /// Where it listens; port 0: any.
@@ -27,6 +31,8 @@ pub struct Rdma {
     pub credits: u32,
     /// Gives each connection a source of numbers that nobody can guess, for its keys.
     pub entropy: fn() -> Entropy,
+    /// Devices by which it is reached; without them it is by iWARP in software, on TCP connections.
+    pub devices: Option<Arc<dyn Provider>>,
 }
 
 impl Rdma {
@@ -35,7 +41,14 @@ impl Rdma {
 
     /// What suits Linux's client: messages of 4 KiB, and 128 calls.
     pub fn new(listen: SocketAddr) -> Self {
-        Self { listen, inline: 4 << 10, remote_invalidation: true, credits: 128, entropy: system }
+        Self {
+            listen,
+            inline: 4 << 10,
+            remote_invalidation: true,
+            credits: 128,
+            entropy: system,
+            devices: None,
+        }
     }
 }
 
@@ -73,15 +86,17 @@ pub(super) enum Error {
     #[error(transparent)]
     Rdma(#[from] rdma::Error),
     #[error(transparent)]
-    Iwarp(#[from] iwarp::Error),
+    Connection(#[from] ConnectionError),
     #[error("the client cannot be let in: {0}")]
     Accept(#[from] PostError),
+    #[error("the client's connection cannot be watched: {0}")]
+    Watch(#[from] io::Error),
 }
 
 /// One end of a connection.
 pub(super) enum Transport {
     Stream(Box<Stream>),
-    Rdma(Box<Responder<Connection>>),
+    Rdma(Box<Responder<AnyConnection>>),
 }
 
 impl Transport {
@@ -91,7 +106,25 @@ impl Transport {
 
     pub(super) fn rdma(now: Time, RdmaConfig { entropy, transport, rpc }: &RdmaConfig) -> Self {
         let connection = Connection::serve(now, Arc::clone(transport), entropy());
-        Self::Rdma(Box::new(Responder::new(connection, rpc.clone())))
+        Self::Rdma(Box::new(Responder::new(AnyConnection::Iwarp(connection), rpc.clone())))
+    }
+
+    /// Of a client that asks to connect by a device: lets it in. With what the driver is to watch.
+    pub(super) fn device(asked: Asked, config: &RdmaConfig) -> Result<(Self, OwnedFd), Error> {
+        let Asked { endpoint, private_data, .. } = asked;
+        let descriptor = endpoint.descriptor().try_clone_to_owned()?;
+        let mut responder = Responder::new(AnyConnection::Endpoint(endpoint), config.rpc.clone());
+        let told = responder.requested(&private_data);
+        responder.queue_pair_mut().accept(&told)?;
+        Ok((Self::Rdma(Box::new(responder)), descriptor))
+    }
+
+    /// What the driver watches is readable: looks what has happened, but for calls that have come.
+    pub(super) fn ready(&mut self) -> Result<(), Error> {
+        let Self::Rdma(responder) = self else { return Ok(()) };
+        responder.queue_pair_mut().ready();
+        responder.taken();
+        events(responder)
     }
 
     pub(super) fn landing(&mut self) -> Landing {
@@ -123,16 +156,7 @@ impl Transport {
         if let Some(record) = responder.next(splitter)? {
             return Ok(Some(record));
         }
-        while let Some(event) = responder.queue_pair_mut().event() {
-            match event {
-                Event::Requested(told) => {
-                    let told = responder.requested(&told);
-                    responder.queue_pair_mut().accept(&told)?;
-                }
-                Event::Fault(error) => return Err(error.into()),
-                Event::Established(_) | Event::Rejected(_) => {}
-            }
-        }
+        events(responder)?;
         Ok(None)
     }
 
@@ -149,6 +173,11 @@ impl Transport {
             Self::Stream(stream) => stream.send(front, payload),
             Self::Rdma(responder) => responder.reply(front, payload),
         }
+    }
+
+    /// Was a reply not sent that should have been? [`next`](Self::next) says why.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Self::Rdma(responder) if responder.has_failed())
     }
 
     /// There will be no reply to the call of that number.
@@ -208,4 +237,19 @@ impl Transport {
             responder.queue_pair_mut().timeout(now);
         }
     }
+}
+
+/// Looks what has become of a connection.
+fn events(responder: &mut Responder<AnyConnection>) -> Result<(), Error> {
+    while let Some(event) = responder.queue_pair_mut().event() {
+        match event {
+            ConnectionEvent::Requested(told) => {
+                let told = responder.requested(&told);
+                responder.queue_pair_mut().accept(&told)?;
+            }
+            ConnectionEvent::Fault(error) => return Err(error.into()),
+            ConnectionEvent::Established(_) => {}
+        }
+    }
+    Ok(())
 }
