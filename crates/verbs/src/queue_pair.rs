@@ -35,9 +35,12 @@ impl Order {
     fn send(flags: SendFlags, invalidates: bool) -> Self {
         let solicited = if flags.solicited { IBV_SEND_SOLICITED } else { 0 };
         match flags.invalidate.filter(|_| invalidates) {
-            Some(Key(key)) => {
-                Self { flags: solicited, invalidate: key, ..Self::with(IBV_WR_SEND_WITH_INV, Self::NOWHERE) }
-            }
+            // rdma-core's siw takes the key from where the peer's memory is named (providers/siw/siw.c, push_send_wqe).
+            Some(key) => Self {
+                flags: solicited,
+                invalidate: key.0,
+                ..Self::with(IBV_WR_SEND_WITH_INV, Remote { key, ..Self::NOWHERE })
+            },
             None => Self { flags: solicited, ..Self::with(IBV_WR_SEND, Self::NOWHERE) },
         }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
 /// What the kernel's client does in a guest, after the lines that say with what.
-const SCRIPT: &str = include_str!("nfs.sh");
+pub(super) const SCRIPT: &str = include_str!("nfs.sh");
 
 /// What it does while the server starts anew.
 const RESTART: &str = include_str!("nfs_restart.sh");

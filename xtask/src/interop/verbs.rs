@@ -51,9 +51,10 @@ pub(crate) fn nfs(stage: &Stage) -> Result<()> {
     let guest = Guest::prepare(stage, &RDMA)?;
     let program = stage.onego_program();
     let name = program.file_name().context("a program without a name")?.to_string_lossy();
-    let script = format!("{NFSD}\nONEGO=/host/{name}\n{NFS}");
+    let kernel = super::nfs::SCRIPT;
+    let script = format!("{NFSD}\ncat > /tmp/kernel.sh <<'END'\n{kernel}\nEND\nONEGO=/host/{name}\n{NFS}");
     let program = program.to_string_lossy();
-    let programs: Vec<&str> = NFSD_PROGRAMS.iter().copied().chain([&*program]).collect();
+    let programs: Vec<&str> = NFSD_PROGRAMS.iter().copied().chain(["fio", &*program]).collect();
     let said = guest.run(stage, &script, &programs)?;
     let rows = said.lines().filter_map(|line| line.strip_prefix("row: "));
     let rows: String = rows.map(|row| format!("{row}\n")).collect();
