@@ -4,7 +4,7 @@ use crate::device::{self, Limits};
 use crate::ffi::*;
 use crate::memory::Memories;
 use crate::objects::{CompletionQueue, Domain, Event, Events, Id, Reads, Region, WorkQueues};
-use crate::work::{Kind, Queue, Work};
+use crate::work::{Kind, Line, Queue, Work};
 use crate::{Config, PRIVATE_DATA_MAX};
 use onego_buf::SegmentMut;
 use onego_rdma::{
@@ -84,6 +84,7 @@ pub(crate) struct Connection {
     /// The device tells of the next completion.
     armed: bool,
     pub(crate) sends: Queue,
+    pub(crate) reads: Queue,
     pub(crate) receives: Queue,
     /// Receives that were posted before there was a device.
     pub(crate) early: VecDeque<(u64, SegmentMut)>,
@@ -128,6 +129,7 @@ impl Connection {
             queues: None,
             armed: false,
             sends: Queue::default(),
+            reads: Queue::default(),
             receives: Queue::default(),
             early: VecDeque::new(),
             regions: HashMap::new(),
@@ -150,6 +152,14 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn line(&mut self, line: Line) -> &mut Queue {
+        match line {
+            Line::Sends => &mut self.sends,
+            Line::Reads => &mut self.reads,
+            Line::Receives => &mut self.receives,
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -269,9 +279,8 @@ impl Connection {
 
     /// Work is complete.
     fn completed(&mut self, entry: &ibv_wc) -> Result<(), EndpointError> {
-        let (number, is_receive) = (entry.wr_id >> 1, entry.wr_id & 1 == 1);
-        let queue = if is_receive { &mut self.receives } else { &mut self.sends };
-        let Some(work) = queue.complete(number) else {
+        let (line, number) = Line::of(entry.wr_id);
+        let Some(work) = self.line(line).complete(number) else {
             return Err(EndpointError::Device("it completed work out of order".into()));
         };
         let what = work.kind.name();
@@ -336,8 +345,10 @@ impl Connection {
             drop(work);
             device::forget(name);
         }
-        let works = self.sends.take().into_iter().chain(self.receives.take());
-        self.completions.extend(works.map(|work| work.end(Status::Flushed, 0)));
+        for line in [Line::Sends, Line::Reads, Line::Receives] {
+            let works = self.line(line).take();
+            self.completions.extend(works.into_iter().map(|work| work.end(Status::Flushed, 0)));
+        }
         for (id, buffer) in self.early.drain(..) {
             let done = Done::Received { buffer, len: 0, solicited: false, invalidated: None };
             self.completions.push_back(Completion { id, status: Status::Flushed, done });
@@ -384,7 +395,7 @@ impl Connection {
             Err(error) => return Err((error, buffer)),
         };
         let mut work = ibv_recv_wr {
-            wr_id: self.receives.next() << 1 | 1,
+            wr_id: Line::Receives.name(self.receives.next()),
             next: std::ptr::null_mut(),
             sg_list: &mut piece,
             num_sge: 1,

@@ -4,7 +4,7 @@ use crate::endpoint::{Connection, Registered, refused};
 use crate::ffi::*;
 use crate::memory::Pieces;
 use crate::objects::Region;
-use crate::work::{Kind, Work};
+use crate::work::{Kind, Line, Work};
 use libc::c_int;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_rdma::{Completion, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
@@ -62,11 +62,11 @@ impl Connection {
     /// Gives work to the device.
     ///
     /// # Safety
-    /// The memory of the pieces is kept in `self.sends` with the work that is pushed there next, and is not looked at
+    /// The memory of the pieces is kept with the work that is [pushed](Self::push) to that line next, and is not looked at
     /// if the work writes it.
-    unsafe fn give(&mut self, mut pieces: Pieces, order: Order) -> Result<(), PostError> {
+    unsafe fn give(&mut self, line: Line, mut pieces: Pieces, order: Order) -> Result<(), PostError> {
         let mut work = ibv_send_wr {
-            wr_id: self.sends.next() << 1,
+            wr_id: line.name(self.line(line).next()),
             next: std::ptr::null_mut(),
             sg_list: pieces.as_mut_ptr(),
             num_sge: pieces.len() as c_int,
@@ -85,9 +85,9 @@ impl Connection {
         unsafe { queues.work.send(&mut work) }.map_err(|error| refused("take work", &error))
     }
 
-    fn push(&mut self, work: Work) {
+    fn push(&mut self, line: Line, work: Work) {
         self.unpolled_sends += 1;
-        self.sends.push(work);
+        self.line(line).push(work);
     }
 
     /// Sends or writes what is in a list.
@@ -104,11 +104,11 @@ impl Connection {
         });
         let posted = prepared.and_then(|(pieces, regions)| {
             // SAFETY: the list is shared memory that nobody writes, and is kept with the work below.
-            unsafe { self.give(pieces, order) }.map(|()| regions)
+            unsafe { self.give(Line::Sends, pieces, order) }.map(|()| regions)
         });
         match posted {
             Ok(regions) => {
-                self.push(Work { id, kind: kind(bytes), regions });
+                self.push(Line::Sends, Work { id, kind: kind(bytes), regions });
                 Ok(())
             }
             Err(error) => Err(Refused { error, given: bytes }),
@@ -198,11 +198,11 @@ impl QueuePair for Connection {
         let posted = prepared.and_then(|(piece, regions)| {
             let order = Order::with(IBV_WR_RDMA_READ, from);
             // SAFETY: the sink belongs to this connection alone, and is kept with the work below.
-            unsafe { self.give(Pieces::from_slice(&[piece]), order) }.map(|()| regions)
+            unsafe { self.give(Line::Reads, Pieces::from_slice(&[piece]), order) }.map(|()| regions)
         });
         match posted {
             Ok(regions) => {
-                self.push(Work { id, kind: Kind::Read(sink), regions });
+                self.push(Line::Reads, Work { id, kind: Kind::Read(sink), regions });
                 Ok(())
             }
             Err(error) => Err(Refused { error, given: sink }),

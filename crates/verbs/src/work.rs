@@ -54,7 +54,39 @@ impl Work {
     }
 }
 
-/// One of the two queues of a connection: the device completes its work in its order.
+/// Work that completes in its order.
+///
+/// A device has two queues, but there is no order between an RDMA Read and what was posted after it to the same queue: siw
+/// completes a send once it is on its way, and a Read once it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Sends and RDMA Writes.
+    Sends,
+    Reads,
+    Receives,
+}
+
+impl Line {
+    /// Bits of a device's name for work that say what it is.
+    const BITS: u32 = 2;
+
+    /// The device's name for work: which it is, and where.
+    pub(crate) fn name(self, number: u64) -> u64 {
+        number << Self::BITS | self as u64
+    }
+
+    /// What a device means by its name.
+    pub(crate) fn of(name: u64) -> (Self, u64) {
+        let line = match name & ((1 << Self::BITS) - 1) {
+            0 => Self::Sends,
+            1 => Self::Reads,
+            _ => Self::Receives,
+        };
+        (line, name >> Self::BITS)
+    }
+}
+
+/// The work of a line that the device has.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     works: VecDeque<Work>,

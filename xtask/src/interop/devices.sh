@@ -37,6 +37,11 @@ stop() {
     kill $server && wait $server
 }
 
+mounted() { # mounted OPTIONS: the kernel's client
+    echo "$1" > /tmp/options
+    SERVER=$ADDRESS EXPORT=/export sh /tmp/kernel.sh
+}
+
 failed=0
 check() { # check NAME COMMAND...
     name=$1
@@ -63,6 +68,13 @@ for kind in siw rxe; do
     serve --rdma 20050 --rdma-device || exit
     check "$kind: our client on our server" files "rdma=device&$ours"
     check "$kind: a load on our server" load "rdma=device&$ours"
+    check "$kind: the kernel's client on our server" mounted 'proto=rdma,port=20050,mountport=2050'
+    if [ $kind = siw ]; then
+        check "$kind: our client in software on our server" files "rdma&$ours"
+        stop
+        serve --rdma 20050 || exit
+        check "$kind: our client on our server in software" files "rdma=device&$ours"
+    fi
     stop || exit
     rdma link delete dev0 || exit
 done
