@@ -309,6 +309,24 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
     }
 }
 
+/// What is posted after a read may complete before it.
+fn sends_behind_reads(verbs: &Verbs, addr: SocketAddr) {
+    let mut pair = Pair::new(verbs, addr);
+    let bytes = noise(100_000, 7);
+    let from = pair.server.endpoint.register(Memory::Source(bytes.clone().into())).expect("it is registered");
+    for round in 0..10 {
+        let message = noise(100, round);
+        pair.client.read(round as u64, SegmentMut::zeroed(bytes.len()), from);
+        pair.client.send(message.clone());
+        pair.until("both", |client, server| client.sends == 0 && server.completions.iter().any(is_message));
+        assert_eq!(pair.server.message(), Some(message));
+        let is_read = |next: &Completion| {
+            matches!(&next.done, Done::Read(sink) if **sink == bytes[..]) && next.id == round as u64
+        };
+        assert_eq!(pair.client.completions.drain(..).filter(is_read).count(), 1);
+    }
+}
+
 /// The send queue takes as much as it says, and work that is polled makes room.
 fn full_queues(verbs: &Verbs, addr: SocketAddr) {
     let mut pair = Pair::new(verbs, addr);
@@ -445,11 +463,12 @@ fn main() {
     let driver = arguments.next().expect("the driver's name");
     let verbs = Verbs::open(CONFIG).expect("the libraries are there");
     type Check<'a> = &'a dyn Fn(&Verbs, SocketAddr);
-    let checks: [(&str, Check<'_>); 8] = [
+    let checks: [(&str, Check<'_>); 9] = [
         ("messages", &messages),
         ("gathered", &gathered),
         ("writes", &writes),
         ("reads", &reads),
+        ("sends behind reads", &sends_behind_reads),
         ("full queues", &full_queues),
         ("violations", &|verbs, addr| violations(verbs, addr, &driver)),
         ("ends", &ends),

@@ -1,5 +1,6 @@
-# NFS by the devices siw and rxe, one after the other: our client and server with the kernel's, and with each other. ONEGO is
-# our program. After the start of a script that starts the kernel's server.
+# NFS by the devices siw and rxe, one after the other: our programs with the kernel's, with each other, and with those of
+# ours that are iWARP in software. ONEGO is our program, and /tmp/kernel.sh what checks a mount of the kernel's. After the start
+# of a script that starts the kernel's server.
 
 # siw lets nobody pin more than that.
 ulimit -l unlimited
@@ -9,13 +10,15 @@ dd if=/dev/urandom of=/tmp/noise bs=1M count=6 2>/dev/null
 files() { # files OPTIONS: files of many sizes come back as they were
     url="nfs://$ADDRESS/export"
     $ONEGO nfs mkdir "$url/d?$1" || return
-    for size in 0 1 900 4096 40003 1048576 5000001; do
-        head -c $size /tmp/noise > /tmp/there
-        $ONEGO nfs put - "$url/d/$size?$1" < /tmp/there 2> /tmp/said && $ONEGO nfs cat "$url/d/$size?$1" > /tmp/back ||
-            { cat /tmp/said; return 1; }
-        cmp /tmp/there /tmp/back || return
+    : > /tmp/there
+    urls=
+    for size in 0 900 4096 40003 1048576 5000001; do
+        urls="$urls $url/d/$size?$1"
+        head -c $size /tmp/noise | tee -a /tmp/there |
+            $ONEGO nfs put - "$url/d/$size?$1" 2> /tmp/said || { cat /tmp/said; return 1; }
     done
-    [ "$($ONEGO nfs ls "$url/d?$1" | wc -l)" = 7 ] && $ONEGO nfs rm --recursive "$url/d?$1"
+    $ONEGO nfs cat $urls > /tmp/back && cmp /tmp/there /tmp/back || return
+    [ "$($ONEGO nfs ls "$url/d?$1" | wc -l)" = 6 ] && $ONEGO nfs rm --recursive "$url/d?$1"
 }
 
 load() { # load OPTIONS: reads and writes that are verified
@@ -25,7 +28,7 @@ load() { # load OPTIONS: reads and writes that are verified
 }
 
 serve() { # serve ARGUMENTS: a server of ours, until the function `stop`
-    $ONEGO nfs serve --mem --listen $ADDRESS --tcp 2050 "$@" > /tmp/served 2>&1 &
+    $ONEGO -v nfs serve --mem --listen $ADDRESS --tcp 2050 "$@" > /tmp/served 2>&1 &
     server=$!
     until grep -q '^ready:' /tmp/served; do
         kill -0 $server 2>/dev/null || { cat /tmp/served; return 1; }
@@ -33,13 +36,13 @@ serve() { # serve ARGUMENTS: a server of ours, until the function `stop`
     done
 }
 
-stop() {
-    kill $server && wait $server
+stop() { # the server, which has had no reason to end a connection
+    kill $server && wait $server && ! grep -F 'broke the protocol' /tmp/served
 }
 
 mounted() { # mounted OPTIONS: the kernel's client
     echo "$1" > /tmp/options
-    SERVER=$ADDRESS EXPORT=/export sh /tmp/kernel.sh
+    SERVER=$ADDRESS EXPORT=/export LARGE=2000 NAMES=120 sh /tmp/kernel.sh
 }
 
 failed=0
@@ -71,7 +74,7 @@ for kind in siw rxe; do
     check "$kind: the kernel's client on our server" mounted 'proto=rdma,port=20050,mountport=2050'
     if [ $kind = siw ]; then
         check "$kind: our client in software on our server" files "rdma&$ours"
-        stop
+        stop || exit
         serve --rdma 20050 || exit
         check "$kind: our client on our server in software" files "rdma=device&$ours"
     fi

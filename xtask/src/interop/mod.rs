@@ -102,7 +102,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", pjdfstest::on_memory;
     "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel_on_ours_by_rdma;
     "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", verbs::with_itself;
-    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client on the kernel's server", verbs::nfs;
+    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", verbs::nfs;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::ours_on_kernel;
     long:
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", pjdfstest::on_directory;
