@@ -7,7 +7,7 @@
 use super::job::{Done, Job};
 use super::program::{Outcome, Peer, Program};
 use super::replies::Key;
-use super::transport::{Rdma, RdmaConfig, Transport};
+use super::transport::{Error, Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_nfs::xdr::Reader;
@@ -215,8 +215,7 @@ impl Links {
         link.heard = now;
         let (looked, stopped) = (link.transport.ready(), link.stopped);
         if let Err(error) = looked {
-            tracing::debug!(?conn, %error, "a client is gone");
-            return self.close(now, conn);
+            return self.give_up(now, conn, &error);
         }
         self.count_unsent(conn);
         if !stopped {
@@ -297,12 +296,7 @@ impl Links {
             let mut placing = Placing { program, placed: false };
             let record = match link.transport.next(&mut placing) {
                 Ok(record) => record,
-                Err(error) => {
-                    tracing::info!(?conn, %error, "a client broke the protocol");
-                    let words = link.transport.last_words();
-                    self.last_words.extend(words.map(|words| (conn, words)));
-                    return self.close(now, conn);
-                }
+                Err(error) => return self.give_up(now, conn, &error),
             };
             let (placed, here) = (placing.placed, record.is_some());
             let was = link.payload != Payload::None;
@@ -508,6 +502,18 @@ impl Links {
         if self.get(conn).is_some_and(|link| !link.stopped) {
             self.actions.push_back(Action::Resume { conn });
         }
+    }
+
+    /// Closes a connection that cannot go on, and tells the client why.
+    fn give_up(&mut self, now: Time, conn: ConnId, error: &Error) {
+        let Some(link) = self.get(conn) else { return };
+        match error.is_end() {
+            true => tracing::debug!(?conn, "a client is gone"),
+            false => tracing::info!(?conn, %error, "a client broke the protocol"),
+        }
+        let words = link.transport.last_words();
+        self.last_words.extend(words.map(|words| (conn, words)));
+        self.close(now, conn);
     }
 
     /// Closes a connection.

@@ -5,7 +5,8 @@ use onego_nfs::rpc::rdma::{self, Responder};
 use onego_nfs::rpc::{Record, RecordError, Splitter, Stream};
 use onego_rdma::iwarp::{self, Connection, Entropy};
 use onego_rdma::{
-    AnyConnection, Asked, ConnectionError, ConnectionEvent, PostError, Provider, QueuePair as _,
+    AnyConnection, Asked, ConnectionError, ConnectionEvent, EndpointError, PostError, Provider,
+    QueuePair as _,
 };
 use onego_wire::{Landing, Time};
 use std::io;
@@ -91,6 +92,13 @@ pub(super) enum Error {
     Accept(#[from] PostError),
     #[error("the client's connection cannot be watched: {0}")]
     Watch(#[from] io::Error),
+}
+
+impl Error {
+    /// Has the client just ended the connection?
+    pub(super) fn is_end(&self) -> bool {
+        matches!(self, Self::Connection(ConnectionError::Endpoint(EndpointError::Disconnected)))
+    }
 }
 
 /// One end of a connection.
