@@ -194,7 +194,8 @@ impl Clone for List {
     fn clone(&self) -> Self {
         let mut segments = SmallVec::new();
         match self.segments().as_slice() {
-            // Nearly always.
+            // Nearly always it is one of these.
+            [] => {}
             [only] => segments.push(only.clone()),
             all => segments.extend(all.iter().cloned()),
         }

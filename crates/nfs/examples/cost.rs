@@ -49,6 +49,35 @@ fn drive(client: &mut FileClient<usize>, now: Time) -> Option<ConnId> {
     opened
 }
 
+/// Makes the reads of a batch and takes what comes of them: what is measured. Says how many are done.
+#[inline(never)]
+fn one_batch(
+    client: &mut FileClient<usize>,
+    now: Time,
+    file: Handle,
+    conn: &mut Option<ConnId>,
+    replies: Segment,
+    buffers: &mut Vec<SegmentMut>,
+    to_buffers: bool,
+) -> usize {
+    for n in 0..DEPTH {
+        let offset = (n * BLOCK) as u64;
+        match buffers.pop().filter(|_| to_buffers) {
+            Some(buffer) => client.read(now, file, offset, buffer, n),
+            None => client.read_bytes(now, file, offset, BLOCK, n),
+        }
+    }
+    *conn = drive(client, now).or(*conn);
+    client.received(now, conn.expect("the client is connected"), replies);
+    drive(client, now);
+    let mut done = 0;
+    while let Some(completion) = client.completion() {
+        buffers.extend(completion.buffer);
+        done += 1;
+    }
+    done
+}
+
 fn main() {
     let reads: usize =
         std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number of reads"));
@@ -65,21 +94,7 @@ fn main() {
     for _ in 0..reads / DEPTH {
         let batch = replies(xid);
         let begin = Instant::now();
-        for n in 0..DEPTH {
-            let offset = (n * BLOCK) as u64;
-            match buffers.pop().filter(|_| to_buffers) {
-                Some(buffer) => client.read(now, file, offset, buffer, n),
-                None => client.read_bytes(now, file, offset, BLOCK, n),
-            }
-        }
-        conn = drive(&mut client, now).or(conn);
-        client.received(now, conn.expect("the client is connected"), batch);
-        drive(&mut client, now);
-        let mut done = 0;
-        while let Some(completion) = client.completion() {
-            buffers.extend(completion.buffer);
-            done += 1;
-        }
+        let done = one_batch(&mut client, now, file, &mut conn, batch, &mut buffers, to_buffers);
         spent += begin.elapsed();
         assert_eq!(done, DEPTH, "every read is answered");
         xid += DEPTH as u32;

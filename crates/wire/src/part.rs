@@ -14,6 +14,11 @@ impl<const MAX: usize> Default for Part<MAX> {
 }
 
 impl<const MAX: usize> Part<MAX> {
+    /// Has nothing of it come yet?
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
     /// The next `n` bytes once all are here, and how many of `from` are used up by them: read where they lie, if they
     /// lie there in one piece.
     ///

@@ -4,7 +4,7 @@ use crate::mailbox::Mailbox;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
-    Call, Config, Error as CallError, FileClient, FileCompletion, Limits, Outcome, ServerId, Way,
+    Call, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits, Outcome, ServerId, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
 use onego_wire::{Layer, LocalPort, Time};
@@ -16,13 +16,61 @@ use std::time::Duration;
 /// What came of a request, with the buffer that it was given.
 pub(super) type RequestOutcome = (Result<Outcome, CallError>, Option<SegmentMut>);
 
-/// A read, a write, or a sync.
+/// A request to a file; offsets and lengths in bytes.
 #[derive(Debug)]
-pub(super) enum FileOp {
-    Read { offset: u64, buffer: SegmentMut },
-    ReadBytes { offset: u64, len: usize },
-    Write { offset: u64, data: List, stable: Stability },
+pub enum FileRequest {
+    /// Fills the buffer from `offset` on, as far as the file goes. It comes back in any case.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Where the bytes go.
+        buffer: SegmentMut,
+    },
+    /// Gives up to so many bytes, in memory that is taken as they come.
+    ReadBytes {
+        /// First byte.
+        offset: u64,
+        /// Bytes at the most.
+        len: usize,
+    },
+    /// Writes the bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: List,
+        /// How durable they have to be.
+        stable: Stability,
+    },
+    /// Completes when the writes submitted before are durable.
     Sync,
+}
+
+/// A tagged request that is done with.
+#[derive(Debug)]
+pub struct Completed {
+    /// The caller's name for the request.
+    pub tag: u64,
+    /// What came of it: what was read, if it was a read.
+    pub result: Result<Filled, CallError>,
+    /// The buffer of a read...
+    pub buffer: Option<SegmentMut>,
+    /// ...or what was read without one.
+    pub bytes: List,
+}
+
+impl Completed {
+    fn new(tag: u64, result: Result<Outcome, CallError>, buffer: Option<SegmentMut>) -> Self {
+        let (result, bytes) = match result {
+            Ok(Outcome::Read(filled)) => (Ok(filled), List::new()),
+            Ok(Outcome::Bytes(bytes, filled)) => (Ok(filled), bytes),
+            Ok(Outcome::Written | Outcome::Synced | Outcome::Reply(_)) => {
+                (Ok(Filled::default()), List::new())
+            }
+            Err(error) => (Err(error), List::new()),
+        };
+        Self { tag, result, buffer, bytes }
+    }
 }
 
 /// Something for the reactor to do.
@@ -42,7 +90,7 @@ pub(super) enum Command {
     /// A call to it.
     Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<RequestOutcome> },
     /// Something with a file.
-    File { file: Handle, op: FileOp, done: Done },
+    File { file: Handle, request: FileRequest, done: Done },
 }
 
 /// Whom to tell that a request is done with.
@@ -59,7 +107,7 @@ pub(super) enum Done {
 pub(super) struct Core {
     files: FileClient<Done>,
     mailbox: Arc<Mailbox<Command>>,
-    completed: VecDeque<(u64, RequestOutcome)>,
+    completed: VecDeque<Completed>,
 }
 
 impl Core {
@@ -75,7 +123,7 @@ impl Core {
     }
 
     /// The next tagged request that is done with.
-    pub(super) fn next_completed(&mut self) -> Option<(u64, RequestOutcome)> {
+    pub(super) fn next_completed(&mut self) -> Option<Completed> {
         self.completed.pop_front()
     }
 
@@ -90,12 +138,14 @@ impl Core {
     }
 
     /// Starts something with a file.
-    pub(super) fn start(&mut self, now: Time, file: Handle, op: FileOp, done: Done) {
-        match op {
-            FileOp::Read { offset, buffer } => self.files.read(now, file, offset, buffer, done),
-            FileOp::ReadBytes { offset, len } => self.files.read_bytes(now, file, offset, len, done),
-            FileOp::Write { offset, data, stable } => self.files.write(now, file, offset, data, stable, done),
-            FileOp::Sync => self.files.sync(now, file, done),
+    pub(super) fn start(&mut self, now: Time, file: Handle, request: FileRequest, done: Done) {
+        match request {
+            FileRequest::Read { offset, buffer } => self.files.read(now, file, offset, buffer, done),
+            FileRequest::ReadBytes { offset, len } => self.files.read_bytes(now, file, offset, len, done),
+            FileRequest::Write { offset, data, stable } => {
+                self.files.write(now, file, offset, data, stable, done);
+            }
+            FileRequest::Sync => self.files.sync(now, file, done),
         }
     }
 
@@ -115,21 +165,20 @@ impl Core {
                 call.deadline = patience.map(|patience| now + patience);
                 self.files.call(now, call, Done::Future(done));
             }
-            Command::File { file, op, done } => self.start(now, file, op, done),
+            Command::File { file, request, done } => self.start(now, file, request, done),
         }
     }
 
     fn tell(&mut self, now: Time, completion: FileCompletion<Done>) {
         let FileCompletion { ticket, result, buffer } = completion;
-        let outcome = (result, buffer);
         match ticket {
             // Whoever asked may have stopped waiting.
-            Done::Future(done) => drop(done.send(outcome)),
+            Done::Future(done) => drop(done.send((result, buffer))),
             Done::Once(server, done) => {
                 self.files.rpc().close(now, server);
-                drop(done.send(outcome));
+                drop(done.send((result, buffer)));
             }
-            Done::Tag(tag) => self.completed.push_back((tag, outcome)),
+            Done::Tag(tag) => self.completed.push_back(Completed::new(tag, result, buffer)),
         }
     }
 }

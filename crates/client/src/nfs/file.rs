@@ -1,6 +1,6 @@
 //! What is done with the bytes of a file.
 
-use super::core::{FileOp, RequestOutcome};
+use super::core::{FileRequest, RequestOutcome};
 use super::names::io_error;
 use super::stream::{Reader, Writer};
 use super::{Error, Found, Mount};
@@ -49,30 +49,30 @@ impl File {
     /// Reads up to `len` bytes from `offset` on: fewer, if the file ends before. Short reads lie together in the memory in
     /// which they were received, of up to 256 KiB, which is kept for as long as any of them is.
     pub async fn read(&self, offset: u64, len: usize) -> Result<List, Error> {
-        Ok(bytes(self.file(FileOp::ReadBytes { offset, len }).await?)?.0)
+        Ok(bytes(self.file(FileRequest::ReadBytes { offset, len }).await?)?.0)
     }
 
     /// Fills the buffer from `offset` on, as far as the file goes.
     pub async fn read_into(&self, offset: u64, buffer: SegmentMut) -> Result<(SegmentMut, Filled), Error> {
-        read(self.file(FileOp::Read { offset, buffer }).await?)
+        read(self.file(FileRequest::Read { offset, buffer }).await?)
     }
 
     /// Writes the bytes. They may be lost until a [sync](Self::sync); until then the client keeps them, too.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         let (data, stable) = (data.into(), Stability::Unstable);
-        written(self.file(FileOp::Write { offset, data, stable }).await?)
+        written(self.file(FileRequest::Write { offset, data, stable }).await?)
     }
 
     /// Writes the bytes, and makes them and all attributes durable.
     pub async fn write_stable(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         let (data, stable) = (data.into(), Stability::FileSync);
-        written(self.file(FileOp::Write { offset, data, stable }).await?)
+        written(self.file(FileRequest::Write { offset, data, stable }).await?)
     }
 
     /// Completes when everything is durable whose write was begun before. If the server has lost something in between, it
     /// is given it again.
     pub async fn sync(&self) -> Result<(), Error> {
-        let (result, _) = self.file(FileOp::Sync).await?;
+        let (result, _) = self.file(FileRequest::Sync).await?;
         result.map(drop).map_err(io_error("making writes durable"))
     }
 
@@ -86,8 +86,8 @@ impl File {
         Writer::new(self.clone(), offset)
     }
 
-    async fn file(&self, op: FileOp) -> Result<RequestOutcome, Error> {
-        Ok(self.mount.requests.file(self.handle(), op).await?)
+    async fn file(&self, request: FileRequest) -> Result<RequestOutcome, Error> {
+        Ok(self.mount.requests.file(self.handle(), request).await?)
     }
 }
 

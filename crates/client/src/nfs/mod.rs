@@ -28,6 +28,7 @@ mod reactor;
 mod stream;
 
 pub use config::Config;
+pub use core::{Completed, FileRequest};
 pub use dir::{DirEntry, DirStream};
 pub use error::Error;
 pub use file::File;
@@ -42,5 +43,5 @@ pub use onego_nfs::v3::{
 };
 pub use onego_wire::LocalPort;
 pub use rdma::{RDMA_PORT, Rdma, rdma_devices};
-pub use reactor::{Completed, FileRequest, Reactor};
+pub use reactor::Reactor;
 pub use stream::{Reader, Writer};

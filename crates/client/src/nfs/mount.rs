@@ -1,6 +1,6 @@
 //! A file system of a server: how it is found, and what its users share.
 
-use super::core::{Command, Done, FileOp, RequestOutcome};
+use super::core::{Command, Done, FileRequest, RequestOutcome};
 use super::{Config, Error, Reactor};
 use crate::mailbox::{Closed, Mailbox};
 use futures_channel::oneshot;
@@ -70,9 +70,9 @@ impl Requests {
     }
 
     /// Does something with a file.
-    pub(super) async fn file(&self, file: Handle, op: FileOp) -> Result<RequestOutcome, Closed> {
+    pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, op, done: Done::Future(done) }).await?;
+        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
         answer.await.map_err(|_| Closed)
     }
 
@@ -80,10 +80,10 @@ impl Requests {
     pub(super) async fn begin(
         &self,
         file: Handle,
-        op: FileOp,
+        request: FileRequest,
     ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, op, done: Done::Future(done) }).await?;
+        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
         Ok(answer)
     }
 }
@@ -92,9 +92,7 @@ impl Requests {
 fn reply(outcome: Outcome) -> Result<Reply, CallError> {
     match outcome {
         Outcome::Reply(reply) => Ok(reply),
-        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written(_) | Outcome::Synced(_) => {
-            Err(CallError::Closed)
-        }
+        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written | Outcome::Synced => Err(CallError::Closed),
     }
 }
 

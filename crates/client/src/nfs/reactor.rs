@@ -1,13 +1,12 @@
 //! What drives the client: a thread of its own, or the caller's.
 
-use super::core::{Core, Done, FileOp, RequestOutcome};
+use super::core::{Completed, Core, Done, FileRequest};
 use super::{Config, Error, File, Mount};
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
-use onego_buf::{List, Pool, SegmentMut};
+use onego_buf::Pool;
 use onego_engine::{Stats, Wait};
-use onego_nfs::client::{self, Filled, Outcome};
-use onego_nfs::v3::Stability;
+use onego_nfs::client;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,49 +21,6 @@ const POOL_LIMIT: usize = 32 << 20;
 /// [`turn`](Self::turn) and [`completion`](Self::completion) say which tags are done.
 pub struct Reactor {
     driver: Driver<Core>,
-}
-
-/// A tagged request to a file; offsets and lengths in bytes.
-#[derive(Debug)]
-pub enum FileRequest {
-    /// Fills the buffer from `offset` on, as far as the file goes. It comes back in any case.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Where the bytes go.
-        buffer: SegmentMut,
-    },
-    /// Gives up to so many bytes, in memory that is taken as they come.
-    ReadBytes {
-        /// First byte.
-        offset: u64,
-        /// Bytes at the most.
-        len: usize,
-    },
-    /// Writes the bytes.
-    Write {
-        /// First byte.
-        offset: u64,
-        /// The bytes.
-        data: List,
-        /// How durable they have to be.
-        stable: Stability,
-    },
-    /// Completes when the writes submitted before are durable.
-    Sync,
-}
-
-/// A tagged request that is done with.
-#[derive(Debug)]
-pub struct Completed {
-    /// The caller's name for the request.
-    pub tag: u64,
-    /// What came of it: what was read, if it was a read.
-    pub result: Result<Filled, client::Error>,
-    /// The buffer of a read...
-    pub buffer: Option<SegmentMut>,
-    /// ...or what was read without one.
-    pub bytes: List,
 }
 
 impl Reactor {
@@ -129,28 +85,13 @@ impl Reactor {
 
     /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
     pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
-        let op = match request {
-            FileRequest::Read { offset, buffer } => FileOp::Read { offset, buffer },
-            FileRequest::ReadBytes { offset, len } => FileOp::ReadBytes { offset, len },
-            FileRequest::Write { offset, data, stable } => FileOp::Write { offset, data, stable },
-            FileRequest::Sync => FileOp::Sync,
-        };
         let now = self.driver.now();
-        self.driver.machine_mut().start(now, file.handle(), op, Done::Tag(tag));
+        self.driver.machine_mut().start(now, file.handle(), request, Done::Tag(tag));
     }
 
     /// The next tagged request that is done with.
     pub fn completion(&mut self) -> Option<Completed> {
-        let (tag, (result, buffer)): (u64, RequestOutcome) = self.driver.machine_mut().next_completed()?;
-        let (filled, bytes) = match result {
-            Ok(Outcome::Read(filled)) => (Ok(filled), List::new()),
-            Ok(Outcome::Bytes(bytes, filled)) => (Ok(filled), bytes),
-            Ok(Outcome::Written(_) | Outcome::Synced(_) | Outcome::Reply(_)) => {
-                (Ok(Filled::default()), List::new())
-            }
-            Err(error) => (Err(error), List::new()),
-        };
-        Some(Completed { tag, result: filled, buffer, bytes })
+        self.driver.machine_mut().next_completed()
     }
 
     /// Drives the client until its handles are gone.

@@ -1,7 +1,7 @@
 //! Files read and written in order: reads go ahead of who reads, and writes behind who writes.
 
 use super::Error;
-use super::core::{FileOp, RequestOutcome};
+use super::core::{FileRequest, RequestOutcome};
 use super::file::{self, File};
 use futures_channel::oneshot;
 use onego_buf::List;
@@ -43,8 +43,8 @@ impl Reader {
         let len = self.file.mount.limits().read;
         while self.ahead.len() < WINDOW {
             let requests = &self.file.mount.requests;
-            let op = FileOp::ReadBytes { offset: self.offset, len };
-            self.ahead.push_back(requests.begin(self.file.handle(), op).await?);
+            let request = FileRequest::ReadBytes { offset: self.offset, len };
+            self.ahead.push_back(requests.begin(self.file.handle(), request).await?);
             self.offset += len as u64;
             // A file that is read for the first time may be short.
             if self.offset >= self.file.opened().size {
@@ -74,8 +74,8 @@ impl Writer {
         }
         let (offset, data) = (self.offset, data.into());
         self.offset += data.len() as u64;
-        let op = FileOp::Write { offset, data, stable: Stability::Unstable };
-        self.behind.push_back(self.file.mount.requests.begin(self.file.handle(), op).await?);
+        let request = FileRequest::Write { offset, data, stable: Stability::Unstable };
+        self.behind.push_back(self.file.mount.requests.begin(self.file.handle(), request).await?);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The calls that have no reply yet.
+//! The calls that have no reply yet, and those that are done.
 
 use super::call::{Call, Completion, Reply, Sink};
 use super::transport::Incoming;
@@ -9,10 +9,13 @@ use crate::xdr::{Reader, Writer, Xdr as _};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_wire::{BULK, ConnId, Time};
 use rustc_hash::FxHashMap;
+use slab::Slab;
+use std::collections::VecDeque;
 
 /// A call that has no reply yet.
 #[derive(Debug)]
 pub(super) struct Pending<T> {
+    xid: u32,
     /// The channel that it goes by.
     pub(super) channel: usize,
     /// Its place among all calls.
@@ -39,9 +42,9 @@ pub(super) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// Ends it without results.
-    pub(super) fn fail(self, error: Error) -> Completion<T> {
-        Completion { ticket: self.ticket, result: Err(error), sink: self.sink, payload: self.payload }
+    /// Was it sent on that connection?
+    pub(super) fn is_on(&self, conn: ConnId) -> bool {
+        self.sent.is_some_and(|(on, _)| on == conn)
     }
 
     /// Puts back the part of the sink in which a payload was to be received, if it is the caller's.
@@ -59,10 +62,15 @@ impl<T> Pending<T> {
     }
 }
 
-/// The calls that have no reply yet, by their numbers.
+/// The calls that have no reply yet, and those that are done.
 #[derive(Debug)]
 pub(super) struct Calls<T> {
-    pub(super) pending: FxHashMap<u32, Pending<T>>,
+    pending: Slab<Pending<T>>,
+    /// Where they are, by their numbers.
+    places: FxHashMap<u32, usize>,
+    /// The number that was asked for last and its place, if that call is still there: a reply is looked at several times.
+    last: (u32, usize),
+    done: VecDeque<Completion<T>>,
     first_xid: u32,
     made: u64,
     credential: Writer,
@@ -77,13 +85,54 @@ impl<T> Calls<T> {
         let mut credential = Writer::new();
         config.credential.encode(&mut credential);
         Self {
-            pending: FxHashMap::default(),
+            pending: Slab::new(),
+            places: FxHashMap::default(),
+            last: (0, 0),
+            done: VecDeque::new(),
             first_xid: config.first_xid,
             made: 0,
             credential,
             spare: Vec::new(),
             spare_args: Writer::new(),
         }
+    }
+
+    /// Calls for which there is something to be kept.
+    pub(super) fn len(&self) -> usize {
+        self.pending.len() + self.done.len()
+    }
+
+    /// Are there calls that have no reply yet?
+    pub(super) fn are_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Those that have no reply yet.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Pending<T>)> {
+        self.places.iter().map(|(xid, place)| (*xid, &self.pending[*place]))
+    }
+
+    /// The call of that number.
+    pub(super) fn get(&self, xid: u32) -> Option<&Pending<T>> {
+        self.places.get(&xid).map(|place| &self.pending[*place])
+    }
+
+    /// The call of that number.
+    pub(super) fn get_mut(&mut self, xid: u32) -> Option<&mut Pending<T>> {
+        self.place(xid).map(|place| &mut self.pending[place])
+    }
+
+    /// Ends a call without results.
+    pub(super) fn fail(&mut self, xid: u32, error: Error) {
+        if let Some(place) = self.places.remove(&xid) {
+            let Pending { ticket, sink, payload, .. } = self.pending.remove(place);
+            self.done.push_back(Completion { ticket, result: Err(error), sink, payload });
+        }
+    }
+
+    /// The next that is done.
+    pub(super) fn completion(&mut self) -> Option<Completion<T>> {
+        self.done.pop_front()
     }
 
     /// A call of the procedure `P`, in memory of an earlier one.
@@ -121,6 +170,7 @@ impl<T> Calls<T> {
         };
         let expected = sink.as_ref().map(|sink| sink.len()).or(fresh).unwrap_or(0);
         let pending = Pending {
+            xid,
             expected,
             channel,
             sequence,
@@ -138,38 +188,63 @@ impl<T> Calls<T> {
             results_max: call.results_max,
             ticket,
         };
-        self.pending.insert(xid, pending);
+        self.last = (xid, self.pending.insert(pending));
+        self.places.insert(xid, self.last.1);
         xid
+    }
+
+    fn place(&mut self, xid: u32) -> Option<usize> {
+        let (last, place) = self.last;
+        if last == xid && self.pending.get(place).is_some_and(|call| call.xid == xid) {
+            return Some(place);
+        }
+        let place = *self.places.get(&xid)?;
+        self.last = (xid, place);
+        Some(place)
     }
 
     /// The call of that number, if it was sent on that connection.
     fn sent(&mut self, conn: ConnId, xid: u32) -> Option<&mut Pending<T>> {
-        self.pending.get_mut(&xid).filter(|pending| pending.sent.is_some_and(|(on, _)| on == conn))
+        self.get_mut(xid).filter(|pending| pending.is_on(conn))
     }
 
-    /// Something has come by a connection: what becomes of its call. `None`: there is no such call.
-    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came<T>> {
+    /// Something has come by a connection. `None`: there is no call for it.
+    pub(super) fn came(&mut self, conn: ConnId, incoming: Incoming) -> Option<Came> {
         let xid = match &incoming {
             Incoming::Reply(record, _) => Reader::new(&record.front).u32("xid").ok()?,
             Incoming::NotTaken(xid, ..) => *xid,
         };
-        self.sent(conn, xid)?;
-        let pending = self.pending.remove(&xid)?;
+        let place = self.place(xid)?;
+        let pending = &self.pending[place];
+        if !pending.is_on(conn) {
+            return None;
+        }
         let expected = pending.expected;
-        let fate = match incoming {
-            Incoming::Reply(record, rest) => self.reply(pending, record, rest),
+        self.places.remove(&xid);
+        let later = match incoming {
+            Incoming::Reply(record, rest) => self.reply(place, record, rest),
             Incoming::NotTaken(_, error, sink) => {
-                let Pending { ticket, payload, .. } = pending;
-                Fate::Done(Completion { ticket, result: Err(Error::NotTaken(error)), sink, payload })
+                let Pending { ticket, payload, .. } = self.pending.remove(place);
+                self.done.push_back(Completion {
+                    ticket,
+                    result: Err(Error::NotTaken(error)),
+                    sink,
+                    payload,
+                });
+                None
             }
         };
-        Some(Came { expected, fate })
+        Some(Came { expected, later })
     }
 
-    /// `rest`: what of the sink the payload is not in, if the transport had it.
-    fn reply(&mut self, mut pending: Pending<T>, record: Record, rest: Option<SegmentMut>) -> Fate<T> {
+    /// The reply to the call there, which has no number any more. `rest`: what of the sink the payload is not in, if the
+    /// transport had it. Returns the number under which the call is to be sent again, if it is.
+    fn reply(&mut self, place: usize, record: Record, rest: Option<SegmentMut>) -> Option<u32> {
+        let pending = &mut self.pending[place];
         let mut reader = Reader::new(&record.front);
-        pending.sink = rest.or(pending.sink);
+        if rest.is_some() {
+            pending.sink = rest;
+        }
         let filled = record.placed.as_ref().map_or(0, |placed| placed.len());
         if let Some(placed) = record.placed {
             pending.put_back(placed);
@@ -178,7 +253,7 @@ impl<T> Calls<T> {
             Ok(Ok(Accepted::Success)) => {
                 let left = reader.left();
                 if pending.is_nfs && reader.u32("status") == Ok(Status::Jukebox as u32) {
-                    return Fate::Later(self.ask_later(pending));
+                    return Some(self.ask_later(place));
                 }
                 let header = record.front.len() - left;
                 Ok(Reply { front: record.front.slice(header..), payload: record.payload, filled })
@@ -187,36 +262,31 @@ impl<T> Calls<T> {
             Ok(Err(denied)) => Err(Error::Denied(denied)),
             Err(error) => Err(error.into()),
         };
-        let Pending { mut front, ticket, sink, payload, .. } = pending;
+        let Pending { mut front, ticket, sink, payload, .. } = self.pending.remove(place);
         front.clear();
         self.spare.push(front);
-        Fate::Done(Completion { ticket, result, sink, payload })
+        self.done.push_back(Completion { ticket, result, sink, payload });
+        None
     }
 
     /// The server has not done it, and wants to be asked again later: under another number, or it would give the same reply
     /// (RFC 1813, section 4.5).
-    fn ask_later(&mut self, mut pending: Pending<T>) -> u32 {
+    fn ask_later(&mut self, place: usize) -> u32 {
         let (sequence, xid) = self.number();
+        let pending = &mut self.pending[place];
         pending.front.as_mut_slice()[..4].copy_from_slice(&xid.to_be_bytes());
-        (pending.sequence, pending.sent) = (sequence, None);
-        self.pending.insert(xid, pending);
+        (pending.xid, pending.sequence, pending.sent) = (xid, sequence, None);
+        self.places.insert(xid, place);
         xid
     }
 }
 
 /// The reply to a call.
-pub(super) struct Came<T> {
+pub(super) struct Came {
     /// Bytes that were expected.
     pub(super) expected: usize,
-    pub(super) fate: Fate<T>,
-}
-
-/// What has become of a call.
-pub(super) enum Fate<T> {
-    /// It is done with.
-    Done(Completion<T>),
-    /// It is to be sent again after a while, under this number.
-    Later(u32),
+    /// The call is to be sent again after a while, under this number.
+    pub(super) later: Option<u32>,
 }
 
 /// Tells what replies on a connection are made of.

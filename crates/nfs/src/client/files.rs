@@ -5,15 +5,12 @@ use super::written::{Again, Parked, Written};
 use super::{Client, Config, Error, ServerId, Way};
 use crate::rpc::Procedure;
 use crate::v3::{
-    Answer, Attributes, Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs,
-    WriteOk,
+    Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs, WriteOk,
 };
-use crate::xdr::Body as _;
 use onego_buf::{List, SegmentMut};
 use onego_wire::{DecodeError, Layer, LocalPort, Time};
 use rustc_hash::FxHashMap;
 use slab::Slab;
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,10 +22,10 @@ pub enum Outcome {
     Read(Filled),
     /// ...or without one.
     Bytes(List, Filled),
-    /// All bytes were written; attributes of the file behind the last of them, if the server told.
-    Written(Option<Attributes>),
+    /// All bytes were written.
+    Written,
     /// Everything that was written before is durable.
-    Synced(Option<Attributes>),
+    Synced,
     /// A call has results.
     Reply(Reply),
 }
@@ -40,8 +37,6 @@ pub struct Filled {
     pub bytes: usize,
     /// Is their end that of the file?
     pub eof: bool,
-    /// The file's attributes, if the server told.
-    pub attributes: Option<Attributes>,
 }
 
 /// A request is done with.
@@ -63,8 +58,10 @@ pub struct Ticket<T>(Purpose<T>);
 enum Purpose<T> {
     /// The caller's own.
     Plain(T),
-    /// So many bytes of a part of a read.
-    Read { io: usize, part: u32, len: usize },
+    /// A read of so many bytes, to a buffer or without one.
+    Read { ticket: T, file: Handle, offset: u64, len: usize, to_buffer: bool },
+    /// So many bytes of a part of a read that takes several calls.
+    Part { io: usize, part: u32, len: usize },
     /// A part of a write, from this offset on.
     Write { io: usize, offset: u64 },
     /// A commit.
@@ -73,20 +70,19 @@ enum Purpose<T> {
     Again { file: Handle, offset: u64 },
 }
 
-/// A read or write that is under way.
+/// A write that is under way, or a read that takes several calls.
 #[derive(Debug)]
 struct Io<T> {
     ticket: T,
     file: Handle,
     outstanding: usize,
     error: Option<Error>,
-    attributes: Option<Attributes>,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Read(SmallVec<[Part; 1]>),
+    Read(Vec<Part>),
     Write {
         /// Its number among the writes of the file.
         number: u64,
@@ -212,17 +208,34 @@ impl<T> FileClient<T> {
 
     /// Reads from `offset` on until the buffer is full or the file ends.
     pub fn read(&mut self, now: Time, file: Handle, offset: u64, mut buffer: SegmentMut, ticket: T) {
-        let len = buffer.len();
-        self.begin_read(now, file, offset, len, ticket, |len| Sink::Buffer(buffer.split_to(len)));
+        match buffer.len() {
+            len if len <= self.limits.read => {
+                self.read_at_once(now, file, offset, len, Sink::Buffer(buffer), ticket);
+            }
+            len => {
+                self.read_in_parts(now, file, offset, len, ticket, |len| Sink::Buffer(buffer.split_to(len)));
+            }
+        }
     }
 
     /// Reads up to `len` bytes from `offset` on, to memory that is taken as they come: from the client's pool, where it goes
     /// back to when they are dropped.
     pub fn read_bytes(&mut self, now: Time, file: Handle, offset: u64, len: usize, ticket: T) {
-        self.begin_read(now, file, offset, len, ticket, Sink::Fresh);
+        if len <= self.limits.read {
+            self.read_at_once(now, file, offset, len, Sink::Fresh(len), ticket);
+        } else {
+            self.read_in_parts(now, file, offset, len, ticket, Sink::Fresh);
+        }
     }
 
-    fn begin_read(
+    /// Reads by one call, unless the server gives less than it was asked for.
+    fn read_at_once(&mut self, now: Time, file: Handle, offset: u64, len: usize, sink: Sink, ticket: T) {
+        let to_buffer = matches!(sink, Sink::Buffer(_));
+        let purpose = Purpose::Read { ticket, file, offset, len, to_buffer };
+        self.make_read(now, file, offset, len, sink, purpose);
+    }
+
+    fn read_in_parts(
         &mut self,
         now: Time,
         file: Handle,
@@ -231,18 +244,15 @@ impl<T> FileClient<T> {
         ticket: T,
         mut sink: impl FnMut(usize) -> Sink,
     ) {
-        let io = self.ios.insert(Io::new(ticket, file, Kind::Read(SmallVec::new())));
-        let (mut parts, mut at) = (SmallVec::new(), offset);
-        loop {
+        let io = self.ios.insert(Io::new(ticket, file, Kind::Read(Vec::new())));
+        let (mut parts, mut at) = (Vec::new(), offset);
+        while len > 0 {
             let piece = len.min(self.limits.read);
             let sink = sink(piece);
             parts.push(Part::new(at, matches!(sink, Sink::Buffer(_))));
             self.read_part(now, io, (parts.len() - 1) as u32, at, piece, sink);
             at += piece as u64;
             len -= piece;
-            if len == 0 {
-                break;
-            }
         }
         self.ios[io].kind = Kind::Read(parts);
     }
@@ -250,10 +260,23 @@ impl<T> FileClient<T> {
     fn read_part(&mut self, now: Time, io: usize, part: u32, offset: u64, len: usize, sink: Sink) {
         let state = &mut self.ios[io];
         state.outstanding += 1;
+        let file = state.file;
+        self.make_read(now, file, offset, len, sink, Purpose::Part { io, part, len });
+    }
+
+    fn make_read(
+        &mut self,
+        now: Time,
+        file: Handle,
+        offset: u64,
+        len: usize,
+        sink: Sink,
+        purpose: Purpose<T>,
+    ) {
         // The cut to what the server takes keeps it far below 4 GiB.
-        let args = ReadArgs { file: state.file, offset, count: len as u32 };
+        let args = ReadArgs { file, offset, count: len as u32 };
         let call = Call { sink, ..self.client.prepare::<Read>(&args) };
-        self.make(now, call, Purpose::Read { io, part, len });
+        self.make(now, call, purpose);
     }
 
     /// Writes the bytes. Unless they are to be stable they may be lost until a [sync](Self::sync).
@@ -312,13 +335,48 @@ impl<T> FileClient<T> {
                 let result = result.map(Outcome::Reply);
                 self.completions.push_back(Completion { ticket, result, buffer: sink });
             }
-            Purpose::Read { io, part, len } => self.part_read(now, (io, part), len, result, sink),
+            Purpose::Read { ticket, file, offset, len, to_buffer } => {
+                let front = result.as_ref().ok().and_then(|reply| read_results(reply, len).ok());
+                match (result, front) {
+                    (Ok(reply), Some(front)) if front.count as usize == len || front.eof => {
+                        self.has_read(ticket, front, reply.payload, sink, to_buffer);
+                    }
+                    (result, _) => {
+                        let parts = vec![Part::new(offset, to_buffer)];
+                        let io = self.ios.insert(Io::new(ticket, file, Kind::Read(parts)));
+                        self.ios[io].outstanding = 1;
+                        self.part_read(now, (io, 0), len, result, sink);
+                    }
+                }
+            }
+            Purpose::Part { io, part, len } => self.part_read(now, (io, part), len, result, sink),
             Purpose::Write { io, offset } => self.part_written(now, io, offset, payload, result),
             Purpose::Commit(file) => self.committed(now, file, results::<Commit>(result)),
             Purpose::Again { file, offset } => {
                 self.written_again(now, file, offset, payload, results::<Write>(result));
             }
         }
+    }
+
+    /// A read has got by one call all that there was.
+    fn has_read(
+        &mut self,
+        ticket: T,
+        front: ReadFront,
+        payload: List,
+        sink: Option<SegmentMut>,
+        to_buffer: bool,
+    ) {
+        let filled = Filled { bytes: front.count as usize, eof: front.eof };
+        let (outcome, buffer) = match sink {
+            buffer @ Some(_) if to_buffer => (Outcome::Read(filled), buffer),
+            Some(mut memory) => {
+                memory.truncate(filled.bytes);
+                (Outcome::Bytes(memory.into(), filled), None)
+            }
+            None => (Outcome::Bytes(payload, filled), None),
+        };
+        self.completions.push_back(Completion { ticket, result: Ok(outcome), buffer });
     }
 
     fn part_read(
@@ -339,7 +397,6 @@ impl<T> FileClient<T> {
         match result {
             Ok((front, payload)) => {
                 part.bytes.append(payload);
-                state.attributes = front.attributes.or(state.attributes);
                 part.filled += count;
                 part.eof = front.eof;
                 if count < len && !front.eof {
@@ -361,7 +418,6 @@ impl<T> FileClient<T> {
         let file = state.file;
         match taken(results::<Write>(result), &data) {
             Ok(done) => {
-                state.attributes = done.file.after.or(state.attributes);
                 if let Some(rest) = self.took(file, offset, data, &done) {
                     self.write_part(now, io, offset + u64::from(done.count), rest);
                 }
@@ -387,11 +443,10 @@ impl<T> FileClient<T> {
         if self.ios[io].outstanding > 0 {
             return;
         }
-        let Io { ticket, file, error, attributes, kind, .. } = self.ios.remove(io);
+        let Io { ticket, file, error, kind, .. } = self.ios.remove(io);
         let (outcome, buffer) = match kind {
             Kind::Read(parts) => {
                 let (filled, buffer, bytes) = gather(parts);
-                let filled = Filled { attributes, ..filled };
                 match buffer {
                     Some(buffer) => (Outcome::Read(filled), Some(buffer)),
                     None => (Outcome::Bytes(bytes, filled), None),
@@ -402,7 +457,7 @@ impl<T> FileClient<T> {
                     written.end(number);
                 }
                 self.go_on(now, file);
-                (Outcome::Written(attributes), None)
+                (Outcome::Written, None)
             }
         };
         let result = error.map_or(Ok(outcome), Err);
@@ -429,15 +484,15 @@ impl<T> FileClient<T> {
 
     fn committed(&mut self, now: Time, file: Handle, result: Result<Committed, Error>) {
         let Some(written) = self.files.get_mut(&file) else { return };
-        let (verifier, attributes) = match result {
-            Ok(Ok(done)) => (done.verifier, done.file.after),
+        let verifier = match result {
+            Ok(Ok(done)) => done.verifier,
             Ok(Err(failed)) => return self.commit_ended(now, file, Err(Error::Failed(failed.status))),
             Err(error) => return self.commit_ended(now, file, Err(error)),
         };
         if written.committed(verifier) {
             self.go_on(now, file);
         } else {
-            self.commit_ended(now, file, Ok(attributes));
+            self.commit_ended(now, file, Ok(()));
         }
     }
 
@@ -499,12 +554,11 @@ impl<T> FileClient<T> {
     }
 
     /// Tells all who waited for a commit.
-    fn commit_ended(&mut self, now: Time, file: Handle, result: Result<Option<Attributes>, Error>) {
+    fn commit_ended(&mut self, now: Time, file: Handle, result: Result<(), Error>) {
         let Some(written) = self.files.get_mut(&file) else { return };
         let (tickets, error) = written.end_commit(result.as_ref().err());
-        let attributes = result.unwrap_or_default();
         for ticket in tickets {
-            let result = error.clone().map_or(Ok(Outcome::Synced(attributes)), Err);
+            let result = error.clone().map_or(Ok(Outcome::Synced), Err);
             self.completions.push_back(Completion { ticket, result, buffer: None });
         }
         self.go_on(now, file);
@@ -553,7 +607,7 @@ impl Part {
 
 impl<T> Io<T> {
     fn new(ticket: T, file: Handle, kind: Kind) -> Self {
-        Self { ticket, file, outstanding: 0, error: None, attributes: None, kind }
+        Self { ticket, file, outstanding: 0, error: None, kind }
     }
 
     fn fail(&mut self, error: Error) {
@@ -570,9 +624,13 @@ fn results<P: Procedure>(result: Result<Reply, Error>) -> Result<P::Results, Err
 
 /// What was read where up to so many bytes were wanted.
 fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
-    let (results, came) =
-        reply.read_front(|r| <Answer<ReadFront, Option<Attributes>>>::read(r, &mut List::new()))?;
-    let front = results.map_err(|failed| Error::Failed(failed.status))?;
+    if let Some(status) = reply.status()? {
+        return Err(Error::Failed(status));
+    }
+    let (front, came) = reply.read_front(|r| {
+        r.take_ok()?;
+        ReadFront::read(r)
+    })?;
     let count = front.count as usize;
     let nothing = count == 0 && wanted > 0 && !front.eof;
     if count != came || count > wanted || nothing {
@@ -602,7 +660,7 @@ fn join(buffer: &mut Option<SegmentMut>, next: SegmentMut) {
 }
 
 /// What was read up to the first gap, and the whole buffer, or the bytes.
-fn gather(parts: SmallVec<[Part; 1]>) -> (Filled, Option<SegmentMut>, List) {
+fn gather(parts: Vec<Part>) -> (Filled, Option<SegmentMut>, List) {
     let (mut filled, mut whole, mut bytes) = (Filled::default(), None, List::new());
     for part in parts {
         if !filled.eof {

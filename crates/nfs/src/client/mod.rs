@@ -29,7 +29,7 @@ pub use error::Error;
 pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 
 use crate::rpc::Procedure;
-use calls::{Calls, Came, Fate, Pending, Replies};
+use calls::{Calls, Came, Pending, Replies};
 use channel::{Channel, Conn};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
@@ -61,7 +61,6 @@ pub struct Client<T> {
     actions: VecDeque<Action>,
     /// What is still to be said on connections that are closed: why.
     last_words: Vec<(ConnId, List)>,
-    completions: VecDeque<Completion<T>>,
     /// Calls to be sent again, and when.
     later: VecDeque<(Time, u32)>,
     /// When to look at the times of calls, while there are any.
@@ -78,7 +77,6 @@ impl<T> Client<T> {
             calls: Calls::new(&config),
             actions: VecDeque::new(),
             last_words: Vec::new(),
-            completions: VecDeque::new(),
             later: VecDeque::new(),
             tick: None,
             config,
@@ -97,12 +95,12 @@ impl<T> Client<T> {
 
     /// May another call be made?
     pub fn has_room(&self) -> bool {
-        self.calls.pending.len() + self.completions.len() < self.config.calls
+        self.calls.len() < self.config.calls
     }
 
     /// Is no call under way?
     pub fn is_idle(&self) -> bool {
-        self.calls.pending.is_empty() && self.completions.is_empty()
+        self.calls.len() == 0
     }
 
     /// A call of the procedure `P`, for one that is made at once: in memory of an earlier one.
@@ -123,7 +121,7 @@ impl<T> Client<T> {
 
     /// The next call that is done with.
     pub fn completion(&mut self) -> Option<Completion<T>> {
-        self.completions.pop_front()
+        self.calls.completion()
     }
 
     /// Closes the connections to a server. Calls that are under way fail; more must not be made.
@@ -147,7 +145,7 @@ impl<T> Client<T> {
             && live.transport.is_ready()
             && let Some(xid) = channel.waiting.pop_front()
         {
-            let Some(pending) = self.calls.pending.get_mut(&xid) else { continue };
+            let Some(pending) = self.calls.get_mut(xid) else { continue };
             pending.sent = Some((conn, now));
             let payload = pending.payload.clone();
             if let Some(most) = pending.fresh.filter(|_| live.transport.holds_sinks()) {
@@ -216,12 +214,11 @@ impl<T> Client<T> {
             match live.transport.next(&mut replies) {
                 Ok(Some(incoming)) => {
                     live.placing = None;
-                    let Some(Came { expected, fate }) = self.calls.came(conn, incoming) else { continue };
+                    let Some(Came { expected, later }) = self.calls.came(conn, incoming) else { continue };
                     self.channels[index].heard(&self.config);
                     live.moderation.done(expected);
-                    match fate {
-                        Fate::Done(completion) => self.completions.push_back(completion),
-                        Fate::Later(xid) => self.later.push_back((now + JUKEBOX, xid)),
+                    if let Some(xid) = later {
+                        self.later.push_back((now + JUKEBOX, xid));
                     }
                 }
                 Ok(None) => break None,
@@ -240,7 +237,7 @@ impl<T> Client<T> {
 
     /// Sends a call that has waited because the server was not done.
     fn ask_again(&mut self, now: Time, xid: u32) {
-        let Some(pending) = self.calls.pending.get(&xid) else { return };
+        let Some(pending) = self.calls.get(xid) else { return };
         let index = pending.channel;
         self.channels[index].waiting.push_back(xid);
         if self.channels[index].closed {
@@ -282,12 +279,12 @@ impl<T> Client<T> {
         let Some(mut live) = self.conns.remove(conn) else { return };
         let place = live.transport.take_place();
         if let Some((xid, place)) = live.placing.zip(place)
-            && let Some(pending) = self.calls.pending.get_mut(&xid)
+            && let Some(pending) = self.calls.get_mut(xid)
         {
             pending.give_back(place);
         }
         for (xid, sink) in live.transport.into_sinks() {
-            if let Some(pending) = self.calls.pending.get_mut(&xid) {
+            if let Some(pending) = self.calls.get_mut(xid) {
                 pending.give_back(sink);
             }
         }
@@ -298,15 +295,15 @@ impl<T> Client<T> {
     fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
         let held = self.conns.get(conn);
         let mut again = Vec::new();
-        for (xid, pending) in &mut self.calls.pending {
-            let is_held = held.is_some_and(|live| live.holds(*xid, pending.has_sink));
-            if !is_held && pending.sent.is_some_and(|(on, _)| on == conn) {
-                pending.sent = None;
-                again.push((pending.sequence, *xid));
+        for (xid, pending) in self.calls.iter() {
+            let is_held = held.is_some_and(|live| live.holds(xid, pending.has_sink));
+            if !is_held && pending.is_on(conn) {
+                again.push((pending.sequence, xid));
             }
         }
         again.sort_unstable();
         for (_, xid) in again.into_iter().rev() {
+            self.calls.get_mut(xid).expect("the call was just seen").sent = None;
             self.channels[index].waiting.push_front(xid);
         }
         if self.channels[index].closed {
@@ -319,10 +316,10 @@ impl<T> Client<T> {
     /// Ends calls that wait on a channel and for which there is an error.
     fn fail_waiting(&mut self, index: usize, error: impl Fn(&Pending<T>) -> Option<Error>) {
         let channel = &mut self.channels[index];
-        let (pending, completions) = (&mut self.calls.pending, &mut self.completions);
+        let calls = &mut self.calls;
         channel.waiting.retain(|xid| {
-            let Some(error) = pending.get(xid).and_then(&error) else { return true };
-            completions.extend(pending.remove(xid).map(|call| call.fail(error)));
+            let Some(error) = calls.get(*xid).and_then(&error) else { return true };
+            calls.fail(*xid, error);
             false
         });
     }
@@ -341,7 +338,7 @@ impl<T> Client<T> {
         let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
         for index in 0..self.channels.len() {
             let patience = self.config.retransmit_after;
-            let calls = self.calls.pending.values().filter(|call| call.channel == index);
+            let calls = self.calls.iter().map(|(_, call)| call).filter(|call| call.channel == index);
             let conn = self.channels[index].conn.and_then(|conn| self.conns.get_mut(conn));
             if calls.filter_map(|call| call.sent).any(|(_, sent)| now.since(sent) >= patience)
                 || conn.is_some_and(|live| live.is_overdue(now, patience))
@@ -349,10 +346,8 @@ impl<T> Client<T> {
                 self.break_off(now, index, format!("no reply within {patience:?}"));
             }
         }
-        let late: Vec<u32> = (self.calls.pending.iter())
-            .filter(|(_, call)| overdue(call.deadline))
-            .map(|(xid, _)| *xid)
-            .collect();
+        let late = self.calls.iter().filter(|(_, call)| overdue(call.deadline)).map(|(xid, _)| xid);
+        let late: Vec<u32> = late.collect();
         for xid in late {
             self.give_up(now, xid);
         }
@@ -361,7 +356,7 @@ impl<T> Client<T> {
     /// A call has no more time. A sink into which bytes are coming at this moment comes back only with the end of its
     /// connection.
     fn give_up(&mut self, now: Time, xid: u32) {
-        let Some(call) = self.calls.pending.get_mut(&xid) else { return };
+        let Some(call) = self.calls.get_mut(xid) else { return };
         let (index, has_sink) = (call.channel, call.has_sink);
         let Some((conn, sent)) = call.sent else { return self.end_without_reply(now, xid) };
         if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
@@ -385,7 +380,7 @@ impl<T> Client<T> {
     }
 
     fn end_without_reply(&mut self, now: Time, xid: u32) {
-        let Some(call) = self.calls.pending.remove(&xid) else { return };
+        let Some(call) = self.calls.get(xid) else { return };
         let channel = &mut self.channels[call.channel];
         channel.waiting.retain(|waiting| *waiting != xid);
         if let Some((conn, _)) = call.sent {
@@ -396,7 +391,7 @@ impl<T> Client<T> {
         }
         let (waited, last) = (now.since(call.made), channel.last.clone());
         let error = Error::NoReply { addr: channel.addr, waited, last };
-        self.completions.push_back(call.fail(error));
+        self.calls.fail(xid, error);
     }
 }
 
@@ -488,7 +483,7 @@ impl<T> Machine for Client<T> {
     fn timeout(&mut self, now: Time) {
         if self.tick.is_some_and(|tick| tick <= now) {
             self.look_at_times(now);
-            self.tick = (!self.calls.pending.is_empty()).then(|| now + TICK);
+            self.tick = self.calls.are_pending().then(|| now + TICK);
         }
         while let Some((_, xid)) = self.later.pop_front_if(|(at, _)| *at <= now) {
             self.ask_again(now, xid);

@@ -181,6 +181,7 @@ impl Transport {
     }
 
     /// The next that has come.
+    #[inline]
     pub(super) fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Incoming>, Error> {
         let (requester, ready) = match self {
             Self::Tcp(stream) => {

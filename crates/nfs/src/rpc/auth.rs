@@ -104,8 +104,7 @@ impl Xdr for Credential {
 
 /// The verifier that proves nothing.
 pub(super) fn put_none(w: &mut Writer) {
-    w.u32(flavor::NONE);
-    w.len_of(0);
+    w.append([flavor::NONE, 0].map(u32::to_be_bytes).as_flattened());
 }
 
 /// A verifier, whatever it says.

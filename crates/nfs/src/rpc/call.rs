@@ -74,7 +74,7 @@ pub(crate) fn put_call(
 }
 
 fn put_words(w: &mut Writer, words: [u32; 6]) {
-    words.into_iter().for_each(|word| w.u32(word));
+    w.append(words.map(u32::to_be_bytes).as_flattened());
 }
 
 /// The header of a call as servers look at it: who makes the call is not read yet, because it is mostly who has made

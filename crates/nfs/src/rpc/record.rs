@@ -145,6 +145,11 @@ impl RecordReader {
         bytes: &mut Segment,
         splitter: &mut dyn Splitter,
     ) -> Result<Option<Record>, RecordError> {
+        if self.is_between_records()
+            && let Some(record) = self.take_whole(bytes, splitter)
+        {
+            return Ok(Some(record));
+        }
         loop {
             let Some(left) = self.fragment else {
                 let Some((mark, used)) = self.mark.take(MARK_LEN, bytes) else { return Ok(None) };
@@ -166,6 +171,35 @@ impl RecordReader {
             let used = self.take(bytes, left, splitter)?;
             self.fragment = Some(left - used);
         }
+    }
+
+    fn is_between_records(&self) -> bool {
+        self.fragment.is_none() && self.len == 0 && self.mark.is_empty()
+    }
+
+    /// The next record, if all of it lies here in one fragment, as records without bulk mostly do: then it goes through no
+    /// stages. What is wrong with it shows in them.
+    fn take_whole(&mut self, bytes: &mut Segment, splitter: &mut dyn Splitter) -> Option<Record> {
+        let (mark, behind) = bytes.split_first_chunk()?;
+        let mark = u32::from_be_bytes(*mark);
+        let len = (mark & !LAST) as usize;
+        let message =
+            behind.get(..len).filter(|_| mark & LAST != 0 && (START_LEN..=self.bound).contains(&len))?;
+        let (front, payload) = match splitter.split(message) {
+            Split::At(front, payload) if front + payload + padding(payload) == len => (front, payload),
+            Split::Never => (len, 0),
+            Split::At(..) | Split::More(_) => return None,
+        };
+        let (front_end, payload_end) = (MARK_LEN + front, MARK_LEN + front + payload);
+        let place = if front == len { None } else { splitter.place(&message[..front], payload) };
+        self.ahead.message(if place.is_some() { payload } else { 0 });
+        let mut record = Record { placed: place, ..Record::of(bytes.slice(MARK_LEN..front_end)) };
+        match &mut record.placed {
+            Some(place) => place.copy_from_slice(&bytes[front_end..payload_end]),
+            None => record.payload.push(bytes.slice(front_end..payload_end)),
+        }
+        bytes.advance(MARK_LEN + len);
+        Some(record)
     }
 
     fn begin_fragment(&mut self, mark: u32) -> Result<(), RecordError> {
@@ -383,7 +417,9 @@ pub fn put_record(front: &[u8], mut payload: List, arena: &mut Arena, out: &mut 
         u32::try_from(len).ok().filter(|len| len & LAST == 0).expect("a fragment is shorter than 2 GiB");
     arena.put(&(LAST | len).to_be_bytes(), out);
     arena.bytes(front, out);
-    let padding = padding(payload.len());
-    arena.pieces(&mut payload, out, |_| {});
-    arena.put(&[0; 3][..padding], out);
+    if !payload.is_empty() {
+        let padding = padding(payload.len());
+        arena.pieces(&mut payload, out, |_| {});
+        arena.put(&[0; 3][..padding], out);
+    }
 }

@@ -55,6 +55,7 @@ impl Stream {
     }
 
     /// The next message that is whole. `splitter` is asked where its payload belongs.
+    #[inline]
     pub fn next(&mut self, splitter: &mut dyn Splitter) -> Result<Option<Record>, RecordError> {
         loop {
             let Some(bytes) = self.received.front_mut() else {

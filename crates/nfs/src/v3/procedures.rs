@@ -331,29 +331,34 @@ pub struct ReadlinkOk {
     pub path: Vec<u8>,
 }
 
-/// What READ has read, without the bytes.
+/// What READ has read, without the file's attributes, which come first, and the bytes, which come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadFront {
-    /// The file's attributes.
-    pub attributes: Option<Attributes>,
     /// Do the bytes reach the file's end?
     pub eof: bool,
     /// How many there are.
     pub count: u32,
 }
 
+impl ReadFront {
+    /// Reads it behind the status of results, whose attributes are skipped.
+    pub fn read(r: &mut Reader<'_>) -> Decoded<Self> {
+        Attributes::skip(r)?;
+        Self::decode(r)
+    }
+}
+
 /// Its last word is the length of the payload.
 impl Xdr for ReadFront {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        let (attributes, count, eof) = (Option::decode(r)?, r.u32("count")?, r.bool("end of file")?);
+        let (count, eof) = (r.u32("count")?, r.bool("end of file")?);
         match r.u32("length of the data read")? {
-            len if len == count => Ok(Self { attributes, eof, count }),
+            len if len == count => Ok(Self { eof, count }),
             _ => Err(DecodeError::Invalid { what: "count of bytes read", value: count.into() }),
         }
     }
 
     fn encode(&self, w: &mut Writer) {
-        self.attributes.encode(w);
         w.u32(self.count);
         w.bool(self.eof);
         w.u32(self.count);
@@ -484,7 +489,7 @@ impl Body for WriteArgs {
 
 impl Body for ReadOk {
     fn read(r: &mut Reader<'_>, payload: &mut List) -> Decoded<Self> {
-        let ReadFront { attributes, eof, count } = ReadFront::decode(r)?;
+        let (attributes, ReadFront { eof, count }) = (Option::decode(r)?, ReadFront::decode(r)?);
         match payload.len() {
             len if len == count as usize => Ok(Self { attributes, eof, data: std::mem::take(payload) }),
             _ => Err(DecodeError::Invalid { what: "count of bytes read", value: count.into() }),
@@ -493,7 +498,8 @@ impl Body for ReadOk {
 
     fn write(&self, w: &mut Writer, payload: &mut List) {
         let count = u32::try_from(self.data.len()).expect("lengths on the wire are 32 bits");
-        ReadFront { attributes: self.attributes, eof: self.eof, count }.encode(w);
+        self.attributes.encode(w);
+        ReadFront { eof: self.eof, count }.encode(w);
         payload.append(self.data.clone());
     }
 }

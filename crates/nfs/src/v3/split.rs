@@ -42,10 +42,7 @@ pub fn split_reply(start: &[u8], procedure: u32) -> Split {
         if !has_payload || reply.result != Ok(Accepted::Success) || !r.take_ok()? {
             return Ok(None);
         }
-        if r.bool("whether there are attributes")? {
-            // What they say is read with the results.
-            r.array::<{ Attributes::LEN }>("attributes")?;
-        }
+        Attributes::skip(r)?;
         if procedure == Read::NUMBER {
             r.u32("count")?;
             r.bool("end of file")?;

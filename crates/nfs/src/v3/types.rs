@@ -306,6 +306,14 @@ impl Attributes {
     /// Bytes of them on the wire.
     pub const LEN: usize = 84;
 
+    /// Passes over them, if they are there, whatever they say.
+    pub(super) fn skip(r: &mut Reader<'_>) -> Decoded<()> {
+        if r.bool("whether there are attributes")? {
+            r.array::<{ Self::LEN }>("attributes")?;
+        }
+        Ok(())
+    }
+
     /// What tells whether the file changes from here on.
     pub fn before(&self) -> Before {
         Before { size: self.size, mtime: self.mtime, ctime: self.ctime }

@@ -312,11 +312,11 @@ impl User {
             }
             let outcome = done.result.unwrap_or_else(|error| panic!("request {}: {error}", done.ticket));
             match (asked, outcome) {
-                (Asked::Write { file, block }, Outcome::Written(_)) => {
+                (Asked::Write { file, block }, Outcome::Written) => {
                     self.files[file].busy[block] = false;
                     self.data_in_flight -= 1;
                 }
-                (Asked::Sync { file, writes }, Outcome::Synced(_)) => {
+                (Asked::Sync { file, writes }, Outcome::Synced) => {
                     self.data_in_flight -= 1;
                     let model = &self.files[file];
                     // Otherwise later writes may be there, too, or not.
