@@ -147,6 +147,9 @@ impl Sockets {
     /// A listener that has rested long enough, to be watched again. Looks at sockets that are closing on the way.
     pub(crate) fn rested(&mut self) -> Option<SocketId> {
         self.closing.turn();
+        if self.paused.is_empty() {
+            return None;
+        }
         let now = clock::now();
         let index = self.paused.iter().position(|&(_, until)| until <= now)?;
         Some(self.paused.swap_remove(index).0)

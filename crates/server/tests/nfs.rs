@@ -360,6 +360,27 @@ fn a_call_in_work_that_comes_again_is_answered_where_it_came_last() {
 }
 
 #[test]
+fn replies_are_sent_before_the_calls_behind_them_are_carried_out() {
+    let mut net = Net::new(Export::default());
+    let who = net.connect("10.0.0.1:700");
+    let root = net.mount(who, "/export").unwrap();
+    let before = net.calls();
+    net.set_reading(who, false);
+    let getattr = net.message::<Getattr>(&root);
+    for xid in 1000..1100 {
+        net.send_message(who, xid, &getattr);
+    }
+    net.turn();
+    assert_eq!(net.calls() - before, 16);
+    assert!(!net.wants_bytes(who));
+    net.set_reading(who, true);
+    for xid in 1000..1100 {
+        nfs_support::results::<Getattr>(net.answer(who, xid)).unwrap();
+    }
+    assert!(net.wants_bytes(who));
+}
+
+#[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     let mut net = Net::new(Export::default());
     let who = net.connect("10.0.0.1:700");

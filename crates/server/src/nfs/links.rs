@@ -36,6 +36,10 @@ const PAYLOAD_PATIENCE: Duration = Duration::from_secs(60);
 const UNSENT_MAX: usize = 8 << 20;
 const UNSENT_MAX_ALL: usize = 256 << 20;
 
+/// Replies that are sent before further calls of their connection are carried out: the client has them to deal with while the
+/// next calls are done here, and neither sleeps.
+const BATCH: usize = 16;
+
 /// Calls of one connection that may be carried out elsewhere at a time, and of all.
 const JOBS_MAX: usize = 64;
 const JOBS_MAX_ALL: usize = 256;
@@ -61,6 +65,10 @@ struct Link {
     landing: bool,
     /// The connection is over; it is kept only until the buffer that is out comes back.
     over: bool,
+    /// Replies since the driver took some last.
+    answered: usize,
+    /// There may be calls that wait until the replies before them are sent. No more are read until then.
+    more: bool,
     /// No calls are taken because of the replies that wait, or of the calls that are carried out elsewhere.
     stopped: bool,
     /// Calls that are carried out elsewhere.
@@ -231,6 +239,8 @@ impl Links {
             announced: false,
             landing: false,
             over: false,
+            answered: 0,
+            more: false,
             stopped: false,
             jobs: 0,
             unsent: 0,
@@ -246,7 +256,7 @@ impl Links {
 
     /// Where the next bytes of a connection go.
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
-        let link = self.get(conn).filter(|link| !link.stopped && link.payload != Payload::Held);
+        let link = self.get(conn).filter(|link| !link.stopped && !link.more && link.payload != Payload::Held);
         let Some(link) = link else { return Landing::default() };
         let landing = link.transport.landing();
         link.landing = landing.place.is_some();
@@ -281,11 +291,15 @@ impl Links {
         self.work(now, conn, program);
     }
 
-    /// Carries out the calls that are here, until too many replies wait.
+    /// Carries out the calls that are here, until there are replies enough for a send, or too many wait.
     fn work(&mut self, now: Time, conn: ConnId, program: &mut Program) {
         loop {
             let (all, working) = (self.unsent, self.working);
             let Some(link) = self.get(conn) else { return };
+            if link.answered >= BATCH && link.transport.is_on_stream() {
+                link.more = true;
+                break;
+            }
             let unsent = link.transport.unsent();
             let full = unsent >= UNSENT_MAX || (unsent > 0 && all - link.unsent + unsent >= UNSENT_MAX_ALL);
             let busy = link.jobs >= JOBS_MAX || (link.jobs > 0 && working >= JOBS_MAX_ALL);
@@ -304,7 +318,10 @@ impl Links {
             if let Some(record) = record {
                 let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
                 match program.answer(now, &mut link.peer, record) {
-                    Outcome::Reply(front, payload) => link.transport.send(front, payload),
+                    Outcome::Reply(front, payload) => {
+                        link.answered += 1;
+                        link.transport.send(front, payload);
+                    }
                     Outcome::InWork(key) => self.wait_for(key, conn, xid),
                     Outcome::Job(mut job) => {
                         job.conn = Some(conn);
@@ -416,6 +433,14 @@ impl Links {
         program: &mut Program,
     ) {
         let before = self.unsent;
+        if let Some(link) = self.get(conn)
+            && link.more
+            && !link.transport.has_output()
+        {
+            (link.more, link.answered) = (false, 0);
+            self.work(now, conn, program);
+            self.actions.push_back(Action::Resume { conn });
+        }
         let Some(link) = self.get(conn) else {
             // The driver asks once more, since it was told to close.
             if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
@@ -424,7 +449,8 @@ impl Links {
             return;
         };
         link.transport.transmit(out, limit);
-        link.announced = link.transport.has_output();
+        link.answered = 0;
+        link.announced = link.more || link.transport.has_output();
         self.count_unsent(conn);
         self.sent(now, conn, before, program);
     }

@@ -203,6 +203,14 @@ impl Transport {
         }
     }
 
+    /// Does the driver ask for what is to be sent, by [`transmit`](Self::transmit)?
+    pub(super) fn is_on_stream(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::Rdma(responder) => matches!(responder.queue_pair(), AnyConnection::Iwarp(_)),
+        }
+    }
+
     /// Is there something to send?
     pub(super) fn has_output(&self) -> bool {
         match self {

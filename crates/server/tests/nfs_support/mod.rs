@@ -179,6 +179,11 @@ impl Net {
         self.clients[who.0].closed
     }
 
+    /// Calls that the server has carried out.
+    pub(crate) fn calls(&self) -> u64 {
+        self.machine.calls()
+    }
+
     /// Bytes that the server has for a client that does not read.
     pub(crate) fn unsent(&mut self, who: Who) -> usize {
         self.turn();
