@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn any_port() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()

@@ -14,7 +14,7 @@ use std::time::Duration;
 type FramesPump = Pump<AnyEngine, Frames>;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn pump(kind: EngineKind, machine: Frames) -> FramesPump {
     let engine = open(kind).unwrap();
