@@ -415,7 +415,7 @@ impl Links {
     /// Tells the driver, once, if the connection has something to send.
     fn announce(&mut self, conn: ConnId) {
         if let Some(link) = self.get(conn)
-            && link.transport.has_output()
+            && (link.more || link.transport.has_output())
             && !link.announced
         {
             link.announced = true;
@@ -433,14 +433,7 @@ impl Links {
         program: &mut Program,
     ) {
         let before = self.unsent;
-        if let Some(link) = self.get(conn)
-            && link.more
-            && !link.transport.has_output()
-        {
-            (link.more, link.answered) = (false, 0);
-            self.work(now, conn, program);
-            self.actions.push_back(Action::Resume { conn });
-        }
+        self.work_on(now, conn, program);
         let Some(link) = self.get(conn) else {
             // The driver asks once more, since it was told to close.
             if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
@@ -453,6 +446,21 @@ impl Links {
         link.announced = link.more || link.transport.has_output();
         self.count_unsent(conn);
         self.sent(now, conn, before, program);
+    }
+
+    /// Carries out the calls that waited for replies to be sent, if these are, until there is something to send again. (Over
+    /// RDMA a reply may have to wait for something that has yet to be received.)
+    fn work_on(&mut self, now: Time, conn: ConnId, program: &mut Program) {
+        while let Some(link) = self.get(conn)
+            && link.more
+            && !link.transport.has_output()
+        {
+            (link.more, link.answered) = (false, 0);
+            self.work(now, conn, program);
+            if self.get(conn).is_some_and(|link| !link.more) {
+                self.actions.push_back(Action::Resume { conn });
+            }
+        }
     }
 
     /// Something of the connection was sent; `before` that so many bytes waited on all.

@@ -28,8 +28,8 @@ const BLOCK: usize = 3000;
 const LOOK: usize = 8 << 10;
 /// Names that it makes and removes files under.
 const NAMES: u8 = 4;
-/// Requests with data in flight.
-const DEPTH: usize = 8;
+/// Requests with data in flight: of some few, or more than a server answers before it sends something.
+const DEPTHS: [usize; 2] = [8, 48];
 
 /// A file that is written to.
 struct File {
@@ -75,6 +75,8 @@ pub(crate) struct User {
     made_files: u64,
     waiting: BTreeMap<u64, Asked>,
     data_in_flight: usize,
+    /// The most of them.
+    depth: usize,
     /// Is something under way that is not to be done twice?
     once: bool,
     pub(crate) made: u64,
@@ -117,6 +119,7 @@ impl User {
         let mut client = FileClient::new(config(n));
         client.connect(server, LocalPort::Reserved, way, random.random_range(1..=3));
         client.set_limits(Limits { read: 8 << 10, write: random.random_range(500..5000) });
+        let depth = DEPTHS[random.random_range(0..DEPTHS.len())];
         let pump = Pump::new(sim.engine(client_addr(n)), client);
         let (dir, handles) = fs.with(sim.now(), |fs, cx| {
             use onego_server::nfs::FileSystem as _;
@@ -145,6 +148,7 @@ impl User {
             made_files: 0,
             waiting: BTreeMap::new(),
             data_in_flight: 0,
+            depth,
             once: false,
             made: 0,
             given_up: 0,
@@ -153,7 +157,7 @@ impl User {
 
     /// Makes requests, as many as may be under way.
     pub(crate) fn make_requests(&mut self, now: Time, crashes: bool, most: u64) {
-        while self.made < most && self.data_in_flight < DEPTH {
+        while self.made < most && self.data_in_flight < self.depth {
             match self.random.random_range(0..10) {
                 0 => self.sync(now),
                 1..6 => self.write(now),
