@@ -2,7 +2,7 @@
 //! without a kernel. To be run under `valgrind --tool=callgrind`, or to be timed. With `buffers` they go to buffers, and
 //! otherwise come in the memory in which they were received.
 //!
-//! `cargo run --release -p onego-nfs --example cost -- 100000 [buffers]`
+//! `cargo run --release -p onego-nfs --example reads -- 100000 [buffers]`
 
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::client::{Config, FileClient, Limits, Way};
