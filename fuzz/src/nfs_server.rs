@@ -581,7 +581,7 @@ impl Client {
             _ => (&bytes[..], &[][..]),
         };
         let payload = List::from(Segment::copy_from(payload));
-        Some(Record { front: Segment::copy_from(front), payload, placed: None })
+        Some(Record { payload, ..Record::of(Segment::copy_from(front)) })
     }
 }
 

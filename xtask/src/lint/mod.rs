@@ -17,6 +17,7 @@ const CHECKS: &[Check] = &[
     ("dependency direction", dependencies::check),
     ("unsafe policy", policy::check),
     ("clippy", clippy),
+    ("fuzz targets", fuzz_targets),
     ("rustdoc", rustdoc),
     ("cargo-deny", deny::check),
 ];
@@ -50,6 +51,15 @@ fn format(workspace: &Workspace) -> Result<()> {
 fn clippy(workspace: &Workspace) -> Result<()> {
     let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     sh::run(workspace.cargo().args(arguments))
+}
+
+/// They are a workspace of their own, and are not built with the tests.
+fn fuzz_targets(workspace: &Workspace) -> Result<()> {
+    let mut command = workspace.cargo();
+    command
+        .args(["check", "--quiet", "--manifest-path"])
+        .arg(workspace.workspace_root.join("fuzz/Cargo.toml"));
+    sh::run(command.arg("--target-dir").arg(&workspace.target_directory))
 }
 
 fn rustdoc(workspace: &Workspace) -> Result<()> {

@@ -46,7 +46,7 @@ pub struct Record {
 
 impl Record {
     /// A message that is all front.
-    pub(super) fn of(front: Segment) -> Self {
+    pub fn of(front: Segment) -> Self {
         Self { front, payload: List::new(), placed: None, broken: false }
     }
 }
