@@ -125,9 +125,16 @@ impl<T> Calls<T> {
     /// Ends a call without results.
     pub(super) fn fail(&mut self, xid: u32, error: Error) {
         if let Some(place) = self.places.remove(&xid) {
-            let Pending { ticket, sink, payload, .. } = self.pending.remove(place);
-            self.done.push_back(Completion { ticket, result: Err(error), sink, payload });
+            self.end(place, Err(error));
         }
+    }
+
+    /// The call there, which has no number any more, is done with.
+    fn end(&mut self, place: usize, result: Result<Reply, Error>) {
+        let Pending { mut front, ticket, sink, payload, .. } = self.pending.remove(place);
+        front.clear();
+        self.spare.push(front);
+        self.done.push_back(Completion { ticket, result, sink, payload });
     }
 
     /// The next that is done.
@@ -214,23 +221,13 @@ impl<T> Calls<T> {
             Incoming::Reply(record, _) => Reader::new(&record.front).u32("xid").ok()?,
             Incoming::NotTaken(xid, ..) => *xid,
         };
-        let place = self.place(xid)?;
-        let pending = &self.pending[place];
-        if !pending.is_on(conn) {
-            return None;
-        }
-        let expected = pending.expected;
-        self.places.remove(&xid);
+        let expected = self.sent(conn, xid)?.expected;
+        let place = self.places.remove(&xid)?;
         let later = match incoming {
             Incoming::Reply(record, rest) => self.reply(place, record, rest),
             Incoming::NotTaken(_, error, sink) => {
-                let Pending { ticket, payload, .. } = self.pending.remove(place);
-                self.done.push_back(Completion {
-                    ticket,
-                    result: Err(Error::NotTaken(error)),
-                    sink,
-                    payload,
-                });
+                self.pending[place].sink = sink;
+                self.end(place, Err(Error::NotTaken(error)));
                 None
             }
         };
@@ -262,10 +259,7 @@ impl<T> Calls<T> {
             Ok(Err(denied)) => Err(Error::Denied(denied)),
             Err(error) => Err(error.into()),
         };
-        let Pending { mut front, ticket, sink, payload, .. } = self.pending.remove(place);
-        front.clear();
-        self.spare.push(front);
-        self.done.push_back(Completion { ticket, result, sink, payload });
+        self.end(place, result);
         None
     }
 
