@@ -42,13 +42,9 @@ pub fn talk(connection: &mut Connection, bytes: &[u8], cut: usize) {
     let mut left = bytes;
     while !left.is_empty() {
         let landing = connection.landing();
-        let mut took = 0;
-        if let Some(mut place) = landing.place {
-            took = place.len().min(left.len()).min(cut);
-            place[..took].copy_from_slice(&left[..took]);
-            connection.landed(Time::default(), place, took);
-        }
-        let n = (left.len() - took).min(cut).min(landing.ahead);
+        let (next, ahead) = (&left[..left.len().min(cut)], landing.ahead);
+        let took = landing.fill(next, |place, n| connection.landed(Time::default(), place, n));
+        let n = (left.len() - took).min(cut).min(ahead);
         if n > 0 {
             connection.received(Time::default(), Segment::copy_from(&left[took..took + n]));
         }

@@ -517,13 +517,9 @@ fn feed(machine: &mut ServerMachine, now: Time, conn: ConnId, bytes: &[u8], cut:
     let mut left = bytes;
     while !left.is_empty() {
         let landing = machine.landing(conn);
-        let mut took = 0;
-        if let Some(mut place) = landing.place {
-            took = place.len().min(left.len()).min(cut);
-            place[..took].copy_from_slice(&left[..took]);
-            machine.landed(now, conn, place, took);
-        }
-        let n = (left.len() - took).min(cut).min(landing.ahead);
+        let (next, ahead) = (&left[..left.len().min(cut)], landing.ahead);
+        let took = landing.fill(next, |place, n| machine.landed(now, conn, place, n));
+        let n = (left.len() - took).min(cut).min(ahead);
         if n > 0 {
             machine.received(now, conn, Segment::copy_from(&left[took..took + n]));
         }
@@ -543,13 +539,9 @@ impl Client {
         let mut left = &bytes[..];
         while !left.is_empty() {
             let landing = connection.landing();
-            let mut took = 0;
-            if let Some(mut place) = landing.place {
-                took = place.len().min(left.len());
-                place[..took].copy_from_slice(&left[..took]);
-                connection.landed(now, place, took);
-            }
-            let n = (left.len() - took).min(landing.ahead);
+            let ahead = landing.ahead;
+            let took = landing.fill(left, |place, n| connection.landed(now, place, n));
+            let n = (left.len() - took).min(ahead);
             if n > 0 {
                 connection.received(now, Segment::copy_from(&left[took..took + n]));
             }

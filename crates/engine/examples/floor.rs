@@ -85,7 +85,7 @@ impl Machine for Side {
         self.conns.remove(conn);
     }
     fn landing(&mut self, _: ConnId) -> Landing {
-        Landing { place: None, ahead: 256 << 10 }
+        Landing::shared(256 << 10)
     }
     fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {}
     fn received(&mut self, _: Time, conn: ConnId, bytes: Segment) {

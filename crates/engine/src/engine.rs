@@ -1,7 +1,7 @@
 use crate::zero_copy::Counters;
 use crate::{SocketId, Waker};
 use onego_buf::{List, SegmentMut};
-use onego_wire::{LocalPort, Time};
+use onego_wire::{Landing, LocalPort, Time};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -20,19 +20,28 @@ pub enum Wait {
 /// Buffers of one receive. The engine owns them until it gives them back in a [`Received`].
 #[derive(Debug, Default)]
 pub struct RecvBufs {
-    /// Filled first: the destination of a payload.
-    pub place: Option<SegmentMut>,
-    /// Filled next: shared memory.
+    /// Where bytes go, and how many.
+    pub landing: Landing,
+    /// Shared memory for what goes to no place.
     pub ahead: Option<SegmentMut>,
-    /// At most so many bytes of `ahead` are filled.
-    pub ahead_limit: usize,
 }
 
 impl RecvBufs {
+    /// What is filled, in this order.
+    pub fn slices(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        let Landing { place, further, ahead: limit } = &mut self.landing;
+        let ahead = self.ahead.as_mut().map(|ahead| {
+            let len = ahead.len().min(*limit);
+            &mut ahead[..len]
+        });
+        place.iter_mut().chain(further).map(|place| &mut place[..]).chain(ahead)
+    }
+
     /// Bytes that a receive into these buffers may take.
     pub fn capacity(&self) -> usize {
-        self.place.as_ref().map_or(0, |place| place.len())
-            + self.ahead.as_ref().map_or(0, |ahead| ahead.len().min(self.ahead_limit))
+        let Landing { place, further, ahead: limit } = &self.landing;
+        place.iter().chain(further).map(|place| place.len()).sum::<usize>()
+            + self.ahead.as_ref().map_or(0, |ahead| ahead.len().min(*limit))
     }
 }
 
@@ -41,7 +50,7 @@ impl RecvBufs {
 pub struct Received {
     /// The buffers, again.
     pub bufs: RecvBufs,
-    /// Bytes received, first into `place`, then into `ahead`. `Ok(0)`: the peer sends no more.
+    /// Bytes received: one buffer is filled after the other. `Ok(0)`: the peer sends no more.
     /// [`io::ErrorKind::WouldBlock`]: there was nothing.
     pub result: io::Result<usize>,
     /// There is nothing more for now: wait for [`Event::Readable`] before the next receive.

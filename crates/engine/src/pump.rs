@@ -10,7 +10,7 @@ use crate::table::ByName;
 use crate::{SocketId, Waker};
 use chunk::Chunks;
 use conn::{Conn, Phase};
-use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
+use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -360,7 +360,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             self.conns.remove(socket);
             return self.engine.close(socket);
         }
-        if let Some(place) = conn.held.take().and_then(|held| held.place) {
+        for place in conn.held.take().into_iter().flat_map(Landing::into_places) {
             self.told = true;
             self.machine.landed(now, id, place, 0);
         }
@@ -374,13 +374,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         let id = conn.id;
         let known = matches!(conn.phase, Phase::Connecting | Phase::Open);
-        let place = conn.held.take().and_then(|held| held.place);
+        let held = conn.held.take().unwrap_or_default();
         self.drop_socket(socket);
         if known {
             self.names.remove(id);
-            if let Some(place) = place {
-                self.machine.landed(now, id, place, 0);
-            }
+            held.into_places().for_each(|place| self.machine.landed(now, id, place, 0));
             self.machine.disconnected(now, id, cause);
         }
     }

@@ -17,7 +17,7 @@ use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
 use crate::zero_copy::{Closing, Settings, Stream};
 use crate::{SocketId, SocketTable, clock, socket};
 use onego_buf::List;
-use onego_wire::Time;
+use onego_wire::{Landing, Time};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
@@ -161,20 +161,7 @@ impl Sockets {
             return Received { bufs, result: Err(Errno::BADF.into()), drained: true };
         };
         self.stats.recvs += 1;
-        let limit = bufs.ahead_limit;
-        let result = match (&mut bufs.place, &mut bufs.ahead) {
-            (Some(place), Some(ahead)) => {
-                let ahead_len = ahead.len().min(limit);
-                let mut slices = [IoSliceMut::new(place), IoSliceMut::new(&mut ahead[..ahead_len])];
-                rustix::io::readv(&socket.fd, &mut slices)
-            }
-            (Some(only), None) => net::recv(&socket.fd, &mut only[..], RecvFlags::empty()).map(|r| r.1),
-            (None, Some(only)) => {
-                let len = only.len().min(limit);
-                net::recv(&socket.fd, &mut only[..len], RecvFlags::empty()).map(|r| r.1)
-            }
-            (None, None) => Err(Errno::INVAL),
-        };
+        let result = recv_into(&socket.fd, &mut bufs);
         let drained = match result {
             Ok(n) => n < bufs.capacity() && (n == 0 || !socket.ended),
             Err(Errno::INTR) => false,
@@ -244,6 +231,20 @@ impl Drop for Sockets {
     fn drop(&mut self) {
         for id in self.table.iter().map(|(id, _)| id).collect::<Vec<_>>() {
             self.close(id);
+        }
+    }
+}
+
+/// One receive.
+fn recv_into(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<usize, Errno> {
+    let mut slices = bufs.slices();
+    match (slices.next(), slices.next()) {
+        (None, _) => Err(Errno::INVAL),
+        (Some(only), None) => net::recv(fd, only, RecvFlags::empty()).map(|received| received.1),
+        (Some(first), Some(second)) => {
+            let mut vectors = SmallVec::<[IoSliceMut<'_>; Landing::PLACES_MAX + 1]>::new();
+            vectors.extend([first, second].into_iter().chain(slices).map(IoSliceMut::new));
+            rustix::io::readv(fd, &mut vectors)
         }
     }
 }

@@ -31,7 +31,7 @@ use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use loans::Loans;
 use onego_buf::List;
-use onego_wire::{LocalPort, Time};
+use onego_wire::{Landing, LocalPort, Time};
 use ops::{Op, Ops, Patience};
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
@@ -336,7 +336,7 @@ impl Uring {
         let drained = socket.drained;
         self.stats.recvs += 1;
         self.stats.received_bytes += n as u64;
-        let bufs = RecvBufs { place: None, ahead, ahead_limit: limit };
+        let bufs = RecvBufs { landing: Landing::shared(limit), ahead };
         let result = result.map(|_| n).map_err(Into::into);
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }
@@ -432,8 +432,8 @@ impl Engine for Uring {
         let Some(socket) = self.sockets.get(id) else {
             return Some(Received { bufs, result: Err(Errno::BADF.into()), drained: true });
         };
-        if bufs.place.is_none() && bufs.ahead.is_none() {
-            self.lend(id, bufs.ahead_limit);
+        if bufs.landing.place.is_none() && bufs.ahead.is_none() {
+            self.lend(id, bufs.landing.ahead);
             return None;
         }
         self.stats.recvs += 1;

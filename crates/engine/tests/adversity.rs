@@ -123,7 +123,7 @@ impl Machine for Source {
         self.ended = true;
     }
     fn landing(&mut self, _: ConnId) -> Landing {
-        Landing { place: None, ahead: 4096 }
+        Landing::shared(4096)
     }
     fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {}
     fn received(&mut self, _: Time, _: ConnId, _: onego_buf::Segment) {}

@@ -42,11 +42,12 @@ impl End {
     fn receive(&mut self) {
         while !self.incoming.is_empty() {
             let landing = self.connection.landing();
-            if let Some(mut place) = landing.place {
+            let ahead = landing.ahead;
+            for mut place in landing.into_places() {
                 let n = copy(&mut self.incoming, &mut place);
                 self.connection.landed(NOW, place, n);
             }
-            let n = self.incoming.len().min(landing.ahead);
+            let n = self.incoming.len().min(ahead);
             if n > 0 {
                 let mut block = self.pool.get(n);
                 block.truncate(n);

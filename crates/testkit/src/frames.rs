@@ -203,7 +203,7 @@ impl Machine for Frames {
         }
         let place = conn.large.as_mut().map(|large| large.rest.take().expect("it was not out"));
         self.places_out += usize::from(place.is_some());
-        Landing { place, ahead: 1 << 20 }
+        Landing { place, ahead: 1 << 20, ..Landing::default() }
     }
 
     fn landed(&mut self, _now: Time, id: ConnId, mut place: SegmentMut, filled: usize) {

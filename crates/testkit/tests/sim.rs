@@ -2,7 +2,7 @@
 use onego_buf::List;
 use onego_engine::{Engine, Event, Pump, RecvBufs, Wait};
 use onego_testkit::{Faults, FrameEvent, Frames, Node, Sim, SimEngine};
-use onego_wire::{ConnId, Disconnect, LocalPort};
+use onego_wire::{ConnId, Disconnect, Landing, LocalPort};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;
@@ -395,7 +395,7 @@ fn a_broken_stream_gives_what_had_arrived_and_then_the_error() {
     assert_eq!(b.send(socket, List::from(vec![1; 10])).unwrap().result.unwrap(), 10);
     sim.settle(&mut []);
     sim.reset(ip(1));
-    let bufs = || RecvBufs { place: Some(vec![0; 100].into()), ..RecvBufs::default() };
+    let bufs = || RecvBufs { landing: Landing::at(vec![0; 100].into(), 0), ahead: None };
     assert_eq!(a.recv(accepted, bufs()).unwrap().result.unwrap(), 10);
     let error = a.recv(accepted, bufs()).unwrap().result.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);

@@ -18,5 +18,5 @@ pub use conns::{ConnId, ConnTable};
 pub use layer::Layer;
 pub use machine::{Action, Disconnect, Landing, ListenerId, LocalPort, Machine};
 pub use part::Part;
-pub use place::{Ahead, BULK, Place};
+pub use place::{AHEAD_OF_BULK, Ahead, BULK, Place};
 pub use time::Time;

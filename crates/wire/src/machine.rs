@@ -90,9 +90,50 @@ pub enum Disconnect {
 pub struct Landing {
     /// Receive the very next bytes into this buffer. It comes back by [`Machine::landed`] after any progress.
     pub place: Option<SegmentMut>,
-    /// At most so many bytes (after those of `place`) may be received into shared memory and handed over by
+    /// And the bytes after those of `place` into these, in this order: they come back in it, too, each by
+    /// [`Machine::landed`]. None without a `place`; with it, [`PLACES_MAX`](Self::PLACES_MAX) at the most.
+    pub further: Vec<SegmentMut>,
+    /// At most so many bytes (after those of all places) may be received into shared memory and handed over by
     /// [`Machine::received`]. With 0 and no `place` the driver stops reading: that is back-pressure.
     pub ahead: usize,
+}
+
+impl Landing {
+    /// Buffers that a driver can receive into at a time.
+    pub const PLACES_MAX: usize = 63;
+
+    /// Into shared memory only.
+    pub fn shared(ahead: usize) -> Self {
+        Self { ahead, ..Self::default() }
+    }
+
+    /// Into one buffer, and then into shared memory.
+    pub fn at(place: SegmentMut, ahead: usize) -> Self {
+        Self { place: Some(place), ahead, ..Self::default() }
+    }
+
+    /// All its buffers, in the order in which they are filled and come back.
+    pub fn into_places(self) -> impl Iterator<Item = SegmentMut> {
+        self.place.into_iter().chain(self.further)
+    }
+
+    /// Copies the first of `bytes` to the buffers, gives each back by `landed`, and returns how many bytes they took: for
+    /// who moves bytes without sockets.
+    pub fn fill(self, bytes: &[u8], mut landed: impl FnMut(SegmentMut, usize)) -> usize {
+        let mut left = bytes;
+        for mut place in self.into_places() {
+            let (these, rest) = left.split_at(place.len().min(left.len()));
+            place[..these.len()].copy_from_slice(these);
+            landed(place, these.len());
+            left = rest;
+        }
+        bytes.len() - left.len()
+    }
+
+    /// How many buffers there are.
+    pub fn places(&self) -> usize {
+        usize::from(self.place.is_some()) + self.further.len()
+    }
 }
 
 /// A protocol endpoint without I/O: any number of connections, all their state, no sockets and no clock.
@@ -130,11 +171,11 @@ pub trait Machine {
     /// A connection is gone, and its name with it. Not called for a connection that the machine closed.
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect);
 
-    /// Where the next bytes of `conn` go. Whatever `place` is handed out comes back by exactly one
+    /// Where the next bytes of `conn` go. Each buffer that is handed out comes back by exactly one
     /// [`landed`](Self::landed) before this is called again.
     fn landing(&mut self, conn: ConnId) -> Landing;
 
-    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. It also
+    /// A buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. It also
     /// comes back (with whatever was filled) when the connection ends.
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize);
 

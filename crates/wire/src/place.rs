@@ -6,7 +6,7 @@ const AHEAD: usize = 256 << 10;
 
 /// Bytes that are asked for ahead while large payloads come in: what follows one, the headers of the next, and the
 /// message that tells of them. What is more would be payload that has to be copied to its place.
-const AHEAD_OF_BULK: usize = 1 << 10;
+pub const AHEAD_OF_BULK: usize = 1 << 10;
 
 /// Payload from which on a connection is taken to carry bulk: copying less costs less than the system calls that
 /// small reads ahead cost.
@@ -38,6 +38,20 @@ impl Place {
         Self { at, left: len, head: None }
     }
 
+    /// Where in the buffer the next byte goes.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next bytes are in the buffer already.
+    ///
+    /// # Panics
+    /// If they are more than are to come.
+    pub fn skip(&mut self, bytes: usize) {
+        self.left -= bytes;
+        self.at += bytes;
+    }
+
     /// Bytes that are to come.
     pub fn left(&self) -> usize {
         self.left
@@ -54,9 +68,8 @@ impl Place {
     /// If they are more than are to come.
     pub fn fill(&mut self, buffer: &mut SegmentMut, bytes: &[u8]) {
         debug_assert!(!self.is_out(), "bytes behind a place that is out come after it");
-        self.left -= bytes.len();
         buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
+        self.skip(bytes.len());
     }
 
     /// Takes the part out of its buffer, for a receive, if the next `run` bytes of the stream go there and that is worth
@@ -105,6 +118,6 @@ impl Ahead {
     pub fn landing(&self, place: Option<SegmentMut>, rest: usize) -> Landing {
         let ahead = if self.bulk > 0 { AHEAD_OF_BULK } else { AHEAD };
         let rest = if place.is_some() { 0 } else { rest };
-        Landing { place, ahead: ahead + rest }
+        Landing { place, ahead: ahead + rest, ..Landing::default() }
     }
 }

@@ -48,14 +48,14 @@ impl Place {
 /// the moment?
 pub(super) fn landing(place: Option<&mut Place>, bulk: bool) -> Landing {
     let ahead = if bulk { AHEAD_OF_BULK } else { AHEAD };
-    let Some(place) = place else { return Landing { place: None, ahead } };
+    let Some(place) = place else { return Landing::shared(ahead) };
     assert!(!place.out, "the place that was handed out comes back before the next is asked for");
     let rest = place.buffer.len() - place.filled;
     if rest < LAND {
-        return Landing { place: None, ahead: ahead + rest };
+        return Landing::shared(ahead + rest);
     }
     place.out = true;
     let filled = place.buffer.split_to(place.filled);
     let rest = std::mem::replace(&mut place.buffer, filled);
-    Landing { place: Some(rest), ahead }
+    Landing::at(rest, ahead)
 }

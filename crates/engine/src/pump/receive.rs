@@ -41,7 +41,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.fail_drained(now, socket);
                 return false;
             };
-            let lent = bufs.place.is_none() && bufs.ahead.is_none();
+            let lent = bufs.landing.place.is_none() && bufs.ahead.is_none();
             let Some(received) = self.engine.recv(socket, bufs) else {
                 self.receives_out += usize::from(!lent);
                 if let Some(conn) = self.conns.get_mut(socket) {
@@ -63,18 +63,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 Some(landing) => landing,
                 None => self.machine.landing(conn.id),
             },
-            Phase::Flushing | Phase::Draining => Landing { place: None, ahead: usize::MAX },
+            Phase::Flushing | Phase::Draining => Landing::shared(usize::MAX),
             Phase::Connecting | Phase::Watched | Phase::Doomed => return None,
         };
         // What waits in the engine for bytes to come waits without memory.
         let lent = landing.place.is_none() && self.engine.lends();
         let ahead = (landing.ahead > 0 && !lent).then(|| self.chunks.take());
-        let bufs = RecvBufs { place: landing.place, ahead, ahead_limit: landing.ahead };
-        if bufs.capacity() == 0 && !(lent && bufs.ahead_limit > 0) {
+        let bufs = RecvBufs { landing, ahead };
+        if bufs.capacity() == 0 && !(lent && bufs.landing.ahead > 0) {
             // A receive of no bytes would look like the end of the stream.
-            if let Some(place) = bufs.place {
-                self.machine.landed(now, conn.id, place, 0);
-            }
+            bufs.landing.into_places().for_each(|place| self.machine.landed(now, conn.id, place, 0));
             return None;
         }
         Some(bufs)
@@ -93,9 +91,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         match received.result {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 if phase == Phase::Open {
-                    conn.held = Some(Landing { place: bufs.place, ahead: bufs.ahead_limit });
-                } else if let Some(place) = bufs.place {
-                    self.machine.landed(now, id, place, 0);
+                    conn.held = Some(bufs.landing);
+                } else {
+                    bufs.landing.into_places().for_each(|place| self.machine.landed(now, id, place, 0));
                 }
                 if let Some(ahead) = bufs.ahead {
                     self.chunks.put_back(ahead);
@@ -152,8 +150,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Gives the machine the `n` bytes in `bufs`, and the pump the memory that is left.
     fn hand_over(&mut self, now: Time, id: ConnId, open: bool, bufs: RecvBufs, n: usize) {
         let mut ahead_len = n;
-        if let Some(place) = bufs.place {
-            let placed = n.min(place.len());
+        for place in bufs.landing.into_places() {
+            let placed = ahead_len.min(place.len());
             ahead_len -= placed;
             self.machine.landed(now, id, place, placed);
         }

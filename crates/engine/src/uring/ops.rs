@@ -57,13 +57,7 @@ impl Ops {
     /// Keeps the buffers of a receive. The header stays where it is until the operation is finished.
     pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (usize, *mut libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
-        let limit = bufs.ahead_limit;
-        let place = bufs.place.as_mut().map(|place| vector_mut(place));
-        let ahead = bufs.ahead.as_mut().map(|ahead| {
-            let len = ahead.len().min(limit);
-            vector_mut(&mut ahead[..len])
-        });
-        let header = message.set(place.into_iter().chain(ahead));
+        let header = message.set(bufs.slices().map(vector_mut));
         (self.ops.insert(Op::Recv(socket, bufs, message)), header)
     }
 

@@ -99,8 +99,8 @@ pub(super) struct Conn {
     pub(super) open: bool,
     /// The driver knows that there is something to send.
     pub(super) announced: bool,
-    /// A buffer is out for a receive.
-    pub(super) landing: bool,
+    /// Buffers that are out for a receive.
+    pub(super) landing: usize,
     /// It is over, and kept only until the buffer that is out comes back.
     pub(super) over: bool,
     /// The call whose payload is being received into its sink.
@@ -117,7 +117,7 @@ impl Conn {
             transport,
             open: false,
             announced: false,
-            landing: false,
+            landing: 0,
             over: false,
             placing: None,
             given_up: Vec::new(),

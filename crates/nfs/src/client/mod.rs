@@ -264,7 +264,7 @@ impl<T> Client<T> {
         let (index, was_open) = (live.channel, live.open);
         live.over = true;
         let landing = live.landing;
-        if !landing {
+        if landing == 0 {
             self.release(conn);
         }
         self.channels[index].broken(now, &self.config, why);
@@ -434,14 +434,17 @@ impl<T> Machine for Client<T> {
             return Landing::default();
         };
         let landing = live.transport.landing();
-        live.landing = landing.place.is_some();
+        live.landing = landing.places();
         landing
     }
 
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
         let Some(live) = self.conns.get_mut(conn) else { return };
-        live.landing = false;
+        live.landing -= 1;
         live.transport.landed(now, place, filled);
+        if live.landing > 0 {
+            return;
+        }
         if live.over {
             let index = live.channel;
             self.release(conn);

@@ -102,14 +102,14 @@ impl Pipe {
     pub(crate) fn drain(&mut self, to: &mut Connection, limit: usize) -> bool {
         let mut budget = limit.min(self.bytes.len());
         let landing = to.landing();
-        let mut moved = false;
-        if let Some(mut place) = landing.place {
+        let (mut moved, ahead) = (false, landing.ahead);
+        for mut place in landing.into_places() {
             let n = place.len().min(budget);
             self.bytes.drain(..n).zip(&mut place[..n]).for_each(|(byte, to)| *to = byte);
             to.landed(NOW, place, n);
-            (moved, budget) = (n > 0, budget - n);
+            (moved, budget) = (moved || n > 0, budget - n);
         }
-        let n = budget.min(landing.ahead);
+        let n = budget.min(ahead);
         if n > 0 {
             to.received(NOW, Segment::from(self.bytes.drain(..n).collect::<Vec<_>>()));
         }
@@ -134,7 +134,8 @@ pub(crate) struct Ends {
 impl Ends {
     /// A connection that is established.
     pub(crate) fn new(client: Config, server: Config, seed: u64) -> Self {
-        let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
+        let transport = iwarp::Config { foresee_writes: true, ..iwarp::Config::new(Pool::new(8 << 20)) };
+        let transport = Arc::new(transport);
         let told = client.parameters().encode();
         let mut connection = Connection::connect(NOW, transport.clone(), entropy(seed), &told).unwrap();
         connection.opened(NOW);

@@ -24,6 +24,9 @@ pub struct Config {
     /// Bytes of an FPDU at the most, from its length to its checksum. Hardware may want as little as fits a packet
     /// (RFC 5044, section 5.1); software takes any.
     pub fpdu: usize,
+    /// Receive the segments of RDMA Writes many at a time, as those of RDMA Reads always are. What the peer leaves unwritten
+    /// of a region, behind what it writes, is undefined then.
+    pub foresee_writes: bool,
     /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
     pub send_queue: usize,
     /// Receives that may be posted, with their completions.
@@ -48,6 +51,7 @@ impl Config {
             peer_to_peer: None,
             // With 15 pages of payload: the most in which every segment of what begins on a page does so, too.
             fpdu: TAGGED_LEN + (60 << 10) + CRC_LEN,
+            foresee_writes: false,
             send_queue: 1024,
             receive_queue: 512,
             regions: 4096,

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::error::Error;
+use super::forecast::{Foreseen, Landed};
 use super::handshake::{self, Agreement, Request};
 use super::header::Control;
 use super::inbound::{Ended, Inbound, Read};
@@ -112,7 +113,11 @@ impl Connection {
     fn new(now: Time, config: Arc<Config>, entropy: Entropy, phase: Phase, first: Kind) -> Self {
         Self {
             rx: Receiver::new(first),
-            inbound: Inbound::new(config.regions + usize::from(config.ord) + 1, entropy),
+            inbound: Inbound::new(
+                config.regions + usize::from(config.ord) + 1,
+                entropy,
+                config.foresee_writes,
+            ),
             tx: Sender::new(config.whole_fpdu(), config.pool.clone()),
             config,
             phase,
@@ -168,22 +173,51 @@ impl Connection {
         if matches!(self.phase, Phase::Over) {
             Landing::default()
         } else {
-            self.rx.landing(&mut self.inbound)
+            self.rx.landing(&mut self.inbound, &self.config.pool)
         }
     }
 
-    /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
+    /// A buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received. Nothing happens until
+    /// all are back.
     ///
     /// # Panics
-    /// If it is not that buffer.
-    pub fn landed(&mut self, _now: Time, place: SegmentMut, filled: usize) {
-        self.rx.landed(&place[..filled]);
-        if let Some((violation, completion)) = self.inbound.landed(place, filled) {
+    /// If it is not the next of these buffers.
+    pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
+        let Some(landed) = self.rx.forecast.landed(place, filled) else { return };
+        let Landed { first, filled, others, foreseen } = landed;
+        others.into_iter().for_each(|(key, memory)| self.inbound.put_back(key, memory));
+        self.rx.landed(&first[..filled]);
+        if let Some((violation, completion)) = self.inbound.landed(first, filled) {
             self.completions.push_back(completion);
             self.fail(violation.into());
         }
+        self.read_on(now, foreseen);
         if self.flush_due {
             self.flush();
+        }
+    }
+
+    /// Reads what came behind the segment that had begun.
+    fn read_on(&mut self, now: Time, foreseen: Vec<Foreseen>) {
+        let is_full = foreseen.last().is_some_and(|last| last.filled == last.spot.len);
+        let mut foreseen = foreseen.into_iter();
+        while let Some(Foreseen { gap, spot, filled }) = foreseen.next() {
+            self.received(now, gap);
+            if filled == 0 || self.is_over() {
+                return;
+            }
+            if !self.rx.came(spot, filled, &mut self.inbound) {
+                self.rx.forecast.failed(spot);
+                let mut strays = self.inbound.bytes(spot, filled).to_vec();
+                for Foreseen { gap, spot, filled } in foreseen {
+                    strays.extend_from_slice(&gap);
+                    strays.extend_from_slice(self.inbound.bytes(spot, filled));
+                }
+                return self.received(now, Segment::from(strays));
+            }
+        }
+        if is_full {
+            self.rx.forecast.succeeded();
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the segments of the peer mean: which may come, where their payload goes, and what is complete with them
 //! (RFC 5040, section 5; RFC 5041, section 5).
 
+use super::forecast::Spot;
 use super::header::{
     Control, HEADER_MAX, Opcode, READ_QUEUE, ReadRequest, SEND_QUEUE, TAGGED_LEN, TERMINATE_QUEUE, Tagged,
     UNTAGGED_LEN, Untagged,
@@ -95,10 +96,12 @@ pub(super) struct Inbound {
     read_msn: u32,
     /// The peer may say that it is ready by a message that is not the user's.
     pub(super) ready_by_send: bool,
+    /// See [`Config`](super::Config).
+    foresee_writes: bool,
 }
 
 impl Inbound {
-    pub(super) fn new(regions: usize, entropy: Entropy) -> Self {
+    pub(super) fn new(regions: usize, entropy: Entropy, foresee_writes: bool) -> Self {
         Self {
             regions: Regions::new(regions, entropy),
             receives: VecDeque::new(),
@@ -109,6 +112,7 @@ impl Inbound {
             send_msn: 1,
             read_msn: 1,
             ready_by_send: false,
+            foresee_writes,
         }
     }
 
@@ -258,6 +262,68 @@ impl Inbound {
         let (place, buffer) = self.place()?;
         let left = place.left();
         place.hand_out(buffer, left)
+    }
+
+    /// Where the payload of the segment goes, as far as it is to come, if it is a tagged one.
+    pub(super) fn spot(&self) -> Option<Spot> {
+        let (target, place) = self.place.as_ref()?;
+        let key = match *target {
+            Target::Region(key) => key,
+            Target::Read => self.reads.front()?.key,
+            Target::Message | Target::Gone(_) => return None,
+        };
+        Some(Spot { key, at: place.at(), len: place.left() })
+    }
+
+    /// Where the payload of the segment behind that in `spot` goes, which has `whole` bytes at the most, if the peer goes on as
+    /// it should: with the same message, or with the answer to the next RDMA Read.
+    pub(super) fn foresee(&self, spot: Spot, whole: usize) -> Option<Spot> {
+        let within = |key, at, len: usize| (len > at).then(|| Spot { key, at, len: whole.min(len - at) });
+        match self.reads.iter().position(|read| read.key == spot.key) {
+            Some(index) => {
+                let read = &self.reads[index];
+                let next = self.reads.get(index + 1);
+                within(spot.key, spot.end(), read.len)
+                    .or_else(|| next.and_then(|next| within(next.key, 0, next.len)))
+            }
+            None if !self.foresee_writes => None,
+            None => within(spot.key, spot.end(), self.regions.unwritten(spot.key, spot.end())?),
+        }
+    }
+
+    /// The memory that is filled under a key.
+    fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
+        if let Some(read) = self.reads.iter_mut().find(|read| read.key == key) {
+            return Some(&mut read.read.sink);
+        }
+        match self.regions.memory(key)? {
+            Memory::Sink(buffer) => Some(buffer),
+            Memory::Source(_) => None,
+        }
+    }
+
+    /// Takes the memory of a spot, for a receive. All before it in the same memory is taken already.
+    pub(super) fn take(&mut self, spot: Spot) -> SegmentMut {
+        self.sink(spot.key).expect("what is foreseen has memory").split_to(spot.len)
+    }
+
+    /// Puts back what was taken of memory, other than that of the segment that has begun.
+    pub(super) fn put_back(&mut self, key: u32, memory: SegmentMut) {
+        let sink = self.sink(key).expect("memory stays while a part of it is out");
+        let rest = std::mem::replace(sink, memory);
+        sink.try_join(rest).expect("spots are taken from the front");
+    }
+
+    /// The first bytes in a spot.
+    pub(super) fn bytes(&mut self, spot: Spot, len: usize) -> &[u8] {
+        self.sink(spot.key).map_or(&[], |sink| &sink[spot.at..spot.at + len])
+    }
+
+    /// The next bytes of the payload are in their place already.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        if let Some((_, place)) = &mut self.place {
+            place.skip(bytes);
+        }
     }
 
     /// Bytes of the segment's payload that are to come, if they have a place.

@@ -66,6 +66,7 @@
 mod config;
 mod connection;
 mod error;
+mod forecast;
 mod handshake;
 mod header;
 mod inbound;

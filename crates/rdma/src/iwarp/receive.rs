@@ -1,15 +1,19 @@
 //! Takes the stream of bytes apart: an MPA frame, then FPDUs, wherever they are cut.
 
 use super::error::Error;
+use super::forecast::{Forecast, Spot};
 use super::handshake;
-use super::header::{CONTROL_LEN, CRC_LEN, Control, HEADER_MAX};
+use super::header::{CONTROL_LEN, CRC_LEN, Control, HEADER_MAX, Opcode};
 use super::inbound::Inbound;
 use super::mpa::{FRAME_LEN, Frame, Kind};
-use onego_buf::{Segment, crc32c};
+use onego_buf::{Pool, Segment, crc32c};
 use onego_wire::{Ahead, Landing, Part};
 
 /// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
+
+/// Payload that is received at one go.
+const LANDING_MAX: usize = 1 << 20;
 
 /// The most bytes that are read in one piece. What follows a segment is shorter.
 const PART_MAX: usize = HEADER_MAX - CONTROL_LEN;
@@ -49,6 +53,7 @@ pub(super) struct Receiver {
     /// Checksum of the segment as far as it came, if there are checksums.
     crc: Option<u32>,
     ahead: Ahead,
+    pub(super) forecast: Forecast,
 }
 
 impl Receiver {
@@ -62,6 +67,7 @@ impl Receiver {
             header: [0; HEADER_MAX],
             crc: None,
             ahead: Ahead::default(),
+            forecast: Forecast::default(),
         }
     }
 
@@ -82,12 +88,16 @@ impl Receiver {
     }
 
     /// Where the next bytes go.
-    pub(super) fn landing(&mut self, inbound: &mut Inbound) -> Landing {
+    pub(super) fn landing(&mut self, inbound: &mut Inbound, pool: &Pool) -> Landing {
         if !matches!(self.stage, Stage::Payload(_)) {
             return self.ahead.landing(None, 0);
         }
-        let rest = inbound.rest();
-        self.ahead.landing(inbound.landing(), rest)
+        let Some(place) = inbound.landing() else { return self.ahead.landing(None, inbound.rest()) };
+        let ahead = self.forecast.look(LANDING_MAX, |spot, whole| inbound.foresee(spot, whole));
+        let mut landing = self.ahead.landing(Some(place), 0);
+        landing.ahead = ahead.unwrap_or(landing.ahead);
+        landing.further = self.forecast.places(pool, |spot| inbound.take(spot));
+        landing
     }
 
     #[inline]
@@ -169,6 +179,11 @@ impl Receiver {
             *crc = crc32c(u32::MAX, &self.header[..len]);
         }
         inbound.begin(control, &self.header)?;
+        self.forecast.begun(inbound.spot(), control.last);
+        // After the end of a write comes a message, as a rule.
+        if !(control.last && control.opcode == Opcode::Write) {
+            self.forecast.foresee(|spot, whole| inbound.foresee(spot, whole));
+        }
         self.ahead.message(control.payload_len());
         self.stage = Stage::Payload(control.payload_len());
         Ok(true)
@@ -209,6 +224,16 @@ impl Receiver {
             *left -= bytes.len();
         }
         self.sum(bytes);
+    }
+
+    /// Bytes of payload came into a spot that was foreseen. `false`: that is not where they belong.
+    pub(super) fn came(&mut self, spot: Spot, filled: usize, inbound: &mut Inbound) -> bool {
+        if self.stage != Stage::Payload(spot.len) || inbound.spot() != Some(spot) {
+            return false;
+        }
+        self.landed(inbound.bytes(spot, filled));
+        inbound.skip(filled);
+        true
     }
 }
 

@@ -33,6 +33,8 @@ struct Slot {
     /// Offset of the first byte.
     base: u64,
     len: usize,
+    /// Bytes from the first to the last that the peer has written.
+    written: usize,
     held: Held,
 }
 
@@ -77,7 +79,7 @@ impl Regions {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         let last = self.slots.get(slot as usize).map(|slot| slot.key);
         let key = self.new_key(slot, last);
-        let entry = Slot { key, base, len, held };
+        let entry = Slot { key, base, len, written: 0, held };
         match self.slots.get_mut(slot as usize) {
             Some(old) => *old = entry,
             None => self.slots.push(entry),
@@ -102,10 +104,15 @@ impl Regions {
         (1 << self.bits) - 1
     }
 
+    /// The slot that a key tells.
+    fn index(&self, key: u32) -> usize {
+        ((key >> KEY_BITS) & self.mask()) as usize
+    }
+
     fn slot(&mut self, key: u32) -> Option<(u32, &mut Slot)> {
-        let at = (key >> KEY_BITS) & self.mask();
-        let slot = self.slots.get_mut(at as usize)?;
-        (slot.key == key && !matches!(slot.held, Held::Free)).then_some((at, slot))
+        let at = self.index(key);
+        let slot = self.slots.get_mut(at)?;
+        (slot.key == key && !matches!(slot.held, Held::Free)).then_some((at as u32, slot))
     }
 
     /// Frees the key of memory that is registered.
@@ -166,7 +173,15 @@ impl Regions {
         if wraps(offset, len) {
             return Err(Violation::WriteWraps(offset));
         }
-        within(slot.base, slot.len, offset, len).ok_or(Violation::WriteBounds { key, offset })
+        let start = within(slot.base, slot.len, offset, len).ok_or(Violation::WriteBounds { key, offset })?;
+        slot.written = slot.written.max(start + len);
+        Ok(start)
+    }
+
+    /// The length of a region of which the peer has written nothing from `at` on.
+    pub(super) fn unwritten(&self, key: u32, at: usize) -> Option<usize> {
+        let slot = self.slots.get(self.index(key))?;
+        (slot.key == key && slot.written <= at).then_some(slot.len)
     }
 
     /// The `len` bytes at `offset`, if the peer may read them.

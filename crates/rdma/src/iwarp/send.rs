@@ -120,7 +120,8 @@ impl Sender {
         done: &mut VecDeque<Completion>,
     ) {
         let start = out.len();
-        while out.len() + self.writer.arena.pending() - start < limit {
+        let mut len = 0;
+        while len < limit {
             let Some(turn) = self.works.next(self.may_read(inbound)) else { break };
             match turn {
                 Turn::WaitingRead => {
@@ -130,6 +131,8 @@ impl Sender {
                 Turn::Posted => self.posted(out, inbound, done),
                 Turn::Response => self.response(out),
             }
+            let before = std::mem::replace(&mut len, out.len() + self.writer.arena.pending() - start);
+            self.works.sent(len - before);
         }
         self.writer.arena.flush(out);
         if self.works.posted.is_empty() && self.works.responses.is_empty() {

@@ -37,12 +37,17 @@ impl Work {
     }
 }
 
+/// Bytes of what is posted, or of answers, before it is the turn of the other. A peer that reads is sent many segments of an
+/// answer in a row, and can receive them so; a message waits no longer than that takes.
+const QUANTUM: usize = 256 << 10;
+
 /// Whose turn it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Turn {
     /// A read that waited for an earlier one to be answered.
     WaitingRead,
     /// What is posted.
+    #[default]
     Posted,
     /// The answer to a read of the peer.
     Response,
@@ -55,16 +60,17 @@ pub(super) struct Works {
     /// Reads that are posted, beyond those that the peer allows at a time. Others pass them.
     pub(super) waiting: VecDeque<Read>,
     pub(super) responses: VecDeque<Response>,
-    /// Was the last thing sent a posted one?
-    responses_turn: bool,
+    /// Whose turn it was last, and how many bytes were sent in it.
+    turn: Turn,
+    sent: usize,
 }
 
 impl Works {
     /// What is next, if the peer allows one more read (`read`).
     ///
-    /// A message is sent whole before the next one that is posted. Between the segments of a response go sends and
-    /// read requests, a message a segment, so that neither waits for long; but no writes: siw, and perhaps others,
-    /// take no segments of two tagged messages in turns. A write waits for the end of one response, then it is next.
+    /// A message is sent whole before the next one that is posted. What is posted and responses take turns of
+    /// [`QUANTUM`] bytes, so that neither waits for long. Sends and read requests may go between the segments of a
+    /// response, but no writes: siw, and perhaps others, take no segments of two tagged messages in turns.
     pub(super) fn next(&mut self, read: bool) -> Option<Turn> {
         if read && !self.waiting.is_empty() {
             return Some(Turn::WaitingRead);
@@ -81,11 +87,18 @@ impl Works {
             (None, Some(_)) => Turn::Response,
             (Some(Work::Send { offset: 1.., .. } | Work::Write { begun: true, .. }), _) => Turn::Posted,
             (Some(Work::Write { .. }), Some(Response { begun: true, .. })) => Turn::Response,
-            _ if self.responses_turn => Turn::Response,
+            _ if (self.turn == Turn::Response) == (self.sent < QUANTUM) => Turn::Response,
             _ => Turn::Posted,
         };
-        self.responses_turn = turn == Turn::Posted;
+        if turn != self.turn {
+            (self.turn, self.sent) = (turn, 0);
+        }
         Some(turn)
+    }
+
+    /// So many bytes were sent of what was next.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
     }
 
     /// Is there something to send?

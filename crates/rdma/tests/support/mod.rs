@@ -63,17 +63,17 @@ impl End {
     pub(crate) fn feed(&mut self, limit: usize) -> usize {
         let mut budget = limit.min(self.incoming.len());
         let landing = self.connection.landing();
-        let mut moved = 0;
-        if let Some(mut place) = landing.place {
+        let (mut moved, ahead) = (0, landing.ahead);
+        for mut place in landing.into_places() {
             let n = place.len().min(budget);
             for byte in &mut place[..n] {
                 *byte = self.incoming.pop_front().unwrap();
             }
             self.connection.landed(NOW, place, n);
             self.landed += n;
-            (moved, budget) = (n, budget - n);
+            (moved, budget) = (moved + n, budget - n);
         }
-        let n = budget.min(landing.ahead);
+        let n = budget.min(ahead);
         if n > 0 {
             let bytes: Vec<u8> = self.incoming.drain(..n).collect();
             self.connection.received(NOW, Segment::from(bytes));

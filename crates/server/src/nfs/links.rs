@@ -61,8 +61,8 @@ struct Link {
     peer: Peer,
     /// The driver knows that there is something to send.
     announced: bool,
-    /// A buffer is out for a receive.
-    landing: bool,
+    /// Buffers that are out for a receive.
+    landing: usize,
     /// The connection is over; it is kept only until the buffer that is out comes back.
     over: bool,
     /// Replies since the driver took some last.
@@ -237,7 +237,7 @@ impl Links {
             transport,
             peer: Peer::new(host),
             announced: false,
-            landing: false,
+            landing: 0,
             over: false,
             answered: 0,
             more: false,
@@ -259,7 +259,7 @@ impl Links {
         let link = self.get(conn).filter(|link| !link.stopped && !link.more && link.payload != Payload::Held);
         let Some(link) = link else { return Landing::default() };
         let landing = link.transport.landing();
-        link.landing = landing.place.is_some();
+        link.landing = landing.places();
         landing
     }
 
@@ -273,9 +273,12 @@ impl Links {
         program: &mut Program,
     ) {
         let Some(link) = self.table.get_mut(conn) else { return };
-        link.landing = false;
+        link.landing -= 1;
         link.heard = now;
         link.transport.landed(now, place, filled);
+        if link.landing > 0 {
+            return;
+        }
         if link.over {
             self.table.remove(conn);
         } else {
@@ -568,7 +571,7 @@ impl Links {
         let landing = link.landing;
         self.count_unsent(conn);
         self.end_payload(now, conn);
-        if !landing {
+        if landing == 0 {
             self.table.remove(conn);
         }
     }

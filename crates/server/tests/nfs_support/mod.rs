@@ -200,9 +200,7 @@ impl Net {
         let conn = self.clients[who.0].conn;
         let landing = self.machine.landing(conn);
         let wants = landing.place.is_some() || landing.ahead > 0;
-        if let Some(place) = landing.place {
-            self.machine.landed(self.now, conn, place, 0);
-        }
+        landing.into_places().for_each(|place| self.machine.landed(self.now, conn, place, 0));
         wants
     }
 
@@ -382,11 +380,14 @@ impl Net {
             return moved;
         }
         let landing = self.machine.landing(client.conn);
-        let run = client.out.len().min(self.cut);
-        if let Some(mut place) = landing.place {
-            let run = run.min(place.len());
-            place[..run].iter_mut().zip(client.out.drain(..run)).for_each(|(to, byte)| *to = byte);
-            self.machine.landed(self.now, client.conn, place, run);
+        let mut run = client.out.len().min(self.cut);
+        if landing.place.is_some() {
+            for mut place in landing.into_places() {
+                let n = run.min(place.len());
+                place[..n].iter_mut().zip(client.out.drain(..n)).for_each(|(to, byte)| *to = byte);
+                self.machine.landed(self.now, client.conn, place, n);
+                run -= n;
+            }
         } else if landing.ahead > 0 {
             let bytes: Vec<u8> = client.out.drain(..run.min(landing.ahead)).collect();
             self.machine.received(self.now, client.conn, Segment::from(bytes));

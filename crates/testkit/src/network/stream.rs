@@ -82,12 +82,9 @@ impl Stream {
 
 /// Copies `bytes` to where a receive wants them.
 fn fill(bufs: &mut RecvBufs, mut bytes: List) {
-    if let Some(place) = &mut bufs.place {
-        let n = bytes.len().min(place.len());
-        bytes.split_to(n).copy_to(place);
-    }
-    if let Some(ahead) = &mut bufs.ahead {
-        bytes.copy_to(ahead);
+    for slice in bufs.slices() {
+        let n = bytes.len().min(slice.len());
+        bytes.split_to(n).copy_to(slice);
     }
 }
 

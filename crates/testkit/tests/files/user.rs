@@ -107,7 +107,7 @@ pub(crate) fn entropy() -> iwarp::Entropy {
 pub(crate) fn over_rdma(inline: u32) -> Way {
     let pool = Pool::new(1 << 20);
     Way::Rdma(Rdma {
-        transport: Arc::new(iwarp::Config::new(pool.clone())),
+        transport: Arc::new(iwarp::Config { foresee_writes: true, ..iwarp::Config::new(pool.clone()) }),
         rpc: rdma::Config { inline, ..rdma::Config::new(pool) },
         entropy,
     })
