@@ -14,7 +14,7 @@ const SIZE: usize = 10_000;
 
 fn config() -> Config {
     // As few bytes a segment as there can be, so that little makes many.
-    Config { ird: 3, ord: 3, fpdu: 64, ..Config::new(Pool::new(1 << 20)) }
+    Config { ird: 3, ord: 3, fpdu: 64, foresee_writes: true, ..Config::new(Pool::new(1 << 20)) }
 }
 
 fn entropy() -> Box<dyn FnMut() -> u64 + Send> {

@@ -238,7 +238,7 @@ fn read(from: &mut Side, to: &Side, rng: &mut SmallRng) {
 fn random_config(rng: &mut SmallRng) -> Config {
     Config {
         crc: rng.random_bool(0.5),
-        fpdu: [64, 100, 1448, 61_460, usize::MAX][rng.random_range(0..5)],
+        fpdu: [64, 100, 1448, 5000, 61_460, usize::MAX][rng.random_range(0..6)],
         foresee_writes: rng.random_bool(0.5),
         ird: rng.random_range(1..4),
         ord: rng.random_range(1..4),
