@@ -215,6 +215,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 let waited = self.conns.get_mut(socket).is_some_and(|conn| conn.waiting);
                 self.receives_out -= usize::from(!waited);
                 self.received(now, socket, received);
+                self.want_receive(socket);
             }
             Event::Sent(socket, sent) => {
                 if let Some(conn) = self.conns.get_mut(socket) {

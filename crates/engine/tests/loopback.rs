@@ -134,6 +134,25 @@ fn messages_of_one_turn_share_one_send(kind: EngineKind) {
     assert!(server.stats().recvs <= 2, "{:?}", server.stats());
 }
 
+/// However the bytes fell into the memory for receives: one turn more would be system calls for nothing.
+fn a_turn_that_has_received_all_leaves_nothing_to_do(kind: EngineKind) {
+    const FRAMES: usize = 200;
+    let (mut server, addr) = listener(kind, Frames::default());
+    let mut client = TcpStream::connect(addr).unwrap();
+    let burst = framed(&bytes(1000, 3)).repeat(FRAMES);
+    let end = now() + PATIENCE;
+    for _ in 0..50 {
+        client.write_all(&burst).unwrap();
+        let is_frame = |event: &&FrameEvent| matches!(event, FrameEvent::Frame(..));
+        while server.machine().events.iter().filter(is_frame).count() < FRAMES {
+            assert!(now() < end, "it takes too long");
+            server.turn(Wait::Until(end)).unwrap();
+        }
+        assert_eq!(server.deadline(), None);
+        server.machine_mut().events.clear();
+    }
+}
+
 fn what_was_sent_before_close_arrives(kind: EngineKind) {
     let (mut server, addr) = listener(kind, Frames::default());
     let mut client = pump(kind, Frames::default());
@@ -492,6 +511,7 @@ on_each_engine![
     frames_of_all_sizes_are_echoed,
     many_connections_work_side_by_side,
     messages_of_one_turn_share_one_send,
+    a_turn_that_has_received_all_leaves_nothing_to_do,
     what_was_sent_before_close_arrives,
     a_peer_that_takes_nothing_is_given_up_after_close,
     a_pump_that_is_dropped_gives_its_memory_back,

@@ -4,8 +4,8 @@ use onego_buf::{Pool, SegmentMut};
 /// deep queue of small messages arrives in one system call.
 const CHUNK: usize = 256 << 10;
 
-/// A rest of a chunk that is smaller than this is not worth a system call of its own.
-const MIN_REST: usize = 16 << 10;
+/// A rest of a chunk that is smaller than this is left: what is there would often not fit, and take two system calls.
+const MIN_REST: usize = CHUNK / 2;
 
 /// Memory that the pool keeps for reuse: chunks are held by the messages in them, so their number follows the
 /// machine's own bounds; this much of it is kept when they are let go of.

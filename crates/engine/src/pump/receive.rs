@@ -78,7 +78,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Some(bufs)
     }
 
-    /// A receive has ended: the machine gets what came.
+    /// A receive has ended: the machine gets what came. The caller sees to it that what is left is received, too.
     pub(super) fn received(&mut self, now: Time, socket: SocketId, received: Received) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.receiving = false;
@@ -119,8 +119,6 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             if self.engine.lends() {
                 self.wait_for_bytes(socket);
             }
-        } else {
-            self.want_receive(socket);
         }
     }
 
