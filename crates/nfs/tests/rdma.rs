@@ -6,6 +6,7 @@ use ends::{Ends, NONE, Splits, config, front, noise, payload, word};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_nfs::rpc::Splitter;
 use onego_nfs::rpc::rdma::{Config, RdmaError};
+use onego_rdma::Memory;
 
 /// What goes over the wire for a call: RDMA Writes, Read requests, sends, sends with invalidation. For FPDUs that are
 /// not cut.
@@ -36,7 +37,12 @@ fn exchange(ends: &mut Ends, xid: u32, call: (usize, u32), reply: (usize, u32), 
     let mut list = List::from(bytes[..bytes.len() / 3].to_vec());
     list.push(Segment::copy_from(&bytes[bytes.len() / 3..]));
     let beside = if sink.is_some() || reply.1 == NONE { 0 } else { reply.1 as usize + 3 };
-    ends.client.call(&call_front, list, sink.map(SegmentMut::zeroed), reply.0 + beside);
+    ends.client.call(
+        &call_front,
+        list,
+        sink.map(|len| Memory::Sink(SegmentMut::zeroed(len))),
+        reply.0 + beside,
+    );
     ends.settle();
     assert_eq!((&ends.faults[..], &ends.errors[..]), (&[][..], &[][..]));
     let record = ends.calls.pop().expect("the call comes");
@@ -131,7 +137,12 @@ fn a_reply_that_finds_no_room_is_an_error_of_its_call_alone() {
         [(1, None, 64, [5000, NONE]), (2, None, 6000, [8000, NONE]), (3, Some(5000), 64, [64, 5001])]
     {
         let call = front(xid, 40, NONE, words);
-        ends.client.call(&call, List::new(), sink.map(SegmentMut::zeroed), reply_max);
+        ends.client.call(
+            &call,
+            List::new(),
+            sink.map(|len| Memory::Sink(SegmentMut::zeroed(len))),
+            reply_max,
+        );
         ends.settle();
         let record = ends.calls.pop().unwrap();
         ends.answer(&record);
@@ -199,7 +210,7 @@ fn calls_that_lose_their_connection_come_back_with_their_memory() {
             ends.client.call(
                 &front(xid, 40, NONE, [40, 30_000]),
                 List::new(),
-                Some(SegmentMut::zeroed(30_000)),
+                Some(Memory::Sink(SegmentMut::zeroed(30_000))),
                 64,
             );
         }
@@ -230,7 +241,7 @@ fn a_call_that_is_given_up_costs_neither_its_sink_nor_the_connection() {
         let call = |ends: &mut Ends, xid| {
             // Long enough for both a sink and a reply chunk.
             let front = front(xid, 40, NONE, [5000, 30_000]);
-            ends.client.call(&front, List::new(), Some(SegmentMut::zeroed(30_000)), 5000);
+            ends.client.call(&front, List::new(), Some(Memory::Sink(SegmentMut::zeroed(30_000))), 5000);
         };
         (1..=4).for_each(|xid| call(&mut ends, xid));
         // The server may have begun to answer: anything may be on its way.
@@ -271,7 +282,12 @@ fn a_call_that_is_given_up_costs_neither_its_sink_nor_the_connection() {
 fn a_call_that_is_given_up_keeps_its_place_until_the_server_has_answered_it() {
     let config = Config { credits: 1, ..config() };
     let mut ends = Ends::new(config.clone(), config, 3);
-    ends.client.call(&front(1, 40, NONE, [40, 30_000]), List::new(), Some(SegmentMut::zeroed(30_000)), 64);
+    ends.client.call(
+        &front(1, 40, NONE, [40, 30_000]),
+        List::new(),
+        Some(Memory::Sink(SegmentMut::zeroed(30_000))),
+        64,
+    );
     ends.settle();
     assert!(ends.client.give_up(1, true).unwrap().is_some());
     assert!(!ends.client.has_room() && ends.client.is_under_way(1));

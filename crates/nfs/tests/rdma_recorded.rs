@@ -11,7 +11,7 @@ use onego_nfs::rpc::{Accepted, Record, Reply, Split, Splitter};
 use onego_nfs::v3;
 use onego_nfs::xdr::{Reader, Writer, Xdr as _};
 use onego_rdma::iwarp::{self, Connection, Event};
-use onego_rdma::{Key, QueuePair as _, Remote};
+use onego_rdma::{Key, Memory, QueuePair as _, Remote};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -211,7 +211,7 @@ impl Client {
         let sink = writes.first().map(|chunk| SegmentMut::zeroed(lengths(&chunk.0)));
         let sink_len = sink.as_ref().map(|sink| sink.len());
         let reply_max = reply_chunk.as_ref().map_or(300, |chunk| lengths(&chunk.0));
-        self.requester.call(&front, List::from(source), sink, reply_max);
+        self.requester.call(&front, List::from(source), sink.map(Memory::Sink), reply_max);
         assert!(self.settle(procedure).is_none());
         let (mut made, made_front) = parse(&self.server.messages.pop().expect("the call comes"));
         assert_eq!((made.xid, &made_front), (original.xid, &front));

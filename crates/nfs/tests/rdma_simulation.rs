@@ -6,8 +6,9 @@
 mod ends;
 
 use ends::{Ends, NONE, config, front, noise, payload, word};
-use onego_buf::{List, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::rdma::Config;
+use onego_rdma::Memory;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ struct Made {
     payload: u32,
     reply: (u32, u32),
     sink: Option<usize>,
+    is_fresh: bool,
 }
 
 fn any_config(rng: &mut SmallRng) -> Config {
@@ -68,9 +70,13 @@ impl Run {
         let sink = has_sink.then(|| reply.1 as usize + rng.random_range(0..2) * rng.random_range(0..5000));
         let beside = if sink.is_some() || reply.1 == NONE { 0 } else { reply.1 as usize + 3 };
         let bytes = if len == NONE { Vec::new() } else { noise(len as usize, xid) };
-        let place = sink.map(SegmentMut::zeroed);
+        let is_fresh = rng.random_bool(0.5);
+        let place = sink.map(|len| match is_fresh {
+            true => Memory::Fresh(Pool::new(1 << 20), len),
+            false => Memory::Sink(SegmentMut::zeroed(len)),
+        });
         self.ends.client.call(&call, List::from(bytes), place, reply.0 as usize + beside);
-        self.made.insert(xid, Made { call, payload: len, reply, sink });
+        self.made.insert(xid, Made { call, payload: len, reply, sink, is_fresh });
     }
 
     fn check_calls(&mut self) {
@@ -93,7 +99,10 @@ impl Run {
             let expected =
                 if made.reply.1 == NONE { Vec::new() } else { noise(made.reply.1 as usize, xid ^ 5) };
             assert_eq!(payload(&record), expected);
-            if let Some(len) = made.sink {
+            // What fits into the message with the reply needs no fresh memory.
+            if let Some(len) = made.sink
+                && !(made.is_fresh && record.placed.is_none())
+            {
                 let mut placed = record.placed.expect("there was a sink");
                 placed.try_join(answer.rest.expect("its rest comes back")).expect("that is its rest");
                 assert_eq!(placed.len(), len);
@@ -135,7 +144,9 @@ fn run(seed: u64) {
         run.check_answers();
         for call in run.ends.client.unanswered() {
             let made = run.made.remove(&call.xid).expect("a call comes back once");
-            assert_eq!(call.sink.map(|sink| sink.len()), made.sink);
+            // Nobody misses memory that was never taken from its pool.
+            let sink = call.sink.map(|sink| sink.len());
+            assert!(sink == made.sink || (made.is_fresh && sink.is_none()));
         }
         run.ends.server.queue_pair_mut().closed();
         while run.ends.server.next(&mut run.ends.splits).unwrap().is_some() {}

@@ -278,7 +278,12 @@ impl Client {
         self.server.say(&call(1), None);
         self.settle().unwrap();
         assert_eq!(self.answers.pop().map(|answer| answer.xid), Some(1));
-        self.requester.call(&front(2, 40, NONE, [0; 2]), List::new(), Some(SegmentMut::zeroed(9000)), 64);
+        self.requester.call(
+            &front(2, 40, NONE, [0; 2]),
+            List::new(),
+            Some(onego_rdma::Memory::Sink(SegmentMut::zeroed(9000))),
+            64,
+        );
         self.requester.call(&front(3, 40, NONE, [0; 2]), List::new(), None, 9000);
         self.settle().unwrap();
         let mut offered = self.server.messages.drain(1..).map(|message| match header(&message).content {

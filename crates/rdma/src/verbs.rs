@@ -1,7 +1,7 @@
 //! The verbs: what a user of remote direct memory access sees of one end of a connection.
 
 use crate::{PostError, Refused};
-use onego_buf::{List, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use std::fmt;
 
 /// Names registered memory to the peer: a steering tag, of which the upper 24 bits are an index and the lower 8 a key.
@@ -37,6 +37,10 @@ pub enum Memory {
     Source(List),
     /// The peer may write it with RDMA Writes. It belongs to the queue pair until it is invalidated.
     Sink(SegmentMut),
+    /// A sink of so many bytes, to be taken from a pool: by a provider in software when the first of them comes, so that what
+    /// waits for an answer takes no memory, and what comes finds memory that was in use a moment ago. Once it is taken it
+    /// comes back as a [`Sink`](Self::Sink).
+    Fresh(Pool, usize),
 }
 
 impl Memory {
@@ -45,6 +49,15 @@ impl Memory {
         match self {
             Self::Source(list) => list.len(),
             Self::Sink(segment) => segment.len(),
+            Self::Fresh(_, len) => *len,
+        }
+    }
+
+    /// Takes from its pool what is still there.
+    pub fn taken(self) -> Self {
+        match self {
+            Self::Fresh(pool, len) => Self::Sink(pool.get(len)),
+            memory => memory,
         }
     }
 

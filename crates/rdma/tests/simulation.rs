@@ -5,7 +5,7 @@
 
 mod support;
 
-use onego_buf::{Segment, SegmentMut};
+use onego_buf::{Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, ReadyToReceive};
 use onego_rdma::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
 use rand::Rng;
@@ -90,13 +90,15 @@ impl Side {
         let len = size(rng) * 4;
         let base = [0, 1 << 40, (u64::MAX - len as u64).wrapping_add(1)][rng.random_range(0..3)];
         let sink = rng.random_bool(0.5);
+        let is_fresh = sink && rng.random_bool(0.3);
         let bytes = if sink { vec![UNTOUCHED; len] } else { noise(len, rng) };
         let memory = match sink {
+            true if is_fresh => Memory::Fresh(Pool::new(1 << 20), len),
             true => Memory::Sink(SegmentMut::from(bytes.clone())),
             false => Memory::Source(scattered(&bytes, rng)),
         };
         if let Ok(Key(key)) = self.end.connection.register_at(memory, base) {
-            let region = Region { base, bytes, sink, loose: self.foresees_writes };
+            let region = Region { base, bytes, sink, loose: self.foresees_writes || is_fresh };
             assert!(self.regions.insert(key, region).is_none(), "a key is used twice");
         }
     }
@@ -169,6 +171,10 @@ fn check_memory(memory: &Memory, region: &Region) {
             assert!(region.sink && sink.len() == region.bytes.len());
             let is_right = |(held, due): (&u8, &u8)| held == due || (region.loose && *due == UNTOUCHED);
             assert!(sink.iter().zip(&region.bytes).all(is_right), "a sink holds something else");
+        }
+        Memory::Fresh(_, len) => {
+            assert!(region.sink && *len == region.bytes.len());
+            assert!(region.bytes.iter().all(|byte| *byte == UNTOUCHED), "a write found no memory");
         }
         Memory::Source(list) => assert!(!region.sink && list.to_vec() == region.bytes),
     }

@@ -121,7 +121,7 @@ impl QueuePair for Connection {
     /// in several segments is copied to one: a region is one piece of memory.
     fn register(&mut self, memory: Memory) -> Result<Remote, Refused<Memory>> {
         let checked = self.established().map(|_| ()).and_then(|()| bounded("a region", memory.len()));
-        let mut memory = match Refused::unless(checked, memory)? {
+        let mut memory = match Refused::unless(checked, memory)?.taken() {
             Memory::Source(list) if list.segments().len() > 1 => {
                 Memory::Source(Segment::from(list.to_vec()).into())
             }
@@ -135,6 +135,7 @@ impl QueuePair for Connection {
             Memory::Sink(sink) => {
                 (sink.as_mut_ptr().cast_const(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
             }
+            Memory::Fresh(..) => unreachable!("it was taken from its pool"),
         };
         let len = memory.len();
         let registered = self.established().and_then(|queues| {

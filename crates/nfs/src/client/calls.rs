@@ -7,6 +7,7 @@ use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
 use crate::v3::{self, Status};
 use crate::xdr::{Reader, Writer, Xdr as _};
 use onego_buf::{List, Pool, SegmentMut};
+use onego_rdma::Memory;
 use onego_wire::{BULK, ConnId, Time};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -45,6 +46,12 @@ impl<T> Pending<T> {
     /// Was it sent on that connection?
     pub(super) fn is_on(&self, conn: ConnId) -> bool {
         self.sent.is_some_and(|(on, _)| on == conn)
+    }
+
+    /// What the server may write the payload to.
+    pub(super) fn offer(&mut self, pool: &Pool) -> Option<Memory> {
+        let fresh = self.fresh.map(|most| Memory::Fresh(pool.clone(), most));
+        fresh.or_else(|| self.sink.take().map(Memory::Sink))
     }
 
     /// Puts back the part of the sink in which a payload was to be received, if it is the caller's.

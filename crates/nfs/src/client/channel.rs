@@ -175,7 +175,12 @@ mod tests {
         let mut conn = Conn::new(0, transport);
         let Transport::Rdma { requester, .. } = &mut conn.transport else { panic!("it goes over RDMA") };
         requester.connected(&[]);
-        requester.call(&7_u32.to_be_bytes(), List::new(), Some(SegmentMut::zeroed(8192)), 64);
+        requester.call(
+            &7_u32.to_be_bytes(),
+            List::new(),
+            Some(onego_rdma::Memory::Sink(SegmentMut::zeroed(8192))),
+            64,
+        );
         assert!(!conn.is_overdue(sent + patience, patience), "somebody waits for it, and will tell");
         let sink = conn.give_up(7, sent, true).expect("the connection may go on");
         assert_eq!(sink.map(|sink| sink.len()), Some(8192));

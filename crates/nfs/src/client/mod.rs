@@ -148,10 +148,8 @@ impl<T> Client<T> {
             let Some(pending) = self.calls.get_mut(xid) else { continue };
             pending.sent = Some((conn, now));
             let payload = pending.payload.clone();
-            if let Some(most) = pending.fresh.filter(|_| live.transport.holds_sinks()) {
-                pending.sink = Some(self.config.pool.get(most));
-            }
-            live.transport.send(pending.front.as_slice(), payload, &mut pending.sink, pending.results_max);
+            let sink = if live.transport.holds_sinks() { pending.offer(&self.config.pool) } else { None };
+            live.transport.send(pending.front.as_slice(), payload, sink, pending.results_max);
             live.moderation.sent(pending.expected);
             channel.in_flight += 1;
         }

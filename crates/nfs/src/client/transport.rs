@@ -5,7 +5,7 @@ use crate::rpc::rdma::{self, RdmaError, Requester};
 use crate::rpc::{Record, Splitter, Stream};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_rdma::iwarp::{self, Connection, Entropy};
-use onego_rdma::{AnyConnection, ConnectionEvent, Provider, QueuePair as _};
+use onego_rdma::{AnyConnection, ConnectionEvent, Memory, Provider, QueuePair as _};
 use onego_wire::{Action, ConnId, Landing, LocalPort, Time};
 use std::fmt;
 use std::io;
@@ -241,17 +241,11 @@ impl Transport {
 
     /// Sends a call. `sink` is where the payload of its reply goes, if the transport is to have it; beside that the results
     /// have at most `results_max` bytes.
-    pub(super) fn send(
-        &mut self,
-        front: &[u8],
-        payload: List,
-        sink: &mut Option<SegmentMut>,
-        results_max: usize,
-    ) {
+    pub(super) fn send(&mut self, front: &[u8], payload: List, sink: Option<Memory>, results_max: usize) {
         match self {
             Self::Tcp(stream) => stream.send(front, payload),
             Self::Rdma { requester, .. } => {
-                requester.call(front, payload, sink.take(), REPLY_HEADER + results_max);
+                requester.call(front, payload, sink, REPLY_HEADER + results_max);
             }
         }
     }

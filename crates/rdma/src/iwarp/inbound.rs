@@ -229,10 +229,7 @@ impl Inbound {
     fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
         let (target, place) = self.place.as_mut()?;
         let buffer = match *target {
-            Target::Region(key) => match self.regions.memory(key)? {
-                Memory::Sink(buffer) => buffer,
-                Memory::Source(_) => return None,
-            },
+            Target::Region(key) => self.regions.sink(key)?,
             Target::Message => &mut self.message.as_mut()?.receive.buffer,
             Target::Read => &mut self.reads.front_mut()?.read.sink,
             Target::Gone(_) => return None,
@@ -296,10 +293,7 @@ impl Inbound {
         if let Some(read) = self.reads.iter_mut().find(|read| read.key == key) {
             return Some(&mut read.read.sink);
         }
-        match self.regions.memory(key)? {
-            Memory::Sink(buffer) => Some(buffer),
-            Memory::Source(_) => None,
-        }
+        self.regions.sink(key)
     }
 
     /// Takes the memory of a spot, for a receive. All before it in the same memory is taken already.

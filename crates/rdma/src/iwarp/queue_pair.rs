@@ -75,9 +75,9 @@ impl QueuePair for Connection {
     }
 
     fn withdraw(&mut self, key: Key) -> Result<Option<Memory>, PostError> {
-        match self.inbound.regions.memory(key.0) {
-            Some(Memory::Sink(_)) => Ok(self.inbound.withdraw(key.0)),
-            _ => self.invalidate(key),
+        match self.inbound.regions.sink(key.0) {
+            Some(_) => Ok(self.inbound.withdraw(key.0)),
+            None => self.invalidate(key),
         }
     }
 

@@ -132,10 +132,7 @@ impl Regions {
 
     /// The memory of a sink, whose key stays.
     pub(super) fn withdraw(&mut self, key: u32) -> Option<SegmentMut> {
-        match self.memory(key)? {
-            Memory::Sink(sink) => Some(std::mem::replace(sink, SegmentMut::zeroed(0))),
-            Memory::Source(_) => None,
-        }
+        self.sink(key).map(|sink| std::mem::replace(sink, SegmentMut::zeroed(0)))
     }
 
     /// Has the key of a sink lost its memory?
@@ -156,10 +153,14 @@ impl Regions {
         }
     }
 
-    /// The memory under a key.
-    pub(super) fn memory(&mut self, key: u32) -> Option<&mut Memory> {
-        match self.slot(key) {
-            Some((_, Slot { held: Held::Memory(memory), .. })) => Some(memory),
+    /// The sink under a key. Now at the latest it is taken from its pool.
+    pub(super) fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
+        let (_, Slot { held: Held::Memory(memory), .. }) = self.slot(key)? else { return None };
+        if let Memory::Fresh(pool, len) = memory {
+            *memory = Memory::Sink(pool.get(*len));
+        }
+        match memory {
+            Memory::Sink(sink) => Some(sink),
             _ => None,
         }
     }
@@ -167,7 +168,7 @@ impl Regions {
     /// Where in a sink `len` bytes for `offset` go, if the peer may write them there.
     pub(super) fn write(&mut self, key: u32, offset: u64, len: usize) -> Result<usize, Violation> {
         let (_, slot) = self.slot(key).ok_or(Violation::WriteKey(key))?;
-        if !matches!(slot.held, Held::Memory(Memory::Sink(_))) {
+        if !matches!(slot.held, Held::Memory(Memory::Sink(_) | Memory::Fresh(..))) {
             return Err(Violation::WriteAccess(key));
         }
         if wraps(offset, len) {

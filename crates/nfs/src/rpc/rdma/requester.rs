@@ -67,7 +67,7 @@ struct Waiting {
     xid: u32,
     front: Segment,
     payload: List,
-    sink: Option<SegmentMut>,
+    sink: Option<Memory>,
     reply_max: usize,
 }
 
@@ -161,7 +161,7 @@ impl<Q: QueuePair> Requester<Q> {
     ///
     /// # Panics
     /// If the front has no number.
-    pub fn call(&mut self, front: &[u8], payload: List, sink: Option<SegmentMut>, reply_max: usize) {
+    pub fn call(&mut self, front: &[u8], payload: List, sink: Option<Memory>, reply_max: usize) {
         let xid = number(front).expect("a call begins with its number");
         if self.has_room() {
             self.start(xid, front, payload, sink, reply_max);
@@ -178,7 +178,7 @@ impl<Q: QueuePair> Requester<Q> {
     /// An error is one that ends the connection: with it, the sink comes back from [`unanswered`](Self::unanswered).
     pub fn give_up(&mut self, xid: u32, take_sink: bool) -> Result<Option<SegmentMut>, Error> {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.xid == xid) {
-            return Ok(self.waiting.remove(at).and_then(|waiting| waiting.sink));
+            return Ok(self.waiting.remove(at).and_then(|waiting| Sink::here(waiting.sink?).take()));
         }
         let Some(call) = self.calls.get_mut(&xid) else { return Ok(None) };
         let sink = match call.sink {
@@ -207,7 +207,7 @@ impl<Q: QueuePair> Requester<Q> {
     }
 
     /// Sends a call. One that cannot be sent, because its memory cannot be registered, stays unanswered.
-    fn start(&mut self, xid: u32, front: &[u8], payload: List, sink: Option<SegmentMut>, reply_max: usize) {
+    fn start(&mut self, xid: u32, front: &[u8], payload: List, sink: Option<Memory>, reply_max: usize) {
         let (mut call, mut chunks) = (Call::default(), Chunks::default());
         let prepared = self
             .offer_for_reply(sink, reply_max, &mut call, &mut chunks)
@@ -224,7 +224,7 @@ impl<Q: QueuePair> Requester<Q> {
     /// Memory for what may not fit in one message with the reply.
     fn offer_for_reply(
         &mut self,
-        sink: Option<SegmentMut>,
+        sink: Option<Memory>,
         reply_max: usize,
         call: &mut Call,
         chunks: &mut Chunks,
@@ -233,14 +233,15 @@ impl<Q: QueuePair> Requester<Q> {
         if let Some(sink) = sink {
             let len = sink.len() + padding(sink.len());
             if reply_len + len <= self.inline.receive {
-                call.sink = Sink::Here(sink);
+                call.sink = Sink::here(sink);
             } else {
                 chunks.writes.push(self.offer(sink, &mut call.sink)?);
                 reply_len += WRITE_LEN;
             }
         }
         if reply_len > self.inline.receive {
-            chunks.reply = Some(self.offer(self.config.pool.get(reply_max), &mut call.reply)?);
+            let memory = Memory::Fresh(self.config.pool.clone(), reply_max);
+            chunks.reply = Some(self.offer(memory, &mut call.reply)?);
         }
         Ok(())
     }
@@ -273,18 +274,16 @@ impl<Q: QueuePair> Requester<Q> {
     }
 
     /// Registers memory that the server may write.
-    fn offer(&mut self, memory: SegmentMut, to: &mut Sink) -> Result<WriteChunk, PostError> {
+    fn offer(&mut self, memory: Memory, to: &mut Sink) -> Result<WriteChunk, PostError> {
         let len = memory.len();
-        match self.queue_pair.register(Memory::Sink(memory)) {
+        match self.queue_pair.register(memory) {
             Ok(remote) => {
                 let target = Target::new(remote, len as u32);
                 *to = Sink::Offered(target);
                 Ok(WriteChunk(vec![target]))
             }
             Err(Refused { error, given }) => {
-                if let Memory::Sink(memory) = given {
-                    *to = Sink::Here(memory);
-                }
+                *to = Sink::here(given);
                 Err(error)
             }
         }
@@ -408,7 +407,7 @@ impl<Q: QueuePair> Requester<Q> {
         }
         for sink in [&mut call.sink, &mut call.reply] {
             if let Sink::Offered(target) = *sink
-                && let Memory::Sink(memory) = self.reclaim(xid, target.remote().key, invalidated)?
+                && let Memory::Sink(memory) = self.reclaim(xid, target.remote().key, invalidated)?.taken()
             {
                 *sink = Sink::Here(memory);
             } else if let Sink::Withdrawn(key) = *sink {
@@ -459,12 +458,23 @@ impl<Q: QueuePair> Requester<Q> {
         }
         let calls = self.calls.into_iter().filter(|(_, call)| !call.given_up);
         let calls = calls.map(|(xid, mut call)| Unanswered { xid, sink: call.sink.take() });
-        let waiting = self.waiting.into_iter().map(|Waiting { xid, sink, .. }| Unanswered { xid, sink });
+        let waiting = self.waiting.into_iter().map(|Waiting { xid, sink, .. }| Unanswered {
+            xid,
+            sink: sink.and_then(|sink| Sink::here(sink).take()),
+        });
         calls.chain(waiting).collect()
     }
 }
 
 impl Sink {
+    /// Memory that was not offered. What is still in a pool stays there.
+    fn here(memory: Memory) -> Self {
+        match memory {
+            Memory::Sink(memory) => Self::Here(memory),
+            _ => Self::None,
+        }
+    }
+
     fn offered(&self) -> Option<Target> {
         match *self {
             Self::Offered(target) => Some(target),
