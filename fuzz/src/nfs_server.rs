@@ -9,7 +9,6 @@ use onego_nfs::rpc::{
 };
 use onego_nfs::v3::{self, CreateHow, Handle, Name, Node, Place, SetAttributes, SetTime, Stability};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
-use onego_rdma::Memory;
 use onego_rdma::iwarp::{self, Connection, Event};
 use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
@@ -264,7 +263,7 @@ impl World {
         match &mut client.end {
             End::Stream => client.to_server.extend(record(&front, message.payload.clone())),
             End::Rdma(requester) => {
-                let sink = message.sink.map(|len| Memory::Sink(SegmentMut::zeroed(len)));
+                let sink = message.sink.map(|len| onego_rdma::Memory::Sink(SegmentMut::zeroed(len)));
                 requester.call(&front, message.payload.clone(), sink, message.reply_max);
             }
         }

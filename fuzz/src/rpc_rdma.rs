@@ -248,7 +248,12 @@ pub fn call(items: &[Item<'_>]) {
                 let long = vec![0; usize::from(*len) * 64 & !3];
                 let payload = List::from(Segment::from(vec![3; usize::from(*payload)]));
                 let call = [front(xid, 6), long].concat();
-                client.call(&call, payload, sink.map(SegmentMut::zeroed), usize::from(*reply));
+                client.call(
+                    &call,
+                    payload,
+                    sink.map(|len| Memory::Sink(SegmentMut::zeroed(len))),
+                    usize::from(*reply),
+                );
             }
             other => {
                 let (bytes, invalidate) = other.message().unwrap();
