@@ -54,10 +54,19 @@ impl Memory {
     }
 
     /// Takes from its pool what is still there.
-    pub fn taken(self) -> Self {
+    pub fn taken(mut self) -> Self {
+        self.sink();
+        self
+    }
+
+    /// What the peer may write, taken from its pool if it is still there.
+    pub fn sink(&mut self) -> Option<&mut SegmentMut> {
+        if let Self::Fresh(pool, len) = self {
+            *self = Self::Sink(pool.get(*len));
+        }
         match self {
-            Self::Fresh(pool, len) => Self::Sink(pool.get(len)),
-            memory => memory,
+            Self::Sink(sink) => Some(sink),
+            _ => None,
         }
     }
 

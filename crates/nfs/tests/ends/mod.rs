@@ -100,20 +100,17 @@ impl Pipe {
 
     /// Gives a connection up to `limit` bytes, as a driver would.
     pub(crate) fn drain(&mut self, to: &mut Connection, limit: usize) -> bool {
-        let mut budget = limit.min(self.bytes.len());
+        let budget = limit.min(self.bytes.len());
         let landing = to.landing();
-        let (mut moved, ahead) = (false, landing.ahead);
-        for mut place in landing.into_places() {
-            let n = place.len().min(budget);
-            self.bytes.drain(..n).zip(&mut place[..n]).for_each(|(byte, to)| *to = byte);
-            to.landed(NOW, place, n);
-            (moved, budget) = (moved || n > 0, budget - n);
-        }
-        let n = budget.min(ahead);
+        let ahead = landing.ahead;
+        let next = &self.bytes.make_contiguous()[..budget];
+        let moved = landing.fill(next, |place, n| to.landed(NOW, place, n));
+        self.bytes.drain(..moved);
+        let n = (budget - moved).min(ahead);
         if n > 0 {
             to.received(NOW, Segment::from(self.bytes.drain(..n).collect::<Vec<_>>()));
         }
-        moved || n > 0
+        moved + n > 0
     }
 }
 

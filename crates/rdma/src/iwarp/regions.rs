@@ -156,13 +156,7 @@ impl Regions {
     /// The sink under a key. Now at the latest it is taken from its pool.
     pub(super) fn sink(&mut self, key: u32) -> Option<&mut SegmentMut> {
         let (_, Slot { held: Held::Memory(memory), .. }) = self.slot(key)? else { return None };
-        if let Memory::Fresh(pool, len) = memory {
-            *memory = Memory::Sink(pool.get(*len));
-        }
-        match memory {
-            Memory::Sink(sink) => Some(sink),
-            _ => None,
-        }
+        memory.sink()
     }
 
     /// Where in a sink `len` bytes for `offset` go, if the peer may write them there.

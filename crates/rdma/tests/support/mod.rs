@@ -61,19 +61,14 @@ impl End {
 
     /// Gives the connection up to `limit` of the bytes that have come, as a driver would.
     pub(crate) fn feed(&mut self, limit: usize) -> usize {
-        let mut budget = limit.min(self.incoming.len());
+        let budget = limit.min(self.incoming.len());
         let landing = self.connection.landing();
-        let (mut moved, ahead) = (0, landing.ahead);
-        for mut place in landing.into_places() {
-            let n = place.len().min(budget);
-            for byte in &mut place[..n] {
-                *byte = self.incoming.pop_front().unwrap();
-            }
-            self.connection.landed(NOW, place, n);
-            self.landed += n;
-            (moved, budget) = (moved + n, budget - n);
-        }
-        let n = budget.min(ahead);
+        let ahead = landing.ahead;
+        let next = &self.incoming.make_contiguous()[..budget];
+        let moved = landing.fill(next, |place, n| self.connection.landed(NOW, place, n));
+        self.incoming.drain(..moved);
+        self.landed += moved;
+        let n = (budget - moved).min(ahead);
         if n > 0 {
             let bytes: Vec<u8> = self.incoming.drain(..n).collect();
             self.connection.received(NOW, Segment::from(bytes));

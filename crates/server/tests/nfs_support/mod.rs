@@ -380,14 +380,12 @@ impl Net {
             return moved;
         }
         let landing = self.machine.landing(client.conn);
-        let mut run = client.out.len().min(self.cut);
+        let run = client.out.len().min(self.cut);
         if landing.place.is_some() {
-            for mut place in landing.into_places() {
-                let n = run.min(place.len());
-                place[..n].iter_mut().zip(client.out.drain(..n)).for_each(|(to, byte)| *to = byte);
-                self.machine.landed(self.now, client.conn, place, n);
-                run -= n;
-            }
+            let next = &client.out.make_contiguous()[..run];
+            let (now, conn) = (self.now, client.conn);
+            let moved = landing.fill(next, |place, n| self.machine.landed(now, conn, place, n));
+            client.out.drain(..moved);
         } else if landing.ahead > 0 {
             let bytes: Vec<u8> = client.out.drain(..run.min(landing.ahead)).collect();
             self.machine.received(self.now, client.conn, Segment::from(bytes));
