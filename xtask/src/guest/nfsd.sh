@@ -1,7 +1,8 @@
-# Starts the kernel's NFS server on /export, and on /secure for clients with ports below 1024: TCP on 2049, RDMA on 20049, MOUNT on 20048. For the start of a script.
+# Starts the kernel's NFS server on /export, and on /secure for clients with ports below 1024: TCP on 2049,
+# RDMA on 20049 by a device of the kind DEVICE, MOUNT on 20048. For the start of a script.
 
 export PATH=/bin:/host
-rdma link add siw0 type siw netdev eth0
+rdma link add dev0 type ${DEVICE:-siw} netdev eth0
 mkdir /export /secure /run/rpcbind
 # The kernel looks for rpcbind's socket there.
 ln -s /run /var/run
