@@ -23,12 +23,16 @@ const TERM: u32 = 1 << 9;
 /// The most waits that any byte ends, after patience was in vain.
 const MOST_SPARED: u32 = 1 << 12;
 
+/// Waits for many bytes that halve how many are spared after the next in vain: now and then the peer's thread loses its
+/// processor for longer than patience lasts.
+const FORGIVEN: u32 = 1 << 5;
+
 /// From how many bytes on a connection is to be told of them.
 ///
 /// A peer that answers many requests at a time is heard at its first byte, and what follows comes while this side wakes up:
 /// there is nothing to win. So it is looked, now and then, how many bytes there are when any byte ends the wait. And where as
-/// many as are wanted did not come for long, what the machine expects was wrong, or the peer is slow: then any byte ends the
-/// next waits, of which there are twice as many each time that it happens.
+/// many as are wanted often did not come for long, what the machine expects was wrong, or the peer is slow: then any byte ends
+/// the next waits, of which there are twice as many each time that it happens.
 #[derive(Debug, Default)]
 pub(super) struct LowWater {
     /// What the machine wants; up to 1: any byte.
@@ -66,9 +70,11 @@ impl LowWater {
             self.spared -= 1;
         } else if self.left == 0 {
             (self.spared, self.left) = (SAMPLE, TERM);
-            self.penalty = self.penalty.saturating_sub(1);
         } else if self.anyhow * GAIN <= self.least {
             self.left -= 1;
+            if self.left.is_multiple_of(FORGIVEN) {
+                self.penalty /= 2;
+            }
             return self.least;
         }
         1
