@@ -25,7 +25,7 @@ const MOST_SPARED: u32 = 1 << 12;
 
 /// Waits for many bytes that halve how many are spared after the next in vain: now and then the peer's thread loses its
 /// processor for longer than patience lasts.
-const FORGIVEN: u32 = 1 << 5;
+const FORGIVEN: u32 = 1 << 4;
 
 /// From how many bytes on a connection is to be told of them.
 ///
@@ -149,6 +149,54 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 conn.readable = true;
                 self.want_receive(socket);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of so many waits are for many bytes, where each time that `late` says so fewer come than that.
+    fn waits_for_many(waits: usize, late: impl Fn(usize) -> bool) -> usize {
+        let start = Time::from_nanos(1);
+        let mut low_water = LowWater { least: 64 << 10, ..LowWater::default() };
+        let mut many = 0;
+        for _ in 0..waits {
+            low_water.set = low_water.next();
+            if low_water.set == 1 {
+                low_water.received(4 << 10);
+                continue;
+            }
+            many += 1;
+            low_water.until = Some(start);
+            if late(many) {
+                assert!(low_water.is_over(start));
+            }
+            low_water.received(64 << 10);
+        }
+        many
+    }
+
+    #[test]
+    fn a_peer_that_is_late_now_and_then_is_waited_for_still() {
+        let many = waits_for_many(100_000, |many| many.is_multiple_of(30));
+        assert!(many > 70_000, "{many} of 100,000 waits were for many bytes");
+    }
+
+    #[test]
+    fn a_peer_that_is_always_late_is_hardly_waited_for() {
+        let many = waits_for_many(100_000, |_| true);
+        assert!((10..100).contains(&many), "{many} of 100,000 waits were for many bytes");
+    }
+
+    #[test]
+    fn nothing_is_waited_for_where_as_many_bytes_come_anyhow() {
+        let mut low_water = LowWater { least: 16 << 10, ..LowWater::default() };
+        for _ in 0..1000 {
+            low_water.set = low_water.next();
+            assert_eq!(low_water.set, 1);
+            low_water.received(16 << 10);
         }
     }
 }
