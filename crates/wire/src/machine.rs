@@ -48,7 +48,7 @@ pub enum Action {
     },
     /// Waking up for a few bytes of this connection is not worth while: tell of what has come once `least` bytes are
     /// there, or after a short while. With 1 any byte is worth it, as at first. A driver that cannot do that tells of
-    /// them as they come.
+    /// them as they come. It may look at what the machine wants to send each time that it has delivered about as many.
     Moderate {
         /// The connection.
         conn: ConnId,

@@ -2,6 +2,7 @@
 
 use super::Pump;
 use super::conn::Conn;
+use super::receive::{LEAST_BUDGET, RECEIVE_BUDGET};
 use crate::engine::{Engine, Wait};
 use onego_wire::{ConnId, Machine, Time};
 use std::time::Duration;
@@ -54,6 +55,12 @@ pub(super) struct LowWater {
 }
 
 impl LowWater {
+    /// How many bytes are received in one turn. Those that the machine wants are a good part of what is to come: what it sends
+    /// when it has got them keeps the peer busy with more than the rest.
+    pub(super) fn budget(&self) -> usize {
+        if self.least > 1 { self.least.clamp(LEAST_BUDGET, RECEIVE_BUDGET) } else { RECEIVE_BUDGET }
+    }
+
     /// Bytes were received: the wait for them is over.
     pub(super) fn received(&mut self, bytes: usize) {
         self.until = None;
@@ -198,5 +205,14 @@ mod tests {
             assert_eq!(low_water.set, 1);
             low_water.received(16 << 10);
         }
+    }
+
+    #[test]
+    fn a_turn_receives_what_the_machine_wants_within_bounds() {
+        let budget = |least| LowWater { least, ..LowWater::default() }.budget();
+        assert_eq!([0, 1].map(budget), [RECEIVE_BUDGET; 2], "nothing is wanted");
+        assert_eq!(budget(4 << 10), LEAST_BUDGET);
+        assert_eq!(budget(512 << 10), 512 << 10);
+        assert_eq!(budget(1 << 30), RECEIVE_BUDGET);
     }
 }

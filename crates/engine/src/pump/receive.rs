@@ -5,8 +5,11 @@ use crate::engine::{Engine, Received, RecvBufs};
 use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
 use std::io;
 
-/// Bytes received on one connection in one turn: a fast peer does not starve the others.
+/// The most bytes received on one connection in one turn: a fast peer does not starve the others.
 pub(super) const RECEIVE_BUDGET: usize = 1 << 20;
+
+/// The least: fewer are not worth a turn.
+pub(super) const LEAST_BUDGET: usize = RECEIVE_BUDGET / 4;
 
 /// Receives that a completion engine may have at a time: each may hold a chunk of receive memory.
 const MAX_RECEIVES_OUT: usize = 64;
@@ -27,7 +30,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Receives on one connection until there is no more. `true`: there may be more, next turn.
     fn receive(&mut self, now: Time, socket: SocketId) -> bool {
-        let mut budget = RECEIVE_BUDGET;
+        let Some(conn) = self.conns.get(socket) else { return false };
+        let mut budget = conn.low_water.budget();
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return false };
             if !conn.readable || conn.receiving || conn.waiting {
