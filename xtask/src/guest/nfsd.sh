@@ -1,5 +1,5 @@
 # Starts the kernel's NFS server on /export, and on /secure for clients with ports below 1024: TCP on 2049,
-# RDMA on 20049 by a device of the kind DEVICE, MOUNT on 20048. For the start of a script.
+# RDMA on 20049 by a device of the kind DEVICE (siw unless it says rxe), MOUNT on 20048. For the start of a script.
 
 export PATH=/bin:/host
 rdma link add dev0 type ${DEVICE:-siw} netdev eth0
