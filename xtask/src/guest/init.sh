@@ -13,8 +13,9 @@ ip link set lo up
 ip link set eth0 up
 ip address add 10.0.2.15/24 dev eth0
 ip route add default via 10.0.2.2
-# Whoever waits in vain for a script may read what the kernel waits for.
-(sleep 600; dmesg -n 8; echo w > /proc/sysrq-trigger) &
+# Whoever waits in vain for a script may read what the kernel waits for. (What is said on the kernel's command line and is not
+# for the kernel is in the environment.)
+(sleep "$LATE"; dmesg -n 8; echo w > /proc/sysrq-trigger) &
 sh /script
 echo "guest-exit: $?"
 poweroff -f

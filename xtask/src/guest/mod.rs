@@ -28,6 +28,9 @@ pub(crate) use store::keep;
 /// How long the script of a guest may take. An emulated processor is slow, and slower beside other work.
 const PATIENCE: Duration = Duration::from_secs(900);
 
+/// When a script is late: its guest says what its kernel waits for, while somebody still listens.
+const LATE: Duration = Duration::from_secs(840);
+
 /// The guest's memory in MiB: its file system is in it, and so is what the tests write.
 const MEMORY: u32 = 1536;
 
@@ -123,7 +126,7 @@ impl Guest {
         // What a guest that lives for a minute need not protect, test or watch costs an emulated processor seconds.
         let arguments = "console=ttyS0 quiet loglevel=4 panic=-1 net.ifnames=0 mitigations=off nokaslr \
                          random.trust_cpu=on cryptomgr.notests no_timer_check nowatchdog apparmor=0 audit=0";
-        command.args(["-append", arguments]);
+        command.arg("-append").arg(format!("{arguments} LATE={}", LATE.as_secs()));
         command
     }
 

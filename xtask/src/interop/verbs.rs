@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The kinds of devices. Each has a guest of its own: the kernel may wait for ever for the end of a device that its own client
-/// and server of NFS have used.
+/// The kinds of devices. Each has a guest of its own: the kernel was seen to wait for ever when one was deleted that its own
+/// client and server of NFS had used.
 const DEVICES: [&str; 2] = ["siw", "rxe"];
 
 /// Runs the provider's check. The guest's address is QEMU's.
