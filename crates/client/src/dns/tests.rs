@@ -228,7 +228,7 @@ fn hostile_answers_are_errors() {
         // A name that points to itself: the first record's.
         (|question| with_bytes(zone(question), 12 + question_len(question), &[0xc0, 44]), "something else"),
         // Another question.
-        (|question| with_bytes(zone(question), 13, b"_CEPH-XXX"), "something else"),
+        (|question| with_bytes(zone(question), 13, b"_CEPH-OSD"), "something else"),
         (|question| zone(question)[..30].to_vec(), "something else"),
         (|question| question.build_bytes_vec().unwrap()[..12].to_vec(), "timed out"),
         (|question| answer(question, vec![srv(1, 1, 3300, "")]), "no addresses"),
