@@ -2,6 +2,7 @@
 mod chunk;
 mod conn;
 mod moderate;
+mod pace;
 mod receive;
 mod transmit;
 
@@ -20,6 +21,9 @@ use std::time::Duration;
 /// Longer than any round trip with a few retransmissions; short enough that descriptors of vanished peers do not
 /// pile up.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// A shorter wait has found something there already.
+const SLEEP: Duration = Duration::from_micros(10);
 
 /// Drives one machine over one engine.
 ///
@@ -53,6 +57,8 @@ pub struct Pump<E, M> {
     spin: Duration,
     /// Connections of which a few bytes are not to be told.
     moderated: Vec<SocketId>,
+    /// Waits that were for something that was not there yet.
+    sleeps: u64,
 }
 
 impl<E: Engine, M: Machine> Pump<E, M> {
@@ -75,6 +81,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             behind: false,
             spin: Duration::ZERO,
             moderated: Vec::new(),
+            sleeps: 0,
         }
     }
 
@@ -191,7 +198,13 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 std::hint::spin_loop();
             }
         }
-        self.engine.poll(wait, &mut self.events)
+        if wait == Wait::Poll {
+            return self.engine.poll(wait, &mut self.events);
+        }
+        let before = self.now();
+        let result = self.engine.poll(wait, &mut self.events);
+        self.sleeps += u64::from(self.now().since(before) >= SLEEP);
+        result
     }
 
     fn deliver(&mut self, now: Time, event: Event) {

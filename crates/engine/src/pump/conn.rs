@@ -1,4 +1,5 @@
 use super::moderate::LowWater;
+use super::pace::Pace;
 use onego_buf::List;
 use onego_wire::{ConnId, Landing};
 use std::io;
@@ -37,6 +38,8 @@ pub(super) struct Conn {
     pub(super) held: Option<Landing>,
     /// From how many bytes on it is to be told of them.
     pub(super) low_water: LowWater,
+    /// How much is received in a turn, unless the machine knows what is to come.
+    pub(super) pace: Pace,
     /// A send would not take anything.
     pub(super) full: bool,
     /// The engine has what is being sent.
@@ -62,6 +65,7 @@ impl Conn {
             run: 0,
             held: None,
             low_water: LowWater::default(),
+            pace: Pace::default(),
             full: false,
             sending: false,
             out: List::new(),

@@ -2,7 +2,7 @@
 
 use super::Pump;
 use super::conn::Conn;
-use super::receive::{LEAST_BUDGET, RECEIVE_BUDGET};
+use super::pace;
 use crate::engine::{Engine, Wait};
 use onego_wire::{ConnId, Machine, Time};
 use std::time::Duration;
@@ -55,10 +55,10 @@ pub(super) struct LowWater {
 }
 
 impl LowWater {
-    /// How many bytes are received in one turn. Those that the machine wants are a good part of what is to come: what it sends
-    /// when it has got them keeps the peer busy with more than the rest.
-    pub(super) fn budget(&self) -> usize {
-        if self.least > 1 { self.least.clamp(LEAST_BUDGET, RECEIVE_BUDGET) } else { RECEIVE_BUDGET }
+    /// How many bytes are received in one turn, where the machine knows what is to come. What it wants is a good part of that:
+    /// what it sends when it has got them keeps the peer busy with more than the rest.
+    pub(super) fn budget(&self) -> Option<usize> {
+        (self.least > 1).then(|| self.least.clamp(pace::LEAST, pace::MOST))
     }
 
     /// Bytes were received: the wait for them is over.
@@ -210,9 +210,9 @@ mod tests {
     #[test]
     fn a_turn_receives_what_the_machine_wants_within_bounds() {
         let budget = |least| LowWater { least, ..LowWater::default() }.budget();
-        assert_eq!([0, 1].map(budget), [RECEIVE_BUDGET; 2], "nothing is wanted");
-        assert_eq!(budget(4 << 10), LEAST_BUDGET);
-        assert_eq!(budget(512 << 10), 512 << 10);
-        assert_eq!(budget(1 << 30), RECEIVE_BUDGET);
+        assert_eq!([0, 1].map(budget), [None; 2], "nothing is wanted");
+        assert_eq!(budget(4 << 10), Some(pace::LEAST));
+        assert_eq!(budget(512 << 10), Some(512 << 10));
+        assert_eq!(budget(1 << 30), Some(pace::MOST));
     }
 }

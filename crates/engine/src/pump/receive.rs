@@ -5,12 +5,6 @@ use crate::engine::{Engine, Received, RecvBufs};
 use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
 use std::io;
 
-/// The most bytes received on one connection in one turn: a fast peer does not starve the others.
-pub(super) const RECEIVE_BUDGET: usize = 1 << 20;
-
-/// The least: fewer are not worth a turn.
-pub(super) const LEAST_BUDGET: usize = RECEIVE_BUDGET / 4;
-
 /// Receives that a completion engine may have at a time: each may hold a chunk of receive memory.
 const MAX_RECEIVES_OUT: usize = 64;
 
@@ -30,8 +24,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Receives on one connection until there is no more. `true`: there may be more, next turn.
     fn receive(&mut self, now: Time, socket: SocketId) -> bool {
-        let Some(conn) = self.conns.get(socket) else { return false };
-        let mut budget = conn.low_water.budget();
+        let Some(conn) = self.conns.get_mut(socket) else { return false };
+        let paced = conn.pace.turn(self.sleeps);
+        let mut budget = conn.low_water.budget().unwrap_or(paced);
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return false };
             if !conn.readable || conn.receiving || conn.waiting {
@@ -87,9 +82,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.receiving = false;
         conn.waiting = false;
-        conn.low_water.received(*received.result.as_ref().unwrap_or(&0));
+        let came = *received.result.as_ref().unwrap_or(&0);
+        conn.low_water.received(came);
+        conn.pace.received(came);
         conn.readable = !received.drained;
-        conn.run = if received.drained { 0 } else { conn.run + *received.result.as_ref().unwrap_or(&0) };
+        conn.run = if received.drained { 0 } else { conn.run + came };
         let (id, phase) = (conn.id, conn.phase);
         let bufs = received.bufs;
         match received.result {

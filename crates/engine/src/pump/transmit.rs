@@ -1,6 +1,6 @@
 use super::Pump;
 use super::conn::Phase;
-use super::receive::RECEIVE_BUDGET;
+use super::pace;
 use crate::SocketId;
 use crate::engine::{Engine, Sent};
 use onego_buf::List;
@@ -34,7 +34,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 return;
             }
             // A completion engine has just been asked for more that is there already. What it leads to is sent along.
-            if (conn.waiting || conn.receiving) && (1..RECEIVE_BUDGET).contains(&conn.run) {
+            if (conn.waiting || conn.receiving) && (1..pace::MOST).contains(&conn.run) {
                 return self.want_send(socket);
             }
             conn.run = 0;
