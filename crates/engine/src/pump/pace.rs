@@ -65,7 +65,8 @@ impl Pace {
 
     /// The pump has slept since the last turn.
     fn slept(&mut self) {
-        self.in_step = if self.turns == 1 { self.in_step + 1 } else { 0 };
+        // What fits the least budget anyhow says nothing of what else may come.
+        self.in_step = if self.turns == 1 && self.came > LEAST { self.in_step + 1 } else { 0 };
         if self.in_step == IN_STEP {
             self.budget = (self.came / 2).clamp(LEAST, MOST);
             (self.in_step, self.left) = (0, TERM);
@@ -105,8 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_are_received_in_one_turn() {
-        assert_eq!(turns_of_last(&mut Pace::default(), 1000, LEAST), 1);
+    fn few_bytes_at_a_time_do_not_slow_down_many() {
+        let mut pace = Pace::default();
+        assert_eq!(turns_of_last(&mut pace, 1000, LEAST), 1);
+        assert_eq!(turns_of_last(&mut pace, 1, MOST), 1);
     }
 
     #[test]
