@@ -446,7 +446,12 @@ impl Links {
         };
         link.transport.transmit(out, limit);
         link.answered = 0;
-        link.announced = link.more || link.transport.has_output();
+        let more = link.more;
+        link.announced = more || link.transport.has_output();
+        if more {
+            // The driver has got less than it asked for: it may sleep before it asks again.
+            self.actions.push_back(Action::Transmit { conn });
+        }
         self.count_unsent(conn);
         self.sent(now, conn, before, program);
     }

@@ -27,6 +27,9 @@ pub(crate) struct Net {
     pub(crate) held: bool,
 }
 
+/// Bytes that are taken from the server at a time.
+const SEND: usize = 1 << 20;
+
 /// The end of a client.
 struct Client {
     conn: ConnId,
@@ -39,6 +42,8 @@ struct Client {
     closed: bool,
     /// Has the server asked to be offered bytes again?
     resumed: bool,
+    /// Has the server said that there may be something to send?
+    asked: bool,
     unsent: usize,
 }
 
@@ -156,6 +161,7 @@ impl Net {
             reads: true,
             closed: false,
             resumed: true,
+            asked: false,
             unsent: 0,
         });
         Some(Who(self.clients.len() - 1))
@@ -337,11 +343,8 @@ impl Net {
             let of = |conn| move |client: &&mut Client| client.conn == conn;
             match action {
                 Action::Transmit { conn } => {
-                    if let Some(client) = self.clients.iter_mut().find(of(conn)).filter(|client| client.reads)
-                    {
-                        let mut out = List::new();
-                        self.machine.transmit(self.now, conn, &mut out, 1 << 20);
-                        client.take(&out.to_vec());
+                    if let Some(client) = self.clients.iter_mut().find(of(conn)) {
+                        client.asked = true;
                     }
                 }
                 Action::Close { conn } => {
@@ -370,10 +373,12 @@ impl Net {
             return false;
         }
         let mut moved = false;
-        if client.reads {
+        if client.reads && client.asked {
             let mut out = List::new();
-            self.machine.transmit(self.now, client.conn, &mut out, 1 << 20);
+            self.machine.transmit(self.now, client.conn, &mut out, SEND);
             client.take(&out.to_vec());
+            // A driver need not ask again if it has got less than that, unless it is told to.
+            client.asked = out.len() >= SEND;
             moved = !out.is_empty();
         }
         if client.out.is_empty() || !client.resumed {
