@@ -156,8 +156,9 @@ impl World {
         }
         self.wait_for_replies();
         if self.storage.is_some() {
-            // Everything was acknowledged: it is all there again.
+            // Everything was acknowledged: it is all there again. That OSDs were taken in may not have been durable.
             self.crash();
+            self.end_faults();
             for user in &mut self.clients {
                 user.read_everything(self.pool);
             }
