@@ -154,8 +154,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         self.told = false;
         self.carry_out(now);
         let awake = self.told || std::mem::take(&mut self.behind);
-        self.wait(now, if awake { Wait::Poll } else { wait })?;
-        let now = self.now();
+        let now = self.wait(now, if awake { Wait::Poll } else { wait })?;
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             self.deliver(now, event);
@@ -172,7 +171,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         Ok(())
     }
 
-    fn wait(&mut self, now: Time, wait: Wait) -> io::Result<()> {
+    /// Waits for events, and says what time it is then.
+    fn wait(&mut self, now: Time, wait: Wait) -> io::Result<Time> {
         let wait = match (wait, self.deadline()) {
             (Wait::Poll, _) => Wait::Poll,
             (wait, None) => wait,
@@ -193,18 +193,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             while self.now() < end {
                 self.engine.poll(Wait::Poll, &mut self.events)?;
                 if !self.events.is_empty() {
-                    return Ok(());
+                    return Ok(self.now());
                 }
                 std::hint::spin_loop();
             }
         }
-        if wait == Wait::Poll {
-            return self.engine.poll(wait, &mut self.events);
-        }
-        let before = self.now();
-        let result = self.engine.poll(wait, &mut self.events);
-        self.sleeps += u64::from(self.now().since(before) >= SLEEP);
-        result
+        let began = (wait != Wait::Poll).then(|| self.now());
+        self.engine.poll(wait, &mut self.events)?;
+        let now = self.now();
+        self.sleeps += u64::from(began.is_some_and(|began| now.since(began) >= SLEEP));
+        Ok(now)
     }
 
     fn deliver(&mut self, now: Time, event: Event) {
