@@ -446,12 +446,9 @@ impl Links {
         };
         link.transport.transmit(out, limit);
         link.answered = 0;
-        let more = link.more;
-        link.announced = more || link.transport.has_output();
-        if more {
-            // The driver has got less than it asked for: it may sleep before it asks again.
-            self.actions.push_back(Action::Transmit { conn });
-        }
+        // Only a driver that has got as much as it asked for asks again of itself.
+        link.announced = link.transport.has_output();
+        self.announce(conn);
         self.count_unsent(conn);
         self.sent(now, conn, before, program);
     }
