@@ -33,7 +33,9 @@ impl Limits {
         // SAFETY: all bytes of it may be zero.
         let mut attributes: ibv_device_attr = unsafe { std::mem::zeroed() };
         // SAFETY: the device is there as long as the connection, and there is room for what it says.
-        crate::library::errno(unsafe { (id.library().ibv_query_device)(device.as_ptr(), &mut attributes) })?;
+        crate::library::errno(unsafe {
+            (id.rdma_core().ibv_query_device)(device.as_ptr(), &mut attributes)
+        })?;
         // SAFETY: the device is there, and what it is does not change.
         let kind = unsafe { (*device.as_ptr()).device };
         // SAFETY: as above.
@@ -83,7 +85,7 @@ fn troubles() -> MutexGuard<'static, Troubles> {
 pub(crate) fn trouble(id: &Id, queues: &WorkQueues) -> Option<String> {
     let mut troubles = troubles();
     read(id, &mut troubles);
-    troubles.remove(&queues.name()).map(|event| id.library().device_event(event))
+    troubles.remove(&queues.name()).map(|event| id.rdma_core().device_event(event))
 }
 
 /// Nobody will ask for the trouble of queues that are gone: their name may become that of others.
@@ -94,7 +96,7 @@ pub(crate) fn forget(name: usize) {
 /// Reads what a device tells.
 fn read(id: &Id, troubles: &mut Troubles) {
     let Ok(device) = id.device() else { return };
-    let library = id.library();
+    let library = id.rdma_core();
     let mut event = ibv_async_event { element: std::ptr::null_mut(), event_type: 0 };
     // SAFETY: the device is there as long as the connection, and there is a place for the event.
     while unsafe { (library.ibv_get_async_event)(device.as_ptr(), &mut event) } == 0 {

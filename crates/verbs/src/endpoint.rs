@@ -211,13 +211,13 @@ impl Connection {
             | RDMA_CM_EVENT_ROUTE_ERROR
             | RDMA_CM_EVENT_CONNECT_ERROR
             | RDMA_CM_EVENT_UNREACHABLE => {
-                let what = self.id.library().connection_event(event.kind);
+                let what = self.id.rdma_core().connection_event(event.kind);
                 let why = io::Error::from_raw_os_error(event.status.wrapping_neg());
                 Err(EndpointError::Unreachable(format!("{what}: {why}")))
             }
             RDMA_CM_EVENT_DISCONNECTED => Err(EndpointError::Disconnected),
             RDMA_CM_EVENT_DEVICE_REMOVAL => {
-                Err(EndpointError::Device(self.id.library().connection_event(event.kind)))
+                Err(EndpointError::Device(self.id.rdma_core().connection_event(event.kind)))
             }
             // Of addresses that change, and of the time after an end.
             _ => Ok(()),
@@ -288,7 +288,7 @@ impl Connection {
             self.completions.push_back(work.end(Status::Flushed, 0));
             return Err(match entry.status {
                 IBV_WC_WR_FLUSH_ERR => EndpointError::Disconnected,
-                status => EndpointError::Work { what, why: self.id.library().status(status) },
+                status => EndpointError::Work { what, why: self.id.rdma_core().status(status) },
             });
         }
         let mut completion = work.end(Status::Success, entry.byte_len as usize);

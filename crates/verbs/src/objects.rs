@@ -159,14 +159,14 @@ impl Id {
     pub(crate) fn of_client(listened: &Arc<Events>, event: &mut Event) -> io::Result<Option<Arc<Self>>> {
         let Some(raw) = event.asked.take() else { return Ok(None) };
         let mut id = Self { raw, events: Arc::clone(listened) };
-        let events = Events::open(id.library())?;
+        let events = Events::open(id.rdma_core())?;
         // SAFETY: both are there; no event of the connection is unacknowledged.
         done(unsafe { (events.library.rdma_migrate_id)(raw.as_ptr(), events.raw.as_ptr()) })?;
         id.events = events;
         Ok(Some(Arc::new(id)))
     }
 
-    pub(crate) fn library(&self) -> &'static Library {
+    pub(crate) fn rdma_core(&self) -> &'static Library {
         self.events.library
     }
 
@@ -197,9 +197,9 @@ impl Id {
     pub(crate) fn listen(&self, addr: SocketAddr, backlog: c_int) -> io::Result<()> {
         let mut addr = RawAddress::new(addr);
         // SAFETY: the connection is there, and the address is read during the call.
-        done(unsafe { (self.library().rdma_bind_addr)(self.raw.as_ptr(), addr.as_mut_ptr()) })?;
+        done(unsafe { (self.rdma_core().rdma_bind_addr)(self.raw.as_ptr(), addr.as_mut_ptr()) })?;
         // SAFETY: the connection is there.
-        done(unsafe { (self.library().rdma_listen)(self.raw.as_ptr(), backlog) })
+        done(unsafe { (self.rdma_core().rdma_listen)(self.raw.as_ptr(), backlog) })
     }
 
     /// Begins to look for a server.
@@ -208,40 +208,40 @@ impl Id {
         let raw = self.raw.as_ptr();
         // SAFETY: the connection is there, and the address is read during the call.
         done(unsafe {
-            (self.library().rdma_resolve_addr)(raw, ptr::null_mut(), addr.as_mut_ptr(), RESOLVE_MS)
+            (self.rdma_core().rdma_resolve_addr)(raw, ptr::null_mut(), addr.as_mut_ptr(), RESOLVE_MS)
         })
     }
 
     /// Begins to look for a way to the server.
     pub(crate) fn resolve_route(&self) -> io::Result<()> {
         // SAFETY: the connection is there.
-        done(unsafe { (self.library().rdma_resolve_route)(self.raw.as_ptr(), RESOLVE_MS) })
+        done(unsafe { (self.rdma_core().rdma_resolve_route)(self.raw.as_ptr(), RESOLVE_MS) })
     }
 
     /// Asks the server to let us in.
     pub(crate) fn connect(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
         let mut parameters = parameters(private_data, reads);
         // SAFETY: the connection is there; parameters and private data are read during the call.
-        done(unsafe { (self.library().rdma_connect)(self.raw.as_ptr(), &mut parameters) })
+        done(unsafe { (self.rdma_core().rdma_connect)(self.raw.as_ptr(), &mut parameters) })
     }
 
     /// Lets a client in.
     pub(crate) fn accept(&self, private_data: &[u8], reads: Reads) -> io::Result<()> {
         let mut parameters = parameters(private_data, reads);
         // SAFETY: as above.
-        done(unsafe { (self.library().rdma_accept)(self.raw.as_ptr(), &mut parameters) })
+        done(unsafe { (self.rdma_core().rdma_accept)(self.raw.as_ptr(), &mut parameters) })
     }
 
     /// Refuses a client.
     pub(crate) fn reject(&self, private_data: &[u8]) -> io::Result<()> {
         let (data, len) = (private_data.as_ptr().cast(), private_data.len() as u8);
         // SAFETY: the connection is there; private data is read during the call.
-        done(unsafe { (self.library().rdma_reject)(self.raw.as_ptr(), data, len) })
+        done(unsafe { (self.rdma_core().rdma_reject)(self.raw.as_ptr(), data, len) })
     }
 
     pub(crate) fn disconnect(&self) -> io::Result<()> {
         // SAFETY: the connection is there.
-        done(unsafe { (self.library().rdma_disconnect)(self.raw.as_ptr()) })
+        done(unsafe { (self.rdma_core().rdma_disconnect)(self.raw.as_ptr()) })
     }
 }
 
@@ -249,7 +249,7 @@ impl Drop for Id {
     fn drop(&mut self) {
         // SAFETY: whatever uses the connection or its device holds it, so there is nothing; all its events are
         // acknowledged.
-        ended("a connection", done(unsafe { (self.library().rdma_destroy_id)(self.raw.as_ptr()) }));
+        ended("a connection", done(unsafe { (self.rdma_core().rdma_destroy_id)(self.raw.as_ptr()) }));
     }
 }
 
@@ -292,7 +292,7 @@ impl Domain {
     pub(crate) fn new(id: &Arc<Id>) -> io::Result<Arc<Self>> {
         let device = id.device()?;
         // SAFETY: the device is there as long as the connection.
-        let raw = made(unsafe { (id.library().ibv_alloc_pd)(device.as_ptr()) })?;
+        let raw = made(unsafe { (id.rdma_core().ibv_alloc_pd)(device.as_ptr()) })?;
         Ok(Arc::new(Self { raw, id: Arc::clone(id) }))
     }
 }
@@ -300,7 +300,10 @@ impl Domain {
 impl Drop for Domain {
     fn drop(&mut self) {
         // SAFETY: whatever uses the domain holds it, so there is nothing.
-        ended("a protection domain", errno(unsafe { (self.id.library().ibv_dealloc_pd)(self.raw.as_ptr()) }));
+        ended(
+            "a protection domain",
+            errno(unsafe { (self.id.rdma_core().ibv_dealloc_pd)(self.raw.as_ptr()) }),
+        );
     }
 }
 
@@ -323,7 +326,7 @@ impl Region {
         len: usize,
         access: c_int,
     ) -> io::Result<Self> {
-        let library = domain.id.library();
+        let library = domain.id.rdma_core();
         // SAFETY: the domain is there; the rest is promised by the caller.
         let raw = unsafe {
             (library.ibv_reg_mr)(domain.raw.as_ptr(), start.cast_mut().cast::<c_void>(), len, access)
@@ -346,7 +349,7 @@ impl Region {
     /// Takes it back: neither the device nor the peer uses it any more.
     pub(crate) fn release(self) -> Result<(), (io::Error, Self)> {
         // SAFETY: it is there, and if the call succeeds it is not used any more.
-        match errno(unsafe { (self.domain.id.library().ibv_dereg_mr)(self.raw.as_ptr()) }) {
+        match errno(unsafe { (self.domain.id.rdma_core().ibv_dereg_mr)(self.raw.as_ptr()) }) {
             Ok(()) => {
                 let this = std::mem::ManuallyDrop::new(self);
                 // SAFETY: `this` is not dropped, and so gives its domain up only here.
@@ -361,7 +364,7 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: it is there, and is not used after this.
-        let result = unsafe { (self.domain.id.library().ibv_dereg_mr)(self.raw.as_ptr()) };
+        let result = unsafe { (self.domain.id.rdma_core().ibv_dereg_mr)(self.raw.as_ptr()) };
         ended("a registration of memory", errno(result));
     }
 }
@@ -377,7 +380,7 @@ impl CompletionEvents {
     fn new(id: &Arc<Id>) -> io::Result<Self> {
         let device = id.device()?;
         // SAFETY: the device is there as long as the connection.
-        let raw = made(unsafe { (id.library().ibv_create_comp_channel)(device.as_ptr()) })?;
+        let raw = made(unsafe { (id.rdma_core().ibv_create_comp_channel)(device.as_ptr()) })?;
         let this = Self { raw, id: Arc::clone(id) };
         ioctl_fionbio(this.descriptor(), true)?;
         Ok(this)
@@ -393,7 +396,7 @@ impl CompletionEvents {
 
 impl Drop for CompletionEvents {
     fn drop(&mut self) {
-        let destroy = self.id.library().ibv_destroy_comp_channel;
+        let destroy = self.id.rdma_core().ibv_destroy_comp_channel;
         // SAFETY: the one queue that uses the channel holds it, and is gone.
         ended("a channel of completions", errno(unsafe { destroy(self.raw.as_ptr()) }));
     }
@@ -413,12 +416,12 @@ impl CompletionQueue {
         let depth = c_int::try_from(depth).unwrap_or(c_int::MAX);
         let (device, channel) = (id.device()?.as_ptr(), events.raw.as_ptr());
         // SAFETY: device and channel are there, and the queue holds both.
-        let raw = unsafe { (id.library().ibv_create_cq)(device, depth, ptr::null_mut(), channel, 0) };
+        let raw = unsafe { (id.rdma_core().ibv_create_cq)(device, depth, ptr::null_mut(), channel, 0) };
         Ok(Arc::new(Self { raw: made(raw)?, events }))
     }
 
-    fn library(&self) -> &'static Library {
-        self.events.id.library()
+    fn rdma_core(&self) -> &'static Library {
+        self.events.id.rdma_core()
     }
 
     fn ops(&self) -> &ibv_context_ops {
@@ -452,11 +455,11 @@ impl CompletionQueue {
         let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
         let channel = self.events.raw.as_ptr();
         // SAFETY: the channel is there, and there are places for what the event is about.
-        let result = done(unsafe { (self.library().ibv_get_cq_event)(channel, &mut queue, &mut context) });
+        let result = done(unsafe { (self.rdma_core().ibv_get_cq_event)(channel, &mut queue, &mut context) });
         let told = unless_nothing(result)?.is_some();
         if told {
             // SAFETY: the queue is the only one of its channel, and had one event.
-            unsafe { (self.library().ibv_ack_cq_events)(self.raw.as_ptr(), 1) };
+            unsafe { (self.rdma_core().ibv_ack_cq_events)(self.raw.as_ptr(), 1) };
         }
         Ok(told)
     }
@@ -465,7 +468,7 @@ impl CompletionQueue {
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
         // SAFETY: the work queues that use it hold it, and are gone; all its events are acknowledged.
-        ended("a completion queue", errno(unsafe { (self.library().ibv_destroy_cq)(self.raw.as_ptr()) }));
+        ended("a completion queue", errno(unsafe { (self.rdma_core().ibv_destroy_cq)(self.raw.as_ptr()) }));
     }
 }
 
@@ -512,7 +515,7 @@ impl WorkQueues {
         let domain = Arc::clone(domain);
         // SAFETY: connection, domain and completion queue are there, and the work queues hold them.
         done(unsafe {
-            (id.library().rdma_create_qp)(id.raw.as_ptr(), domain.raw.as_ptr(), &mut attributes)
+            (id.rdma_core().rdma_create_qp)(id.raw.as_ptr(), domain.raw.as_ptr(), &mut attributes)
         })?;
         let raw = NonNull::new(id.get().qp).ok_or(io::ErrorKind::Other)?;
         Ok(Self { raw, id, _domain: domain, _completions: Arc::clone(completions) })
@@ -555,6 +558,6 @@ impl WorkQueues {
 impl Drop for WorkQueues {
     fn drop(&mut self) {
         // SAFETY: they are the connection's, and not used any more.
-        unsafe { (self.id.library().rdma_destroy_qp)(self.id.raw.as_ptr()) };
+        unsafe { (self.id.rdma_core().rdma_destroy_qp)(self.id.raw.as_ptr()) };
     }
 }
