@@ -29,7 +29,7 @@ pub(crate) use store::keep;
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// When a script is late: its guest says what its kernel waits for, while somebody still listens.
-const LATE: Duration = Duration::from_secs(840);
+const LATE: Duration = Duration::from_secs(PATIENCE.as_secs() - 60);
 
 /// The guest's memory in MiB: its file system is in it, and so is what the tests write.
 const MEMORY: u32 = 1536;
