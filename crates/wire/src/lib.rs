@@ -11,6 +11,7 @@ mod layer;
 mod machine;
 mod part;
 mod place;
+mod share;
 mod time;
 
 pub use codec::{DecodeError, Decoded, Reader, Writer};
@@ -19,4 +20,5 @@ pub use layer::Layer;
 pub use machine::{Action, Disconnect, Landing, ListenerId, LocalPort, Machine};
 pub use part::Part;
 pub use place::{AHEAD_OF_BULK, Ahead, BULK, Place};
+pub use share::first_share;
 pub use time::Time;

@@ -8,7 +8,7 @@ use crate::messages::Payload;
 use crate::msgr::{self, Config, Connection, Peer, Target};
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
-use onego_wire::{Action, ConnId, ConnTable, Landing, LocalPort, Time};
+use onego_wire::{Action, ConnId, ConnTable, Landing, LocalPort, Time, first_share};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -33,8 +33,25 @@ pub(crate) struct Link {
     announced: bool,
     /// A buffer is out for a receive.
     landing: bool,
+    /// Messages without an answer, if each has one. Where that is not so, a peer is thought to be busy that is not, or not to
+    /// be: it does no harm.
+    unanswered: usize,
     /// The connection is over; it is kept only until the buffer that is out comes back.
     over: bool,
+}
+
+impl Link {
+    /// A message has come.
+    pub(crate) fn heard(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    fn transmit(&mut self, out: &mut List, limit: usize) {
+        let connection = &mut self.connection;
+        let share = first_share(connection.queued_bytes(), connection.queued_messages(), self.unanswered);
+        connection.transmit(out, share.map_or(limit, |share| limit.min(share)));
+        self.announced = false;
+    }
 }
 
 /// The connections of a client and what goes up to its driver and its caller.
@@ -81,8 +98,14 @@ impl<T> Hub<T> {
         let target = Target { kind, addr, login };
         let connection = Connection::connect(now, Arc::clone(config), target);
         let deadline = connection.deadline();
-        let conn =
-            self.links.insert(Link { role, connection, announced: false, landing: false, over: false });
+        let conn = self.links.insert(Link {
+            role,
+            connection,
+            announced: false,
+            landing: false,
+            unanswered: 0,
+            over: false,
+        });
         self.wake_by(deadline);
         self.actions.push_back(Action::Connect { conn, addr: sock, local: LocalPort::Any });
         Some(conn)
@@ -145,6 +168,7 @@ impl<T> Hub<T> {
     pub(crate) fn send<P: Payload>(&mut self, conn: ConnId, tid: u64, payload: &P) {
         if let Some(link) = self.links.get_mut(conn) {
             link.connection.send_payload(tid, payload);
+            link.unanswered += 1;
             self.announce(conn);
         }
     }
@@ -212,8 +236,8 @@ impl<T> Hub<T> {
     /// What a connection has to send.
     pub(crate) fn transmit(&mut self, conn: ConnId, out: &mut List, limit: usize) {
         if let Some(link) = self.link(conn) {
-            link.connection.transmit(out, limit);
-            link.announced = link.connection.has_output();
+            link.transmit(out, limit);
+            self.announce(conn);
         }
     }
 

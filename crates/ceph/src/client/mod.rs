@@ -231,7 +231,10 @@ impl<T> Client<T> {
         {
             let role = link.role;
             match event {
-                msgr::Event::Message(mut message) => self.message(now, conn, role, &mut message),
+                msgr::Event::Message(mut message) => {
+                    link.heard();
+                    self.message(now, conn, role, &mut message);
+                }
                 msgr::Event::Ready(peer) => match role {
                     Role::Monitor(monitor) => {
                         let before = self.monitors.ready(now, &mut self.hub, conn, monitor, peer);

@@ -3,8 +3,8 @@
 use super::moderation::Moderation;
 use super::transport::{Transport, Way};
 use super::{Config, Error, ServerId};
-use onego_buf::SegmentMut;
-use onego_wire::{ConnId, LocalPort, Time};
+use onego_buf::{List, SegmentMut};
+use onego_wire::{ConnId, LocalPort, Time, first_share};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -108,6 +108,8 @@ pub(super) struct Conn {
     /// Calls that were given up after they had been sent, and when that was.
     given_up: Vec<(u32, Time)>,
     pub(super) moderation: Moderation,
+    /// Calls that were made since the driver was last given something to send.
+    pub(super) made: usize,
 }
 
 impl Conn {
@@ -122,7 +124,16 @@ impl Conn {
             placing: None,
             given_up: Vec::new(),
             moderation: Moderation::default(),
+            made: 0,
         }
+    }
+
+    /// Takes of what there is to send, where so many calls have no reply.
+    pub(super) fn transmit(&mut self, in_flight: usize, out: &mut List, limit: usize) {
+        let made = std::mem::take(&mut self.made);
+        let share = self.transport.unsent().and_then(|unsent| first_share(unsent, made, in_flight));
+        self.transport.transmit(out, share.map_or(limit, |share| limit.min(share)));
+        self.announced = false;
     }
 
     /// Gives up a call that was sent at that time; its sink comes back if it is to be taken. `Err`: that takes the end of

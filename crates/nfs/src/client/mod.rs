@@ -152,6 +152,7 @@ impl<T> Client<T> {
             live.transport.send(pending.front.as_slice(), payload, sink, pending.results_max);
             live.moderation.sent(pending.expected);
             channel.in_flight += 1;
+            live.made += 1;
         }
         if live.transport.has_failed() {
             // Nothing will come that would make somebody look.
@@ -460,8 +461,8 @@ impl<T> Machine for Client<T> {
 
     fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
         if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
-            live.transport.transmit(out, limit);
-            live.announced = live.transport.has_output();
+            live.transmit(self.channels[live.channel].in_flight, out, limit);
+            self.announce(conn);
         } else if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
             // The driver asks once more, since it was told to close.
             out.append(self.last_words.swap_remove(at).1);

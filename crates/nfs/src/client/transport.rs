@@ -274,6 +274,14 @@ impl Transport {
         }
     }
 
+    /// Bytes of calls that wait to be sent, with what they write. `None`: the server asks for what they write.
+    pub(super) fn unsent(&self) -> Option<usize> {
+        match self {
+            Self::Tcp(stream) => Some(stream.unsent()),
+            Self::Rdma { .. } => None,
+        }
+    }
+
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
         match self {
             Self::Tcp(stream) => stream.transmit(out, limit),
