@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::row::{self, Count, Ends, Pattern, Row};
 use crate::table::short_size;
 use client::Client;
-use onego_engine::EngineKind;
+use onego_engine::{EngineKind, Spin};
 use serde::{Deserialize, Serialize};
 use server::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +38,8 @@ pub struct End {
     pub engine: EngineKind,
     /// Make and check checksums of fronts and data.
     pub crc: bool,
-    /// How long to poll before going to sleep.
-    pub spin: Duration,
+    /// What they do before they sleep.
+    pub spin: Spin,
 }
 
 /// A load to be measured.
@@ -86,8 +86,8 @@ pub struct MsgrRow {
     pub row: Row,
     /// Were there checksums of fronts and data?
     pub crc: bool,
-    /// How long each end polled before it went to sleep, microseconds.
-    pub spin_us: u64,
+    /// What each end did before it slept: "adaptive", "never", or so many microseconds of polling.
+    pub spin: String,
     /// System calls a request.
     pub system_calls_per_io: Ends,
 }
@@ -96,7 +96,7 @@ impl MsgrRow {
     fn new(mode: &str, engine: &str, load: &Load, count: &Count, system_calls_per_io: Ends) -> Self {
         let row = Row::new("msgr", engine, mode, load.as_row(), count);
         let End { crc, spin, .. } = load.end;
-        Self { row, crc, spin_us: spin.as_micros() as u64, system_calls_per_io }
+        Self { row, crc, spin: spin.to_string(), system_calls_per_io }
     }
 }
 
@@ -206,8 +206,7 @@ impl Plan {
         let End { engine, crc, spin } = load.end;
         let crc = if crc { "on" } else { "off" };
         let arguments =
-            ["--engine", &engine.to_string(), "--crc", crc, "--spin", &spin.as_micros().to_string()]
-                .map(str::to_owned);
+            ["--engine", &engine.to_string(), "--crc", crc, "--spin", &spin.to_string()].map(str::to_owned);
         let arguments = [&arguments[..], &[load.connections.to_string()]].concat();
         let mut serving = server.start(&arguments).map_err(Error::io("starting the serving half"))?;
         let port = serving.port().map_err(Error::io("starting the serving half"))?;

@@ -5,7 +5,7 @@ use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
 use onego::{
     AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, EngineKind, Identity, MsMode, Reactor,
-    Versions,
+    Spin, Versions,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,6 +78,10 @@ pub(crate) struct Access {
     /// Whether sends leave the bytes where they are: off, on or adaptive ("onego calibrate" finds where it pays)
     #[arg(long, global = true, default_value_t)]
     pub(crate) zero_copy: Mode,
+    /// What comes before going to sleep: adaptive (polling, for as long as that costs less CPU time than sleeping), never,
+    /// or so many microseconds of polling in any case
+    #[arg(long, global = true, value_name = "USEC", default_value_t)]
+    pub(crate) spin: Spin,
 }
 
 /// Reads the name of a version of the messenger's protocol.
@@ -166,8 +170,20 @@ impl Access {
             connect_timeout: Duration::from_secs(self.connect_timeout),
             engine: self.engine,
             zero_copy: self.zero_copy()?,
+            spin: self.spin,
             ..config
         })
+    }
+
+    /// The options that say how bytes are moved, for a process that is to do as this one does.
+    pub(crate) fn movement(&self) -> Vec<String> {
+        let Self { engine, zero_copy, spin, .. } = self;
+        let options = [
+            ("--engine", engine.to_string()),
+            ("--zero-copy", zero_copy.to_string()),
+            ("--spin", spin.to_string()),
+        ];
+        options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
     }
 
     /// What the options say of sends without a copy; the thresholds are looked up where they matter.

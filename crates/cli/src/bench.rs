@@ -190,13 +190,12 @@ pub(crate) fn start_embedded(
     image: u64,
     null_writes: bool,
 ) -> Result<EmbeddedCluster, Failure> {
-    let (engine, zero_copy) = (access.engine.to_string(), access.zero_copy.to_string());
     // Objects are not as tight as their data, and for a moment an old and a new state of a block are there.
     let memory = image.saturating_mul(2).saturating_add(256 << 20).to_string();
     // Connections are encrypted with a key of their own, which only cephx gives them.
     let auth = if access.wants_secure() { "cephx" } else { "none" };
-    let options = ["--memory", &memory, "--engine", &engine, "--zero-copy", &zero_copy, "--auth", auth];
-    let mut options = options.map(str::to_owned).to_vec();
+    let mut options = ["--memory", &memory, "--auth", auth].map(str::to_owned).to_vec();
+    options.extend(access.movement());
     // It says so in its ceph.conf, by which its clients compress, too.
     options.extend(access.compression_options());
     if null_writes {

@@ -155,6 +155,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
         engine: access.engine,
         zero_copy: access.zero_copy()?,
+        spin: access.spin,
         ..Config::default()
     })?;
     let conf = cluster.write_conf(&conf_dir)?;

@@ -7,8 +7,8 @@ use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{AuthName, Credentials};
 use onego_ceph::client::Monitor;
 use onego_ceph::msgr::Compression;
-use onego_engine::EngineKind;
 use onego_engine::zero_copy;
+use onego_engine::{EngineKind, Spin};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -42,6 +42,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
+    /// What the client does before it sleeps.
+    pub spin: Spin,
 }
 
 /// Where Ceph's programs look for the cluster's configuration, in this order.
@@ -136,6 +138,7 @@ impl Config {
             request_timeout: None,
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
+            spin: Spin::default(),
         })
     }
 }

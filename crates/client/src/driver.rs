@@ -1,14 +1,13 @@
 //! A machine that is driven by the thread that owns it, and futures that need it to be driven.
 
 use onego_engine::zero_copy::Settings;
-use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Stats, Wait};
+use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Spin, Stats, Wait};
 use onego_wire::{Machine, Time};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 
 /// A machine with its pump.
 pub(crate) struct Driver<M> {
@@ -22,21 +21,20 @@ impl<M: Machine> Driver<M> {
     pub(crate) fn open(
         kind: EngineKind,
         zero_copy: Settings,
+        spin: Spin,
         machine: impl FnOnce(Time) -> M,
     ) -> io::Result<Self> {
         let mut engine = onego_engine::open(kind)?;
         engine.set_zero_copy(zero_copy);
         let machine = machine(engine.now());
-        Ok(Self { pump: Pump::new(engine, machine), now: None })
+        let mut pump = Pump::new(engine, machine);
+        pump.set_spin(spin);
+        Ok(Self { pump, now: None })
     }
 
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.now = None;
         self.pump.turn(wait)
-    }
-
-    pub(crate) fn set_spin(&mut self, spin: Duration) {
-        self.pump.set_spin(spin);
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -46,5 +46,5 @@ pub use onego_ceph::addr::Versions;
 pub use onego_ceph::auth::{AuthName, Credentials};
 pub use onego_ceph::client::Monitor;
 pub use onego_ceph::msgr::{COMPRESSION_SETTINGS, Compression, Method};
-pub use onego_engine::{EngineKind, Stats, Wait, zero_copy};
+pub use onego_engine::{EngineKind, Spin, Stats, Wait, zero_copy};
 pub use reactor::{Completed, ImageRequest, Reactor};

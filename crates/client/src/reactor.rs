@@ -11,7 +11,6 @@ use onego_ceph::client;
 use onego_engine::{Stats, Wait};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
 const POOL_LIMIT: usize = 32 << 20;
@@ -67,7 +66,7 @@ impl Reactor {
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
         let mailbox = Arc::new(Mailbox::new());
         let client = client_config(config)?;
-        let driver = Driver::open(config.engine, config.zero_copy, |now| {
+        let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| {
             Core::new(&client, Arc::clone(&mailbox), now)
         })
         .map_err(failed("opening the event engine"))?;
@@ -78,11 +77,6 @@ impl Reactor {
     /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
     pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
         self.driver.turn(wait).map_err(failed(WAITING))
-    }
-
-    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.driver.set_spin(spin);
     }
 
     /// What the engine has done so far: system calls and bytes.

@@ -1,9 +1,9 @@
 //! What the pump costs: requests of one size and answers of another, 128 under way, between two threads; through the
 //! pump over each engine, and through a bare loop over blocking sockets as the floor.
 //!
-//! `cargo run --release -p onego-engine --example floor [SECONDS [SPIN_MICROSECONDS [ENGINE [REQUEST_SIZE]]]]`
+//! `cargo run --release -p onego-engine --example floor [SECONDS [SPIN [ENGINE [REQUEST_SIZE]]]]`
 use onego_buf::{List, Segment, SegmentMut};
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open, without_pacing};
+use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, now, open, without_pacing};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustix::time::{ClockId, clock_gettime};
@@ -129,7 +129,7 @@ struct Load {
     request: usize,
     answer: usize,
     time: Duration,
-    spin: Duration,
+    spin: Spin,
 }
 
 /// Requests answered through two pumps, and system calls made.
@@ -246,7 +246,7 @@ fn arg<T: FromStr>(n: usize) -> Option<T> {
 
 fn main() {
     let time = Duration::from_secs_f64(arg(1).unwrap_or(0.5));
-    let spin = Duration::from_secs_f64(arg(2).unwrap_or(0.0) / 1e6);
+    let spin = arg(2).unwrap_or_default();
     println!(
         "{:>5} {:>10} {:>7} {:>9} {:>12} {:>7} {:>9}",
         "conns", "sizes", "engine", "each s", "CPU us each", "ratio", "calls each"

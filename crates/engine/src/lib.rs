@@ -28,7 +28,7 @@ pub use clock::now;
 pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 pub use epoll::Epoll;
 pub use file_handle::FileHandle;
-pub use pump::Pump;
+pub use pump::{BadSpin, Pump, Spin};
 pub use random::random_words;
 pub use socket::without_pacing;
 pub use table::{SocketId, SocketTable};

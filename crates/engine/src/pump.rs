@@ -4,6 +4,7 @@ mod conn;
 mod moderate;
 mod pace;
 mod receive;
+mod spin;
 mod transmit;
 
 use crate::engine::{Engine, Event, Stats, Wait};
@@ -12,6 +13,8 @@ use crate::{SocketId, Waker};
 use chunk::Chunks;
 use conn::{Conn, Phase};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use spin::Spinner;
+pub use spin::{BadSpin, Spin};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +26,7 @@ use std::time::Duration;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A shorter wait has found something there already.
-const SLEEP: Duration = Duration::from_micros(10);
+const SHORT: Duration = Duration::from_micros(10);
 
 /// Drives one machine over one engine.
 ///
@@ -54,11 +57,13 @@ pub struct Pump<E, M> {
     touched: bool,
     /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
     behind: bool,
-    spin: Duration,
+    spinner: Spinner,
     /// Connections of which a few bytes are not to be told.
     moderated: Vec<SocketId>,
     /// Waits that were for something that was not there yet.
-    sleeps: u64,
+    waits: u64,
+    /// Bytes received and sent.
+    moved: u64,
 }
 
 impl<E: Engine, M: Machine> Pump<E, M> {
@@ -79,9 +84,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             told: false,
             touched: true,
             behind: false,
-            spin: Duration::ZERO,
+            spinner: Spinner::new(Spin::default()),
             moderated: Vec::new(),
-            sleeps: 0,
+            waits: 0,
+            moved: 0,
         }
     }
 
@@ -111,9 +117,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         &mut self.engine
     }
 
-    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.spin = spin;
+    /// What a turn does before it sleeps.
+    pub fn set_spin(&mut self, spin: Spin) {
+        self.spinner = Spinner::new(spin);
     }
 
     /// The engine's time.
@@ -181,27 +187,52 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         let wait = match wait {
             Wait::Until(time) if time <= now => Wait::Poll,
-            // Who spins wants to hear of everything at once.
-            wait if self.spin.is_zero() => self.moderated(now, wait),
-            wait => wait,
+            wait => self.moderated(now, wait, self.spinner.spins()),
         };
-        if wait != Wait::Poll && !self.spin.is_zero() {
-            let end = match wait {
-                Wait::Until(time) => time.min(now + self.spin),
-                _ => now + self.spin,
-            };
-            while self.now() < end {
-                self.engine.poll(Wait::Poll, &mut self.events)?;
-                if !self.events.is_empty() {
-                    return Ok(self.now());
-                }
-                std::hint::spin_loop();
-            }
+        if wait == Wait::Poll {
+            self.engine.poll(wait, &mut self.events)?;
+            return Ok(self.now());
         }
-        let began = (wait != Wait::Poll).then(|| self.now());
+        let mut time = self.spin(now, wait)?;
+        if self.events.is_empty() {
+            time = self.sleep(wait)?;
+        }
+        self.waits += u64::from(time.since(now) >= SHORT);
+        Ok(time)
+    }
+
+    /// Polls for a while for something to happen, but not beyond the end of `wait`, and says what time it is then.
+    fn spin(&mut self, began: Time, wait: Wait) -> io::Result<Time> {
+        let most = self.spinner.most();
+        let mut now = began;
+        while now.since(began) < most && !matches!(wait, Wait::Until(time) if time <= now) {
+            let at_once = now == began;
+            self.engine.poll(Wait::Poll, &mut self.events)?;
+            now = self.now();
+            if !self.events.is_empty() {
+                if !at_once {
+                    self.spinner.won(now.since(began), self.moved);
+                }
+                return Ok(now);
+            }
+            // Perhaps what is waited for is the work of a thread that waits for this processor.
+            std::thread::yield_now();
+        }
+        if !most.is_zero() && now.since(began) >= most {
+            self.spinner.lost(now.since(began));
+        }
+        Ok(now)
+    }
+
+    /// Sleeps until something happens, and says what time it is then.
+    fn sleep(&mut self, wait: Wait) -> io::Result<Time> {
+        let began = self.now();
+        let cpu = self.spinner.measures().then(spin::cpu_time);
         self.engine.poll(wait, &mut self.events)?;
         let now = self.now();
-        self.sleeps += u64::from(began.is_some_and(|began| now.since(began) >= SLEEP));
+        if now.since(began) >= SHORT {
+            self.spinner.slept(cpu.map(|cpu| spin::cpu_time().saturating_sub(cpu)), self.moved);
+        }
         Ok(now)
     }
 

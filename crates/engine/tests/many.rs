@@ -1,5 +1,5 @@
 //! Ten thousand connections on one reactor, half of them idle. With `ONEGO_TEST_LONG=1` traffic runs for a minute.
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait, now, open};
+use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, now, open};
 use onego_testkit::{FrameEvent, Frames};
 use onego_wire::{ConnId, Disconnect, Time};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -120,6 +120,8 @@ fn serve(kind: EngineKind) {
     let mut machine = Frames::echo();
     machine.listen(0, "127.0.0.1:0".parse().unwrap());
     let mut pump = Pump::new(open(kind).unwrap(), machine);
+    // Each wait is to be one that something has ended.
+    pump.set_spin(Spin::Never);
     let (ask, asked) = mpsc::channel();
     let waker = pump.waker();
     std::thread::spawn(move || {

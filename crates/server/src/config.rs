@@ -6,8 +6,8 @@ use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Ver
 use onego_ceph::auth::Lifetimes;
 use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
-use onego_engine::EngineKind;
 use onego_engine::zero_copy;
+use onego_engine::{EngineKind, Spin};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
+    /// What the cluster does before it sleeps.
+    pub spin: Spin,
     /// Let in only who has a key, and encrypt what clients want encrypted; the first user is `client.admin`. None: no, or
     /// as it was when the data directory was made.
     pub cephx: Option<bool>,
@@ -90,6 +92,7 @@ impl Default for Config {
             pools: vec![NewPool::for_images("rbd")],
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
+            spin: Spin::default(),
             cephx: None,
             ticket_lifetimes: Lifetimes::default(),
             secure_only: false,

@@ -1,6 +1,6 @@
 //! A machine on a thread of its own, and the hold that others have on it.
 
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait, Waker, zero_copy};
+use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, Waker, zero_copy};
 use onego_wire::Machine;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
@@ -55,6 +55,7 @@ where
         name: &'static str,
         kind: EngineKind,
         zero_copy: zero_copy::Settings,
+        spin: Spin,
         begin: impl FnOnce(AnyEngine) -> Result<(Pumped<M>, T, X), E> + Send + 'static,
     ) -> Result<(Self, T), E> {
         let (tasks, inbox) = channel();
@@ -71,6 +72,7 @@ where
                 // Whoever waits for the start is told.
                 Err(error) => return drop(started.send(Err(error))),
             };
+            pump.set_spin(spin);
             if started.send(Ok((told, pump.waker()))).is_ok()
                 && let Err(error) = serve(&mut pump, &inbox, exchange)
             {

@@ -5,7 +5,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::process::{die_with_parent, stop_on_signal};
 use crate::size;
-use onego::EngineKind;
+use onego::{EngineKind, Spin};
 use onego_bench::msgr::{self, End, Load, Measured, MsgrRow, Plan, table};
 use onego_bench::picture;
 use onego_bench::progress::Progress;
@@ -52,9 +52,6 @@ pub(crate) struct Options {
     /// Make and check checksums of fronts and data
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
     crc: bool,
-    /// Poll for so many microseconds before going to sleep, at both ends
-    #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
-    spin: u64,
     /// Check all data
     #[arg(long)]
     verify: bool,
@@ -74,8 +71,6 @@ pub(crate) struct ServerOptions {
     connections: u32,
     #[arg(long, default_value = "on", value_parser = on_off, action = clap::ArgAction::Set)]
     crc: bool,
-    #[arg(long, default_value_t = 0)]
-    spin: u64,
 }
 
 fn on_off(text: &str) -> Result<bool, String> {
@@ -87,11 +82,11 @@ fn on_off(text: &str) -> Result<bool, String> {
 }
 
 impl Options {
-    fn plan(&self, engine: EngineKind) -> Result<Plan, Failure> {
+    fn plan(&self, engine: EngineKind, spin: Spin) -> Result<Plan, Failure> {
         let engines = if self.engines.is_empty() { vec![engine] } else { self.engines.clone() };
         let mut loads = Vec::new();
         for engine in engines {
-            let end = End { engine, crc: self.crc, spin: Duration::from_micros(self.spin) };
+            let end = End { engine, crc: self.crc, spin };
             for size in &self.block_size {
                 let block_size = u32::try_from(*size)
                     .map_err(|_| Failure::Usage(format!("blocks of {size} bytes are too large")))?;
@@ -114,13 +109,13 @@ impl Options {
 /// The serving half.
 pub(super) fn serve(access: &Access, options: &ServerOptions) -> Result<(), Failure> {
     die_with_parent()?;
-    let ServerOptions { connections, crc, spin } = *options;
-    let end = End { engine: access.engine, crc, spin: Duration::from_micros(spin) };
+    let ServerOptions { connections, crc } = *options;
+    let end = End { engine: access.engine, crc, spin: access.spin };
     msgr::serve(connections, end).map_err(Failure::io("serving messengers"))
 }
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
-    let plan = options.plan(access.engine)?;
+    let plan = options.plan(access.engine, access.spin)?;
     plan.check()?;
     let stop = stop_on_signal()?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);

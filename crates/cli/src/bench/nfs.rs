@@ -107,7 +107,13 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
     let connect_timeout = Duration::from_secs(access.connect_timeout);
-    let config = Config { engine: access.engine, zero_copy: access.zero_copy()?, connect_timeout, ..config };
+    let config = Config {
+        engine: access.engine,
+        zero_copy: access.zero_copy()?,
+        spin: access.spin,
+        connect_timeout,
+        ..config
+    };
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
     let mut measured = Vec::new();
     for (name, config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
@@ -131,9 +137,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
 
 /// A server in a process of its own, with room for a file of so many bytes.
 fn start_embedded(access: &Access, file: u64) -> Result<EmbeddedFiles, Failure> {
-    let (engine, zero_copy) = (access.engine.to_string(), access.zero_copy.to_string());
     // Files are not as tight as their data, and for a moment an old and a new state of a block are there.
     let room = file.saturating_mul(2).saturating_add(256 << 20).to_string();
-    let options = ["--size", &room, "--engine", &engine, "--zero-copy", &zero_copy];
-    Ok(EmbeddedFiles::start(&this_program()?, &options.map(str::to_owned))?)
+    let options = [vec!["--size".to_owned(), room], access.movement()].concat();
+    Ok(EmbeddedFiles::start(&this_program()?, &options)?)
 }

@@ -129,6 +129,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         source,
         engine: access.engine,
         zero_copy: access.zero_copy()?,
+        spin: access.spin,
     })?;
     let (addr, export) = (server.addr(), options.export);
     let url = format!("nfs://{addr}{export}");

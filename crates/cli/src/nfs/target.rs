@@ -39,6 +39,7 @@ impl Url {
         let config = Config {
             engine: access.engine,
             zero_copy: access.zero_copy()?,
+            spin: access.spin,
             connect_timeout: Duration::from_secs(access.connect_timeout),
             ..self.config.clone()
         };

@@ -1,8 +1,8 @@
 //! Where a file server is, and how it is used.
 
 use super::{Error, Rdma};
-use onego_engine::EngineKind;
 use onego_engine::zero_copy::Settings;
+use onego_engine::{EngineKind, Spin};
 use onego_nfs::rpc::{AuthSys, Credential};
 use onego_wire::LocalPort;
 use percent_encoding::percent_decode_str;
@@ -40,6 +40,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Whether sends leave the bytes where they are.
     pub zero_copy: Settings,
+    /// What the client does before it sleeps.
+    pub spin: Spin,
 }
 
 impl Config {
@@ -66,6 +68,7 @@ impl Config {
             request_timeout: None,
             engine: EngineKind::default(),
             zero_copy: Settings::default(),
+            spin: Spin::default(),
         }
     }
 

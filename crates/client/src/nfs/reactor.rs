@@ -9,7 +9,6 @@ use onego_engine::{Stats, Wait};
 use onego_nfs::client;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Receive memory that a client keeps for reuse, bytes.
 const POOL_LIMIT: usize = 32 << 20;
@@ -38,7 +37,7 @@ impl Reactor {
         let calls = client::Config::new(config.credential.clone(), u32::from_le_bytes(xid), pool.clone());
         let mailbox = Arc::new(Mailbox::new());
         let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox));
-        let driver = Driver::open(config.engine, config.zero_copy, |_| core)
+        let driver = Driver::open(config.engine, config.zero_copy, config.spin, |_| core)
             .map_err(failed("opening the event engine"))?;
         mailbox.set_reactor(driver.waker());
         Ok((Self { driver }, super::mount::Requests::new(mailbox, pool)))
@@ -61,11 +60,6 @@ impl Reactor {
     /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
     pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
         self.driver.turn(wait).map_err(failed(WAITING))
-    }
-
-    /// Before a turn sleeps, poll without sleeping for that long: a little latency for a lot of CPU time.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.driver.set_spin(spin);
     }
 
     /// What the engine has done so far: system calls and bytes.

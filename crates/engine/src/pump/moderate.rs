@@ -67,6 +67,12 @@ impl LowWater {
         self.came += bytes;
     }
 
+    /// The next wait is for any byte: it is none that says how many come anyhow.
+    fn any(&mut self) -> usize {
+        self.came = 0;
+        1
+    }
+
     /// What the next wait is for.
     fn next(&mut self) -> usize {
         let came = std::mem::take(&mut self.came);
@@ -111,10 +117,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Before the pump sleeps: tells the engine what is wanted, and says how long to sleep if fewer bytes come. What the
     /// machine wants changes with each request, and costs a system call only if it is another now than at the last sleep.
-    pub(super) fn moderated(&mut self, now: Time, wait: Wait) -> Wait {
+    pub(super) fn moderated(&mut self, now: Time, wait: Wait, spins: bool) -> Wait {
         self.moderated.retain(|&socket| {
             let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return false };
-            let next = low_water.next();
+            let next = if spins { low_water.any() } else { low_water.next() };
             if next != low_water.set.max(1) && !self.engine.set_low_water(socket, next) {
                 return false;
             }

@@ -6,7 +6,7 @@ pub(super) const MOST: usize = 1 << 20;
 /// The least: fewer are not worth a turn.
 pub(super) const LEAST: usize = MOST / 8;
 
-/// Sleeps in a row that show that both sides are in step. Fewer happen where one side is merely slower.
+/// Waits in a row that show that both sides are in step. Fewer happen where one side is merely slower.
 const IN_STEP: u32 = 8;
 
 /// Turns until it is seen whether more has come under way.
@@ -14,22 +14,22 @@ const TERM: u32 = 1 << 10;
 
 /// What a connection receives in one turn.
 ///
-/// A peer that has so many requests under way and no more falls in step with this side: it sends all of them and sleeps until
-/// they are answered, and this side does so, and sleeps until the next come. Only one of them works at a time, and each sleep
-/// costs both of them. Then all that comes between two sleeps comes in one turn. From then on a turn receives half of it: what
+/// A peer that has so many requests under way and no more falls in step with this side: it sends all of them and waits until
+/// they are answered, and this side does so, and waits until the next come. Only one of them works at a time, and each wait
+/// costs both of them. Then all that comes between two waits comes in one turn. From then on a turn receives half of it: what
 /// is sent after the first half keeps the peer busy while this side is with the second.
 #[derive(Debug)]
 pub(super) struct Pace {
     budget: usize,
-    /// Sleeps of the pump before the last turn.
-    sleeps: u64,
-    /// Bytes received since that sleep...
+    /// Waits of the pump before the last turn.
+    waits: u64,
+    /// Bytes received since that wait...
     came: usize,
     /// ...before the last turn...
     before: usize,
     /// ...and in how many turns.
     turns: u32,
-    /// Sleeps in a row between which all came in one turn.
+    /// Waits in a row between which all came in one turn.
     in_step: u32,
     /// Turns until the budget is doubled.
     left: u32,
@@ -37,7 +37,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { budget: MOST, sleeps: 0, came: 0, before: 0, turns: 0, in_step: 0, left: TERM }
+        Self { budget: MOST, waits: 0, came: 0, before: 0, turns: 0, in_step: 0, left: TERM }
     }
 }
 
@@ -47,8 +47,8 @@ impl Pace {
         self.came += bytes;
     }
 
-    /// A turn begins, of a pump that has slept so many times: how many bytes may it receive?
-    pub(super) fn turn(&mut self, sleeps: u64) -> usize {
+    /// A turn begins, of a pump that has waited so many times: how many bytes may it receive?
+    pub(super) fn turn(&mut self, waits: u64) -> usize {
         self.turns += u32::from(self.came > self.before);
         self.before = self.came;
         self.left -= 1;
@@ -56,15 +56,15 @@ impl Pace {
             self.left = TERM;
             self.budget = (self.budget * 2).min(MOST);
         }
-        if sleeps != self.sleeps {
-            self.slept();
-            self.sleeps = sleeps;
+        if waits != self.waits {
+            self.waited();
+            self.waits = waits;
         }
         self.budget
     }
 
-    /// The pump has slept since the last turn.
-    fn slept(&mut self) {
+    /// The pump has waited since the last turn.
+    fn waited(&mut self) {
         // What fits the least budget anyhow says nothing of what else may come.
         self.in_step = if self.turns == 1 && self.came > LEAST { self.in_step + 1 } else { 0 };
         if self.in_step == IN_STEP {
@@ -79,16 +79,16 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// A pump that sleeps when everything of a peer's is received, after that many of the peer's rounds, each of so many
+    /// A pump that waits when everything of a peer's is received, after that many of the peer's rounds, each of so many
     /// bytes: in how many turns is the last round received?
     fn turns_of_last(pace: &mut Pace, rounds: usize, bytes: usize) -> usize {
-        let first = pace.sleeps + 1;
+        let first = pace.waits + 1;
         let mut turns = 0;
-        for sleeps in (first..).take(rounds) {
+        for waits in (first..).take(rounds) {
             let mut left = bytes;
             turns = 0;
             while left > 0 {
-                let now = pace.turn(sleeps).min(left);
+                let now = pace.turn(waits).min(left);
                 pace.received(now);
                 left -= now;
                 turns += 1;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pump_that_never_sleeps_receives_as_much_as_it_may() {
+    fn a_pump_that_never_waits_receives_as_much_as_it_may() {
         let mut pace = Pace::default();
         for _ in 0..10 * TERM {
             assert_eq!(pace.turn(0), MOST);

@@ -25,7 +25,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Receives on one connection until there is no more. `true`: there may be more, next turn.
     fn receive(&mut self, now: Time, socket: SocketId) -> bool {
         let Some(conn) = self.conns.get_mut(socket) else { return false };
-        let paced = conn.pace.turn(self.sleeps);
+        let paced = conn.pace.turn(self.waits);
         let mut budget = conn.low_water.budget().unwrap_or(paced);
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return false };
@@ -83,6 +83,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         conn.receiving = false;
         conn.waiting = false;
         let came = *received.result.as_ref().unwrap_or(&0);
+        self.moved += came as u64;
         conn.low_water.received(came);
         conn.pace.received(came);
         conn.readable = !received.drained;

@@ -71,7 +71,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         conn.out = sent.rest;
         conn.full = sent.full;
         match sent.result {
-            Ok(_) => {}
+            Ok(n) => self.moved += n as u64,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
                 conn.out = List::new();

@@ -174,7 +174,8 @@ impl Cluster {
             let exchange = move |pump: &mut Pumped| disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk));
             Ok((pump, addresses, exchange))
         };
-        let (service, addresses) = Service::start("onego-cluster", config.engine, config.zero_copy, begin)?;
+        let (service, addresses) =
+            Service::start("onego-cluster", config.engine, config.zero_copy, config.spin, begin)?;
         let old_mon = old_mon.filter(|old| *old != addresses.mon);
         let cluster = Self { fsid, addresses, old_mon, keyring, compression, service };
         if let Some(dir) = &config.conf_dir {

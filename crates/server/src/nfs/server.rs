@@ -8,7 +8,7 @@ use super::transport::Rdma;
 use super::workers::Workers;
 use crate::service::{self, Cause, Service, thread_cpu};
 use onego_buf::Pool;
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait, zero_copy};
+use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, zero_copy};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -52,6 +52,8 @@ pub struct Config {
     pub engine: EngineKind,
     /// Which sends are made without a copy.
     pub zero_copy: zero_copy::Settings,
+    /// What the server does before it sleeps.
+    pub spin: Spin,
 }
 
 impl Default for Config {
@@ -64,6 +66,7 @@ impl Default for Config {
             source: Source::Memory(Limits { bytes: 1 << 30, files: 1 << 20 }),
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
+            spin: Spin::default(),
         }
     }
 }
@@ -201,7 +204,8 @@ impl Server {
             };
             Ok((pump, addrs, exchange))
         };
-        let (service, addrs) = Service::start("onego-nfs", config.engine, config.zero_copy, begin)?;
+        let (service, addrs) =
+            Service::start("onego-nfs", config.engine, config.zero_copy, config.spin, begin)?;
         Ok(Self { addrs, service })
     }
 
