@@ -18,6 +18,7 @@ pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
 pub use onego_ceph::auth::Lifetimes;
 pub use onego_ceph::msgr::{Compression, Method};
+pub use service::ServiceError;
 
 /// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
 pub(crate) const VERSION_TEXT: &str =

@@ -16,16 +16,25 @@ pub(crate) type Pumped<M> = Pump<AnyEngine, M>;
 /// Something to be done on the thread.
 type Task<M> = Box<dyn FnOnce(&mut Pumped<M>) + Send>;
 
-/// Why there is no service, or none any more, whatever the machine is.
-#[derive(Debug)]
-pub(crate) enum Cause {
+/// Why a cluster or a server did not start on a thread of its own, or is not there any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
     /// The event engine could not be opened.
-    Engine(EngineKind, io::Error),
+    #[error("cannot open the event engine {kind}: {source}")]
+    Engine {
+        /// Which.
+        kind: EngineKind,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The thread cannot be started.
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// The event engine failed.
+    /// The event engine failed, and what it served with it.
+    #[error("the service has ended: its event engine failed: {0}")]
     Turn(io::Error),
-    /// The thread is gone, and has said why.
+    /// It is not there any more.
+    #[error("the service has ended, and has said why")]
     Stopped,
 }
 
@@ -47,7 +56,7 @@ impl<M, E> fmt::Debug for Service<M, E> {
 impl<M, E> Service<M, E>
 where
     M: Machine + 'static,
-    E: From<Cause> + fmt::Display + Send + 'static,
+    E: From<ServiceError> + fmt::Display + Send + 'static,
 {
     /// Starts a thread of that name. There, `begin` makes the pump of an engine of that kind, says what whoever starts it
     /// wants to know, and what is to be done before each turn.
@@ -62,7 +71,8 @@ where
         let (started, up) = channel();
         let (failed, failure) = channel();
         let body = move || {
-            let engine = onego_engine::open(kind).map_err(|source| Cause::Engine(kind, source).into());
+            let engine =
+                onego_engine::open(kind).map_err(|source| ServiceError::Engine { kind, source }.into());
             let begun = engine.and_then(|mut engine| {
                 engine.set_zero_copy(zero_copy);
                 begin(engine)
@@ -82,8 +92,8 @@ where
             }
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(body);
-        let thread = thread.map_err(|error| E::from(Cause::Thread(error)))?;
-        let (told, waker) = up.recv().map_err(|_| Cause::Stopped)??;
+        let thread = thread.map_err(|error| E::from(ServiceError::Thread(error)))?;
+        let (told, waker) = up.recv().map_err(|_| ServiceError::Stopped)??;
         let failure = Mutex::new(Some(failure));
         Ok((Self { tasks: Some(tasks), waker, failure, thread: Some(thread) }, told))
     }
@@ -95,10 +105,10 @@ where
     ) -> Result<R, E> {
         let (result, answer) = channel();
         let task: Task<M> = Box::new(move |pump| drop(result.send(task(pump))));
-        let tasks = self.tasks.as_ref().ok_or(Cause::Stopped)?;
-        tasks.send(task).map_err(|_| Cause::Stopped)?;
+        let tasks = self.tasks.as_ref().ok_or(ServiceError::Stopped)?;
+        tasks.send(task).map_err(|_| ServiceError::Stopped)?;
         self.waker.wake();
-        Ok(answer.recv().map_err(|_| Cause::Stopped)?)
+        Ok(answer.recv().map_err(|_| ServiceError::Stopped)?)
     }
 }
 
@@ -123,7 +133,7 @@ impl<M, E> Drop for Service<M, E> {
 }
 
 /// Runs until nobody holds the service any more, or it fails.
-fn serve<M: Machine, E: From<Cause>>(
+fn serve<M: Machine, E: From<ServiceError>>(
     pump: &mut Pumped<M>,
     inbox: &Receiver<Task<M>>,
     mut exchange: impl FnMut(&mut Pumped<M>) -> Result<(), E>,
@@ -134,7 +144,7 @@ fn serve<M: Machine, E: From<Cause>>(
             Err(TryRecvError::Disconnected) => return Ok(()),
             Err(TryRecvError::Empty) => {
                 exchange(pump)?;
-                pump.turn(Wait::Forever).map_err(Cause::Turn)?;
+                pump.turn(Wait::Forever).map_err(ServiceError::Turn)?;
             }
         }
     }

@@ -7,12 +7,12 @@ use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
-use crate::service::{self, Cause, Service, thread_cpu};
+use crate::service::{self, Service, ServiceError, thread_cpu};
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{Keyring, mode};
 use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
-use onego_engine::{AnyEngine, EngineKind, Pump, Wait};
+use onego_engine::{AnyEngine, Pump, Wait};
 use onego_wire::Time;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
@@ -25,14 +25,9 @@ use thiserror::Error;
 /// Why a cluster did not start, or is not there any more.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The event engine could not be opened.
-    #[error("cannot open the event engine {kind}: {source}")]
-    Engine {
-        /// Which.
-        kind: EngineKind,
-        /// What the system says.
-        source: io::Error,
-    },
+    /// It has no thread, or none any more.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The address to listen on is none that clients could be told.
     #[error("a cluster cannot listen on {0}: name the address by which clients are to reach it")]
     Unspecified(IpAddr),
@@ -47,9 +42,6 @@ pub enum Error {
     /// A daemon cannot listen where it should.
     #[error("the cluster does not come up: {0}")]
     Listen(io::Error),
-    /// The thread cannot be started.
-    #[error("cannot start the cluster's thread: {0}")]
-    Thread(io::Error),
     /// There is no randomness to make an id of.
     #[error("cannot make an id for the cluster: {0}")]
     Id(io::Error),
@@ -76,12 +68,6 @@ pub enum Error {
     /// There is a data directory, but nothing to be kept in it.
     #[error("a cluster that forgets what is written has no use for a data directory: leave out one of both")]
     NothingToKeep,
-    /// The event engine failed, and the cluster with it.
-    #[error("the cluster has ended: its event engine failed: {0}")]
-    Turn(io::Error),
-    /// The cluster is not there any more.
-    #[error("the cluster has ended, and has said why")]
-    Stopped,
 }
 
 /// What a cluster has cost so far.
@@ -96,17 +82,6 @@ pub struct Stats {
 }
 
 type Pumped = service::Pumped<ClusterMachine>;
-
-impl From<Cause> for Error {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Engine(kind, source) => Self::Engine { kind, source },
-            Cause::Thread(error) => Self::Thread(error),
-            Cause::Turn(error) => Self::Turn(error),
-            Cause::Stopped => Self::Stopped,
-        }
-    }
-}
 
 /// A running cluster of one monitor and its OSDs. It stops when this value is dropped.
 ///
@@ -170,7 +145,7 @@ impl Cluster {
         let old_mon = kept.and_then(Restored::mon).cloned();
         let begin = move |engine| {
             let (pump, disk) = begin(engine, settings, data)?;
-            let addresses = pump.machine().addresses().ok_or(Error::Stopped)?;
+            let addresses = pump.machine().addresses().ok_or(ServiceError::Stopped)?;
             let exchange = move |pump: &mut Pumped| disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk));
             Ok((pump, addresses, exchange))
         };

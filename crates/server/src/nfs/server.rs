@@ -6,7 +6,7 @@ use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
 use super::transport::Rdma;
 use super::workers::Workers;
-use crate::service::{self, Cause, Service, thread_cpu};
+use crate::service::{self, Service, ServiceError, thread_cpu};
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, zero_copy};
 use std::io;
@@ -74,14 +74,9 @@ impl Default for Config {
 /// Why a server did not start, or is not there any more.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The event engine could not be opened.
-    #[error("cannot open the event engine {kind}: {source}")]
-    Engine {
-        /// The engine's name.
-        kind: EngineKind,
-        /// What the system says.
-        source: io::Error,
-    },
+    /// It has no thread, or none any more.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// Nobody could name the export.
     #[error(
         "{0:?} cannot be exported: a path that can be mounted starts with \"/\" and has at most 1024 bytes"
@@ -109,15 +104,6 @@ pub enum Error {
     /// There is no randomness to tell its handles from others.
     #[error("cannot get random bytes: {0}")]
     Random(io::Error),
-    /// The thread cannot be started.
-    #[error("cannot start the server's thread: {0}")]
-    Thread(io::Error),
-    /// The event engine failed, and the server with it.
-    #[error("the server has ended: its event engine failed: {0}")]
-    Turn(io::Error),
-    /// The server is not there any more.
-    #[error("the server has ended, and has said why")]
-    Stopped,
 }
 
 /// What a server has cost so far.
@@ -134,17 +120,6 @@ pub struct Stats {
 }
 
 type Pumped = service::Pumped<ServerMachine>;
-
-impl From<Cause> for Error {
-    fn from(cause: Cause) -> Self {
-        match cause {
-            Cause::Engine(kind, source) => Self::Engine { kind, source },
-            Cause::Thread(error) => Self::Thread(error),
-            Cause::Turn(error) => Self::Turn(error),
-            Cause::Stopped => Self::Stopped,
-        }
-    }
-}
 
 /// A running server. It stops when this value is dropped.
 ///
@@ -197,7 +172,7 @@ impl Server {
         let begin = move |engine| {
             let (pump, addrs) = begin(engine, machine)?;
             let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();
-            let workers = workers.map_err(Error::Thread)?;
+            let workers = workers.map_err(ServiceError::Thread)?;
             let exchange = move |pump: &mut Pumped| {
                 workers.iter().for_each(|workers| exchange(pump, workers));
                 Ok(())
@@ -266,7 +241,7 @@ fn begin(engine: AnyEngine, machine: ServerMachine) -> Result<(Pumped, Vec<Socke
     if let Some(error) = pump.machine_mut().failure() {
         return Err(Error::Listen(error));
     }
-    let addrs = pump.machine().addresses().ok_or(Error::Stopped)?;
+    let addrs = pump.machine().addresses().ok_or(ServiceError::Stopped)?;
     Ok((pump, addrs))
 }
 
