@@ -24,7 +24,7 @@ mod waker;
 pub mod zero_copy;
 
 pub use any::{AnyEngine, EngineKind, UnknownEngine, open};
-pub use clock::now;
+pub use clock::{now, thread_cpu};
 pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 pub use epoll::Epoll;
 pub use file_handle::FileHandle;

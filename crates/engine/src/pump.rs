@@ -7,6 +7,7 @@ mod receive;
 mod spin;
 mod transmit;
 
+use crate::clock::thread_cpu;
 use crate::engine::{Engine, Event, Stats, Wait};
 use crate::table::ByName;
 use crate::{SocketId, Waker};
@@ -227,11 +228,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Sleeps until something happens, and says what time it is then.
     fn sleep(&mut self, wait: Wait) -> io::Result<Time> {
         let began = self.now();
-        let cpu = self.spinner.measures().then(spin::cpu_time);
+        let cpu = self.spinner.measures().then(thread_cpu);
         self.engine.poll(wait, &mut self.events)?;
         let now = self.now();
         if now.since(began) >= SHORT {
-            self.spinner.slept(cpu.map(|cpu| spin::cpu_time().saturating_sub(cpu)), self.moved);
+            self.spinner.slept(cpu.map(|cpu| thread_cpu().saturating_sub(cpu)), self.moved);
         }
         Ok(now)
     }

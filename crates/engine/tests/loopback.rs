@@ -438,6 +438,7 @@ fn no_wake_up_of_ten_thousand_is_lost(kind: EngineKind) {
 
 fn a_deadline_is_kept_to_the_millisecond(kind: EngineKind) {
     let mut pump = pump(kind, Frames::default());
+    // Polls would count as waits.
     pump.set_spin(Spin::Never);
     for micros in [100, 900, 1500, 20_300] {
         let mut best = Duration::MAX;

@@ -2,13 +2,11 @@
 
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, Waker, zero_copy};
 use onego_wire::Machine;
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// A machine, and what moves its bytes.
 pub(crate) type Pumped<M> = Pump<AnyEngine, M>;
@@ -148,10 +146,4 @@ fn serve<M: Machine, E: From<ServiceError>>(
             }
         }
     }
-}
-
-/// Processor time of the thread that asks.
-pub(crate) fn thread_cpu() -> Duration {
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(cpu.tv_sec.unsigned_abs(), cpu.tv_nsec.unsigned_abs() as u32)
 }

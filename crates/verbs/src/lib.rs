@@ -57,27 +57,27 @@ impl Default for Config {
 /// The devices of the system. The one that leads to an address is chosen by the system.
 #[derive(Debug, Clone)]
 pub struct Verbs {
-    library: &'static Library,
+    rdma_core: &'static Library,
     config: Config,
 }
 
 impl Verbs {
     /// Looks the libraries up; an error says what is missing.
     pub fn open(config: Config) -> io::Result<Self> {
-        Ok(Self { library: Library::get()?, config })
+        Ok(Self { rdma_core: Library::get()?, config })
     }
 }
 
 impl Provider for Verbs {
     fn connect(&self, server: SocketAddr, private_data: &[u8]) -> io::Result<Box<dyn Endpoint>> {
         short(private_data).map_err(io::Error::other)?;
-        let events = open_events(self.library)?;
+        let events = open_events(self.rdma_core)?;
         let connection = Connection::connect(&events, self.config, server, private_data)?;
         Ok(Box::new(connection))
     }
 
     fn listen(&self, addr: SocketAddr) -> io::Result<Box<dyn Listener>> {
-        let events = open_events(self.library)?;
+        let events = open_events(self.rdma_core)?;
         let id = Id::new(&events)?;
         id.listen(addr, BACKLOG)?;
         Ok(Box::new(Listening { id, config: self.config }))
@@ -85,8 +85,8 @@ impl Provider for Verbs {
 }
 
 /// Opens a channel. Its error is the first that a machine without RDMA shows.
-fn open_events(library: &'static Library) -> io::Result<Arc<Events>> {
-    Events::open(library).map_err(|error| {
+fn open_events(rdma_core: &'static Library) -> io::Result<Arc<Events>> {
+    Events::open(rdma_core).map_err(|error| {
         let text = format!(
             "there is no RDMA here: {error} (is the kernel's module rdma_ucm loaded, and is there a device?)"
         );

@@ -65,7 +65,7 @@ fn unless_nothing(result: io::Result<()>) -> io::Result<Option<()>> {
 #[derive(Debug)]
 pub(crate) struct Events {
     raw: Raw<rdma_event_channel>,
-    library: &'static Library,
+    rdma_core: &'static Library,
 }
 
 /// An event of a connection.
@@ -82,10 +82,10 @@ pub(crate) struct Event {
 }
 
 impl Events {
-    pub(crate) fn open(library: &'static Library) -> io::Result<Arc<Self>> {
+    pub(crate) fn open(rdma_core: &'static Library) -> io::Result<Arc<Self>> {
         // SAFETY: the function takes nothing.
-        let raw = made(unsafe { (library.rdma_create_event_channel)() })?;
-        let this = Arc::new(Self { raw, library });
+        let raw = made(unsafe { (rdma_core.rdma_create_event_channel)() })?;
+        let this = Arc::new(Self { raw, rdma_core });
         ioctl_fionbio(this.descriptor(), true)?;
         Ok(this)
     }
@@ -101,7 +101,7 @@ impl Events {
     pub(crate) fn next(&self) -> io::Result<Option<Event>> {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel is there, and there is a place for the event.
-        let result = done(unsafe { (self.library.rdma_get_cm_event)(self.raw.as_ptr(), &mut raw) });
+        let result = done(unsafe { (self.rdma_core.rdma_get_cm_event)(self.raw.as_ptr(), &mut raw) });
         if unless_nothing(result)?.is_none() {
             return Ok(None);
         }
@@ -116,7 +116,7 @@ impl Events {
         };
         let asked = (event.event == RDMA_CM_EVENT_CONNECT_REQUEST).then_some(event.id);
         // SAFETY: the event is acknowledged once, and not looked at any more.
-        ended("an event", done(unsafe { (self.library.rdma_ack_cm_event)(raw) }));
+        ended("an event", done(unsafe { (self.rdma_core.rdma_ack_cm_event)(raw) }));
         Ok(Some(Event {
             kind: event.event,
             status: event.status,
@@ -131,7 +131,7 @@ impl Events {
 impl Drop for Events {
     fn drop(&mut self) {
         // SAFETY: every connection that uses the channel holds it, so there is none.
-        unsafe { (self.library.rdma_destroy_event_channel)(self.raw.as_ptr()) };
+        unsafe { (self.rdma_core.rdma_destroy_event_channel)(self.raw.as_ptr()) };
     }
 }
 
@@ -147,7 +147,7 @@ impl Id {
         let mut raw = ptr::null_mut();
         // SAFETY: the channel is there, and there is a place for the connection.
         let made = unsafe {
-            (events.library.rdma_create_id)(events.raw.as_ptr(), &mut raw, ptr::null_mut(), RDMA_PS_TCP)
+            (events.rdma_core.rdma_create_id)(events.raw.as_ptr(), &mut raw, ptr::null_mut(), RDMA_PS_TCP)
         };
         done(made)?;
         let raw = NonNull::new(raw).ok_or(io::ErrorKind::Other)?;
@@ -161,13 +161,13 @@ impl Id {
         let mut id = Self { raw, events: Arc::clone(listened) };
         let events = Events::open(id.rdma_core())?;
         // SAFETY: both are there; no event of the connection is unacknowledged.
-        done(unsafe { (events.library.rdma_migrate_id)(raw.as_ptr(), events.raw.as_ptr()) })?;
+        done(unsafe { (events.rdma_core.rdma_migrate_id)(raw.as_ptr(), events.raw.as_ptr()) })?;
         id.events = events;
         Ok(Some(Arc::new(id)))
     }
 
     pub(crate) fn rdma_core(&self) -> &'static Library {
-        self.events.library
+        self.events.rdma_core
     }
 
     pub(crate) fn events(&self) -> &Arc<Events> {

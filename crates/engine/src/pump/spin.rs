@@ -1,6 +1,5 @@
 //! Polling for a while before going to sleep.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,9 +26,12 @@ impl fmt::Display for Spin {
     }
 }
 
-/// The text is none of "adaptive", "never" and a number of microseconds.
+/// A longer spin would be a mistake.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The text is none of "adaptive", "never" and a number of microseconds, up to a second.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?} is none of \"adaptive\", \"never\" and a number of microseconds")]
+#[error("{0:?} is none of \"adaptive\", \"never\" and a number of microseconds up to 1000000")]
 pub struct BadSpin(String);
 
 impl FromStr for Spin {
@@ -39,10 +41,10 @@ impl FromStr for Spin {
         match text {
             "adaptive" => Ok(Self::Adaptive),
             "never" => Ok(Self::Never),
-            _ => match text.parse::<u32>() {
-                Ok(micros) => Ok(Self::For(Duration::from_micros(micros.into()))),
-                Err(_) => Err(BadSpin(text.to_owned())),
-            },
+            _ => {
+                let time = text.parse().ok().map(Duration::from_micros).filter(|time| *time <= LONGEST);
+                time.map(Self::For).ok_or_else(|| BadSpin(text.to_owned()))
+            }
         }
     }
 }
@@ -190,12 +192,6 @@ fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// CPU time of this thread so far.
-pub(super) fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,5 +280,6 @@ mod tests {
             assert_eq!(spin.to_string().parse::<Spin>().expect("it reads what it writes"), spin);
         }
         assert!("50us".parse::<Spin>().is_err());
+        assert!("1000000".parse::<Spin>().is_ok() && "1000001".parse::<Spin>().is_err());
     }
 }
