@@ -81,7 +81,7 @@ impl List {
                 first.advance(n);
                 break;
             }
-            n -= std::mem::replace(first, EMPTY.with(Segment::clone)).len();
+            n -= std::mem::replace(first, Segment::EMPTY).len();
             self.head += 1;
         }
         self.release_used();
@@ -101,7 +101,7 @@ impl List {
                 front.push(first.split_to(want));
                 self.len -= want;
             } else {
-                let whole = std::mem::replace(first, EMPTY.with(Segment::clone));
+                let whole = std::mem::replace(first, Segment::EMPTY);
                 self.head += 1;
                 self.len -= whole.len();
                 front.push(whole);
@@ -172,7 +172,7 @@ impl List {
     /// The bytes in one segment: the list's only one, or a copy.
     pub fn to_segment(&self) -> Segment {
         match self.segments().as_slice() {
-            [] => Segment::from_static(b""),
+            [] => Segment::EMPTY,
             [only] => only.clone(),
             _ => Segment::from(self.to_vec()),
         }
@@ -201,11 +201,6 @@ impl Clone for List {
         }
         Self { segments, head: 0, len: self.len }
     }
-}
-
-thread_local! {
-    /// Stands where a segment was taken out; cloning it takes no memory.
-    static EMPTY: Segment = Segment::from_static(b"");
 }
 
 impl From<Segment> for List {
@@ -257,6 +252,8 @@ impl std::fmt::Debug for List {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::RefCell;
+    use std::sync::mpsc::{Sender, channel};
 
     #[test]
     fn neighbours_in_memory_become_one() {
@@ -264,6 +261,32 @@ mod tests {
         let list: List = [whole.slice(..2), whole.slice(2..4), whole.slice(5..)].into_iter().collect();
         assert_eq!(list.segments().len(), 2);
         assert_eq!(list.to_vec(), b"abcdf");
+    }
+
+    #[test]
+    fn a_list_may_be_cut_while_its_thread_ends() {
+        /// Cuts its list when the thread's local values are destroyed.
+        struct Keeper(List, Sender<Vec<u8>>);
+        impl Drop for Keeper {
+            fn drop(&mut self) {
+                let head = self.0.split_to(3);
+                self.0.advance(3);
+                let _ = self.1.send([head.to_vec(), self.0.to_vec()].concat());
+            }
+        }
+        thread_local! {
+            static KEEPER: RefCell<Option<Keeper>> = const { RefCell::new(None) };
+        }
+        fn list() -> List {
+            [b"abc", b"def", b"ghi"].into_iter().map(|bytes| Segment::from(bytes.to_vec())).collect()
+        }
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            KEEPER.set(Some(Keeper(list(), tell)));
+            // Local values are destroyed in the reverse order of their first use: whatever a list uses is gone first.
+            list().advance(4);
+        });
+        assert_eq!(told.recv().unwrap(), b"abcghi");
     }
 
     fn chunks() -> impl Strategy<Value = Vec<Vec<u8>>> {

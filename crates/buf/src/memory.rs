@@ -4,6 +4,7 @@ use crate::pool::PoolShared;
 use crate::slab::Slab;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::mem::ManuallyDrop;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -35,8 +36,8 @@ enum Home {
     Slab(Arc<Slab>),
     /// Kept alive by a value of the caller's.
     Vec { capacity: usize },
-    /// Lives for ever.
-    Static,
+    /// Already on its way there: somebody else frees it.
+    Left,
 }
 
 // SAFETY: a `Memory` is a plain block of bytes; who may read or write which part of it is settled by `Segment`
@@ -100,20 +101,17 @@ impl Memory {
         Self { ptr, len, home: Home::Slab(slab) }
     }
 
-    pub(crate) fn from_vec(mut vec: Vec<u8>) -> Self {
+    pub(crate) fn from_vec(vec: Vec<u8>) -> Self {
+        // Taken apart where it stays: to move it after its pointer was taken would end the pointer's right to it.
+        let mut vec = ManuallyDrop::new(vec);
         let ptr = NonNull::new(vec.as_mut_ptr()).expect("a Vec's pointer is never null");
         let (len, capacity) = (vec.len(), vec.capacity());
-        std::mem::forget(vec);
         Self { ptr, len, home: Home::Vec { capacity } }
-    }
-
-    pub(crate) fn from_static(bytes: &'static [u8]) -> Self {
-        Self { ptr: NonNull::from(bytes).cast(), len: bytes.len(), home: Home::Static }
     }
 
     /// The same block, to be given to `pool` when it is dropped.
     pub(crate) fn homed(mut self, pool: Arc<PoolShared>) -> Self {
-        self.home = match std::mem::replace(&mut self.home, Home::Static) {
+        self.home = match std::mem::replace(&mut self.home, Home::Left) {
             Home::Slab(slab) => Home::Pool(pool, Some(slab)),
             _ => Home::Pool(pool, None),
         };
@@ -156,8 +154,8 @@ impl Memory {
     /// Turns a block that came from a `Vec` back into it, or gives the block back.
     pub(crate) fn into_vec(self) -> Result<Vec<u8>, Self> {
         let Home::Vec { capacity } = self.home else { return Err(self) };
-        let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: pointer, length and capacity are those of the `Vec` that was forgotten in `from_vec`, and
+        let this = ManuallyDrop::new(self);
+        // SAFETY: pointer, length and capacity are those of the `Vec` that was taken apart in `from_vec`, and
         // `ManuallyDrop` keeps `drop` from freeing the block a second time.
         Ok(unsafe { Vec::from_raw_parts(this.ptr.as_ptr(), this.len, capacity) })
     }
@@ -165,7 +163,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.home, Home::Static) {
+        match std::mem::replace(&mut self.home, Home::Left) {
             // SAFETY: allocated in `zeroed` with the same layout.
             Home::Heap => unsafe { dealloc(self.ptr.as_ptr(), layout(self.len)) },
             // SAFETY: mapped in `mapped` with the same length, and no segment of it is left.
@@ -175,10 +173,10 @@ impl Drop for Memory {
                 pool.put(Memory { ptr: self.ptr, len: self.len, home });
             }
             Home::Vec { capacity } => {
-                // SAFETY: the parts are those of the `Vec` that was forgotten in `from_vec`.
+                // SAFETY: the parts are those of the `Vec` that was taken apart in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
             }
-            Home::Slab(_) | Home::Static => {}
+            Home::Slab(_) | Home::Left => {}
         }
     }
 }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub struct Segment {
     ptr: NonNull<u8>,
     len: usize,
-    owner: Arc<Memory>,
+    /// `None`: static memory, which is never writable and needs nobody to keep it.
+    owner: Option<Arc<Memory>>,
 }
 
 /// A piece of memory with one owner, that may be written. All its bytes are initialised.
@@ -23,7 +24,8 @@ pub struct SegmentMut {
     owner: Arc<Memory>,
 }
 
-// SAFETY: a `Segment` only ever reads bytes that nobody writes any more; the block it lies in is `Send + Sync`.
+// SAFETY: a `Segment` only ever reads bytes that nobody writes any more; the block it lies in, or the static, is
+// `Send + Sync`.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -55,9 +57,12 @@ fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
 }
 
 impl Segment {
-    /// A segment over bytes that live for ever.
-    pub fn from_static(bytes: &'static [u8]) -> Self {
-        SegmentMut::from_memory(Memory::from_static(bytes)).freeze()
+    /// The segment of no bytes.
+    pub(crate) const EMPTY: Self = Self::from_static(&[]);
+
+    /// A segment over bytes that live for ever. It takes no memory, and is never [writable](Self::try_into_mut).
+    pub const fn from_static(bytes: &'static [u8]) -> Self {
+        Self { ptr: NonNull::from_ref(bytes).cast(), len: bytes.len(), owner: None }
     }
 
     /// A segment with a copy of `bytes`.
@@ -68,7 +73,7 @@ impl Segment {
     /// The part of the segment in `range`, sharing the memory.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         let (start, end) = bounds(range, self.len);
-        Self { ptr: offset(self.ptr, self.len, start), len: end - start, owner: Arc::clone(&self.owner) }
+        Self { ptr: offset(self.ptr, self.len, start), len: end - start, owner: self.owner.clone() }
     }
 
     /// Cuts off and returns the first `n` bytes.
@@ -89,33 +94,41 @@ impl Segment {
         self.len = self.len.min(n);
     }
 
-    /// Bytes of the block of memory that this segment keeps alive.
+    /// Bytes of the block of memory that this segment keeps alive. Static memory needs nobody to keep it: then these
+    /// are the bytes of the segment.
     pub fn block_len(&self) -> usize {
-        self.owner.len()
+        self.owner.as_ref().map_or(self.len, |owner| owner.len())
     }
 
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
     #[inline]
     pub fn slab(&self) -> Option<&Arc<Slab>> {
-        self.owner.slab()
+        self.owner.as_ref()?.slab()
     }
 
     /// Appends `next` without copying if it lies right behind this segment in the same block; else gives it back.
+    /// Pieces of static memory do not join: two statics that touch by accident are not one block.
     pub(crate) fn try_join(&mut self, next: Segment) -> Result<(), Segment> {
-        if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(&self.owner, &next.owner) {
-            self.len += next.len;
-            Ok(())
-        } else {
-            Err(next)
+        match (&self.owner, &next.owner) {
+            (Some(owner), Some(other))
+                if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(owner, other) =>
+            {
+                self.len += next.len;
+                Ok(())
+            }
+            _ => Err(next),
         }
     }
 
-    /// The bytes to write to, if nobody else holds any part of the block; else the segment again.
+    /// The bytes to write to, if nobody else holds any part of the block; else the segment again. Static memory is
+    /// never writable.
     pub fn try_into_mut(mut self) -> Result<SegmentMut, Segment> {
-        if Arc::get_mut(&mut self.owner).is_some() {
-            Ok(SegmentMut { ptr: self.ptr, len: self.len, owner: self.owner })
-        } else {
-            Err(self)
+        match self.owner.take() {
+            Some(mut owner) => match Arc::get_mut(&mut owner) {
+                Some(_) => Ok(SegmentMut { ptr: self.ptr, len: self.len, owner }),
+                None => Err(Self { owner: Some(owner), ..self }),
+            },
+            None => Err(self),
         }
     }
 }
@@ -162,7 +175,7 @@ impl SegmentMut {
 
     /// Makes the segment immutable, to be shared.
     pub fn freeze(self) -> Segment {
-        Segment { ptr: self.ptr, len: self.len, owner: self.owner }
+        Segment { ptr: self.ptr, len: self.len, owner: Some(self.owner) }
     }
 
     /// The `Vec` that this segment was made of, if it is whole and alone; else the segment again.
@@ -181,7 +194,8 @@ impl Deref for Segment {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps, and nobody writes them.
+        // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps, or of a static, and nobody
+        // writes them.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
@@ -279,6 +293,25 @@ mod tests {
         let mut b = b.try_into_mut().unwrap();
         b[0] = 9;
         assert_eq!(*b.freeze(), [9, 3]);
+    }
+
+    #[test]
+    fn static_memory_is_never_writable() {
+        let whole = Segment::from_static(b"read-only");
+        let piece = whole.slice(2..5);
+        let whole = whole.try_into_mut().unwrap_err();
+        drop(whole);
+        // Not even the last handle may write: the bytes lie in the program's read-only pages.
+        assert_eq!(*piece.try_into_mut().unwrap_err(), *b"ad-");
+    }
+
+    #[test]
+    fn pieces_of_static_memory_do_not_join() {
+        // Two statics may be neighbours in memory by accident. A slice must not span both.
+        let mut head = Segment::from_static(b"abcdef");
+        let tail = head.slice(3..);
+        head.truncate(3);
+        assert_eq!(*head.try_join(tail).unwrap_err(), *b"def");
     }
 
     #[test]
