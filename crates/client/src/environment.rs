@@ -24,7 +24,8 @@ impl CephArgs {
 
     /// Reads the words of `CEPH_ARGS`. Any setting may be among them, as `--name value` or `--name=value`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = |reason: String| Error::Config { place: format!("CEPH_ARGS={text}"), reason };
+        // The text is not shown: there may be a key in it.
+        let wrong = |reason: String| Error::Config { place: "CEPH_ARGS".to_owned(), reason };
         let mut args = Self::default();
         let mut words = text.split_whitespace().peekable();
         while let Some(word) = words.next() {

@@ -7,6 +7,7 @@ use crate::rados::Cluster;
 use crate::rbd::{Image, IoOp};
 use crate::{Config, Error};
 use onego_buf::{List, Pool, SegmentMut};
+use onego_ceph::auth::Secret;
 use onego_ceph::client;
 use onego_engine::{Stats, Wait};
 use std::io;
@@ -137,7 +138,7 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
 }
 
 fn client_config(config: &Config) -> Result<client::Config, Error> {
-    let (mut random, mut secret_seed) = ([0; 12], [0; 32]);
+    let (mut random, mut secret_seed) = ([0; 12], vec![0; 32]);
     getrandom::fill(&mut random)
         .and_then(|()| getrandom::fill(&mut secret_seed))
         .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
@@ -150,7 +151,7 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         data_crc: config.data_crc,
         compression: config.compression.clone(),
         as_osd: config.as_osd,
-        secret_seed,
+        secret_seed: Secret::new(secret_seed),
         credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },

@@ -29,8 +29,8 @@ pub struct Cephx {
 
 impl Cephx {
     /// A new key for `client.admin`, who may do everything. The seed must be used for nothing else.
-    pub fn new(seed: [u8; 32]) -> Self {
-        let mut entropy = Entropy::new(seed);
+    pub fn new(seed: impl Into<Entropy>) -> Self {
+        let mut entropy = seed.into();
         let caps = ["mds", "mgr", "mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned()));
         let entry = Entry {
             key: Key::generate(Cipher::Aes, Utime::default(), &mut entropy),
@@ -41,8 +41,8 @@ impl Cephx {
     }
 
     /// Keys that there are already. The seed must be used for nothing else.
-    pub fn of(keyring: Keyring, seed: [u8; 32]) -> Self {
-        Self::with(keyring, Entropy::new(seed))
+    pub fn of(keyring: Keyring, seed: impl Into<Entropy>) -> Self {
+        Self::with(keyring, seed.into())
     }
 
     fn with(keyring: Keyring, entropy: Entropy) -> Self {

@@ -10,6 +10,7 @@ pub mod journal;
 mod mon;
 pub mod nfs;
 pub mod osd;
+mod private_file;
 mod service;
 
 pub use auth::Cephx;

@@ -1,8 +1,10 @@
 //! A cluster on a thread of its own: how fast it is up, what its conf says, how it ends.
 
 use onego_server::{Cluster, Config, Error, NewPool};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, Instant};
 
 /// Connects to a daemon and reads the banner that it greets with.
@@ -51,6 +53,42 @@ fn the_conf_is_written_where_it_is_wanted() {
     std::fs::write(&file, "").unwrap();
     let error = cluster.write_conf(&file).unwrap_err();
     assert!(matches!(&error, Error::Conf { path, .. } if path.starts_with(&file)), "{error}");
+}
+
+#[test]
+fn the_keyring_is_new_whatever_lies_in_its_place() {
+    let cluster = Cluster::start(Config { cephx: Some(true), ..Config::default() }).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let keyring = dir.path().join("ceph.client.admin.keyring");
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &keyring).unwrap();
+    symlink(&victim, dir.path().join("ceph.conf")).unwrap();
+    symlink(&victim, dir.path().join(".ceph.conf.part")).unwrap();
+    let mode = |path: &std::path::Path| {
+        let about = fs::symlink_metadata(path).unwrap();
+        assert!(about.is_file(), "{} is a link", path.display());
+        about.permissions().mode() & 0o777
+    };
+    let conf = cluster.write_conf(dir.path()).unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!((mode(&keyring), mode(&conf) & 0o022), (0o600, 0));
+    assert!(fs::read_to_string(&keyring).unwrap().contains("[client.admin]"));
+
+    // A file that everybody may read, and that somebody has open.
+    fs::write(&keyring, "theirs").unwrap();
+    fs::set_permissions(&keyring, fs::Permissions::from_mode(0o666)).unwrap();
+    let reader = fs::File::open(&keyring).unwrap();
+    cluster.write_conf(dir.path()).unwrap();
+    assert_eq!(mode(&keyring), 0o600);
+    assert_eq!(std::io::read_to_string(reader).unwrap(), "theirs");
+
+    let open_to_all = dir.path().join("open-to-all");
+    fs::create_dir(&open_to_all).unwrap();
+    fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
+    let error = cluster.write_conf(&open_to_all).unwrap_err().to_string();
+    assert!(error.contains("chmod o-w"), "{error}");
+    assert_eq!(fs::read_dir(&open_to_all).unwrap().count(), 0);
 }
 
 #[test]

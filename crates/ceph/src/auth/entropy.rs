@@ -13,9 +13,9 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// The generator of that seed.
+    /// The generator of that seed, which nothing wipes: a real program's is a [`Secret`] from the start.
     pub fn new(seed: [u8; 32]) -> Self {
-        Self { seed: Secret::new(seed.to_vec()), counter: 0 }
+        Self::from(Secret::new(seed.to_vec()))
     }
 
     /// Fills `bytes`.
@@ -45,6 +45,18 @@ impl Entropy {
     /// Another generator, of which nothing can be told from this one's numbers.
     pub fn fork(&mut self) -> Self {
         Self { seed: self.secret(32), counter: 0 }
+    }
+}
+
+impl From<Secret> for Entropy {
+    fn from(seed: Secret) -> Self {
+        Self { seed, counter: 0 }
+    }
+}
+
+impl From<[u8; 32]> for Entropy {
+    fn from(seed: [u8; 32]) -> Self {
+        Self::new(seed)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a client is told, and the bounds that hold in it.
 
 use crate::addr::{AddrVec, Versions};
-use crate::auth::{AuthName, Credentials};
+use crate::auth::{AuthName, Credentials, Secret};
 use crate::msgr::Compression;
 use onego_buf::Pool;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Config {
     /// Seed of the order in which monitors are tried.
     pub seed: u64,
     /// Seed of what nobody may guess: random bytes that are used for nothing else.
-    pub secret_seed: [u8; 32],
+    pub secret_seed: Secret,
     /// This host, as monitors show it.
     pub hostname: String,
     /// Where the memory of messages comes from.
@@ -52,7 +52,7 @@ impl Config {
             credentials: Credentials::new(AuthName::client(id), None),
             nonce: 0,
             seed: 0,
-            secret_seed: [0; 32],
+            secret_seed: Secret::new(vec![0; 32]),
             hostname: String::new(),
             pool,
             mon: MonConfig::default(),

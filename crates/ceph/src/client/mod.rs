@@ -50,7 +50,8 @@ impl<T> Client<T> {
             to_osds.entity.kind = EntityName::OSD;
         }
         let credentials = Arc::new(config.credentials.clone());
-        let principal = Principal::new(credentials, auth::service::OSD, Entropy::new(config.secret_seed));
+        let principal =
+            Principal::new(credentials, auth::service::OSD, Entropy::from(config.secret_seed.clone()));
         let (monitors, objects) = (Monitors::new(config), Objects::new(config));
         let mut client = Self { hub: Hub::new(to_monitors, to_osds, principal), monitors, objects };
         client.settle(now);

@@ -7,16 +7,16 @@ use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
+use crate::private_file::{self, PUBLIC, SECRET};
 use crate::service::{self, Service, ServiceError};
 use onego_ceph::addr::{AddrVec, Versions};
-use onego_ceph::auth::{Keyring, mode};
+use onego_ceph::auth::{Keyring, Secret, mode};
 use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, thread_cpu};
 use onego_wire::Time;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -113,17 +113,10 @@ fn fresh_uuid() -> Result<Uuid, Error> {
 }
 
 /// Bytes that nobody can guess.
-fn random() -> Result<[u8; 32], Error> {
-    let mut bytes = [0; 32];
+fn random() -> Result<Secret, Error> {
+    let mut bytes = vec![0; 32];
     getrandom::fill(&mut bytes).map_err(|error| Error::Id(error.into()))?;
-    Ok(bytes)
-}
-
-/// Writes a file that only its owner may read.
-fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = std::fs::File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(bytes)
+    Ok(Secret::new(bytes))
 }
 
 impl Cluster {
@@ -206,21 +199,18 @@ impl Cluster {
     /// lies beside it.
     pub fn write_conf(&self, dir: &Path) -> Result<PathBuf, Error> {
         let path = dir.join("ceph.conf");
-        // Whoever waits for the file must not see half of it.
-        let part = dir.join(".ceph.conf.part");
-        let write = || {
-            std::fs::create_dir_all(dir)?;
-            let dir = dir.canonicalize()?;
-            if let Some(keyring) = &self.keyring {
-                write_secret(&dir.join(KEYRING), keyring.to_text().as_bytes())?;
-            }
-            std::fs::write(&part, self.conf_in(&dir))?;
-            std::fs::rename(&part, &path)
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| Error::Conf { path, source }
         };
-        match write() {
-            Ok(()) => Ok(path),
-            Err(source) => Err(Error::Conf { path, source }),
+        private_file::make_directory(dir).map_err(failed(&path))?;
+        let dir = dir.canonicalize().map_err(failed(&path))?;
+        if let Some(keyring) = &self.keyring {
+            let path = dir.join(KEYRING);
+            private_file::replace(&path, SECRET, keyring.to_text().as_bytes()).map_err(failed(&path))?;
         }
+        private_file::replace(&path, PUBLIC, self.conf_in(&dir).as_bytes()).map_err(failed(&path))?;
+        Ok(path)
     }
 
     /// Does something to the cluster's machine, on its thread, and says what came of it.

@@ -4,7 +4,7 @@ use super::model::{Expected, Model, random_op, request};
 use super::wire::Wire;
 use super::world::SERVER;
 use onego_buf::{Pool, SegmentMut};
-use onego_ceph::auth;
+use onego_ceph::auth::{self, Secret};
 use onego_ceph::client::{Client, Config, Error, Event, Outcome, Reply};
 use onego_ceph::msgr;
 use onego_ceph::ops::Op;
@@ -61,7 +61,8 @@ impl User {
         let monitors = vec![Wire::addrs(SERVER, 3300)];
         let mut config = Config::new(monitors, "admin", Pool::new(1 << 20));
         (config.versions, config.credentials) = (wire.versions, wire.credentials());
-        (config.seed, config.secret_seed) = (seed, wire.secret(2, n.into()));
+        config.seed = seed;
+        config.secret_seed = Secret::new(wire.secret(2, n.into()).to_vec());
         config.nonce = u32::from(n) + 1;
         config.compression = wire.compression.clone();
         let client = Client::new(sim.now(), &config);
