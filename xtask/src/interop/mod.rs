@@ -73,14 +73,17 @@ const fn scenario(
 }
 
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
-/// the same for every release that we are tested against, and those of what only 18.2 has.
+/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of
+/// what 16.2 has not.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
         long: $($long:literal, $long_what:literal, $long_run:path;)*
         once: $($once:literal, $once_what:literal, $once_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
-        reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
+        releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
+        since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
+        tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
     ) => {
         &[
             $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
@@ -88,7 +91,13 @@ macro_rules! scenarios {
             $(scenario($once, $once_what, Release::Pacific, $once_run),)*
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
             $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
+            $(scenario(concat!("ceph20-", $name), $what, Release::Tentacle, $run),)*
+            $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
+            $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
+            $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
         ]
     };
 }
@@ -113,32 +122,34 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
+    "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
+    "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;
+    "tools-rados", "`rados` works on objects of our embedded cluster", tools::rados;
+    "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
+    "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
+    "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
+    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
+    releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", load::socket_failures;
-    "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
     "osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash;
-    "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;
-    "tools-rados", "`rados` works on objects of our embedded cluster", tools::rados;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
-    "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
     "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", qemu_img::modes;
-    "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
-    "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
     "cephx-users", "users of a real cluster do what their capabilities say, and not more", users::on_real_ceph;
     "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", users::on_ours;
     "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", dns::monitors;
     "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", blocklist::shut_out;
-    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
     "tools-compression", "Ceph's programs compress what they send to our embedded cluster, if they can", compression::on_ours;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
-    reef:
+    since_reef:
     "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
+    tentacle:
 };
 
 /// Runs the scenarios that the options name. An error if one fails.
