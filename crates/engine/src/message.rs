@@ -1,5 +1,5 @@
 //! Message headers where the kernel finds them.
-use crate::socket::MAX_SLICES;
+use crate::socket::{MAX_BYTES, MAX_SLICES};
 use onego_buf::{List, Segment};
 
 /// A header and its vectors. Neither moves while it is in its box.
@@ -18,7 +18,8 @@ pub(crate) fn vector(segment: &Segment) -> libc::iovec {
 }
 
 /// The first `bytes` of a list as the kernel wants them named, as far as one call takes them.
-pub(crate) fn vectors(list: &List, mut bytes: usize) -> impl Iterator<Item = libc::iovec> {
+pub(crate) fn vectors(list: &List, bytes: usize) -> impl Iterator<Item = libc::iovec> {
+    let mut bytes = bytes.min(MAX_BYTES);
     list.segments().take(MAX_SLICES).map_while(move |segment| {
         let len = segment.len().min(bytes);
         bytes -= len;

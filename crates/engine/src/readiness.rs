@@ -13,7 +13,7 @@
 //!
 //! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
-use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
 use crate::zero_copy::{Closing, Settings, Stream};
 use crate::{SocketId, SocketTable, clock, socket};
 use onego_buf::List;
@@ -259,6 +259,9 @@ fn send_some(fd: &OwnedFd, list: &mut List) -> (usize, Result<usize, Errno>) {
 }
 
 fn offer(fd: &OwnedFd, list: &List) -> (usize, Result<usize, Errno>) {
+    if list.len() > MAX_BYTES {
+        return offer(fd, &list.slice(0, MAX_BYTES));
+    }
     let mut segments = list.segments();
     if let (Some(only), None) = (segments.next(), segments.next()) {
         return (only.len(), net::send(fd, only, SendFlags::NOSIGNAL));

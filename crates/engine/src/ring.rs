@@ -1,6 +1,7 @@
 //! An io_uring: what both engines over one have in common.
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, squeue};
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -83,10 +84,17 @@ pub(crate) fn setup(mode: Mode, size: RingSize) -> io::Result<IoUring> {
 /// It may be built on any thread, and belongs to the one that starts it.
 pub(crate) struct Ring {
     ring: IoUring,
+    mode: Mode,
+    size: RingSize,
     started: bool,
     completions: Vec<cqueue::Entry>,
+    /// Requests for which the submission queue had no room when the kernel would not take what is in it, in their
+    /// order. Callers bound them: a few for each socket.
+    waiting: VecDeque<squeue::Entry>,
     /// System calls made.
     calls: u64,
+    #[cfg(test)]
+    faults: faults::Faults,
 }
 
 impl Ring {
@@ -115,7 +123,26 @@ impl Ring {
         if !ring.params().is_feature_resource_tagging() {
             return Err(Missing::MultishotPoll.into());
         }
-        Ok(Self { ring, started: false, completions: Vec::new(), calls: 0 })
+        Ok(Self {
+            ring,
+            mode,
+            size,
+            started: false,
+            completions: Vec::new(),
+            waiting: VecDeque::new(),
+            calls: 0,
+            #[cfg(test)]
+            faults: faults::Faults::default(),
+        })
+    }
+
+    /// Puts a new ring in the place of this one, with nothing in it. What the kernel was asked for by the old one is
+    /// cancelled some time after this returns, and is not answered.
+    pub(crate) fn replace(&mut self) -> io::Result<()> {
+        let calls = self.calls;
+        *self = Self::open(self.mode, self.size, &setup)?;
+        self.calls = calls;
+        Ok(())
     }
 
     /// From here on the ring is this thread's.
@@ -144,30 +171,76 @@ impl Ring {
 
     /// Has everything been handed to the kernel?
     pub(crate) fn all_submitted(&mut self) -> bool {
-        self.ring.submission().is_empty()
+        self.waiting.is_empty() && self.ring.submission().is_empty()
     }
 
-    /// Completions that the kernel had no memory to keep: nobody knows what they were.
+    /// Do completions wait in the kernel for room in the queue (`IORING_SQ_CQ_OVERFLOW`)? While they do, what is not
+    /// in the queue may have completed all the same.
+    pub(crate) fn overflows(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
+    /// Completions that the kernel had no memory to keep, since the ring was made: nobody knows what they were.
     pub(crate) fn lost(&mut self) -> u32 {
-        self.ring.completion().overflow()
+        let lost = self.ring.completion().overflow();
+        #[cfg(test)]
+        let lost = lost + self.faults.lost;
+        lost
     }
 
-    /// Queues a request.
+    /// Queues a request. It is never lost: what cannot be submitted now is submitted by a later
+    /// [`enter`](Self::enter), which tells the reason if that fails, too.
     ///
     /// # Safety
     /// What the request points to stays where it is, and unused, until its completion.
+    #[inline]
     pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: promised by the caller.
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
-            if self.start().is_err() {
-                return;
+        if !self.waiting.is_empty() || unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.push_waiting(entry.clone());
+        }
+    }
+
+    /// Queues a request behind what does not fit into the submission queue.
+    #[cold]
+    fn push_waiting(&mut self, entry: squeue::Entry) {
+        self.waiting.push_back(entry);
+        // An error comes up again when the engine enters the kernel, which can tell.
+        let _ = self.submit_waiting();
+    }
+
+    /// Moves the requests that wait into the submission queue, and submits what is in their way.
+    fn submit_waiting(&mut self) -> io::Result<()> {
+        while let Some(entry) = self.waiting.front() {
+            // SAFETY: promised to `push`.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                self.waiting.pop_front();
+                continue;
             }
-            self.calls += 1;
-            match self.ring.submit() {
-                Ok(_) => {}
-                Err(error) if retry(&error) => self.collect(),
-                // The request is lost with the ring, which the next call finds out.
-                Err(_) => return,
+            self.start()?;
+            match self.call(Call::Submit) {
+                Ok(1..) => {}
+                // Completions may be what is in the way.
+                Ok(0) => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// One system call; how many requests the kernel has taken.
+    fn call(&mut self, call: Call) -> io::Result<usize> {
+        self.calls += 1;
+        #[cfg(test)]
+        if let Some(errno) = self.faults.errors.pop_front() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        match call {
+            Call::Submit => self.ring.submit(),
+            Call::Wait(None) => self.ring.submit_and_wait(1),
+            Call::Wait(Some(timeout)) => {
+                let timeout = Timespec::from(timeout);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
             }
         }
     }
@@ -189,24 +262,21 @@ impl Ring {
         let completed = self.has_completions();
         let submissions = self.ring.submission();
         // Completions that wait to be brought can wait until those that are here are worked off.
-        let idle =
-            submissions.is_empty() && !submissions.cq_overflow() && (completed || !submissions.taskrun());
+        let idle = submissions.is_empty()
+            && self.waiting.is_empty()
+            && !submissions.cq_overflow()
+            && (completed || !submissions.taskrun());
         drop(submissions);
         if idle && (completed || timeout == Some(Duration::ZERO)) {
             return Ok(());
         }
         self.start()?;
-        self.calls += 1;
-        let result = match timeout {
-            Some(Duration::ZERO) => self.ring.submit(),
-            _ if completed => self.ring.submit(),
-            Some(timeout) => {
-                let timeout = Timespec::from(timeout);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
-            }
-            None => self.ring.submit_and_wait(1),
+        let call = match timeout {
+            Some(Duration::ZERO) => Call::Submit,
+            _ if completed => Call::Submit,
+            timeout => Call::Wait(timeout),
         };
-        match result {
+        match self.submit_waiting().and_then(|()| self.call(call)) {
             Ok(_) => Ok(()),
             Err(error) if retry(&error) => Ok(()),
             Err(error) => Err(error),
@@ -227,16 +297,58 @@ impl Ring {
     }
 }
 
-/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, or completions have to be
-/// taken first.
+/// What a call into the kernel is for.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    /// To hand over what is queued.
+    Submit,
+    /// For that, and to sleep until something completes or the time is over.
+    Wait(Option<Duration>),
+}
+
+/// Calls that did nothing wrong and are to be made again: the time was up, a signal came, completions have to be taken
+/// first, or some were lost (`EBADR`), which [`Ring::lost`] tells, too.
 fn retry(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN))
+    let errors = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::EBADR];
+    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
+}
+
+/// What the kernel does when it has no memory, which tests cannot take from it.
+#[cfg(test)]
+mod faults {
+    use super::Ring;
+    use std::collections::VecDeque;
+
+    #[derive(Default)]
+    pub(super) struct Faults {
+        /// Errors of the next calls, which do nothing.
+        pub(super) errors: VecDeque<i32>,
+        /// Completions that were thrown away.
+        pub(super) lost: u32,
+    }
+
+    impl Ring {
+        /// The next call fails with this error.
+        pub(crate) fn fail_next(&mut self, errno: i32) {
+            self.faults.errors.push_back(errno);
+        }
+
+        /// Throws away what has completed, and tells of it as the kernel does: by a counter, and by an error of the
+        /// next call that waits. How many completions there were.
+        pub(crate) fn lose_completions(&mut self) -> usize {
+            let lost = self.take_completions().len();
+            self.faults.lost += lost as u32;
+            self.fail_next(libc::EBADR);
+            lost
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Engine, Pump, Uepoll, Uring, Wait, clock};
+    use io_uring::opcode;
     use onego_testkit::{FrameEvent, Frames};
 
     const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Interrupting];
@@ -281,6 +393,26 @@ mod tests {
                 server.turn(Wait::Poll).unwrap();
                 client.turn(Wait::Poll).unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn requests_are_not_lost_when_submitting_fails() {
+        for errno in [libc::ENOMEM, libc::EAGAIN, libc::EBUSY, libc::EINTR] {
+            let mut ring = Ring::open(Mode::Deferred, TINY, &setup).unwrap();
+            ring.fail_next(errno);
+            for i in 0..7 {
+                // SAFETY: a request that does nothing uses no memory.
+                unsafe { ring.push(&opcode::Nop::new().build().user_data(i)) };
+            }
+            let (mut done, end) = (Vec::new(), clock::now() + Duration::from_secs(20));
+            while done.len() < 7 {
+                assert!(clock::now() < end, "errno {errno}: only {done:?} are done");
+                ring.enter(Some(Duration::ZERO)).unwrap();
+                done.extend(ring.take_completions().iter().map(cqueue::Entry::user_data));
+            }
+            assert_eq!(done, [0, 1, 2, 3, 4, 5, 6], "errno {errno}");
+            assert!(ring.all_submitted());
         }
     }
 

@@ -17,6 +17,10 @@ const BACKLOG: i32 = 1024;
 /// Segments a gathered send may have: the kernel's `UIO_MAXIOV`.
 pub(crate) const MAX_SLICES: usize = 1024;
 
+/// Bytes that one send or receive is asked to move. The kernel cuts what is more than 2 GiB less a page, without telling,
+/// and takes what is left for all that was asked for. This is less, so that to be short means what it says.
+pub(crate) const MAX_BYTES: usize = 1 << 30;
+
 /// Ports that a system gives to privileged processes only, without the half of them that are known for services of old.
 const RESERVED: Range<u16> = 512..1024;
 

@@ -18,13 +18,41 @@
 //! the addresses would take system calls anyway.
 //!
 //! *Buffers* belong to [`Ops`] from submission to completion, whatever happens to the socket or the engine meanwhile.
+//!
+//! # When an operation is done
+//!
+//! An operation is done only when the kernel has said so, or when it provably must be. Until then its memory is the
+//! kernel's; after that it comes back exactly once. Names of operations have a [generation](OpKey), so that a
+//! completion ends the operation that it belongs to or nothing.
+//!
+//! The kernel *says* so with the last completion that carries the name: the only one, or, for a send without a copy, the
+//! notification after the one with `IORING_CQE_F_MORE`.
+//!
+//! A send with `IOSQE_CQE_SKIP_SUCCESS` *must* have sent everything if all of this holds ([`Uring::settles_silence`]
+//! looks at what can change from turn to turn):
+//! 1. *The kernel has taken the request*: the submission queue was empty after the call, and nothing waits to be put in.
+//! 2. *The request ended within that call*: `MSG_DONTWAIT` keeps it from waiting for the socket, and nothing that would
+//!    hand it to a worker (a link, a drain, `IOSQE_ASYNC`) is ever set.
+//! 3. *To end without a completion is to have sent every byte*: with `MSG_WAITALL`, the kernel takes a short send for a
+//!    failure, and failures are always answered. The request names all of the list, because it is within what one
+//!    request carries: [`MAX_SLICES`] segments and [`MAX_BYTES`] bytes, beyond which the kernel would cut it first
+//!    and count then.
+//! 4. *Every completion of that call has been seen*: none waits for room in the completion queue
+//!    (`IORING_SQ_CQ_OVERFLOW`, looked at between the call and the taking of completions: what was posted before is
+//!    then in the queue), and none was thrown away for want of memory (the queue's counter of overflows).
+//! 5. *The kernel has copied the bytes*: sends without a copy are always answered.
+//!
+//! When completions were thrown away, nobody knows what is done: see [`recovery`].
 mod loans;
 mod ops;
+mod recovery;
+#[cfg(test)]
+mod tests;
 mod uncopied;
 
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
 use crate::ring::{self, Missing, Mode, Ring, RingSize, Setup};
-use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_SLICES};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
 use crate::zero_copy::{Completion, Policy, Registry, Settings, Transfer};
 use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
 use io_uring::types::Fd;
@@ -32,7 +60,7 @@ use io_uring::{cqueue, opcode, squeue};
 use loans::Loans;
 use onego_buf::List;
 use onego_wire::{Landing, LocalPort, Time};
-use ops::{Op, Ops, Patience};
+use ops::{Op, OpKey, Ops, SendKind};
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
 use std::io;
@@ -68,10 +96,10 @@ struct Socket {
     fd: OwnedFd,
     kind: Kind,
     /// The poll request and the send in the kernel, if any.
-    poll: Option<usize>,
-    send: Option<usize>,
+    poll: Option<OpKey>,
+    send: Option<OpKey>,
     /// The receive that waits in the kernel for something to come, if any.
-    lent: Option<usize>,
+    lent: Option<OpKey>,
     /// The last such receive left nothing behind.
     drained: bool,
     /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
@@ -93,7 +121,9 @@ pub struct Uring {
     /// The kernel need not answer sends.
     silent: bool,
     /// Sends that were queued and are done once they are submitted, if the kernel does not say otherwise.
-    hasty: Vec<usize>,
+    silent_sends: Vec<OpKey>,
+    /// Completions lost so far, of this ring.
+    lost: u32,
     /// Closed, but named by requests that may not have been submitted yet: the kernel looks the number up then, and it
     /// must not be another socket's by that time.
     closing: Vec<OwnedFd>,
@@ -130,7 +160,8 @@ impl Uring {
             sockets: SocketTable::default(),
             ops: Ops::default(),
             loans,
-            hasty: Vec::new(),
+            silent_sends: Vec::new(),
+            lost: 0,
             closing: Vec::new(),
             paused: Vec::new(),
             zero_copy: Settings::default(),
@@ -176,12 +207,12 @@ impl Uring {
         socket.poll = Some(key);
         let poll = opcode::PollAdd::new(Fd(socket.fd.as_raw_fd()), interest as u32);
         // SAFETY: a poll request uses no memory; the descriptor stays open until it is submitted.
-        unsafe { self.ring.push(&poll.build().user_data(key as u64)) };
+        unsafe { self.ring.push(&poll.build().user_data(key.to_bits())) };
     }
 
     fn complete(&mut self, entry: &cqueue::Entry, events: &mut Vec<Event>) {
         if let Completion::Freed { copied } = Completion::of(entry) {
-            return self.freed(entry.user_data() as usize, copied);
+            return self.freed(OpKey::from_bits(entry.user_data()), copied);
         }
         let result = u32::try_from(entry.result()).map_err(|_| Errno::from_raw_os_error(-entry.result()));
         match entry.user_data() {
@@ -192,23 +223,23 @@ impl Uring {
             }
             CANCEL => {}
             // Only a send without a copy is answered more than once.
-            key if cqueue::more(entry.flags()) => self.accepted(key as usize, result, events),
-            key => match self.ops.finish(key as usize) {
+            bits if cqueue::more(entry.flags()) => self.accepted(OpKey::from_bits(bits), result, events),
+            bits => match self.ops.finish(OpKey::from_bits(bits)) {
                 Some(Op::Poll(id)) => self.polled(id, result, events),
                 Some(Op::Recv(id, bufs, message)) => {
                     self.ops.recycle(message);
                     self.received(id, bufs, result, events);
                 }
                 Some(Op::Lent(id, limit)) => self.came(id, limit, result, entry.flags(), events),
-                Some(Op::Send(id, list, message, patience)) => {
+                Some(Op::Send(id, list, message, kind)) => {
                     self.ops.recycle(message);
-                    self.sent(id, list, result, patience, events);
+                    self.sent(id, list, result, kind, events);
                 }
                 Some(Op::Uncopied(id, list, message)) => {
                     self.ops.recycle(message);
                     self.refused(id, list, result, events);
                 }
-                Some(Op::InUse(..)) | None => tracing::error!(key, "a completion of nothing"),
+                Some(Op::InUse(..)) | None => tracing::error!(bits, "a completion of nothing"),
             },
         }
     }
@@ -282,7 +313,7 @@ impl Uring {
         self.stats.received_bytes += n as u64;
         let ended = self.sockets.get(id).is_none_or(|socket| socket.ended);
         let drained = match result {
-            Ok(_) => n < bufs.capacity() && (n == 0 || !ended),
+            Ok(_) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !ended),
             Err(error) => error != Errno::INTR,
         };
         // After the end, or an error, a poll request would complete at once, again and again.
@@ -304,7 +335,7 @@ impl Uring {
         let poll_first = if socket.drained { RECVSEND_POLL_FIRST } else { 0 };
         let recv =
             opcode::Recv::new(fd, std::ptr::null_mut(), len).buf_group(loans::GROUP).ioprio(poll_first);
-        let recv = recv.build().flags(squeue::Flags::BUFFER_SELECT).user_data(key as u64);
+        let recv = recv.build().flags(squeue::Flags::BUFFER_SELECT).user_data(key.to_bits());
         // SAFETY: the memory that the kernel may take belongs to `self.loans`; the descriptor stays open until the
         // request is submitted.
         unsafe { self.ring.push(&recv) };
@@ -346,64 +377,84 @@ impl Uring {
         id: SocketId,
         mut rest: List,
         result: Result<u32, Errno>,
-        patience: Patience,
+        kind: SendKind,
         events: &mut Vec<Event>,
     ) {
-        rest.advance(result.unwrap_or(0) as usize);
-        let full = patience == Patience::None && matches!(result, Ok(_) | Err(Errno::WOULDBLOCK));
-        if full && !rest.is_empty() && self.sockets.get(id).is_some() {
-            self.stats.sent_bytes += u64::from(result.unwrap_or(0));
-            return self.push_send(id, rest, Patience::Waits);
-        }
-        self.finish_send(id, rest, result, events);
+        let n = result.unwrap_or(0) as usize;
+        rest.advance(n);
+        let before = match kind {
+            SendKind::Answered { before } => before,
+            SendKind::Silent => {
+                let full = matches!(result, Ok(_) | Err(Errno::WOULDBLOCK));
+                if full && !rest.is_empty() && self.sockets.get(id).is_some() {
+                    self.stats.sent_bytes += n as u64;
+                    return self.push_send(id, rest, SendKind::Answered { before: n });
+                }
+                0
+            }
+        };
+        self.finish_send(id, rest, result, before, events);
     }
 
-    fn finish_send(&mut self, id: SocketId, rest: List, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+    /// Tells of the end of a send, of which so many bytes were sent by an earlier request.
+    fn finish_send(
+        &mut self,
+        id: SocketId,
+        rest: List,
+        result: Result<u32, Errno>,
+        before: usize,
+        events: &mut Vec<Event>,
+    ) {
         self.stats.sent_bytes += u64::from(result.unwrap_or(0));
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.send = None;
-        let result = result.map(|n| n as usize).map_err(Into::into);
+        let result = result.map(|n| before + n as usize).map_err(Into::into);
         events.push(Event::Sent(id, Sent { rest, result, full: false }));
     }
 
-    /// All sends that have no patience are done by now, except those that the kernel has answered otherwise.
-    fn finish_hasty(&mut self, events: &mut Vec<Event>) {
-        let mut hasty = std::mem::take(&mut self.hasty);
-        for key in hasty.drain(..) {
-            if !self.ops.is_hasty_send(key) {
-                continue;
-            }
-            if let Some(Op::Send(id, list, message, _)) = self.ops.finish(key) {
-                self.ops.recycle(message);
-                let n = list.len() as u32;
-                self.sent(id, list, Ok(n), Patience::Waits, events);
-            }
-        }
-        self.hasty = hasty;
+    /// Does silence mean success now, once the completions that are in the queue are worked off? To be asked between a
+    /// call and that.
+    fn settles_silence(&mut self) -> bool {
+        !self.silent_sends.is_empty() && self.ring.all_submitted() && !self.ring.overflows()
     }
 
-    fn push_send(&mut self, id: SocketId, list: List, patience: Patience) {
+    /// All silent sends are done by now, except those that the kernel has answered.
+    fn finish_silent(&mut self, events: &mut Vec<Event>) {
+        let mut sends = std::mem::take(&mut self.silent_sends);
+        for key in sends.drain(..) {
+            // One that was answered has gone from there: the name of a request that sends the rest is another.
+            if let Some(Op::Send(id, list, message, kind)) = self.ops.finish(key) {
+                self.ops.recycle(message);
+                // At most `MAX_BYTES`.
+                let n = list.len() as u32;
+                self.sent(id, list, Ok(n), kind, events);
+            }
+        }
+        self.silent_sends = sends;
+    }
+
+    fn push_send(&mut self, id: SocketId, list: List, kind: SendKind) {
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let fd = Fd(socket.fd.as_raw_fd());
-        let (key, header) = self.ops.send(id, list, patience);
+        let (key, header) = self.ops.send(id, list, kind);
         socket.send = Some(key);
         let send = opcode::SendMsg::new(fd, header);
         let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32;
-        let send = match patience {
-            Patience::Waits => send.flags(flags).build(),
-            Patience::None => {
-                self.hasty.push(key);
+        let send = match kind {
+            SendKind::Answered { .. } => send.flags(flags).build(),
+            SendKind::Silent => {
+                self.silent_sends.push(key);
                 let send = send.flags(flags | libc::MSG_DONTWAIT as u32).build();
                 send.flags(squeue::Flags::SKIP_SUCCESS)
             }
         };
         // SAFETY: header, vectors and buffers belong to `self.ops` until the completion, and the kernel only reads;
         // the descriptor stays open until the request is submitted.
-        unsafe { self.ring.push(&send.user_data(key as u64)) };
+        unsafe { self.ring.push(&send.user_data(key.to_bits())) };
     }
 
-    fn cancel(&mut self, key: usize) {
-        let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+    fn cancel(&mut self, key: OpKey) {
+        let cancel = opcode::AsyncCancel::new(key.to_bits()).build().user_data(CANCEL);
         // SAFETY: a cancellation uses no memory.
         unsafe { self.ring.push(&cancel) };
     }
@@ -441,7 +492,7 @@ impl Engine for Uring {
         let recv = opcode::RecvMsg::new(Fd(socket.fd.as_raw_fd()), header).flags(libc::MSG_DONTWAIT as u32);
         // SAFETY: header, vectors and buffers belong to `self.ops` until the completion; the descriptor stays open
         // until the request is submitted.
-        unsafe { self.ring.push(&recv.build().user_data(key as u64)) };
+        unsafe { self.ring.push(&recv.build().user_data(key.to_bits())) };
         None
     }
 
@@ -458,9 +509,9 @@ impl Engine for Uring {
             }
         }
         // What does not fit into one request is sent in pieces: that each has gone is to be told at once.
-        let long = list.len() > i32::MAX as usize || list.segments().len() > MAX_SLICES;
-        let hasty = self.silent && !long;
-        self.push_send(id, list, if hasty { Patience::None } else { Patience::Waits });
+        let long = list.len() > MAX_BYTES || list.segments().len() > MAX_SLICES;
+        let silent = self.silent && !long;
+        self.push_send(id, list, if silent { SendKind::Silent } else { SendKind::Answered { before: 0 } });
         None
     }
 
@@ -503,7 +554,7 @@ impl Engine for Uring {
         if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
             timeout = Some(Duration::ZERO);
         }
-        if !self.hasty.is_empty() {
+        if !self.silent_sends.is_empty() {
             timeout = Some(timeout.map_or(TIDY, |timeout| timeout.min(TIDY)));
         }
         let result = self.ring.enter(timeout);
@@ -514,13 +565,17 @@ impl Engine for Uring {
         if !self.closing.is_empty() && self.ring.all_submitted() {
             self.closing.clear();
         }
+        let settled = self.settles_silence();
         let mut completions = self.ring.take_completions();
         for entry in completions.drain(..) {
             self.complete(&entry, events);
         }
         self.ring.recycle(completions);
-        if !self.hasty.is_empty() && self.ring.all_submitted() {
-            self.finish_hasty(events);
+        if self.ring.lost() != self.lost {
+            return self.start_over(events);
+        }
+        if settled {
+            self.finish_silent(events);
         }
         Ok(())
     }

@@ -35,8 +35,14 @@ pub(super) struct Loans {
     /// `BUFFERS` entries; the tail is in a field of the first.
     ring: NonNull<BufRingEntry>,
     tail: u16,
-    /// What is left of each buffer, by its number. The kernel may write to it at any time.
-    rests: [SegmentMut; BUFFERS as usize],
+    loans: [Loan; BUFFERS as usize],
+}
+
+/// What is left of a buffer. The kernel may write to it at any time, so that nobody may have a reference to its bytes:
+/// not even to ask how many they are.
+struct Loan {
+    rest: SegmentMut,
+    len: usize,
 }
 
 // SAFETY: the ring is this value's own, wherever it is.
@@ -51,7 +57,8 @@ impl Loans {
         };
         let ring = NonNull::new(ring.cast()).expect("a mapping is not at address 0");
         let pool = Pool::new(IDLE_LIMIT);
-        let mut loans = Self { rests: std::array::from_fn(|_| pool.get(BUFFER)), pool, ring, tail: 0 };
+        let fresh = || Loan { rest: pool.get(BUFFER), len: BUFFER };
+        let mut loans = Self { loans: std::array::from_fn(|_| fresh()), pool, ring, tail: 0 };
         // SAFETY: the mapping is as long as the ring asks for, and outlives the registration: see `drop`.
         unsafe { submitter.register_buf_ring_with_flags(ring.as_ptr() as u64, BUFFERS, GROUP, INCREMENTAL)? };
         for number in 0..BUFFERS {
@@ -60,10 +67,10 @@ impl Loans {
         Ok(loans)
     }
 
-    /// Puts a buffer into the kernel's hands.
+    /// Puts a buffer into the kernel's hands, which it was not in until now.
     fn lend(&mut self, number: u16) {
-        let rest = &mut self.rests[usize::from(number)];
-        let (addr, len) = (rest.as_mut_ptr() as u64, rest.len() as u32);
+        let Loan { rest, len } = &mut self.loans[usize::from(number)];
+        let (addr, len) = (rest.as_mut_ptr() as u64, *len as u32);
         // SAFETY: within the mapping.
         let mut entry = unsafe { self.ring.add(usize::from(self.tail % BUFFERS)) };
         // SAFETY: a ring of zeroes has valid entries, and the kernel does not look behind the tail.
@@ -81,15 +88,22 @@ impl Loans {
     }
 
     /// Takes the `n` bytes that a receive has filled.
+    ///
+    /// The kernel is done with a buffer when it says so (without `IORING_CQE_F_BUF_MORE`), but not with a receive of no
+    /// bytes: that takes nothing from the buffer, so that the next receive fills it, though kernels up to 6.19 do not
+    /// say that there is more to come. To lend another buffer then would free this one while the kernel has it, and
+    /// put more entries into the ring than it has.
     pub(super) fn take(&mut self, flags: u32, n: usize) -> Option<SegmentMut> {
         let number = cqueue::buffer_select(flags)?;
-        let rest = self.rests.get_mut(usize::from(number))?;
-        if n > rest.len() {
+        let loan = self.loans.get_mut(usize::from(number))?;
+        if n == 0 || n > loan.len {
             return None;
         }
-        let bytes = rest.split_to(n);
+        // What the kernel has filled is ours; what is behind it is its own.
+        let bytes = loan.rest.split_to(n);
+        loan.len -= n;
         if !cqueue::buffer_more(flags) {
-            *rest = self.pool.get(BUFFER);
+            *loan = Loan { rest: self.pool.get(BUFFER), len: BUFFER };
             self.lend(number);
         }
         Some(bytes)
@@ -102,5 +116,49 @@ impl Drop for Loans {
         // SAFETY: nobody has a reference into it, and the kernel holds on to the pages of its own accord.
         let result = unsafe { munmap(self.ring.as_ptr().cast(), RING) };
         debug_assert!(result.is_ok(), "a mapping of ours");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F_BUFFER: u32 = 1;
+    const F_BUF_MORE: u32 = 1 << 4;
+
+    /// What tells of a receive into that buffer.
+    fn flags(number: u16, more: bool) -> u32 {
+        F_BUFFER | if more { F_BUF_MORE } else { 0 } | u32::from(number) << 16
+    }
+
+    #[test]
+    fn a_receive_of_no_bytes_takes_no_buffer() {
+        let ring = io_uring::IoUring::new(2).unwrap();
+        let mut loans = Loans::new(&ring.submitter()).unwrap();
+        // The kernel goes on filling the buffer behind them, at the end of a stream too, where it does not say so.
+        assert_eq!(loans.take(flags(0, true), 10).unwrap().len(), 10);
+        for _ in 0..5 {
+            assert!(loans.take(flags(0, false), 0).is_none_or(|bytes| bytes.is_empty()));
+        }
+        assert_eq!(loans.tail, BUFFERS, "the ring is full, and stays so");
+        // The rest of it is still the kernel's, in the same place.
+        let first = loans.take(flags(0, true), 10).unwrap();
+        let second = loans.take(flags(0, true), 10).unwrap();
+        assert_eq!(first.as_ptr().wrapping_add(10), second.as_ptr());
+        // The end of the buffer brings another.
+        assert_eq!(loans.take(flags(0, false), BUFFER - 30).unwrap().len(), BUFFER - 30);
+        assert_eq!(loans.tail, BUFFERS + 1);
+        assert_eq!(loans.take(flags(0, false), BUFFER).unwrap().len(), BUFFER);
+        assert_eq!(loans.tail, BUFFERS + 2);
+    }
+
+    #[test]
+    fn a_receive_beyond_a_buffer_is_not_believed() {
+        let ring = io_uring::IoUring::new(2).unwrap();
+        let mut loans = Loans::new(&ring.submitter()).unwrap();
+        assert!(loans.take(flags(1, false), BUFFER + 1).is_none());
+        assert!(loans.take(flags(BUFFERS, false), 1).is_none());
+        assert!(loans.take(0, 1).is_none());
+        assert_eq!(loans.tail, BUFFERS);
     }
 }

@@ -14,7 +14,7 @@ pub(super) enum Op {
     /// A receive of at most so many bytes into lent memory. The kernel takes what it needs when something comes.
     Lent(SocketId, usize),
     /// A send. The kernel reads from the list.
-    Send(SocketId, List, Box<Message>, Patience),
+    Send(SocketId, List, Box<Message>, SendKind),
     /// A send without a copy, which waits until all is taken.
     Uncopied(SocketId, List, Box<Message>),
     /// What the socket has taken of such a send. The kernel reads from the list.
@@ -23,20 +23,47 @@ pub(super) enum Op {
 
 /// What a send does when the socket is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// It ends, short. The kernel answers only if it did: when it is submitted and not answered, all was sent.
-    None,
-    /// It waits until all is sent.
-    Waits,
+pub(super) enum SendKind {
+    /// It ends, short. The kernel answers only if it did: see the engine's proof of when it is done.
+    Silent,
+    /// It waits until all is sent, and is answered. It is the rest of a send of which so many bytes are sent already.
+    Answered { before: usize },
+}
+
+/// Names an operation; its bits are the `user_data` of its requests.
+///
+/// No two operations of an engine have one name (until 2^32 others came in between), so that a late completion finds
+/// nothing, and not another operation in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpKey {
+    index: u32,
+    generation: u32,
+}
+
+impl OpKey {
+    pub(super) fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    pub(super) fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+struct Entry {
+    generation: u32,
+    op: Op,
 }
 
 /// All operations that the kernel has not answered yet.
 ///
-/// This owns every buffer that the kernel may read or write: nothing leaves it but by [`finish`](Self::finish), when
-/// the kernel has answered.
+/// This owns every buffer that the kernel may read or write: nothing leaves it but by [`finish`](Self::finish) and
+/// [`keep`](Self::keep), when the operation is done.
 #[derive(Default)]
 pub(super) struct Ops {
-    ops: Slab<Op>,
+    ops: Slab<Entry>,
+    /// Of the next operation.
+    generation: u32,
     /// Headers and vectors to be used again: no memory is taken for an operation.
     #[expect(clippy::vec_box, reason = "a header must not move while the kernel may look at it")]
     spare: Vec<Box<Message>>,
@@ -50,19 +77,32 @@ fn vector_mut(bytes: &mut [u8]) -> libc::iovec {
 }
 
 impl Ops {
-    pub(super) fn poll(&mut self, socket: SocketId) -> usize {
-        self.ops.insert(Op::Poll(socket))
+    #[inline]
+    fn insert(&mut self, op: Op) -> OpKey {
+        let generation = self.generation;
+        self.generation = generation.wrapping_add(1);
+        let index = self.ops.insert(Entry { generation, op });
+        OpKey { index: u32::try_from(index).expect("operations are far fewer than 2^32"), generation }
+    }
+
+    fn get_mut(&mut self, key: OpKey) -> Option<&mut Op> {
+        let entry = self.ops.get_mut(key.index as usize)?;
+        (entry.generation == key.generation).then_some(&mut entry.op)
+    }
+
+    pub(super) fn poll(&mut self, socket: SocketId) -> OpKey {
+        self.insert(Op::Poll(socket))
     }
 
     /// Keeps the buffers of a receive. The header stays where it is until the operation is finished.
-    pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (usize, *mut libc::msghdr) {
+    pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (OpKey, *mut libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(bufs.slices().map(vector_mut));
-        (self.ops.insert(Op::Recv(socket, bufs, message)), header)
+        (self.insert(Op::Recv(socket, bufs, message)), header)
     }
 
-    pub(super) fn lent(&mut self, socket: SocketId, limit: usize) -> usize {
-        self.ops.insert(Op::Lent(socket, limit))
+    pub(super) fn lent(&mut self, socket: SocketId, limit: usize) -> OpKey {
+        self.insert(Op::Lent(socket, limit))
     }
 
     /// Keeps the list of a send. The header stays where it is until the operation is finished.
@@ -70,11 +110,11 @@ impl Ops {
         &mut self,
         socket: SocketId,
         list: List,
-        patience: Patience,
-    ) -> (usize, *const libc::msghdr) {
+        kind: SendKind,
+    ) -> (OpKey, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(vectors(&list, usize::MAX));
-        (self.ops.insert(Op::Send(socket, list, message, patience)), header)
+        (self.insert(Op::Send(socket, list, message, kind)), header)
     }
 
     /// Keeps the list of which the first `bytes` are sent without a copy, until the kernel has let go of it.
@@ -83,15 +123,15 @@ impl Ops {
         socket: SocketId,
         list: List,
         bytes: usize,
-    ) -> (usize, *const libc::msghdr) {
+    ) -> (OpKey, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(vectors(&list, bytes));
-        (self.ops.insert(Op::Uncopied(socket, list, message)), header)
+        (self.insert(Op::Uncopied(socket, list, message)), header)
     }
 
     /// The socket has taken the first `n` bytes of a send without a copy: they are kept on, and the rest is ours again.
-    pub(super) fn keep(&mut self, key: usize, n: usize) -> Option<(SocketId, List, Box<Message>)> {
-        let op = self.ops.get_mut(key)?;
+    pub(super) fn keep(&mut self, key: OpKey, n: usize) -> Option<(SocketId, List, Box<Message>)> {
+        let op = self.get_mut(key)?;
         let Op::Uncopied(id, list, _) = op else { return None };
         let (id, taken) = (*id, list.split_to(n));
         match std::mem::replace(op, Op::InUse(id, taken)) {
@@ -102,21 +142,23 @@ impl Ops {
 
     /// Sockets whose sends the kernel uses memory of.
     pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
-        let in_use = |(_, op): (usize, &Op)| match op {
+        let in_use = |(_, entry): (usize, &Entry)| match &entry.op {
             Op::Uncopied(id, ..) | Op::InUse(id, _) => Some(*id),
             _ => None,
         };
         self.ops.iter().filter_map(in_use).collect()
     }
 
-    /// The kernel has answered: the operation's memory is ours again.
-    pub(super) fn finish(&mut self, key: usize) -> Option<Op> {
-        self.ops.try_remove(key)
+    /// The operation is done: its memory is ours again. `None`: it was done before.
+    #[inline]
+    pub(super) fn finish(&mut self, key: OpKey) -> Option<Op> {
+        self.get_mut(key)?;
+        self.ops.try_remove(key.index as usize).map(|entry| entry.op)
     }
 
-    /// Is this a send without patience?
-    pub(super) fn is_hasty_send(&self, key: usize) -> bool {
-        matches!(self.ops.get(key), Some(Op::Send(.., Patience::None)))
+    /// All operations, to be taken over by whoever knows what the kernel still does with their memory.
+    pub(super) fn drain(&mut self) -> Vec<Op> {
+        self.ops.drain().map(|entry| entry.op).collect()
     }
 
     /// Takes a header back for later use.
@@ -128,6 +170,40 @@ impl Ops {
 
     /// Has the kernel answered everything that it uses memory for?
     pub(super) fn hold_no_memory(&self) -> bool {
-        self.ops.iter().all(|(_, op)| matches!(op, Op::Poll(_)))
+        self.ops.iter().all(|(_, entry)| matches!(entry.op, Op::Poll(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SocketTable;
+
+    #[test]
+    fn a_late_completion_does_not_end_another_operation() {
+        let mut sockets = SocketTable::default();
+        let (a, b) = (sockets.insert(()), sockets.insert(()));
+        let mut ops = Ops::default();
+        let (old, _) = ops.uncopied(a, vec![1; 10].into(), 10);
+        assert!(ops.finish(old).is_some());
+        let (new, _) = ops.uncopied(b, vec![2; 10].into(), 10);
+        assert_eq!((new.index, OpKey::from_bits(new.to_bits())), (old.index, new));
+        assert!(ops.finish(old).is_none() && ops.keep(old, 5).is_none());
+        let (id, rest, _) = ops.keep(new, 4).unwrap();
+        assert_eq!((id, rest.to_vec()), (b, vec![2; 6]));
+        assert!(matches!(ops.finish(new), Some(Op::InUse(id, taken)) if id == b && taken.len() == 4));
+        assert!(ops.finish(new).is_none() && ops.hold_no_memory());
+    }
+
+    #[test]
+    fn names_of_operations_are_none_of_the_engine_s_own() {
+        let mut ops = Ops { generation: u32::MAX, ..Ops::default() };
+        let mut sockets = SocketTable::default();
+        let socket = sockets.insert(());
+        for _ in 0..2 {
+            let key = ops.poll(socket);
+            assert!(key.to_bits() < super::super::CANCEL);
+            assert!(matches!(ops.finish(key), Some(Op::Poll(_))));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Sends without a copy, which are answered twice: when the socket has taken the bytes, and when the kernel no longer
 //! uses the memory.
 use super::Uring;
-use super::ops::{Op, Patience};
+use super::ops::{Op, OpKey, SendKind};
 use crate::SocketId;
 use crate::engine::Event;
 use crate::zero_copy::{Policy, Settings, Transfer, abort, request};
@@ -38,18 +38,18 @@ impl Uring {
         let (key, header) = self.ops.uncopied(id, list, bytes);
         socket.send = Some(key);
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
-        let send = request::send_message(fd, header, transfer, flags).user_data(key as u64);
+        let send = request::send_message(fd, header, transfer, flags).user_data(key.to_bits());
         // SAFETY: as for a send with a copy; the list stays with `self.ops` until the kernel no longer uses it.
         unsafe { self.ring.push(&send) };
     }
 
     /// The socket has taken what it could; the kernel goes on using that.
-    pub(super) fn accepted(&mut self, key: usize, result: Result<u32, Errno>, events: &mut Vec<Event>) {
+    pub(super) fn accepted(&mut self, key: OpKey, result: Result<u32, Errno>, events: &mut Vec<Event>) {
         let Some((id, rest, message)) = self.ops.keep(key, result.unwrap_or(0) as usize) else {
-            return tracing::error!(key, "a completion of nothing");
+            return tracing::error!(?key, "a completion of nothing");
         };
         self.ops.recycle(message);
-        self.finish_send(id, rest, result, events);
+        self.finish_send(id, rest, result, 0, events);
     }
 
     /// A send without a copy was not made.
@@ -66,14 +66,14 @@ impl Uring {
         if let Err(error @ (Errno::INVAL | Errno::OPNOTSUPP)) = result {
             tracing::warn!(%error, "the kernel cannot send without a copy on a connection (Linux 6.2): it copies");
             policy.disable();
-            return self.push_send(id, list, Patience::Waits);
+            return self.push_send(id, list, SendKind::Answered { before: 0 });
         }
         list.advance(result.unwrap_or(0) as usize);
-        self.finish_send(id, list, result, events);
+        self.finish_send(id, list, result, 0, events);
     }
 
     /// The kernel no longer uses what it had accepted.
-    pub(super) fn freed(&mut self, key: usize, copied: bool) {
+    pub(super) fn freed(&mut self, key: OpKey, copied: bool) {
         let Some(Op::InUse(id, list)) = self.ops.finish(key) else { return };
         match self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
             Some(policy) if list.is_empty() => policy.withdraw(),

@@ -1,7 +1,7 @@
 //! `MSG_ZEROCOPY`: sends, and the notifications in the socket's error queue.
 //! Source: Linux `Documentation/networking/msg_zerocopy.rst`.
 use crate::message;
-use crate::socket::MAX_SLICES;
+use crate::socket::{MAX_BYTES, MAX_SLICES};
 use onego_buf::List;
 use rustix::io::Errno;
 use smallvec::SmallVec;
@@ -47,6 +47,7 @@ pub(crate) fn enable(socket: impl AsFd) -> io::Result<()> {
 /// `ENOBUFS`: more notifications are outstanding than `net.core.optmem_max` has room for.
 pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize, Result<usize, Errno>) {
     let flags = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL;
+    let bytes = bytes.min(MAX_BYTES);
     let mut segments = list.segments();
     if let (Some(only), None) = (segments.next(), segments.next()) {
         let len = only.len().min(bytes);
