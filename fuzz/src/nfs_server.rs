@@ -10,7 +10,7 @@ use onego_nfs::rpc::{
 use onego_nfs::v3::{self, CreateHow, Handle, Name, Node, Place, SetAttributes, SetTime, Stability};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_rdma::iwarp::{self, Connection, Event};
-use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine};
+use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine, Squash};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -167,7 +167,8 @@ impl World {
         let fs = Memory::new(LIMITS, 7, pool.clone(), now);
         let rdma = Rdma { entropy, credits: 4, inline: 1024, ..Rdma::new(addr(20049)) };
         let fs = Box::new(fs);
-        let mut machine = ServerMachine::new(vec![addr(2049)], Some(&rdma), Export::default(), fs, pool);
+        let export = Export { squash: Squash::None, secure: false, ..Export::default() };
+        let mut machine = ServerMachine::new(vec![addr(2049)], Some(&rdma), export, fs, pool);
         for (listener, addr) in [(0, addr(2049)), (1, addr(20049))] {
             assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
             machine.listening(now, ListenerId(listener), Ok(addr));

@@ -18,7 +18,8 @@ struct Server {
 
 impl Server {
     fn start(place: &Place, options: &str) -> Self {
-        let line = format!("nfs serve --mem --tcp 0 --rdma 0 --format json --die-with-parent {options}");
+        let line =
+            format!("nfs serve --mem --insecure --tcp 0 --rdma 0 --format json --die-with-parent {options}");
         let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();

@@ -8,6 +8,7 @@
 
 mod any;
 mod clock;
+pub mod credentials;
 mod engine;
 mod epoll;
 mod file_handle;

@@ -280,6 +280,24 @@ fn who_is_not_believed_is_nobody() {
 }
 
 #[test]
+fn calls_from_ports_of_every_user_are_refused_unless_they_are_let_in() {
+    let mut net = Net::new(Export::default());
+    let (root_port, user_port) = (net.connect("10.0.0.1:1023"), net.connect("10.0.0.1:1024"));
+    let root = net.mount(root_port, "/export").unwrap();
+    net.call::<Getattr>(root_port, root).unwrap();
+    assert_eq!(net.mount(user_port, "/export"), Err(mount::MountStatus::Access));
+    let xid = net.raw(user_port, &header(v3::PROGRAM, 3, Getattr::NUMBER, &user(0)));
+    assert_eq!(net.result(user_port, xid), Err(Denied::TOO_WEAK));
+    // Whether the server is there, and what it exports, everybody may ask.
+    net.call::<v3::Null>(user_port, ());
+    assert_eq!(net.call::<mount::Export>(user_port, ()).0.len(), 1);
+    let mut net = Net::new(Export { secure: false, ..Export::default() });
+    let user_port = net.connect("10.0.0.1:1024");
+    let root = net.mount(user_port, "/export").unwrap();
+    net.call::<Getattr>(user_port, root).unwrap();
+}
+
+#[test]
 fn a_call_that_comes_again_is_not_carried_out_again() {
     let mut net = Net::new(Export::default());
     let who = net.connect("10.0.0.1:700");

@@ -112,10 +112,12 @@ pub(crate) fn kernel_on_ours(stage: &Stage) -> Result<()> {
 
 /// The kernel's client on our server, over RDMA.
 pub(crate) fn kernel_on_ours_by_rdma(stage: &Stage) -> Result<()> {
-    // The client would have messages of 4 KiB, and its memory invalidated.
-    let _server = Embedded::start_nfs(stage, "--mem --rdma")?;
-    let _small =
-        Embedded::start_nfs(stage, "--mem --tcp 2050 --rdma 20050 --inline 1K --no-remote-invalidation")?;
+    // The client would have messages of 4 KiB, and its memory invalidated. It comes from any port.
+    let _server = Embedded::start_nfs(stage, "--mem --rdma --insecure")?;
+    let _small = Embedded::start_nfs(
+        stage,
+        "--mem --insecure --tcp 2050 --rdma 20050 --inline 1K --no-remote-invalidation",
+    )?;
     kernel_mounts(stage, "/export", OUR_RDMA_MOUNTS)
 }
 
@@ -132,7 +134,7 @@ pub(crate) fn kernel_on_directory(stage: &Stage) -> Result<()> {
 
 /// A server of a directory whose handles outlive it.
 fn directory_server(stage: &Stage) -> Result<Embedded> {
-    Embedded::start_nfs(stage, "export --squash none --rdma --handle-key handles.key")
+    Embedded::start_nfs(stage, "export --squash none --rdma --insecure --handle-key handles.key")
 }
 
 /// The kernel's client goes on after a restart of the server, during which others have moved and removed what it has open.

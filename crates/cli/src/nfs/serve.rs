@@ -25,6 +25,14 @@ Other programs use it, too; with a port that is not 2049 they need to be told, a
   mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,nolock 127.0.0.1:/export /mnt
   nfs-ls 'nfs://127.0.0.1/export?nfsport=2049&mountport=2049'
 
+The rights of callers:
+  Clients say which user makes a call, and nothing proves it (AUTH_SYS). So whoever has a host that is let in has the
+  files of every user but root (and of root with --squash none). --allow says which hosts are let in; calls come from
+  ports below 1024, which only root and the like have on a host, unless --insecure is given. The kernel's client over
+  RDMA uses other ports: it takes --insecure.
+  A server that runs as root has the system check each call with the rights of its caller, ACLs included. One that does
+  not does everything as the user that it runs as, for all callers.
+
 A line that starts with \"ready:\" says that it serves, and under which URL.";
 
 #[derive(clap::Args)]
@@ -75,6 +83,9 @@ pub(crate) struct Options {
     /// none in memory]
     #[arg(long, value_name = "USERS", value_parser = squash)]
     squash: Option<Squash>,
+    /// Take calls from all ports, also from those that every user of a host may have
+    #[arg(long)]
+    insecure: bool,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -117,14 +128,19 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
             (format!("{} of memory", size::human(options.size)), Source::Memory(limits))
         }
     };
+    let squash = options.squash.unwrap_or(squash);
+    if let Some(warning) = warning(options.listen, &options.allow, options.insecure, squash) {
+        tracing::warn!("{warning}");
+    }
     let server = Server::start(Config {
         listen: SocketAddr::new(options.listen, options.tcp),
         rdma,
         export: Export {
             path: options.export.clone(),
             read_only: options.read_only,
-            squash: options.squash.unwrap_or(squash),
+            squash,
             allow: options.allow,
+            secure: !options.insecure,
         },
         source,
         engine: access.engine,
@@ -148,4 +164,48 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     }
     let failure = server.failure();
     process::serve(server, failure, signals)
+}
+
+/// What users should know who serve files to more people than they may think of.
+fn warning(listen: IpAddr, allow: &[Network], insecure: bool, squash: Squash) -> Option<String> {
+    if !allow.is_empty() || listen.is_loopback() && !insecure {
+        return None;
+    }
+    let who = match (listen.is_loopback(), insecure) {
+        (true, _) => "every user of this machine".to_owned(),
+        (false, true) => format!("everybody who reaches {listen}"),
+        (false, false) => format!("everybody who is root on a host that reaches {listen}"),
+    };
+    let as_whom = match squash {
+        Squash::None => "as any user, root included",
+        Squash::Root => "as any user but root",
+        Squash::All => "as nobody",
+    };
+    Some(format!(
+        "{who} can use these files {as_whom}: clients prove nothing (--allow NETWORK lets in only some hosts)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_everybody_is_told_who_that_is() {
+        let warned = |listen: &str, allow: &[&str], insecure, squash| {
+            let allow: Vec<Network> = allow.iter().map(|network| network.parse().unwrap()).collect();
+            warning(listen.parse().unwrap(), &allow, insecure, squash)
+        };
+        assert_eq!(warned("127.0.0.1", &[], false, Squash::None), None);
+        assert_eq!(warned("::1", &[], false, Squash::Root), None);
+        assert_eq!(warned("0.0.0.0", &["10.0.0.0/8"], true, Squash::None), None);
+        let said = warned("0.0.0.0", &[], false, Squash::Root).unwrap();
+        assert!(said.starts_with(
+            "everybody who is root on a host that reaches 0.0.0.0 can use these files as any user but root"
+        ));
+        let said = warned("127.0.0.1", &[], true, Squash::None).unwrap();
+        assert!(
+            said.starts_with("every user of this machine can use these files as any user, root included")
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! What is served to whom.
 
-use super::rights::{Caller, NOBODY};
+use super::rights::{Caller, NO_ID, NOBODY};
 use onego_nfs::mount::PATH_MAX;
 use onego_nfs::rpc::{AuthSys, Credential, Denied};
 use std::fmt;
@@ -12,9 +12,9 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Squash {
     /// All are believed.
-    #[default]
     None,
     /// Root is not.
+    #[default]
     Root,
     /// No one is.
     All,
@@ -31,12 +31,20 @@ pub struct Export {
     pub squash: Squash,
     /// The networks whose hosts are let in; none: all.
     pub allow: Vec<Network>,
+    /// Calls have to come from a port below 1024, which takes a privileged program on the client. Without it every user of
+    /// a host that is let in can say to be any other: nothing else stands behind what `AUTH_SYS` says.
+    pub secure: bool,
 }
 
+/// The first port that every program may have (`IPPORT_RESERVED`).
+const FIRST_FREE_PORT: u16 = 1024;
+
 impl Default for Export {
-    /// To everybody who reaches the server, to be read and written, under the name "/export".
+    /// To everybody who reaches the server, to be read and written, under the name "/export"; root is nobody, and calls
+    /// come from privileged ports.
     fn default() -> Self {
-        Self { path: "/export".into(), read_only: false, squash: Squash::None, allow: Vec::new() }
+        let (path, squash) = ("/export".into(), Squash::Root);
+        Self { path, read_only: false, squash, allow: Vec::new(), secure: true }
     }
 }
 
@@ -49,6 +57,11 @@ impl Export {
     /// Is that host let in?
     pub(super) fn lets_in(&self, host: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|network| network.contains(host))
+    }
+
+    /// Are calls taken that come from that port?
+    pub(super) fn takes(&self, port: u16) -> bool {
+        !self.secure || port < FIRST_FREE_PORT
     }
 
     /// The path of a directory from the root, by the path that a client mounts.
@@ -69,10 +82,8 @@ impl Export {
             Credential::Other(_) => return Err(Denied::TOO_WEAK),
         };
         let AuthSys { uid, gid, groups, .. } = user;
-        if self.squash == Squash::None {
-            return Ok(Caller { uid, gid, groups });
-        }
-        let other = |id| if id == 0 { NOBODY } else { id };
+        let squashes_root = self.squash == Squash::Root;
+        let other = |id| if id == NO_ID || id == 0 && squashes_root { NOBODY } else { id };
         Ok(Caller { uid: other(uid), gid: other(gid), groups: groups.into_iter().map(other).collect() })
     }
 }
@@ -176,6 +187,12 @@ mod tests {
         let squashed = Caller { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY, 5] };
         assert_eq!(caller(Squash::Root, user(0, &[0, 5])), Ok(squashed));
         assert_eq!(caller(Squash::All, user(7, &[])), Ok(Caller::nobody()));
+        // An id that stands for "leave it as it is" is nobody's.
+        let none = Caller { uid: NOBODY, gid: NOBODY, groups: vec![NOBODY, 5] };
+        for squash in [Squash::None, Squash::Root] {
+            assert_eq!(caller(squash, user(NO_ID, &[NO_ID, 5])), Ok(none.clone()));
+        }
+        assert_eq!(Export::default().squash, Squash::Root);
         assert_eq!(caller(Squash::None, Credential::None), Ok(Caller::nobody()));
         assert_eq!(caller(Squash::None, Credential::Other(6)), Err(Denied::TOO_WEAK));
     }

@@ -16,7 +16,7 @@ use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Connections at a time.
@@ -168,15 +168,15 @@ impl Links {
     }
 
     /// Adds a connection of TCP.
-    pub(super) fn add(&mut self, now: Time, host: IpAddr) -> ConnId {
-        self.insert(now, host, Transport::stream(RECORD_MAX, &self.pool))
+    pub(super) fn add(&mut self, now: Time, peer: SocketAddr) -> ConnId {
+        self.insert(now, peer, Transport::stream(RECORD_MAX, &self.pool))
     }
 
     /// Adds one over RDMA. `None`: there may be none.
-    pub(super) fn add_rdma(&mut self, now: Time, host: IpAddr) -> Option<ConnId> {
+    pub(super) fn add_rdma(&mut self, now: Time, peer: SocketAddr) -> Option<ConnId> {
         let transport = Transport::rdma(now, self.rdma.as_ref()?);
         transport.deadline().into_iter().for_each(|deadline| self.wake_by(deadline));
-        Some(self.insert(now, host, transport))
+        Some(self.insert(now, peer, transport))
     }
 
     /// Clients come by devices, too.
@@ -209,7 +209,7 @@ impl Links {
         let (Some(config), peer) = (&self.rdma, asked.client) else { return };
         match Transport::device(asked, config) {
             Ok((transport, descriptor)) => {
-                let conn = self.insert(now, peer.ip(), transport);
+                let conn = self.insert(now, peer, transport);
                 self.actions.push_back(Action::Watch { conn, descriptor });
             }
             Err(error) => tracing::info!(%peer, %error, "a client is not let in"),
@@ -232,10 +232,10 @@ impl Links {
         self.sent(now, conn, before, program);
     }
 
-    fn insert(&mut self, now: Time, host: IpAddr, transport: Transport) -> ConnId {
+    fn insert(&mut self, now: Time, peer: SocketAddr, transport: Transport) -> ConnId {
         self.table.insert(Link {
             transport,
-            peer: Peer::new(host),
+            peer: Peer::new(peer),
             announced: false,
             landing: 0,
             over: false,

@@ -166,8 +166,8 @@ impl Machine for ServerMachine {
             return None;
         }
         match self.listeners.get(listener.0 as usize)?.rdma {
-            true => self.links.add_rdma(now, peer.ip()),
-            false => Some(self.links.add(now, peer.ip())),
+            true => self.links.add_rdma(now, peer),
+            false => Some(self.links.add(now, peer)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The programs: a call in, a reply out, whatever they came over.
 
-use super::call::{Call, results};
+use super::call::{Call, put_results, results};
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
 use super::job::{self, Done, Job, Work};
@@ -8,7 +8,7 @@ use super::replies::{Key, Known, Replies, is_once};
 use super::rights::Caller;
 use crate::extents::COPY_MAX;
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_nfs::mount::{self, Exported, Exports, Host, Mount, Mounts};
+use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
 use onego_nfs::rpc::{
     Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter,
 };
@@ -16,7 +16,7 @@ use onego_nfs::v3;
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
 use onego_wire::Time;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Mounts that are remembered, only to be told about.
 const MOUNTS_MAX: usize = 1024;
@@ -44,14 +44,28 @@ pub(super) struct Program {
 #[derive(Debug)]
 pub(super) struct Peer {
     host: IpAddr,
+    port: u16,
+    /// It was said that calls from that port are refused.
+    warned: bool,
     /// Who made the last call, in the words of its header: mostly the one who makes the next.
     last: Option<(u32, Vec<u8>)>,
     caller: Caller,
 }
 
 impl Peer {
-    pub(super) fn new(host: IpAddr) -> Self {
-        Self { host, last: None, caller: Caller::nobody() }
+    pub(super) fn new(peer: SocketAddr) -> Self {
+        let (host, port, caller) = (peer.ip(), peer.port(), Caller::nobody());
+        Self { host, port, warned: false, last: None, caller }
+    }
+
+    /// Are its calls taken, whoever makes them?
+    fn is_trusted(&mut self, export: &Export) -> bool {
+        let trusted = export.takes(self.port);
+        if !trusted && !std::mem::replace(&mut self.warned, true) {
+            let Self { host, port, .. } = self;
+            tracing::info!(%host, port, "calls are refused: they come from a port that is not below 1024 (--insecure takes them)");
+        }
+        trusted
     }
 
     /// Learns who makes a call.
@@ -114,10 +128,14 @@ impl Program {
             return self.say(header.xid, Ok(refused));
         }
         // Whoever asks whether the server is there need not be anybody.
-        if header.procedure != v3::Null::NUMBER
-            && let Err(denied) = peer.identify(&header, &self.export)
-        {
-            return self.say(header.xid, Err(denied));
+        if header.procedure != v3::Null::NUMBER {
+            // MOUNT has a status for it, and what else it tells is no secret.
+            let trusted = header.program == mount::PROGRAM || peer.is_trusted(&self.export);
+            let identified =
+                if trusted { peer.identify(&header, &self.export) } else { Err(Denied::TOO_WEAK) };
+            if let Err(denied) = identified {
+                return self.say(header.xid, Err(denied));
+            }
         }
         if broken {
             return self.say(header.xid, Ok(Accepted::GarbageArguments));
@@ -170,7 +188,13 @@ impl Program {
         Outcome::Reply(self.front.as_slice(), payload)
     }
 
-    fn mount_call(&mut self, now: Time, peer: &Peer, header: &Header<'_>, arguments: &[u8]) -> Outcome<'_> {
+    fn mount_call(
+        &mut self,
+        now: Time,
+        peer: &mut Peer,
+        header: &Header<'_>,
+        arguments: &[u8],
+    ) -> Outcome<'_> {
         let xid = header.xid;
         if header.procedure == mount::Mnt::NUMBER {
             return self.mount(now, peer, xid, arguments);
@@ -202,10 +226,15 @@ impl Program {
         }
     }
 
-    fn mount(&mut self, now: Time, peer: &Peer, xid: u32, arguments: &[u8]) -> Outcome<'_> {
+    fn mount(&mut self, now: Time, peer: &mut Peer, xid: u32, arguments: &[u8]) -> Outcome<'_> {
         let Ok(path) = mount::Path::read_all(arguments, List::new()) else {
             return self.say(xid, Ok(Accepted::GarbageArguments));
         };
+        if !peer.is_trusted(&self.export) {
+            let refused = Err(MountStatus::Access);
+            put_results::<mount::Mnt>(xid, refused, &mut self.front, &mut List::new());
+            return Outcome::Reply(self.front.as_slice(), List::new());
+        }
         let inner = self.export.within(&path.0);
         let host = peer.host;
         match &mut self.place {

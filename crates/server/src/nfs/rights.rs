@@ -1,4 +1,4 @@
-//! What who may do, by the permission bits of files.
+//! What callers may do to the files of the file system in memory, by their permission bits.
 
 use onego_nfs::v3::{Attributes, FileType, SetAttributes, SetTime, Status, access};
 
@@ -20,6 +20,17 @@ pub(crate) mod mode {
 pub(crate) fn without_privileges(bits: u32) -> u32 {
     let gone = if bits & mode::GROUP_EXECUTE != 0 { mode::SET_UID | mode::SET_GID } else { mode::SET_UID };
     bits & !gone
+}
+
+/// The user or group that system calls take for "leave it as it is", and that POSIX gives to nobody.
+pub(crate) const NO_ID: u32 = u32::MAX;
+
+/// Are there values among those to be set that no file can have, or that mean something else to a system call?
+pub(crate) fn check_values(set: &SetAttributes) -> Result<(), Status> {
+    const SECOND: u32 = 1_000_000_000;
+    let is_time = |time: &SetTime| !matches!(time, SetTime::To(time) if time.nanoseconds >= SECOND);
+    let are_ids = set.uid != Some(NO_ID) && set.gid != Some(NO_ID);
+    if are_ids && [set.atime, set.mtime].iter().all(is_time) { Ok(()) } else { Err(Status::Inval) }
 }
 
 /// The user who may do everything.
@@ -151,9 +162,7 @@ impl Caller {
         if times.contains(&SetTime::ServerTime) && !owns && !self.may(Use::Write, file) {
             return Err(Status::Access);
         }
-        const SECOND: u32 = 1_000_000_000;
-        let is_time = |time: &SetTime| !matches!(time, SetTime::To(time) if time.nanoseconds >= SECOND);
-        if times.iter().all(is_time) { Ok(()) } else { Err(Status::Inval) }
+        check_values(set)
     }
 
     /// Whose a file is that the caller makes, and with which permission bits of those that are wanted.

@@ -224,6 +224,12 @@ fn open_directory(
     };
     let opened = Directory::open(&path, &key, instance, pool);
     let directory = opened.map_err(|source| Error::Directory { path, source })?;
+    if !directory.acts_as_callers() {
+        tracing::warn!(
+            "calls cannot have the rights of their callers (that takes root, or CAP_SETUID and CAP_SETGID): every caller \
+             has those of the user that the server runs as, and owns what is made as that user"
+        );
+    }
     if !directory.handles_last() {
         tracing::warn!(
             "files cannot be opened by handles here (that takes CAP_DAC_READ_SEARCH and a file system that has them): \

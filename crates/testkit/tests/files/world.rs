@@ -5,7 +5,7 @@ use crate::volatile::Volatile;
 use onego_buf::Pool;
 use onego_engine::Pump;
 use onego_nfs::client::Way;
-use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine};
+use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine, Squash};
 use onego_testkit::{Faults, Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -46,7 +46,8 @@ fn serve(sim: &Sim, fs: &Volatile) -> Pump<SimEngine, ServerMachine> {
     let tcp = SocketAddr::new(SERVER, 2049);
     let rdma = Rdma { entropy, ..Rdma::new(SocketAddr::new(SERVER, Rdma::PORT)) };
     let fs = Box::new(fs.clone());
-    let machine = ServerMachine::new(vec![tcp], Some(&rdma), Export::default(), fs, Pool::new(1 << 20));
+    let export = Export { squash: Squash::None, secure: false, ..Export::default() };
+    let machine = ServerMachine::new(vec![tcp], Some(&rdma), export, fs, Pool::new(1 << 20));
     Pump::new(sim.engine(SERVER), machine)
 }
 

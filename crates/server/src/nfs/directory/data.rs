@@ -13,22 +13,50 @@ use std::sync::Arc;
 const PIECES: usize = 256;
 
 impl Directory {
-    /// A regular file, open to be read or written.
-    pub(super) fn open_data(&self, file: &File, access: Access) -> Result<Arc<OwnedFd>, Status> {
+    /// A regular file, open to be read or written, if the caller may.
+    pub(super) fn open_data(
+        &self,
+        cx: Context<'_>,
+        file: &File,
+        access: Access,
+    ) -> Result<Arc<OwnedFd>, Status> {
         if file.attributes.file_type != FileType::Regular {
             return Err(Status::Inval);
         }
         let kept = self.table().data(file.identity, access);
         if let Some(fd) = kept {
+            // Others may have opened it, and its permissions may have changed since.
+            self.check_data(cx, file, access)?;
             return Ok(fd);
         }
         let flags = match access {
             Access::Read => OFlags::RDONLY,
             Access::Write => OFlags::WRONLY,
         };
-        let fd = Arc::new(system::reopen(&file.fd, flags).map_err(status)?);
+        let opened = match system::reopen(&file.fd, flags) {
+            Err(Errno::ACCESS) => {
+                self.check_data(cx, file, access)?;
+                self.as_server(cx, || system::reopen(&file.fd, flags).map_err(status))?
+            }
+            opened => opened.map_err(status)?,
+        };
+        let fd = Arc::new(opened);
         self.table().keep_data(file.identity, access, Arc::clone(&fd));
         Ok(fd)
+    }
+
+    /// May the caller read or write the bytes? The caller's system has checked the permissions when it opened the file, and
+    /// they may have changed since: an owner always may (RFC 1813, section 4.4). What is executed has to be read, too. knfsd
+    /// has the same two exceptions.
+    fn check_data(&self, cx: Context<'_>, file: &File, access: Access) -> Result<(), Status> {
+        if self.acting_uid(cx) == file.attributes.uid || self.overrides(cx) {
+            return Ok(());
+        }
+        let may = match access {
+            Access::Read => file.may(fs::Access::READ_OK) || file.may(fs::Access::EXEC_OK),
+            Access::Write => file.may(fs::Access::WRITE_OK),
+        };
+        if may { Ok(()) } else { Err(Status::Access) }
     }
 
     /// Reads bytes; `true`: they reach the end.
@@ -39,10 +67,7 @@ impl Directory {
         offset: u64,
         count: u32,
     ) -> Result<(List, bool), Status> {
-        if file.attributes.file_type == FileType::Regular && !cx.caller.may_read_data(file.guarded()) {
-            return Err(Status::Access);
-        }
-        let io = self.open_data(file, Access::Read)?;
+        let io = self.open_data(cx, file, Access::Read)?;
         let left = file.attributes.size.saturating_sub(offset);
         let len = left.min(count.into()).min(TRANSFER_MAX as u64) as usize;
         if len == 0 {
@@ -72,10 +97,7 @@ impl Directory {
         stable: Stability,
         data: &List,
     ) -> Result<u32, Status> {
-        if file.attributes.file_type == FileType::Regular && !cx.caller.may_write_data(file.guarded()) {
-            return Err(Status::Access);
-        }
-        let io = self.open_data(file, Access::Write)?;
+        let io = self.open_data(cx, file, Access::Write)?;
         let end = offset.checked_add(data.len() as u64);
         if end.is_none_or(|end| end > i64::MAX as u64) {
             return Err(Status::Fbig);
@@ -95,9 +117,6 @@ impl Directory {
                 Err(error) => return Err(status(error)),
             }
         }
-        if !cx.caller.is_root() && at > offset {
-            self.drop_privileges(file)?;
-        }
         match stable {
             Stability::Unstable => {}
             Stability::DataSync => fs::fdatasync(&io).map_err(status)?,
@@ -106,22 +125,21 @@ impl Directory {
         Ok((at - offset) as u32)
     }
 
-    /// A server that is root keeps the privileges of what it writes to, which a caller who is not must not.
-    fn drop_privileges(&self, file: &File) -> Result<(), Status> {
-        let bits = crate::nfs::rights::without_privileges(file.attributes.mode);
-        if bits == file.attributes.mode { Ok(()) } else { self.set_mode(file, bits) }
-    }
-
-    /// Makes what was written durable.
-    pub(super) fn sync(&self, file: &File) -> Result<(), Status> {
-        if file.attributes.file_type == FileType::Directory {
-            let io = system::reopen(&file.fd, OFlags::RDONLY).map_err(status)?;
-            return fs::fsync(&io).map_err(status);
-        }
-        // What could not be written back is told to those who had the file open then.
-        let written = self.table().data(file.identity, Access::Write);
-        let io = written.map_or_else(|| self.open_data(file, Access::Read), Ok)?;
-        self.table().written(file.identity);
+    /// Makes what was written durable. That shows and changes nothing, so that every caller may ask for it.
+    pub(super) fn sync(&self, cx: Context<'_>, file: &File) -> Result<(), Status> {
+        let open = || system::reopen(&file.fd, OFlags::RDONLY).map(Arc::new).map_err(status);
+        let io = match file.attributes.file_type {
+            FileType::Directory => self.as_server(cx, open)?,
+            FileType::Regular => {
+                // What could not be written back is told to those who had the file open then.
+                let written = self.table().data(file.identity, Access::Write);
+                let kept = written.or_else(|| self.table().data(file.identity, Access::Read));
+                let io = kept.map_or_else(|| self.as_server(cx, open), Ok)?;
+                self.table().written(file.identity);
+                io
+            }
+            _ => return Err(Status::Inval),
+        };
         fs::fsync(&io).map_err(status)
     }
 }

@@ -3,7 +3,6 @@
 use super::system::{self, status};
 use super::{Context, Directory, File, Results, Status};
 use crate::nfs::budget::Budget;
-use crate::nfs::rights::Use;
 use onego_nfs::v3::{self, Entry, EntryPlus, HANDLE_MAX, Name, ReaddirOk, ReaddirplusOk};
 use rustix::fs::{self, OFlags, RawDir, SeekFrom};
 use std::mem::MaybeUninit;
@@ -16,10 +15,10 @@ const VERIFIER: [u8; 8] = [0; 8];
 
 impl Directory {
     pub(super) fn list(&self, cx: Context<'_>, args: &v3::ReaddirArgs) -> Results<v3::Readdir> {
-        let (attributes, (entries, eof)) = self.with(&args.dir, |dir| {
+        let (attributes, (entries, eof)) = self.with(cx, &args.dir, |dir| {
             let budget = Budget::of_names(args.count)?;
-            self.collect(cx, dir, args.cookie, budget, |cookie, name, ino| Entry {
-                fileid: if name == b".." { self.up(dir).map_or(ino, |up| up.identity.ino) } else { ino },
+            self.collect(dir, args.cookie, budget, |cookie, name, ino| Entry {
+                fileid: if name == b".." { self.up(cx, dir).map_or(ino, |up| up.identity.ino) } else { ino },
                 name: Name(name.into()),
                 cookie,
             })
@@ -28,13 +27,14 @@ impl Directory {
     }
 
     pub(super) fn list_plus(&self, cx: Context<'_>, args: &v3::ReaddirplusArgs) -> Results<v3::Readdirplus> {
-        let (attributes, (entries, eof)) = self.with(&args.dir, |dir| {
+        let (attributes, (entries, eof)) = self.with(cx, &args.dir, |dir| {
             let budget = Budget::of_files(args.max_count, args.dir_count, HANDLE_MAX)?;
-            self.collect(cx, dir, args.cookie, budget, |cookie, name, ino| {
-                // What is gone in between, or not ours to give, is a name and nothing else.
+            self.collect(dir, args.cookie, budget, |cookie, name, ino| {
+                // What is gone in between, or not ours to give, or what LOOKUP would not give to the caller (who may only
+                // read the directory), is a name and nothing else.
                 let file = match name {
                     b"." => Some(dir.clone()),
-                    b".." => self.up(dir).ok(),
+                    b".." => self.up(cx, dir).ok(),
                     name => self.entry(dir, name).ok(),
                 };
                 EntryPlus {
@@ -52,14 +52,12 @@ impl Directory {
     /// The entries behind a cookie, as many as the budget allows; `true`: there are no more.
     fn collect<T>(
         &self,
-        cx: Context<'_>,
         dir: &File,
         cookie: u64,
         mut budget: Budget,
         entry: impl Fn(u64, &[u8], u64) -> T,
     ) -> Result<(Vec<T>, bool), Status> {
         dir.demand_directory()?;
-        dir.demand(cx, Use::Read)?;
         let io = system::reopen(&dir.fd, OFlags::RDONLY | OFlags::DIRECTORY).map_err(status)?;
         if cookie != 0 {
             fs::seek(&io, SeekFrom::Start(cookie)).map_err(|_| Status::BadCookie)?;

@@ -5,8 +5,13 @@
 //! system at each call: others may work on the directory, too. That is why nothing is said of files before a change.
 //!
 //! Handles are signed (`handles`) and last for as long as their files, where the system lets us open files by handles;
-//! descriptors of what was used lately are kept (`table`). Files in file systems that are mounted below are not given. The permission bits decide what callers may do; the system decides what the
-//! server may.
+//! descriptors of what was used lately are kept (`table`). Files in file systems that are mounted below are not given.
+//!
+//! The system decides what callers may do: for each call the thread takes the caller's user, group and groups
+//! ([`credentials`]), so that permission bits, ACLs, sticky directories, hard links, quotas, and the bits that a change
+//! clears mean here what they mean to a local user, and new files belong to the caller from the start. The server's own
+//! credentials are used only to find what a handle names (`as_server`), and for data where RFC 1813 wants more than the
+//! permission bits give (`data`). A server that cannot change credentials acts as its own user for everybody.
 
 mod data;
 mod handles;
@@ -22,22 +27,23 @@ use super::budget::LISTING_MAX;
 use super::file_system::{Context, FileSystem, Results};
 use super::memory::TRANSFER_MAX;
 use super::name::NAME_MAX;
-use super::rights::{Guarded, Use, mode};
+use super::rights::{Caller, check_values};
 use handles::{Handles, Named};
 use onego_buf::{Pool, SegmentMut};
 use onego_engine::FileHandle;
+use onego_engine::credentials::{self, Credentials};
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Attributes, Change, Failed, FileType, FsinfoOk, FsstatOk, Handle, PathconfOk, SetAttributes,
-    SetTime, Status, properties,
+    SetTime, Status, access, properties,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd as _, OwnedFd};
 use rustix::fs::{self, AtFlags, Mode, OFlags, Timespec, Timestamps};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use system::{Identity, status};
-use table::{Access, DEPTH_MAX, Found, Table, Way};
+use table::{Access, DEPTH_MAX, Found, Table};
 
 /// Files that are open at a time, if the limit of the process allows.
 const OPEN_MAX: usize = 16 << 10;
@@ -45,7 +51,13 @@ const OPEN_MAX: usize = 16 << 10;
 /// Most hard links that are promised: what ext4 has.
 const LINK_MAX: u32 = 65_000;
 
+/// All bits of a mode that a client may set.
+const MODE_BITS: u32 = 0o7777;
+
 /// A directory of this machine as a file system. A clone is the same: each thread may have one.
+///
+/// A thread that carries out a call takes the caller's credentials for files, and keeps them until the next call (see
+/// [`onego_engine::credentials::assume`] for what else changes). Give it threads that do nothing else with files.
 #[derive(Debug, Clone)]
 pub struct Directory(Arc<Shared>);
 
@@ -53,11 +65,14 @@ pub struct Directory(Arc<Shared>);
 struct Shared {
     table: Mutex<Table>,
     root: Identity,
+    root_fd: Arc<OwnedFd>,
     handles: Handles,
     /// Another at each start: what was not committed may be lost then.
     verifier: [u8; 8],
-    /// May the server give files to their owners?
-    gives: bool,
+    /// Do threads take the credentials of callers? If not, the server's user does everything.
+    switches: bool,
+    /// The user of the server.
+    own_uid: u32,
     pool: Pool,
 }
 
@@ -70,16 +85,17 @@ struct File {
 }
 
 impl File {
-    fn guarded(&self) -> Guarded {
-        Guarded::from(&self.attributes)
+    fn is_dir(&self) -> bool {
+        self.attributes.file_type == FileType::Directory
     }
 
     fn demand_directory(&self) -> Result<(), Status> {
-        if self.guarded().is_dir { Ok(()) } else { Err(Status::Notdir) }
+        if self.is_dir() { Ok(()) } else { Err(Status::Notdir) }
     }
 
-    fn demand(&self, cx: Context<'_>, wanted: Use) -> Result<(), Status> {
-        if cx.caller.may(wanted, self.guarded()) { Ok(()) } else { Err(Status::Access) }
+    /// Does the system let the thread use the file so?
+    fn may(&self, access: fs::Access) -> bool {
+        credentials::may_access(self.fd.as_fd(), access).is_ok()
     }
 }
 
@@ -94,9 +110,58 @@ impl Directory {
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let handles = Handles::new(root, &fd, key);
         // A quarter for places, one for what is read and written; the others are for connections and calls in work.
-        let table = Mutex::new(Table::new(root, fd, OPEN_MAX.min(limit / 4)));
-        let gives = rustix::process::geteuid().is_root();
-        Ok(Self(Arc::new(Shared { table, root, handles, verifier, gives, pool })))
+        let table = Mutex::new(Table::new(root, Arc::clone(&fd), OPEN_MAX.min(limit / 4)));
+        let switches = credentials::can_switch();
+        let own_uid = rustix::process::geteuid().as_raw();
+        Ok(Self(Arc::new(Shared { table, root, root_fd: fd, handles, verifier, switches, own_uid, pool })))
+    }
+
+    /// Do calls have the rights of their callers? If not, all have those of the server's user.
+    pub(super) fn acts_as_callers(&self) -> bool {
+        self.0.switches
+    }
+
+    /// The user whose rights a call has.
+    fn acting_uid(&self, cx: Context<'_>) -> u32 {
+        if self.0.switches { cx.caller.uid } else { self.0.own_uid }
+    }
+
+    /// Is the caller bound by no permissions?
+    fn overrides(&self, cx: Context<'_>) -> bool {
+        self.0.switches && cx.caller.is_root()
+    }
+
+    /// Takes the caller's credentials.
+    fn act_as(&self, cx: Context<'_>) -> Result<(), Status> {
+        let Caller { uid, gid, ref groups } = *cx.caller;
+        self.assume(Credentials::User { uid, gid, groups, overrides: self.overrides(cx) })
+    }
+
+    /// Takes the credentials under which a new file belongs to those who `set` names, if the caller may choose.
+    fn act_as_owner(&self, cx: Context<'_>, set: &SetAttributes) -> Result<(), Status> {
+        if !self.overrides(cx) || (set.uid, set.gid) == (None, None) {
+            // As knfsd does: the owners that others ask for are not looked at.
+            return Ok(());
+        }
+        // It belongs to them at once, so that nothing has to be given away by a name that may lead elsewhere by then.
+        let (uid, gid) = (set.uid.unwrap_or(cx.caller.uid), set.gid.unwrap_or(cx.caller.gid));
+        self.assume(Credentials::User { uid, gid, groups: &cx.caller.groups, overrides: true })
+    }
+
+    fn assume(&self, user: Credentials<'_>) -> Result<(), Status> {
+        let wanted = if self.0.switches { user } else { Credentials::ProcessUser };
+        credentials::assume(wanted).map_err(|error| {
+            tracing::debug!(%error, ?wanted, "a call is refused: its credentials cannot be taken");
+            Status::Access
+        })
+    }
+
+    /// Does something with the server's own credentials, and takes the caller's again.
+    fn as_server<T>(&self, cx: Context<'_>, act: impl FnOnce() -> Result<T, Status>) -> Result<T, Status> {
+        credentials::assume(Credentials::Process).map_err(|_| Status::Access)?;
+        let result = act();
+        self.act_as(cx)?;
+        result
     }
 
     /// Are handles good for as long as their files are there, whatever becomes of the server?
@@ -120,59 +185,87 @@ impl Directory {
         self.0.handles.give(file.identity, &file.fd)
     }
 
-    /// The file that a handle names.
-    fn find(&self, handle: &Handle) -> Result<File, Status> {
+    /// The file that a handle names. The thread has the caller's credentials from here on; to have a handle is to have
+    /// been let through the directories above the file.
+    fn find(&self, cx: Context<'_>, handle: &Handle) -> Result<File, Status> {
+        self.act_as(cx)?;
         let Named { identity, system } = self.0.handles.read(handle)?;
         let found = self.table().find(identity);
         let fd = match found {
             Found::Open(fd) => fd,
             Found::Names(start, names) => {
-                let fd = table::walk(start, names)?;
+                let fd = self.as_server(cx, || table::walk(start, names))?;
                 self.table().keep(identity, Arc::clone(&fd), None);
                 fd
             }
-            Found::Nothing => return self.open_again(identity, &system.ok_or(Status::Stale)?),
+            Found::Nothing => {
+                let system = system.ok_or(Status::Stale)?;
+                return self.open_again(cx, identity, &system);
+            }
         };
         let stat = system::stat(&fd).map_err(status)?;
-        if stat.attributes.links == 0 {
-            self.table().forget(identity);
-            return Err(Status::Stale);
-        }
-        Ok(File { identity, fd, attributes: stat.attributes })
+        let file = File { identity, fd, attributes: stat.attributes };
+        self.check_there(cx, file)
     }
 
-    /// Opens a file by the handle that the system has given for it. A directory must not have been moved out of the one
-    /// that is served, for what is in it now need never have been here.
-    fn open_again(&self, identity: Identity, handle: &FileHandle) -> Result<File, Status> {
-        let fd = Arc::new(self.0.handles.open(handle)?);
+    /// Opens a file by the handle that the system has given for it.
+    fn open_again(&self, cx: Context<'_>, identity: Identity, handle: &FileHandle) -> Result<File, Status> {
+        let fd = Arc::new(self.as_server(cx, || self.0.handles.open(handle))?);
         let stat = system::stat(&fd).map_err(status)?;
-        let file = File { identity, fd, attributes: stat.attributes };
-        let is_outside = || file.guarded().is_dir && !self.is_inside(&file.fd, identity);
-        if stat.identity != identity || file.attributes.links == 0 || is_outside() {
+        if stat.identity != identity {
             return Err(Status::Stale);
         }
+        let file = self.check_there(cx, File { identity, fd, attributes: stat.attributes })?;
         self.table().keep(identity, Arc::clone(&file.fd), None);
         Ok(file)
     }
 
-    fn root(&self) -> Result<File, Status> {
-        self.find(&self.0.handles.root())
+    /// A file that was removed is stale. So is a directory that was moved out of the one that is served: what is in it now
+    /// need never have been here. (A file may have another name inside.)
+    fn check_there(&self, cx: Context<'_>, file: File) -> Result<File, Status> {
+        let is_there = file.attributes.links > 0 && (!file.is_dir() || self.is_below(cx, &file)?);
+        if is_there {
+            Ok(file)
+        } else {
+            self.table().forget(file.identity);
+            Err(Status::Stale)
+        }
     }
 
-    /// The directory that a directory is in. The root, and what was moved out of it, is in the root.
-    fn up(&self, dir: &File) -> Result<File, Status> {
+    fn root(&self, cx: Context<'_>) -> Result<File, Status> {
+        self.find(cx, &self.0.handles.root())
+    }
+
+    /// The directory that a directory is in. The root is in the root.
+    fn up(&self, cx: Context<'_>, dir: &File) -> Result<File, Status> {
         if dir.identity == self.0.root {
-            return self.root();
+            return self.root(cx);
         }
-        let Ok(fd) = system::open_parent(&dir.fd) else { return self.root() };
+        let fd = Arc::new(system::open_parent(&dir.fd).map_err(status)?);
         let stat = system::stat(&fd).map_err(status)?;
-        if !self.is_inside(&fd, stat.identity) {
-            return self.root();
-        }
-        Ok(File { identity: stat.identity, fd: Arc::new(fd), attributes: stat.attributes })
+        let parent = File { identity: stat.identity, fd, attributes: stat.attributes };
+        // It was moved out this very moment.
+        if self.is_below(cx, &parent)? { Ok(parent) } else { self.root(cx) }
     }
 
     /// Is a directory in the one that is served, or is it that?
+    fn is_below(&self, cx: Context<'_>, dir: &File) -> Result<bool, Status> {
+        if dir.identity == self.0.root || self.has_path_below(&dir.fd) {
+            return Ok(true);
+        }
+        // A path may be too long to be told. And directories on the way may be closed to the caller.
+        self.as_server(cx, || Ok(self.is_inside(&dir.fd, dir.identity)))
+    }
+
+    /// Is the path of a directory that of the root and more? Both are on one mount, on which no two directories have one
+    /// path at a time.
+    fn has_path_below(&self, dir: &OwnedFd) -> bool {
+        let (Ok(root), Ok(path)) = (system::path(&self.0.root_fd), system::path(dir)) else { return false };
+        let root = root.strip_suffix(b"/").unwrap_or(&root);
+        path.strip_prefix(root).is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
+    }
+
+    /// The same by the directories above it, one after the other.
     fn is_inside(&self, dir: &OwnedFd, identity: Identity) -> bool {
         let (mut above, mut at) = (None, identity);
         for _ in 0..DEPTH_MAX {
@@ -192,12 +285,8 @@ impl Directory {
 
     /// What has a name in a directory.
     fn entry(&self, dir: &File, name: &[u8]) -> Result<File, Status> {
-        let fd = Arc::new(system::open_entry(&dir.fd, name).map_err(status)?);
-        let stat = system::stat(&fd).map_err(status)?;
-        let way = || Way { parent: dir.identity, name: name.to_vec() };
-        let way = (!self.handles_last()).then(way);
-        self.table().keep(stat.identity, Arc::clone(&fd), way);
-        Ok(File { identity: stat.identity, fd, attributes: stat.attributes })
+        let place = system::open_entry(&dir.fd, name).map_err(status)?;
+        self.found(dir, name, place)
     }
 
     /// Attributes as they are now.
@@ -208,10 +297,11 @@ impl Directory {
     /// Does something with a file, and tells its attributes whether it goes well or not.
     fn with<T>(
         &self,
+        cx: Context<'_>,
         handle: &Handle,
         act: impl FnOnce(&File) -> Result<T, Status>,
     ) -> Result<(Option<Attributes>, T), Failed<Option<Attributes>>> {
-        let file = self.find(handle).map_err(|status| Failed { status, more: None })?;
+        let file = self.find(cx, handle).map_err(|status| Failed { status, more: None })?;
         match act(&file) {
             Ok(value) => Ok((Some(file.attributes), value)),
             Err(status) => Err(Failed { status, more: Some(file.attributes) }),
@@ -221,10 +311,11 @@ impl Directory {
     /// Changes a file, or what is in a directory, and tells what it is afterwards.
     fn change<T>(
         &self,
+        cx: Context<'_>,
         handle: &Handle,
         act: impl FnOnce(&File) -> Result<T, Status>,
     ) -> Result<(Change, T), Failed<Change>> {
-        let file = self.find(handle).map_err(|status| Failed { status, more: Change::default() })?;
+        let file = self.find(cx, handle).map_err(|status| Failed { status, more: Change::default() })?;
         let result = act(&file);
         let change = Change { before: None, after: self.now(&file) };
         match result {
@@ -233,43 +324,79 @@ impl Directory {
         }
     }
 
-    /// SETATTR, of what may be set.
+    /// SETATTR, as far as the system lets the caller.
     fn set_attributes(&self, cx: Context<'_>, file: &File, set: &SetAttributes) -> Result<(), Status> {
-        cx.caller.may_set(set, file.guarded(), file.attributes.file_type)?;
+        check_values(set)?;
+        let mut set = *set;
         if let Some(size) = set.size {
-            let io = self.open_data(file, Access::Write)?;
+            match file.attributes.file_type {
+                FileType::Regular => {}
+                FileType::Directory => return Err(Status::Isdir),
+                _ => return Err(Status::Inval),
+            }
+            let io = self.open_data(cx, file, Access::Write)?;
             fs::ftruncate(&io, size).map_err(status)?;
+            if set.mtime == SetTime::ServerTime {
+                // It has that by now, also if the caller is not the owner.
+                set.mtime = SetTime::Leave;
+            }
         }
         if set.uid.is_some() || set.gid.is_some() {
-            self.give(file, set.uid, set.gid)?;
+            let (uid, gid) = (set.uid.map(fs::Uid::from_raw), set.gid.map(fs::Gid::from_raw));
+            let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+            fs::chownat(&file.fd, c"", uid, gid, flags).map_err(status)?;
         }
         if let Some(bits) = set.mode {
-            let gid = set.gid.unwrap_or(file.attributes.gid);
-            let lends = cx.caller.is_root() || cx.caller.is_in(gid);
-            let bits = if lends { bits } else { bits & !mode::SET_GID };
             self.set_mode(file, bits)?;
         }
-        let times = Timestamps { last_access: timespec(set.atime), last_modification: timespec(set.mtime) };
-        if (set.atime, set.mtime) != (SetTime::Leave, SetTime::Leave) {
-            let path = system::reopen_path(&file.fd);
-            fs::utimensat(system::ANYWHERE, path, &times, AtFlags::empty()).map_err(status)?;
+        self.set_times(cx, file, set.atime, set.mtime)
+    }
+
+    fn set_times(
+        &self,
+        cx: Context<'_>,
+        file: &File,
+        mut atime: SetTime,
+        mut mtime: SetTime,
+    ) -> Result<(), Status> {
+        let wanted = [atime, mtime];
+        if wanted == [SetTime::Leave; 2] {
+            return Ok(());
         }
-        Ok(())
+        let given = wanted.iter().any(|time| matches!(time, SetTime::To(_)));
+        if !given && self.acting_uid(cx) != file.attributes.uid {
+            // Who may only write to a file may set both times to now, and the system lets nobody else set one.
+            (atime, mtime) = (SetTime::ServerTime, SetTime::ServerTime);
+        }
+        let path = system::reopen_path(&file.fd);
+        fs::utimensat(system::ANYWHERE, path, &timestamps(atime, mtime), AtFlags::empty()).map_err(status)
     }
 
     fn set_mode(&self, file: &File, bits: u32) -> Result<(), Status> {
-        let mode = Mode::from_raw_mode(bits & mode::ALL);
-        match fs::chmod(system::reopen_path(&file.fd), mode) {
+        match fs::chmod(system::reopen_path(&file.fd), Mode::from_raw_mode(bits & MODE_BITS)) {
             // Links have no permissions of their own.
             Err(_) if file.attributes.file_type == FileType::Symlink => Ok(()),
             result => result.map_err(status),
         }
     }
 
-    fn give(&self, file: &File, uid: Option<u32>, gid: Option<u32>) -> Result<(), Status> {
-        let (uid, gid) = (uid.map(fs::Uid::from_raw), gid.map(fs::Gid::from_raw));
-        fs::chownat(&file.fd, c"", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW).map_err(status)
+    /// The answer to ACCESS (RFC 1813, section 3.3.4).
+    fn access_of(&self, file: &File, wanted: u32) -> u32 {
+        let directory = file.is_dir();
+        let write = access::MODIFY | access::EXTEND | if directory { access::DELETE } else { 0 };
+        let execute = if directory { access::LOOKUP } else { access::EXECUTE };
+        let uses = [
+            (fs::Access::READ_OK, access::READ),
+            (fs::Access::WRITE_OK, write),
+            (fs::Access::EXEC_OK, execute),
+        ];
+        let granted = uses.into_iter().filter(|(way, bits)| wanted & bits != 0 && file.may(*way));
+        granted.fold(0, |granted, (_, bits)| granted | bits) & wanted
     }
+}
+
+fn timestamps(atime: SetTime, mtime: SetTime) -> Timestamps {
+    Timestamps { last_access: timespec(atime), last_modification: timespec(mtime) }
 }
 
 fn timespec(set: SetTime) -> Timespec {
@@ -289,8 +416,8 @@ impl FileSystem for Directory {
         Some(self.0.pool.get(len))
     }
 
-    fn getattr(&mut self, _: Context<'_>, file: Handle) -> Results<v3::Getattr> {
-        let file = self.find(&file).map_err(|status| Failed { status, more: () })?;
+    fn getattr(&mut self, cx: Context<'_>, file: Handle) -> Results<v3::Getattr> {
+        let file = self.find(cx, &file).map_err(|status| Failed { status, more: () })?;
         Ok(file.attributes)
     }
 
@@ -301,22 +428,22 @@ impl FileSystem for Directory {
             }
             self.set_attributes(cx, file, &args.attributes)
         };
-        self.change(&args.file, set).map(|(change, ())| change)
+        self.change(cx, &args.file, set).map(|(change, ())| change)
     }
 
     fn lookup(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Lookup> {
-        let (dir, file) = self.with(&place.dir, |dir| self.look_up(cx, dir, &place.name.0))?;
+        let (dir, file) = self.with(cx, &place.dir, |dir| self.look_up(cx, dir, &place.name.0))?;
         Ok(v3::LookupOk { file: self.handle(&file), attributes: Some(file.attributes), dir })
     }
 
     fn access(&mut self, cx: Context<'_>, args: v3::AccessArgs) -> Results<v3::Access> {
         let (attributes, granted) =
-            self.with(&args.file, |file| Ok(cx.caller.access(args.wanted, file.guarded())))?;
+            self.with(cx, &args.file, |file| Ok(self.access_of(file, args.wanted)))?;
         Ok(v3::AccessOk { attributes, granted })
     }
 
-    fn readlink(&mut self, _: Context<'_>, link: Handle) -> Results<v3::Readlink> {
-        let (attributes, path) = self.with(&link, |link| match link.attributes.file_type {
+    fn readlink(&mut self, cx: Context<'_>, link: Handle) -> Results<v3::Readlink> {
+        let (attributes, path) = self.with(cx, &link, |link| match link.attributes.file_type {
             FileType::Symlink => fs::readlinkat(&link.fd, c"", Vec::new()).map_err(status),
             _ => Err(Status::Inval),
         })?;
@@ -325,46 +452,46 @@ impl FileSystem for Directory {
 
     fn read(&mut self, cx: Context<'_>, args: v3::ReadArgs) -> Results<v3::Read> {
         let (attributes, (data, eof)) =
-            self.with(&args.file, |file| self.read_data(cx, file, args.offset, args.count))?;
+            self.with(cx, &args.file, |file| self.read_data(cx, file, args.offset, args.count))?;
         Ok(v3::ReadOk { attributes, eof, data })
     }
 
     fn write(&mut self, cx: Context<'_>, args: v3::WriteArgs) -> Results<v3::Write> {
         let write = |file: &File| self.write_data(cx, file, args.offset, args.stable, &args.data);
-        let (file, count) = self.change(&args.file, write)?;
+        let (file, count) = self.change(cx, &args.file, write)?;
         Ok(v3::WriteOk { file, count, committed: args.stable, verifier: self.0.verifier })
     }
 
     fn create(&mut self, cx: Context<'_>, args: v3::CreateArgs) -> Results<v3::Create> {
-        let (dir, file) =
-            self.change(&args.place.dir, |dir| self.create_regular(cx, dir, &args.place.name.0, &args.how))?;
+        let (dir, file) = self
+            .change(cx, &args.place.dir, |dir| self.create_regular(cx, dir, &args.place.name.0, &args.how))?;
         Ok(self.created(&file, dir))
     }
 
     fn mkdir(&mut self, cx: Context<'_>, args: v3::MkdirArgs) -> Results<v3::Mkdir> {
-        let (dir, file) = self.change(&args.place.dir, |dir| {
+        let (dir, file) = self.change(cx, &args.place.dir, |dir| {
             self.make_directory(cx, dir, &args.place.name.0, &args.attributes)
         })?;
         Ok(self.created(&file, dir))
     }
 
     fn symlink(&mut self, cx: Context<'_>, args: v3::SymlinkArgs) -> Results<v3::Symlink> {
-        let (dir, file) = self.change(&args.place.dir, |dir| self.make_link(cx, dir, &args))?;
+        let (dir, file) = self.change(cx, &args.place.dir, |dir| self.make_link(cx, dir, &args))?;
         Ok(self.created(&file, dir))
     }
 
     fn mknod(&mut self, cx: Context<'_>, args: v3::MknodArgs) -> Results<v3::Mknod> {
-        let (dir, file) =
-            self.change(&args.place.dir, |dir| self.make_special(cx, dir, &args.place.name.0, &args.what))?;
+        let (dir, file) = self
+            .change(cx, &args.place.dir, |dir| self.make_special(cx, dir, &args.place.name.0, &args.what))?;
         Ok(self.created(&file, dir))
     }
 
     fn remove(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Remove> {
-        self.change(&place.dir, |dir| self.unlink(cx, dir, &place.name.0)).map(|(change, ())| change)
+        self.change(cx, &place.dir, |dir| self.unlink(cx, dir, &place.name.0)).map(|(change, ())| change)
     }
 
     fn rmdir(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Rmdir> {
-        self.change(&place.dir, |dir| self.unlink_directory(cx, dir, &place.name.0))
+        self.change(cx, &place.dir, |dir| self.unlink_directory(cx, dir, &place.name.0))
             .map(|(change, ())| change)
     }
 
@@ -384,8 +511,8 @@ impl FileSystem for Directory {
         self.list_plus(cx, &args)
     }
 
-    fn fsstat(&mut self, _: Context<'_>, root: Handle) -> Results<v3::Fsstat> {
-        let (attributes, stat) = self.with(&root, |file| fs::fstatvfs(&file.fd).map_err(status))?;
+    fn fsstat(&mut self, cx: Context<'_>, root: Handle) -> Results<v3::Fsstat> {
+        let (attributes, stat) = self.with(cx, &root, |file| fs::fstatvfs(&file.fd).map_err(status))?;
         Ok(FsstatOk {
             attributes,
             total_bytes: stat.f_blocks * stat.f_frsize,
@@ -398,9 +525,9 @@ impl FileSystem for Directory {
         })
     }
 
-    fn fsinfo(&mut self, _: Context<'_>, root: Handle) -> Results<v3::Fsinfo> {
+    fn fsinfo(&mut self, cx: Context<'_>, root: Handle) -> Results<v3::Fsinfo> {
         const PAGE: u32 = 4096;
-        let (attributes, ()) = self.with(&root, |_| Ok(()))?;
+        let (attributes, ()) = self.with(cx, &root, |_| Ok(()))?;
         let transfer = TRANSFER_MAX as u32;
         Ok(FsinfoOk {
             attributes,
@@ -420,8 +547,8 @@ impl FileSystem for Directory {
         })
     }
 
-    fn pathconf(&mut self, _: Context<'_>, file: Handle) -> Results<v3::Pathconf> {
-        let (attributes, ()) = self.with(&file, |_| Ok(()))?;
+    fn pathconf(&mut self, cx: Context<'_>, file: Handle) -> Results<v3::Pathconf> {
+        let (attributes, ()) = self.with(cx, &file, |_| Ok(()))?;
         Ok(PathconfOk {
             attributes,
             link_max: LINK_MAX,
@@ -433,8 +560,8 @@ impl FileSystem for Directory {
         })
     }
 
-    fn commit(&mut self, _: Context<'_>, args: v3::CommitArgs) -> Results<v3::Commit> {
-        let (file, ()) = self.change(&args.file, |file| self.sync(file))?;
+    fn commit(&mut self, cx: Context<'_>, args: v3::CommitArgs) -> Results<v3::Commit> {
+        let (file, ()) = self.change(cx, &args.file, |file| self.sync(cx, file))?;
         Ok(v3::CommitOk { file, verifier: self.0.verifier })
     }
 }

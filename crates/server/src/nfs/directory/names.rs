@@ -1,14 +1,19 @@
 //! Names: finding, giving, changing and removing them.
 
 use super::system::{self, status};
-use super::{Access, Attributes, Change, Context, Directory, Failed, File, Handle, Results, SetTime, Status};
+use super::table::Way;
+use super::{
+    Attributes, Change, Context, Directory, Failed, File, Handle, MODE_BITS, Results, SetTime, Status,
+    timestamps,
+};
 use crate::nfs::name::{check_name, is_dots};
-use crate::nfs::rights::Use;
+use crate::nfs::rights::check_values;
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{self, CreateHow, CreateOk, FileType, LinkChange, Node, RenameChange, SetAttributes};
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::sync::Arc;
 
 /// The times of a file that an exclusive CREATE has made, until the client sets them: they are where the verifier outlives
 /// the server (RFC 1813, section 3.3.8). Not every file system has times after 2038.
@@ -22,17 +27,20 @@ fn was_made_by(file: &Attributes, verifier: &[u8; 8]) -> bool {
     file.file_type == FileType::Regular && file.size == 0 && (file.atime, file.mtime) == times_of(verifier)
 }
 
-/// Permission bits of a file until it is given to its owner with its own.
-const NOBODYS: Mode = Mode::RUSR.union(Mode::WUSR);
+/// Bits of a mode that mkdir(2) does not set.
+const NOT_BY_MKDIR: u32 = 0o6000;
+
+/// Symbolic links on the way to a directory that is mounted: as many as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// How often CREATE tries a name that is there and is not, because others make and remove it meanwhile.
+const TRIES: usize = 8;
 
 impl Directory {
-    /// The directory at a path from the root.
+    /// The directory at a path from the root. Links are followed as the kernel would whose root it is: none leads out.
     pub(super) fn walk(&self, cx: Context<'_>, path: &[u8]) -> Result<Handle, MountStatus> {
-        let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        let found =
-            self.root().and_then(|root| names.try_fold(root, |dir, name| self.look_up(cx, &dir, name)));
-        match found {
-            Ok(dir) if dir.guarded().is_dir => Ok(self.handle(&dir)),
+        match self.follow(cx, path) {
+            Ok(dir) if dir.is_dir() => Ok(self.handle(&dir)),
             Ok(_) | Err(Status::Notdir) => Err(MountStatus::Notdir),
             Err(Status::Access) => Err(MountStatus::Access),
             Err(Status::Nametoolong) => Err(MountStatus::Nametoolong),
@@ -41,17 +49,37 @@ impl Directory {
         }
     }
 
-    /// May the caller look up names in it?
-    fn enter(cx: Context<'_>, dir: &File) -> Result<(), Status> {
-        dir.demand_directory()?;
-        dir.demand(cx, Use::Execute)
+    fn follow(&self, cx: Context<'_>, path: &[u8]) -> Result<File, Status> {
+        let mut dir = self.root(cx)?;
+        let mut links = 0;
+        // The names that are left, the next one last.
+        let mut names = Vec::new();
+        push_names(&mut names, path);
+        while let Some(name) = names.pop() {
+            let next = self.look_up(cx, &dir, &name)?;
+            if next.attributes.file_type != FileType::Symlink {
+                dir = next;
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Status::Noent);
+            }
+            let target = fs::readlinkat(&next.fd, c"", Vec::new()).map_err(status)?.into_bytes();
+            if target.starts_with(b"/") {
+                dir = self.root(cx)?;
+            }
+            push_names(&mut names, &target);
+        }
+        Ok(dir)
     }
 
     pub(super) fn look_up(&self, cx: Context<'_>, dir: &File, name: &[u8]) -> Result<File, Status> {
-        Self::enter(cx, dir)?;
+        dir.demand_directory()?;
         match name {
+            b"." | b".." if !dir.may(fs::Access::EXEC_OK) => Err(Status::Access),
             b"." => Ok(dir.clone()),
-            b".." => self.up(dir),
+            b".." => self.up(cx, dir),
             name => {
                 check_name(name)?;
                 self.entry(dir, name)
@@ -59,18 +87,12 @@ impl Directory {
         }
     }
 
-    /// Can the caller give that name to something in the directory?
-    fn check_new(&self, cx: Context<'_>, dir: &File, name: &[u8]) -> Result<(), Status> {
-        Self::enter(cx, dir)?;
+    /// Can something new in the directory have that name? (Whether it is free, and whether the caller may give it, is for
+    /// the system to say.)
+    fn check_new(dir: &File, name: &[u8]) -> Result<(), Status> {
+        dir.demand_directory()?;
         check_name(name)?;
-        if is_dots(name) {
-            return Err(Status::Exist);
-        }
-        match self.entry(dir, name) {
-            Ok(_) => Err(Status::Exist),
-            Err(Status::Noent) => dir.demand(cx, Use::Write),
-            Err(status) => Err(status),
-        }
+        if is_dots(name) { Err(Status::Exist) } else { Ok(()) }
     }
 
     pub(super) fn created(&self, file: &File, dir: Change) -> CreateOk {
@@ -85,12 +107,7 @@ impl Directory {
         name: &[u8],
         how: &CreateHow,
     ) -> Result<File, Status> {
-        Self::enter(cx, dir)?;
-        if check_name(name).is_ok()
-            && let Ok(there) = self.entry(dir, name)
-        {
-            return self.create_again(cx, there, how);
-        }
+        Self::check_new(dir, name)?;
         let exclusive;
         let set = match how {
             CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set,
@@ -101,14 +118,45 @@ impl Directory {
                 &exclusive
             }
         };
+        check_values(set)?;
+        for _ in 0..TRIES {
+            match self.create_new(cx, dir, name, set) {
+                Err(Status::Exist) if !matches!(how, CreateHow::Guarded(_)) => {}
+                result => return result,
+            }
+            match self.entry(dir, name) {
+                Ok(there) => return self.create_again(cx, there, how),
+                // It was there just now.
+                Err(Status::Noent) => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Err(Status::Jukebox)
+    }
+
+    /// Makes a file that nobody has made. What follows goes to the descriptor of that file: others may give its name to
+    /// another one meanwhile.
+    fn create_new(
+        &self,
+        cx: Context<'_>,
+        dir: &File,
+        name: &[u8],
+        set: &SetAttributes,
+    ) -> Result<File, Status> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let make = |dir: &OwnedFd, name: &[u8]| fs::openat(dir, name, flags, NOBODYS).map(drop);
-        let file = self.make(cx, dir, name, set, set.mode.unwrap_or(0o644), false, make)?;
+        let mode = Mode::from_raw_mode(set.mode.unwrap_or(0o644) & MODE_BITS);
+        self.act_as_owner(cx, set)?;
+        let opened = fs::openat(&dir.fd, name, flags, mode);
+        self.act_as(cx)?;
+        let io = opened.map_err(status)?;
         if let Some(size) = set.size {
-            let io = self.open_data(&file, Access::Write)?;
             fs::ftruncate(&io, size).map_err(status)?;
         }
-        Ok(file)
+        if [set.atime, set.mtime] != [SetTime::Leave; 2] {
+            fs::futimens(&io, &timestamps(set.atime, set.mtime)).map_err(status)?;
+        }
+        let place = system::reopen_as_place(&io).map_err(status)?;
+        self.found(dir, name, place)
     }
 
     /// CREATE of a name that is there.
@@ -134,8 +182,14 @@ impl Directory {
         name: &[u8],
         set: &SetAttributes,
     ) -> Result<File, Status> {
-        let make = |dir: &OwnedFd, name: &[u8]| fs::mkdirat(dir, name, Mode::RWXU);
-        self.make(cx, dir, name, set, set.mode.unwrap_or(0o755), true, make)
+        let bits = set.mode.unwrap_or(0o755) & MODE_BITS;
+        let make = |dir: &OwnedFd, name: &[u8]| fs::mkdirat(dir, name, Mode::from_raw_mode(bits));
+        let file = self.make(cx, dir, name, set, make)?;
+        let missing = bits & NOT_BY_MKDIR & !file.attributes.mode;
+        if missing != 0 {
+            self.set_mode(&file, file.attributes.mode | missing)?;
+        }
+        Ok(file)
     }
 
     pub(super) fn make_link(
@@ -148,7 +202,7 @@ impl Directory {
             return Err(Status::Inval);
         }
         let make = |dir: &OwnedFd, name: &[u8]| fs::symlinkat(args.path.as_slice(), dir, name);
-        self.make(cx, dir, &args.place.name.0, &args.attributes, 0o777, false, make)
+        self.make(cx, dir, &args.place.name.0, &args.attributes, make)
     }
 
     pub(super) fn make_special(
@@ -166,57 +220,38 @@ impl Directory {
             Node::Fifo(set) => (set, fs::FileType::Fifo, none),
             Node::Other(_) => return Err(Status::Badtype),
         };
-        if matches!(what, Node::Character(..) | Node::Block(..)) && !cx.caller.is_root() {
-            return Err(Status::Perm);
-        }
+        let mode = Mode::from_raw_mode(set.mode.unwrap_or(0o644) & MODE_BITS);
         let device = fs::makedev(device.major, device.minor);
-        let make = |dir: &OwnedFd, name: &[u8]| fs::mknodat(dir, name, kind, NOBODYS, device);
-        self.make(cx, dir, name, set, set.mode.unwrap_or(0o644), false, make)
+        let make = |dir: &OwnedFd, name: &[u8]| fs::mknodat(dir, name, kind, mode, device);
+        self.make(cx, dir, name, set, make)
     }
 
-    /// Makes a file under a name that nothing has, and gives it to its owner with its permission bits.
-    #[allow(clippy::too_many_arguments, reason = "what differs between types of files")]
+    /// Makes what is not a regular file, with its owner and its permission bits from the start. There is no descriptor of
+    /// it, so that what follows goes to whatever has its name by then. That is done with the caller's credentials: who puts
+    /// something else there has the caller do what the caller may do and asked for, and gains no more than by waiting for
+    /// a LOOKUP and a SETATTR.
     fn make(
         &self,
         cx: Context<'_>,
         dir: &File,
         name: &[u8],
         set: &SetAttributes,
-        bits: u32,
-        is_dir: bool,
         make: impl FnOnce(&OwnedFd, &[u8]) -> Result<(), Errno>,
     ) -> Result<File, Status> {
-        self.check_new(cx, dir, name)?;
-        make(&dir.fd, name).map_err(status)?;
+        Self::check_new(dir, name)?;
+        check_values(set)?;
+        self.act_as_owner(cx, set)?;
+        let made = make(&dir.fd, name);
+        self.act_as(cx)?;
+        made.map_err(status)?;
         let file = self.entry(dir, name)?;
-        let owner = cx.caller.makes(set, bits, is_dir, dir.guarded());
-        if self.0.gives {
-            self.give(&file, Some(owner.uid), Some(owner.gid))?;
-        }
-        self.set_mode(&file, owner.mode)?;
-        let times = SetAttributes { atime: set.atime, mtime: set.mtime, ..SetAttributes::default() };
-        if times != SetAttributes::default() {
-            let attributes = self.now(&file).ok_or(Status::Stale)?;
-            self.set_attributes(cx, &File { attributes, ..file.clone() }, &times)?;
-        }
+        self.set_times(cx, &file, set.atime, set.mtime)?;
         Ok(file)
-    }
-
-    /// What has that name, if the caller may take it away.
-    fn removable(&self, cx: Context<'_>, dir: &File, name: &[u8]) -> Result<File, Status> {
-        let file = self.look_up(cx, dir, name)?;
-        dir.demand(cx, Use::Write)?;
-        Self::check_sticky(cx, dir, &file)?;
-        Ok(file)
-    }
-
-    fn check_sticky(cx: Context<'_>, dir: &File, file: &File) -> Result<(), Status> {
-        if cx.caller.may_unlink(dir.guarded(), file.guarded()) { Ok(()) } else { Err(Status::Perm) }
     }
 
     /// A name of a file is gone.
     fn lost_name(&self, file: &File) {
-        if file.guarded().is_dir || file.attributes.links <= 1 {
+        if file.is_dir() || file.attributes.links <= 1 {
             self.table().forget(file.identity);
         }
     }
@@ -226,7 +261,7 @@ impl Directory {
         if is_dots(name) {
             return Err(Status::Inval);
         }
-        let file = self.removable(cx, dir, name)?;
+        let file = self.look_up(cx, dir, name)?;
         fs::unlinkat(&dir.fd, name, AtFlags::empty()).map_err(status)?;
         self.lost_name(&file);
         Ok(())
@@ -240,7 +275,7 @@ impl Directory {
             b".." => return Err(Status::Exist),
             _ => {}
         }
-        let file = self.removable(cx, dir, name)?;
+        let file = self.look_up(cx, dir, name)?;
         fs::unlinkat(&dir.fd, name, AtFlags::REMOVEDIR).map_err(status)?;
         self.lost_name(&file);
         Ok(())
@@ -249,15 +284,16 @@ impl Directory {
     /// LINK.
     pub(super) fn add_link(&self, cx: Context<'_>, file: &Handle, link: &v3::Place) -> Results<v3::Link> {
         let failed = |status| Failed { status, more: LinkChange::default() };
-        let file = self.find(file).map_err(failed)?;
-        let linked = self.change(&link.dir, |dir| {
-            if file.guarded().is_dir {
+        let file = self.find(cx, file).map_err(failed)?;
+        let linked = self.change(cx, &link.dir, |dir| {
+            if file.is_dir() {
                 return Err(Status::Perm);
             }
-            self.check_new(cx, dir, &link.name.0)?;
+            Self::check_new(dir, &link.name.0)?;
+            // By its descriptor, as linkat(2) tells it: the system looks whether the caller may link the file.
             let path = system::reopen_path(&file.fd);
             fs::linkat(system::ANYWHERE, path, &dir.fd, link.name.0.as_slice(), AtFlags::SYMLINK_FOLLOW)
-                .map_err(status)
+                .map_err(status_between)
         });
         let file = self.now(&file);
         match linked {
@@ -274,7 +310,8 @@ impl Directory {
         to: &v3::Place,
     ) -> Results<v3::Rename> {
         let failed = |status| Failed { status, more: RenameChange::default() };
-        let (from_dir, to_dir) = (self.find(&from.dir).map_err(failed)?, self.find(&to.dir).map_err(failed)?);
+        let from_dir = self.find(cx, &from.dir).map_err(failed)?;
+        let to_dir = self.find(cx, &to.dir).map_err(failed)?;
         let renamed = self.rename_in(cx, (&from_dir, &from.name.0), (&to_dir, &to.name.0));
         let after = |dir| Change { before: None, after: self.now(dir) };
         let change = RenameChange { from: after(&from_dir), to: after(&to_dir) };
@@ -286,24 +323,14 @@ impl Directory {
         if is_dots(from_name) || is_dots(to_name) {
             return Err(Status::Inval);
         }
-        let file = self.look_up(cx, from_dir, from_name)?;
+        self.look_up(cx, from_dir, from_name)?;
         let target = match self.look_up(cx, to_dir, to_name) {
-            Ok(target) if target.identity == file.identity => return Ok(()),
             Ok(target) => Some(target),
             Err(Status::Noent) => None,
             Err(status) => return Err(status),
         };
-        from_dir.demand(cx, Use::Write)?;
-        to_dir.demand(cx, Use::Write)?;
-        Self::check_sticky(cx, from_dir, &file)?;
-        if file.guarded().is_dir && from_dir.identity != to_dir.identity {
-            // Its ".." is changed.
-            file.demand(cx, Use::Write)?;
-        }
-        if let Some(target) = &target {
-            Self::check_sticky(cx, to_dir, target)?;
-        }
-        fs::renameat(&from_dir.fd, from_name, &to_dir.fd, to_name).map_err(status)?;
+        fs::renameat(&from_dir.fd, from_name, &to_dir.fd, to_name).map_err(status_between)?;
+        // Of two names of one file none is gone; what is known of it is found again.
         if let Some(target) = &target {
             self.lost_name(target);
         }
@@ -311,4 +338,25 @@ impl Directory {
         let _ = self.entry(to_dir, to_name);
         Ok(())
     }
+
+    /// A file that has a name in a directory, open as a place.
+    pub(super) fn found(&self, dir: &File, name: &[u8], place: OwnedFd) -> Result<File, Status> {
+        let fd = Arc::new(place);
+        let stat = system::stat(&fd).map_err(status)?;
+        let way = || Way { parent: dir.identity, name: name.to_vec() };
+        let way = (!self.handles_last()).then(way);
+        self.table().keep(stat.identity, Arc::clone(&fd), way);
+        Ok(File { identity: stat.identity, fd, attributes: stat.attributes })
+    }
+}
+
+/// The error of a system call that has two places.
+fn status_between(error: Errno) -> Status {
+    if error == Errno::XDEV { Status::Xdev } else { status(error) }
+}
+
+/// Puts the names of a path on top of those that are left.
+fn push_names(names: &mut Vec<Vec<u8>>, path: &[u8]) {
+    let parts = path.rsplit(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    names.extend(parts.map(<[u8]>::to_vec));
 }

@@ -74,6 +74,16 @@ pub(super) fn reopen_path(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
+/// The path of an open file at this moment.
+pub(super) fn path(fd: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    fs::readlink(reopen_path(fd), Vec::new()).map(std::ffi::CString::into_bytes)
+}
+
+/// Opens a file anew as a place, however it is open.
+pub(super) fn reopen_as_place(fd: &OwnedFd) -> Result<OwnedFd, Errno> {
+    fs::open(reopen_path(fd), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+}
+
 /// Opens a file anew that is open as a place, to be read or written.
 pub(super) fn reopen(fd: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::open(reopen_path(fd), flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, Mode::empty())

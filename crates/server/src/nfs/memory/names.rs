@@ -5,7 +5,7 @@ use super::directory::{Directory, entry_bytes};
 use super::node::{Content, Id, NODE_BYTES, Regular};
 use super::{Context, FILE_MAX, Handle, LINK_MAX, Memory, Results, Status};
 use crate::nfs::name::{check_name, is_dots};
-use crate::nfs::rights::Use;
+use crate::nfs::rights::{Use, check_values};
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Change, CreateHow, CreateOk, Failed, FileType, LinkChange, Node, RenameChange, SetAttributes,
@@ -131,6 +131,7 @@ impl Memory {
         set: &SetAttributes,
         content: Content,
     ) -> Result<Id, Status> {
+        check_values(set)?;
         self.check_new(cx, dir, name)?;
         self.room(NODE_BYTES + content.bytes() + entry_bytes(name))?;
         if self.nodes.len() as u64 >= self.limits.files {

@@ -1,0 +1,293 @@
+//! The file system credentials of a thread (credentials(7)): the user, groups and capabilities that its system calls on
+//! files are checked against.
+//!
+//! Linux keeps credentials for each thread. Here only the calling thread changes, never the process: the C library's
+//! functions for whole processes (`setgroups`, `seteuid`) are not used.
+
+use rustix::fd::{AsRawFd as _, BorrowedFd};
+use rustix::fs::{Access, Gid, Mode};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
+use std::cell::RefCell;
+use std::io;
+
+/// The id that system calls take for "leave it as it is". It is no user and no group.
+const NO_ID: u32 = u32::MAX;
+
+/// The user and the group that tell whether ids can be changed at all.
+const PROBE_ID: u32 = 65_534;
+
+/// The capabilities that let a system call on files pass where the permissions of the file do not.
+const FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::MKNOD);
+
+/// The capabilities that it takes to change ids. They do not count when files are accessed.
+const SWITCH: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);
+
+/// The credentials that a thread uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credentials<'a> {
+    /// The ids that the process gave the thread, with its capabilities for files.
+    Process,
+    /// The same ids without any capability.
+    ProcessUser,
+    /// The ids of a user.
+    User {
+        /// The user: the owner of new files.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+        /// Its further groups.
+        groups: &'a [u32],
+        /// Keep the capabilities for files: permissions do not bind this user, as they do not bind root.
+        overrides: bool,
+    },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Ids {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+/// What is known of the credentials of the calling thread.
+struct Thread {
+    /// Those that the process gave it.
+    own: Ids,
+    /// All that it may still use.
+    permitted: CapabilitySet,
+    /// What it has now, if `known`.
+    ids: Ids,
+    effective: CapabilitySet,
+    /// The last change went well.
+    known: bool,
+}
+
+thread_local! {
+    static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
+}
+
+/// Makes the calling thread use these credentials for files from here on. Without a change there is no system call.
+///
+/// The first call makes a lasting change to the thread: it gets a file mode creation mask of its own, which is 0, and
+/// loses all capabilities but those for files and for changing ids. (Where `unshare` is forbidden the mask of the whole
+/// process becomes 0.) So call it on threads that do nothing but work on files for others.
+///
+/// An error means that the thread uses unknown credentials until a later call succeeds. Ids that the user namespace does
+/// not map are an error; so is every change of ids where [`can_switch`] is false.
+pub fn assume(credentials: Credentials<'_>) -> io::Result<()> {
+    THREAD.with_borrow_mut(|slot| {
+        let thread = match slot {
+            Some(thread) => thread,
+            None => slot.insert(Thread::prepare()?),
+        };
+        thread.assume(credentials)
+    })
+}
+
+/// Can threads of this process act as other users? It takes `CAP_SETUID` and `CAP_SETGID`, and a user namespace that has
+/// more than one user.
+pub fn can_switch() -> bool {
+    let probe = || {
+        let (uid, gid) = (PROBE_ID, PROBE_ID);
+        let user = Credentials::User { uid, gid, groups: &[gid], overrides: false };
+        assume(user).and_then(|()| assume(Credentials::Process)).is_ok()
+    };
+    // On a thread of its own, which the change ends with.
+    std::thread::Builder::new()
+        .name("onego-probe".into())
+        .spawn(probe)
+        .is_ok_and(|probe| probe.join().unwrap_or(false))
+}
+
+/// Does the system let the calling thread use an open file so, with the credentials that it has now? The file may be open
+/// as a place only (`O_PATH`).
+pub fn may_access(fd: BorrowedFd<'_>, access: Access) -> io::Result<()> {
+    let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH;
+    // SAFETY: the path ends with a zero; the other arguments are numbers. (The C library's function may not know the flags.)
+    let result =
+        unsafe { libc::syscall(libc::SYS_faccessat2, fd.as_raw_fd(), c"".as_ptr(), access.bits(), flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+impl Thread {
+    fn prepare() -> io::Result<Self> {
+        // SAFETY: only the mask, the root and the current folder become the thread's own, no table of descriptors.
+        let unshared = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) };
+        if let Err(error) = unshared {
+            tracing::warn!(%error, "the file mode creation mask of the process is 0 from here on, not of a thread alone");
+        }
+        rustix::process::umask(Mode::empty());
+        let groups = rustix::process::getgroups()?.into_iter().map(Gid::as_raw).collect();
+        let own = Ids { uid: fs_uid(NO_ID), gid: fs_gid(NO_ID), groups };
+        let permitted = rustix::thread::capabilities(None)?.permitted & (FILES | SWITCH);
+        let effective = permitted;
+        set_capabilities(effective, permitted)?;
+        Ok(Self { ids: own.clone(), own, permitted, effective, known: true })
+    }
+
+    fn assume(&mut self, credentials: Credentials<'_>) -> io::Result<()> {
+        let switch = self.permitted & SWITCH;
+        match credentials {
+            Credentials::Process => self.change_to_own(self.permitted),
+            Credentials::ProcessUser => self.change_to_own(switch),
+            Credentials::User { uid, gid, groups, overrides } => {
+                let effective = if overrides { self.permitted } else { switch };
+                self.change(uid, gid, groups, effective)
+            }
+        }
+    }
+
+    fn change_to_own(&mut self, effective: CapabilitySet) -> io::Result<()> {
+        let own = std::mem::take(&mut self.own);
+        let changed = self.change(own.uid, own.gid, &own.groups, effective);
+        self.own = own;
+        changed
+    }
+
+    #[inline]
+    fn change(&mut self, uid: u32, gid: u32, groups: &[u32], effective: CapabilitySet) -> io::Result<()> {
+        let Ids { uid: old_uid, gid: old_gid, groups: old_groups } = &self.ids;
+        let same = self.known && (uid, gid, groups) == (*old_uid, *old_gid, &old_groups[..]);
+        if same && effective == self.effective { Ok(()) } else { self.set(uid, gid, groups, effective) }
+    }
+
+    #[cold]
+    fn set(&mut self, uid: u32, gid: u32, groups: &[u32], effective: CapabilitySet) -> io::Result<()> {
+        if uid == NO_ID || gid == NO_ID || groups.contains(&NO_ID) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "4294967295 is no user and no group"));
+        }
+        let known = std::mem::replace(&mut self.known, false);
+        if !known || self.ids.groups != groups {
+            self.ids.groups.clear();
+            self.ids.groups.extend_from_slice(groups);
+            let groups: Vec<_> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+            rustix::thread::set_thread_groups(&groups)?;
+        }
+        let refused = || io::Error::from(rustix::io::Errno::PERM);
+        // Neither call says whether it went well; a second one tells what is set.
+        if !known || self.ids.gid != gid {
+            fs_gid(gid);
+            self.ids.gid = fs_gid(NO_ID);
+        }
+        if !known || self.ids.uid != uid {
+            fs_uid(uid);
+            self.ids.uid = fs_uid(NO_ID);
+        }
+        if (self.ids.uid, self.ids.gid) != (uid, gid) {
+            return Err(refused());
+        }
+        // The system has changed the effective capabilities if one of the users was root.
+        set_capabilities(effective, self.permitted)?;
+        (self.effective, self.known) = (effective, true);
+        Ok(())
+    }
+}
+
+fn set_capabilities(effective: CapabilitySet, permitted: CapabilitySet) -> io::Result<()> {
+    let sets = CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Sets the user for files, and returns the one before.
+fn fs_uid(uid: u32) -> u32 {
+    // SAFETY: numbers in, a number out; it concerns the calling thread alone.
+    unsafe { libc::setfsuid(uid) as u32 }
+}
+
+/// Sets the group for files, and returns the one before.
+fn fs_gid(gid: u32) -> u32 {
+    // SAFETY: numbers in, a number out; it concerns the calling thread alone.
+    unsafe { libc::setfsgid(gid) as u32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd as _;
+    use std::fs::{self, File};
+    use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+    use std::path::PathBuf;
+
+    /// A folder that everybody may write to, on which a test works on a thread of its own.
+    fn in_folder(name: &str, test: impl FnOnce(PathBuf) + Send + 'static) {
+        let folder = std::env::temp_dir().join(format!("onego-credentials-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let inside = folder.clone();
+        let outcome = std::thread::spawn(move || test(inside)).join();
+        fs::remove_dir_all(folder).unwrap();
+        outcome.unwrap();
+    }
+
+    fn user(uid: u32, groups: &[u32], overrides: bool) -> Credentials<'_> {
+        Credentials::User { uid, gid: uid, groups, overrides }
+    }
+
+    #[test]
+    fn a_thread_acts_as_a_user_and_not_as_more() {
+        in_folder("user", |folder| {
+            let secret = folder.join("secret");
+            fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o640).open(&secret).unwrap();
+            let place = rustix::fs::open(&secret, rustix::fs::OFlags::PATH, Mode::empty()).unwrap();
+            let may = |access| may_access(place.as_fd(), access).is_ok();
+            let own_gid = fs::metadata(&secret).unwrap().gid();
+            if !can_switch() {
+                assert!(assume(user(1234, &[], false)).is_err());
+                return;
+            }
+            assume(user(1234, &[77], false)).unwrap();
+            assert_eq!(File::open(&secret).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert!(!may(Access::READ_OK));
+            let made =
+                File::options().create_new(true).write(true).mode(0o6666).open(folder.join("made")).unwrap();
+            let made = made.metadata().unwrap();
+            // The mask of the process does not count.
+            assert_eq!((made.uid(), made.gid(), made.mode() & 0o7777), (1234, 1234, 0o6666));
+            assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(77))).is_ok());
+            assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(78))).is_err());
+            // By the group it may be read.
+            assume(user(1234, &[own_gid], false)).unwrap();
+            assert!(may(Access::READ_OK) && !may(Access::WRITE_OK));
+            // What overrides permissions makes files of its user all the same.
+            assume(user(1235, &[], true)).unwrap();
+            assert!(may(Access::READ_OK | Access::WRITE_OK));
+            let made = File::options().create_new(true).write(true).open(folder.join("more")).unwrap();
+            assert_eq!(made.metadata().unwrap().uid(), 1235);
+            assume(user(1235, &[], false)).unwrap();
+            assert!(!may(Access::READ_OK));
+            assume(Credentials::Process).unwrap();
+            assert!(may(Access::READ_OK | Access::WRITE_OK));
+        });
+    }
+
+    #[test]
+    fn ids_that_stand_for_no_change_are_refused_and_leave_the_thread_usable() {
+        in_folder("none", |folder| {
+            for (uid, gid, groups) in [(NO_ID, 1, [1]), (1, NO_ID, [1]), (1, 1, [NO_ID])] {
+                let user = Credentials::User { uid, gid, groups: &groups, overrides: false };
+                assert_eq!(assume(user).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            }
+            assume(Credentials::Process).unwrap();
+            File::create(folder.join("made")).unwrap();
+        });
+    }
+
+    #[test]
+    fn the_user_of_the_process_without_capabilities_is_bound_by_permissions() {
+        in_folder("process", |folder| {
+            let file = folder.join("file");
+            fs::write(&file, "").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+            assume(Credentials::ProcessUser).unwrap();
+            assert_eq!(File::open(&file).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            // The owner may change that.
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
+            File::open(&file).unwrap();
+        });
+    }
+}
