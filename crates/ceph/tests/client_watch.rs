@@ -187,5 +187,5 @@ fn a_notification_of_nobody_there_fails_and_one_that_nobody_ends_times_out() {
     fake.client.notify(fake.now, target(&ObjectName::from("a")), List::new(), Some(2), endless);
     fake.set_health(Node::Osd(0), Health::Silent);
     fake.advance(10 * SECOND);
-    assert!(matches!(fake.take_done(endless).unwrap().outcome, Err(Error::Timeout(_))));
+    assert!(matches!(fake.take_done(endless).unwrap().outcome, Err(Error::Timeout { .. })));
 }

@@ -5,7 +5,7 @@ use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
 use onego::{
     AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, EngineKind, Identity, MsMode, Reactor,
-    Spin, Versions,
+    Spin, Versions, Waiting, WaitingHook,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,9 +45,13 @@ pub(crate) struct Access {
     /// How connections are protected: crc, secure, prefer-crc or prefer-secure [default: the configuration's]
     #[arg(long, global = true, value_name = "MODE", alias = "ms_mode")]
     ms_mode: Option<MsMode>,
-    /// How long to wait for the cluster or server to answer
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30)]
-    pub(crate) connect_timeout: u64,
+    /// How long to wait for the cluster or server to answer [default: the configuration's client_mount_timeout, or 30]
+    #[arg(long, global = true, value_name = "SECONDS", alias = "client_mount_timeout")]
+    connect_timeout: Option<u64>,
+    /// How long a request may take [default: the configuration's rados_osd_op_timeout and rados_mon_op_timeout, or as
+    /// long as it takes]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    request_timeout: Option<u64>,
     /// The version of the messenger's protocol: v1, v2 or any (clients take the one that the cluster names first)
     #[arg(long, global = true, value_name = "VERSION", default_value = "any", value_parser = versions)]
     pub(crate) messenger: Versions,
@@ -82,6 +86,13 @@ pub(crate) struct Access {
     /// or so many microseconds of polling in any case
     #[arg(long, global = true, value_name = "USEC", default_value_t)]
     pub(crate) spin: Spin,
+}
+
+/// Says what a command waits for, once that has taken two seconds.
+fn print_waiting(waiting: Option<&Waiting>) {
+    if let Some(waiting) = waiting {
+        eprintln!("onego: {waiting}");
+    }
 }
 
 /// Reads the name of a version of the messenger's protocol.
@@ -162,12 +173,25 @@ impl Access {
         Compression::configured(said).map_err(Failure::Usage)
     }
 
+    /// How long to wait for a server that no configuration is about.
+    pub(crate) fn server_timeout(&self) -> Duration {
+        Duration::from_secs(self.connect_timeout.unwrap_or(30))
+    }
+
+    /// How long a request may take, if that is said.
+    pub(crate) fn request_timeout(&self) -> Option<Duration> {
+        self.request_timeout.map(Duration::from_secs)
+    }
+
     fn complete(&self, config: Config) -> Result<Config, Failure> {
         Ok(Config {
             versions: self.messenger,
             data_crc: config.data_crc && !self.no_data_crc,
             as_osd: self.as_osd,
-            connect_timeout: Duration::from_secs(self.connect_timeout),
+            connect_timeout: self.connect_timeout.map_or(config.connect_timeout, Duration::from_secs),
+            request_timeout: self.request_timeout().or(config.request_timeout),
+            monitor_timeout: self.request_timeout().or(config.monitor_timeout),
+            on_waiting: Some(WaitingHook::new(print_waiting)),
             engine: self.engine,
             zero_copy: self.zero_copy()?,
             spin: self.spin,

@@ -91,7 +91,7 @@ impl Failure {
         let addresses = config.monitors.iter().map(|monitor| monitor.addrs.to_string());
         let addresses = addresses.collect::<Vec<_>>().join(", ");
         move |error| match error {
-            onego_bench::Error::Client(onego::Error::NoAnswer { waited }) => {
+            onego_bench::Error::Client(onego::Error::NoAnswer { waited, waiting: None }) => {
                 Self::NoAnswer { addresses: addresses.clone(), waited }
             }
             other => other.into(),

@@ -37,7 +37,7 @@ const ALONE: &[(&str, i32, &str)] = &[
     (
         "--mon-host 127.0.0.1:1 --connect-timeout 1 rbd ls",
         7,
-        "no monitor has answered within 1s at [v2:127.0.0.1:1/0",
+        "no monitor has answered within 1s: waiting for a monitor at 127.0.0.1:1, because connection failed",
     ),
     ("rbd ls", 1, "or ceph.conf: not there"),
     ("cluster start --listen not-an-address", 2, "not-an-address"),

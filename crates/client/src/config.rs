@@ -3,6 +3,7 @@ use crate::conf_file::{ConfFile, MAX_LEN, expand};
 use crate::credentials::{self, Identity};
 use crate::dns::Resolver;
 use crate::environment::CephArgs;
+use crate::waiting::WaitingHook;
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{AuthName, Credentials};
 use onego_ceph::client::Monitor;
@@ -36,8 +37,13 @@ pub struct Config {
     pub as_osd: bool,
     /// How long to wait for a monitor before connecting fails (`client_mount_timeout`).
     pub connect_timeout: Duration,
-    /// How long a request may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
+    /// How long a request to an object may take; `None`: for as long as it takes (`rados_osd_op_timeout`).
     pub request_timeout: Option<Duration>,
+    /// How long a command or question to the monitors may take; `None`: for as long as it takes
+    /// (`rados_mon_op_timeout`).
+    pub monitor_timeout: Option<Duration>,
+    /// Called when the client has waited for something for two seconds.
+    pub on_waiting: Option<WaitingHook>,
     /// What moves the bytes.
     pub engine: EngineKind,
     /// Which sends are made without a copy.
@@ -68,7 +74,8 @@ impl Config {
     /// The configuration in a `ceph.conf`. Settings are read from its sections for the client (`client.admin`), for
     /// all clients (`client`) and for everybody (`global`), the first of these that has one:
     /// `mon_host`, and what says who the client is (`keyring`, `keyfile`, `key`, `auth_client_required`,
-    /// `ms_client_mode`, `ms_mon_client_mode`), and what is compressed.
+    /// `ms_client_mode`, `ms_mon_client_mode`), how long is waited (`client_mount_timeout`, `rados_osd_op_timeout`,
+    /// `rados_mon_op_timeout`), and what is compressed.
     ///
     /// Where no `mon_host` is set, the monitors are those that SRV records in the DNS name: `_ceph-mon._tcp`, or, where
     /// `mon_dns_srv_name` is `mon_example.com`, `_mon._tcp.example.com`. To ask for them takes up to half a minute if
@@ -134,13 +141,45 @@ impl Config {
             data_crc: true,
             compression: compression(settings)?,
             as_osd: false,
-            connect_timeout: Duration::from_secs(30),
-            request_timeout: None,
+            connect_timeout: duration(settings, "client_mount_timeout")?
+                .map_or(CONNECT_TIMEOUT, endless_if_zero),
+            request_timeout: duration(settings, "rados_osd_op_timeout")?.filter(|wait| !wait.is_zero()),
+            monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
+            on_waiting: None,
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),
             spin: Spin::default(),
         })
     }
+}
+
+/// How long to wait for a monitor where nothing is said. Ceph's programs wait for five minutes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For Ceph, no time at all means any time.
+fn endless_if_zero(wait: Duration) -> Duration {
+    if wait.is_zero() { Duration::MAX } else { wait }
+}
+
+/// A setting that is a time: seconds, or with a unit such as "5m".
+fn duration(settings: &Settings, name: &str) -> Result<Option<Duration>, Error> {
+    let Some(text) = settings.get(name) else { return Ok(None) };
+    let wrong = || Error::Config {
+        place: format!("{name} = {text}"),
+        reason: "it is no time: write seconds, or a number and one of ms, s, m, h, d".into(),
+    };
+    let text = text.trim();
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let seconds = match text[unit..].trim() {
+        "ms" => 0.001,
+        "" | "s" | "sec" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86400.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = text[..unit].trim().parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * seconds).map(Some).map_err(|_| wrong())
 }
 
 fn compression(settings: &Settings) -> Result<Option<Compression>, Error> {
@@ -301,6 +340,31 @@ mod tests {
         said.settings.insert("ms_osd_compress_mode".into(), "some".into());
         let error = read(&said).unwrap_err().to_string();
         assert!(error.contains("/etc/ceph/ceph.conf") && error.contains("none or force"), "{error}");
+    }
+
+    #[test]
+    fn times_are_read_as_ceph_writes_them() {
+        let read = |text: &str| {
+            let settings = settings("/etc/ceph/ceph.conf", text, &Identity::default());
+            Config::new(&settings, &Identity::default(), || Err("nobody is asked".into()))
+        };
+        let config = read(
+            "[global]\nmon host = 10.0.0.1\n[client]\nrados osd op timeout = 5\nrados mon op timeout = 1.5\n\
+             client_mount_timeout = 2m\n",
+        )
+        .unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!(config.request_timeout, Some(5 * second));
+        assert_eq!(config.monitor_timeout, Some(second * 3 / 2));
+        assert_eq!(config.connect_timeout, 120 * second);
+        let config = read("[global]\nmon host = 10.0.0.1\nrados osd op timeout = 0\n").unwrap();
+        assert_eq!((config.request_timeout, config.monitor_timeout), (None, None));
+        assert_eq!(config.connect_timeout, CONNECT_TIMEOUT);
+        for wrong in ["soon", "-1", "5 weeks", "1e999"] {
+            let text = format!("[global]\nmon host = 10.0.0.1\nrados_osd_op_timeout = {wrong}\n");
+            let error = read(&text).unwrap_err().to_string();
+            assert!(error.contains("rados_osd_op_timeout") && error.contains("seconds"), "{error}");
+        }
     }
 
     #[test]

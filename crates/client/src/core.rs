@@ -4,6 +4,7 @@ use crate::Error;
 use crate::mailbox::Mailbox;
 use crate::rados::WatchEvent;
 use crate::rbd::io::{ImageIo, IoOp, Shape};
+use crate::waiting::Lookout;
 use futures_channel::{mpsc, oneshot};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::auth;
@@ -121,10 +122,16 @@ pub(crate) struct Core {
     map_waiters: Vec<MapWaiter>,
     watchers: HashMap<WatchId, Watcher>,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
+    lookout: Lookout,
 }
 
 impl Core {
-    pub(crate) fn new(config: &client::Config, mailbox: Arc<Mailbox<Command>>, now: Time) -> Self {
+    pub(crate) fn new(
+        config: &client::Config,
+        mailbox: Arc<Mailbox<Command>>,
+        lookout: Lookout,
+        now: Time,
+    ) -> Self {
         Self {
             client: Client::new(now, config),
             mailbox,
@@ -133,6 +140,7 @@ impl Core {
             map_waiters: Vec::new(),
             watchers: HashMap::new(),
             completed: VecDeque::new(),
+            lookout,
         }
     }
 
@@ -330,10 +338,14 @@ impl Core {
     fn serve_map_waiters(&mut self, now: Time) {
         let map = self.client.osdmap().cloned();
         let epoch = map.as_ref().map_or(0, |map| map.epoch);
+        let client = &self.client;
         for waiter in self.map_waiters.extract_if(.., |w| epoch >= w.epoch || w.deadline <= now) {
             let result = match &map {
                 Some(map) if epoch >= waiter.epoch => Ok(Arc::clone(map)),
-                _ => Err(Error::NoAnswer { waited: waiter.timeout }),
+                _ => {
+                    let waiting = client.waiting(now).map(Box::new);
+                    Err(Error::NoAnswer { waited: waiter.timeout, waiting })
+                }
             };
             drop(waiter.done.send(result));
         }
@@ -415,13 +427,17 @@ impl Layer for Core {
         {
             self.execute(now, command);
         }
+        let is_busy = self.client.is_busy() || !self.map_waiters.is_empty();
+        self.lookout.heed(now, is_busy);
     }
 
     fn due_at(&self) -> Option<Time> {
-        self.map_waiters.iter().map(|waiter| waiter.deadline).min()
+        self.map_waiters.iter().map(|waiter| waiter.deadline).chain(self.lookout.deadline()).min()
     }
 
     fn due(&mut self, now: Time) {
         self.serve_map_waiters(now);
+        let client = &self.client;
+        self.lookout.look(now, || client.waiting(now));
     }
 }

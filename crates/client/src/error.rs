@@ -1,5 +1,5 @@
 use crate::mailbox::Closed;
-use onego_ceph::client::{Answered, Error as ProtocolError};
+use onego_ceph::client::{Answered, Error as ProtocolError, Waiting};
 use onego_ceph::rbd::{Features, LayoutError};
 use std::fmt;
 use thiserror::Error;
@@ -96,11 +96,16 @@ pub enum Error {
     /// The session with the cluster failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// No monitor has answered.
-    #[error("no monitor has answered within {waited:?}: is the cluster up, and are these its addresses?")]
+    /// The cluster has not answered, or not as far as was asked for.
+    #[error(
+        "no monitor has answered within {waited:?}: {}",
+        waiting.as_ref().map_or("is the cluster up, and are these its addresses?".to_owned(), ToString::to_string)
+    )]
     NoAnswer {
         /// How long was waited.
         waited: std::time::Duration,
+        /// For what, and why it did not come.
+        waiting: Option<Box<Waiting>>,
     },
     /// The machine refused a resource.
     #[error("{what}: {source}")]

@@ -35,6 +35,7 @@ pub mod nfs;
 pub mod rados;
 pub mod rbd;
 mod reactor;
+mod waiting;
 
 pub use crate::core::Outcome;
 pub use config::Config;
@@ -44,7 +45,8 @@ pub use error::{Errno, Error};
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_ceph::addr::Versions;
 pub use onego_ceph::auth::{AuthName, Credentials};
-pub use onego_ceph::client::Monitor;
+pub use onego_ceph::client::{Awaited, Monitor, Waiting};
 pub use onego_ceph::msgr::{COMPRESSION_SETTINGS, Compression, Method};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, zero_copy};
 pub use reactor::{Completed, ImageRequest, Reactor};
+pub use waiting::WaitingHook;

@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::rados::Cluster;
 use crate::rbd::{Image, IoOp};
+use crate::waiting::{Lookout, Report};
 use crate::{Config, Error};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_ceph::auth::Secret;
@@ -67,12 +68,14 @@ impl Reactor {
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
         let mailbox = Arc::new(Mailbox::new());
         let client = client_config(config)?;
+        let report = Report::default();
+        let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| {
-            Core::new(&client, Arc::clone(&mailbox), now)
+            Core::new(&client, Arc::clone(&mailbox), lookout, now)
         })
         .map_err(failed("opening the event engine"))?;
         mailbox.set_reactor(driver.waker());
-        Ok((Self { driver }, Cluster::new(mailbox, config.connect_timeout)))
+        Ok((Self { driver }, Cluster::new(mailbox, config.connect_timeout, report)))
     }
 
     /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
@@ -155,6 +158,7 @@ fn client_config(config: &Config) -> Result<client::Config, Error> {
         credentials: config.credentials.clone(),
         hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
+        mon: client::MonConfig { request_timeout: config.monitor_timeout, ..client::MonConfig::default() },
         ..client::Config::new(config.monitors.clone(), "admin", pool)
     })
 }

@@ -5,6 +5,7 @@
 //! bytes over a real event engine or over a simulated network; the machine cannot tell which.
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod codec;
 mod conns;
 mod layer;
@@ -14,6 +15,7 @@ mod place;
 mod share;
 mod time;
 
+pub use backoff::Backoff;
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
 pub use layer::Layer;

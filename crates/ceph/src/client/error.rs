@@ -1,5 +1,6 @@
 //! Why a request failed.
 
+use super::Waiting;
 use crate::msgr;
 use crate::osdmap::MapError;
 use crate::types::Epoch;
@@ -76,8 +77,13 @@ pub enum Error {
     },
 
     /// No reply came in time. A change may have been applied.
-    #[error("no reply within {0:?}")]
-    Timeout(Duration),
+    #[error("no reply within {after:?}{}", waiting.as_ref().map(|waiting| format!(": {waiting}")).unwrap_or_default())]
+    Timeout {
+        /// The time that the request had.
+        after: Duration,
+        /// What it was waiting for when its time was over.
+        waiting: Option<Box<Waiting>>,
+    },
     /// A connection failed by its protocol.
     #[error("connection failed: {0}")]
     Connection(#[from] msgr::Error),
@@ -93,7 +99,7 @@ impl Error {
             Self::Invalid(_) | Self::Cancelled | Self::Closed | Self::Busy { .. } => Blame::Caller,
             Self::Refused { .. } | Self::NoPool(_) | Self::WatchLost { .. } => Blame::Refused,
             Self::BadReply(_) | Self::Mismatch(_) | Self::BadMap { .. } => Blame::Peer,
-            Self::Timeout(_) | Self::Io(_) => Blame::Transport,
+            Self::Timeout { .. } | Self::Io(_) => Blame::Transport,
             Self::Connection(error) => match error.blame() {
                 msgr::Blame::Peer => Blame::Peer,
                 msgr::Blame::Mismatch => Blame::Refused,
@@ -111,7 +117,7 @@ impl Error {
             Self::Cancelled => errno::ECANCELED,
             Self::Closed => errno::ESHUTDOWN,
             Self::Busy { .. } => errno::EAGAIN,
-            Self::Timeout(_) => errno::ETIMEDOUT,
+            Self::Timeout { .. } => errno::ETIMEDOUT,
             Self::BadReply(_)
             | Self::Mismatch(_)
             | Self::BadMap { .. }

@@ -10,6 +10,7 @@ mod error;
 mod hub;
 mod random;
 mod request;
+mod waiting;
 
 pub use crate::osdc::{ALL_NAMESPACES, Notified, WatchTarget};
 pub use config::{Config, MonConfig, Monitor, OsdConfig};
@@ -17,6 +18,7 @@ pub use error::{Answered, Blame, Error, errno};
 pub(crate) use hub::{Ended, Hub, Role};
 pub(crate) use random::Random;
 pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
+pub use waiting::{Awaited, Waiting};
 
 use crate::auth::{self, Entropy, Principal};
 use crate::messages::{MonCommand, PoolOp, Statfs};
@@ -197,6 +199,33 @@ impl<T> Client<T> {
     /// The id that the monitors gave this client, or 0.
     pub fn global_id(&self) -> u64 {
         self.hub.global_id()
+    }
+
+    /// Is anything in flight: requests to OSDs, also those of watches, or to monitors?
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.objects.is_busy() || self.monitors.is_asked()
+    }
+
+    /// What has held the client up for longest, if anything is asked of it. It looks at all requests: for callers that
+    /// ask once a second or so.
+    pub fn waiting(&self, now: Time) -> Option<Waiting> {
+        let waiting = self.objects.waiting(now).into_iter().chain(self.monitors.waiting_reply(now));
+        let mut longest = waiting.max_by_key(|waiting| waiting.elapsed);
+        if longest.is_none() && self.objects.map().is_none() {
+            longest = self.monitors.waiting_session(now).or_else(|| self.monitors.waiting_map(now));
+        }
+        longest.map(|waiting| self.blame_monitors(now, waiting))
+    }
+
+    /// What only a new map can end is waited for in vain while there is no monitor.
+    fn blame_monitors(&self, now: Time, waiting: Waiting) -> Waiting {
+        match self.monitors.waiting_session(now) {
+            Some(session) if waiting.target.needs_monitor() => {
+                Waiting { elapsed: waiting.elapsed, ..session }
+            }
+            _ => waiting,
+        }
     }
 
     /// Closes all connections and ends all requests with [`Error::Closed`], those excepted whose buffers are with the

@@ -10,7 +10,7 @@ pub(crate) use requests::{Ask, Asker};
 
 use crate::addr::{EntityAddr, Versions};
 use crate::auth;
-use crate::client::{Config, Error, Event, Hub, MonConfig, Monitor, Random, Role};
+use crate::client::{Awaited, Config, Error, Event, Hub, MonConfig, Monitor, Random, Role, Waiting};
 use crate::encoding::Decode;
 use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
@@ -75,6 +75,10 @@ pub(crate) struct Monitors<T> {
     map: Option<MonMap>,
     subscriptions: Subscriptions,
     requests: Requests<T>,
+    /// Since when there is no session with a monitor, or what the last one is waited for.
+    apart_since: Time,
+    /// Why the last attempt to have a session failed, until one brings a message.
+    failure: Option<Error>,
 }
 
 impl<T> Monitors<T> {
@@ -92,6 +96,8 @@ impl<T> Monitors<T> {
             map: None,
             subscriptions: Subscriptions::default(),
             requests: Requests::new(),
+            apart_since: Time::default(),
+            failure: None,
         }
     }
 
@@ -108,6 +114,7 @@ impl<T> Monitors<T> {
     /// Begins to look for a monitor.
     pub(crate) fn start(&mut self, now: Time, hub: &mut Hub<T>) {
         if matches!(self.state, State::Idle) {
+            self.apart_since = now;
             self.hunt(now, hub);
         }
     }
@@ -182,6 +189,7 @@ impl<T> Monitors<T> {
     /// A connection to a monitor is over.
     pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, conn: ConnId, monitor: usize, error: Error) {
         let peer = EntityName::mon(monitor as i64);
+        self.failure = Some(error.clone());
         hub.tell(Event::Fault { peer, addr: self.addr(monitor), error });
         match &mut self.state {
             State::Hunting { tries, .. } => {
@@ -191,6 +199,7 @@ impl<T> Monitors<T> {
             State::Open { conn: open, heard } if *open == conn => {
                 hub.principal().session_ended();
                 if *heard {
+                    self.apart_since = now;
                     self.round = 0;
                     self.hunt(now, hub);
                 } else {
@@ -214,6 +223,7 @@ impl<T> Monitors<T> {
         }
         let taken = self.take(now, hub, from, message)?;
         self.state = State::Open { conn: from, heard: true };
+        self.failure = None;
         Ok(taken)
     }
 
@@ -306,6 +316,37 @@ impl<T> Monitors<T> {
         }
     }
 
+    /// Does anybody wait for an answer?
+    #[inline]
+    pub(crate) fn is_asked(&self) -> bool {
+        self.requests.len() > 0
+    }
+
+    /// The session that is missing, if one is: one counts that has brought a message.
+    pub(crate) fn waiting_session(&self, now: Time) -> Option<Waiting> {
+        if matches!(self.state, State::Open { heard: true, .. } | State::Idle) {
+            return None;
+        }
+        Some(Waiting {
+            target: Awaited::Monitor(self.known.iter().map(|known| known.addr).collect()),
+            elapsed: now.since(self.apart_since),
+            cause: self.failure.clone().map(Box::new),
+        })
+    }
+
+    /// The first map that a monitor has not sent yet.
+    pub(crate) fn waiting_map(&self, now: Time) -> Option<Waiting> {
+        let elapsed = now.since(self.apart_since);
+        let open = matches!(self.state, State::Open { .. });
+        open.then_some(Waiting { target: Awaited::OsdMap, elapsed, cause: None })
+    }
+
+    /// The oldest request to monitors that has no answer.
+    pub(crate) fn waiting_reply(&self, now: Time) -> Option<Waiting> {
+        let elapsed = now.since(self.requests.oldest()?);
+        Some(Waiting { target: Awaited::MonitorReply, elapsed, cause: None })
+    }
+
     pub(crate) fn deadline(&self, hub: &Hub<T>) -> Option<Time> {
         let hunt = match &self.state {
             State::Hunting { until, .. } | State::Resting { until } => Some(*until),
@@ -316,11 +357,15 @@ impl<T> Monitors<T> {
     }
 
     pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>) {
-        self.requests.timeout(now, hub, &self.config);
+        if self.requests.deadline().is_some_and(|deadline| deadline <= now) {
+            let waiting = self.waiting_session(now).or_else(|| self.waiting_reply(now));
+            self.requests.timeout(now, hub, &self.config, waiting);
+        }
         match &mut self.state {
             State::Hunting { tries, until, .. } if *until <= now => {
                 for conn in std::mem::take(tries) {
-                    let silence = Error::Timeout(self.config.hunt_interval);
+                    let silence = Error::Timeout { after: self.config.hunt_interval, waiting: None };
+                    self.failure = Some(silence.clone());
                     if let Some(Role::Monitor(monitor)) = hub.close(conn).map(|ended| ended.role) {
                         let peer = EntityName::mon(monitor as i64);
                         hub.tell(Event::Fault {

@@ -1,6 +1,6 @@
 //! Requests to monitors that wait for an answer.
 
-use crate::client::{Error, Hub, MonConfig, Outcome};
+use crate::client::{Error, Hub, MonConfig, Outcome, Waiting};
 use crate::messages::{
     CommandReply, GetVersion, GetVersionReply, MonCommand, PoolOp, PoolOpReply, Statfs, StatfsReply, kind,
 };
@@ -30,6 +30,8 @@ pub(crate) enum Asker<T> {
 struct Request<T> {
     asker: Asker<T>,
     ask: Ask,
+    /// When it was made.
+    since: Time,
     deadline: Option<Time>,
 }
 
@@ -58,7 +60,7 @@ impl<T> Requests<T> {
             Asker::Caller(_) => config.request_timeout.map(|timeout| now + timeout),
             Asker::Objects => None,
         };
-        self.waiting.insert(self.last_tid, Request { asker, ask, deadline });
+        self.waiting.insert(self.last_tid, Request { asker, ask, since: now, deadline });
         self.last_tid
     }
 
@@ -112,20 +114,33 @@ impl<T> Requests<T> {
         None
     }
 
+    /// When the oldest request of a caller was made.
+    pub(crate) fn oldest(&self) -> Option<Time> {
+        let callers = self.waiting.values().filter(|request| matches!(request.asker, Asker::Caller(_)));
+        callers.map(|request| request.since).next()
+    }
+
     /// The first deadline.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.waiting.values().filter_map(|request| request.deadline).min()
     }
 
-    /// Gives up requests whose time is over.
-    pub(crate) fn timeout(&mut self, now: Time, hub: &mut Hub<T>, config: &MonConfig) {
+    /// Gives up requests whose time is over. `waiting`: what they waited for.
+    pub(crate) fn timeout(
+        &mut self,
+        now: Time,
+        hub: &mut Hub<T>,
+        config: &MonConfig,
+        waiting: Option<Waiting>,
+    ) {
+        let waiting = waiting.map(Box::new);
         let late = |request: &Request<T>| request.deadline.is_some_and(|at| at <= now);
         let tids: Vec<u64> =
             self.waiting.iter().filter(|(_, request)| late(request)).map(|(tid, _)| *tid).collect();
         for tid in tids {
             if let Some(Request { asker: Asker::Caller(ticket), .. }) = self.waiting.remove(&tid) {
                 let after = config.request_timeout.unwrap_or_default();
-                hub.complete(ticket, Err(Error::Timeout(after)), None);
+                hub.complete(ticket, Err(Error::Timeout { after, waiting: waiting.clone() }), None);
             }
         }
     }

@@ -440,8 +440,10 @@ impl<T> Objects<T> {
         let expired: Vec<WatchId> =
             self.lingers.by_id.iter().filter(|(_, linger)| late(linger)).map(|(id, _)| *id).collect();
         for id in expired {
-            let wait = self.config.request_timeout.unwrap_or_default();
-            self.end_notify(hub, id, Err(Error::Timeout(wait)));
+            let request = self.lingers.by_id.get(&id).and_then(|linger| self.table.get(linger.request?));
+            let waiting = request.map(|op| Box::new(self.explain(now, op)));
+            let after = self.config.request_timeout.unwrap_or_default();
+            self.end_notify(hub, id, Err(Error::Timeout { after, waiting }));
         }
         if self.targets.reads_paused() {
             return;

@@ -16,6 +16,7 @@ mod send;
 mod session;
 mod table;
 mod target;
+mod waiting;
 
 pub use linger::{Notified, WatchTarget};
 pub use list::ALL_NAMESPACES;
@@ -105,6 +106,12 @@ impl<T> Objects<T> {
     /// Requests of callers in flight, and the bytes they count for.
     pub(crate) fn load(&self) -> (usize, u64) {
         (self.in_flight, self.bytes)
+    }
+
+    /// Is any request in flight, also one that no caller made?
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.table.len() > 0
     }
 
     /// The client had this name until now: requests that were sent are named by it from now on, instead of by who sends
@@ -255,7 +262,9 @@ impl<T> Objects<T> {
         let late = |op: &Op<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
         for tid in self.table.ordered(late) {
             let Some(op) = self.table.get(tid) else { continue };
-            let (error, stuck) = (Error::Timeout(op.timeout), op.sent_on.filter(|_| op.landing));
+            let waiting = Some(Box::new(self.explain(now, op)));
+            let stuck = op.sent_on.filter(|_| op.landing);
+            let error = Error::Timeout { after: op.timeout, waiting };
             self.fail(hub, tid, error.clone());
             // Half a payload in the caller's buffer and no more of it in all that time: to get the buffer back the
             // connection has to go.

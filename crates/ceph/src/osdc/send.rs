@@ -201,7 +201,7 @@ impl<T> Objects<T> {
         let config = self.config;
         let Some(session) = self.session_on(osd, conn) else { return };
         let addr = session.addr;
-        session.lost(now, &config);
+        session.lost(now, &config, error.clone());
         hub.tell(Event::Fault { peer: EntityName::osd(osd), addr: Some(addr), error });
         self.void(conn);
         self.wish_newer();

@@ -28,6 +28,8 @@ pub(super) struct Session {
     pub(super) ready: bool,
     /// Connections that have failed since one has brought a message.
     failures: u32,
+    /// Why the last of them failed.
+    failure: Option<Error>,
     /// When to open the next connection.
     pub(super) retry_at: Option<Time>,
     /// When a request was last sent.
@@ -56,6 +58,7 @@ impl Session {
             conn: None,
             ready: false,
             failures: 0,
+            failure: None,
             retry_at: None,
             used_at: now,
             backoffs: Backoffs::default(),
@@ -101,9 +104,15 @@ impl Session {
         self.caution.take_if(|caution| caution.until <= now).is_some()
     }
 
+    /// Why the last connection failed, if none has brought a message since.
+    pub(super) fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref().filter(|_| self.failures > 0)
+    }
+
     /// The connection is over. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
-    pub(super) fn lost(&mut self, now: Time, config: &OsdConfig) {
+    pub(super) fn lost(&mut self, now: Time, config: &OsdConfig, error: Error) {
         self.conn = None;
+        self.failure = Some(error);
         self.backoffs = Backoffs::default();
         self.caution = None;
         let was_ready = std::mem::take(&mut self.ready);
@@ -194,6 +203,10 @@ mod tests {
     use crate::messages::BackoffOp;
     use crate::types::PgId;
 
+    fn broken() -> Error {
+        Error::Io(std::io::ErrorKind::ConnectionReset)
+    }
+
     fn object(name: &str) -> HObject {
         HObject { name: name.into(), snap: NOSNAP, pool: 1, ..HObject::min() }
     }
@@ -230,7 +243,7 @@ mod tests {
         let config = OsdConfig::default();
         let mut session = Session::new(EntityAddr::default(), Time::default());
         let mut wait = || {
-            session.lost(Time::default(), &config);
+            session.lost(Time::default(), &config, broken());
             session.retry_at.unwrap().since(Time::default())
         };
         assert_eq!([wait(), wait(), wait()], [0, 1, 2].map(|n| config.reconnect * n));
@@ -247,18 +260,18 @@ mod tests {
         let turns = |session: &mut Session| (0..100).filter(|_| session.take_turn()).count();
         session.begin(now);
         assert_eq!(turns(&mut session), 100);
-        session.lost(now, &config);
+        session.lost(now, &config, broken());
         session.begin(now);
         assert_eq!(turns(&mut session), 100, "the first time it may be an accident");
-        session.lost(now, &config);
+        session.lost(now, &config, broken());
         session.begin(now);
         assert_eq!(turns(&mut session), 1);
         assert!(session.heard());
         assert_eq!(turns(&mut session), 2);
-        session.lost(now, &config);
+        session.lost(now, &config, broken());
         session.begin(now);
         assert_eq!(turns(&mut session), 100, "there was a reply");
-        session.lost(now, &config);
+        session.lost(now, &config, broken());
         session.begin(now);
         assert_eq!(turns(&mut session), 1);
         assert_eq!(session.careful_until(), Some(now + CAUTION));
@@ -275,7 +288,7 @@ mod tests {
             if heard {
                 session.heard();
             }
-            session.lost(Time::default(), &config);
+            session.lost(Time::default(), &config, broken());
             session.retry_at.unwrap().since(Time::default())
         };
         assert_eq!(

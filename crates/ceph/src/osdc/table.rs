@@ -54,6 +54,8 @@ pub(super) struct Op<T> {
     pub(super) sent_on: Option<ConnId>,
     /// When that was.
     pub(super) sent_at: Time,
+    /// When it was submitted.
+    pub(super) since: Time,
     /// Epoch of the map then.
     pub(super) sent_epoch: Epoch,
     /// Times it was sent.
@@ -105,6 +107,7 @@ impl<T> Op<T> {
             paused: false,
             sent_on: None,
             sent_at: Time::default(),
+            since: Time::default(),
             sent_epoch: 0,
             attempts: 0,
             deadline: None,
@@ -133,7 +136,7 @@ impl<T> Op<T> {
         message.snap_context = request.snap_context;
         self.pool = request.pool;
         self.hashed = request.group.is_some();
-        self.sent_at = now;
+        (self.sent_at, self.since) = (now, now);
         self.timeout = timeout.unwrap_or_default();
         self.deadline = timeout.map(|timeout| now + timeout);
         self.buffer = request.read_into;

@@ -12,7 +12,6 @@ use onego_bench::nfs::Bed;
 use onego_bench::progress::Progress;
 use onego_bench::row::Row;
 use onego_bench::table;
-use std::time::Duration;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -106,12 +105,12 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let url = embedded.as_ref().map_or(options.server.as_str(), EmbeddedFiles::url);
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
-    let connect_timeout = Duration::from_secs(access.connect_timeout);
     let config = Config {
         engine: access.engine,
         zero_copy: access.zero_copy()?,
         spin: access.spin,
-        connect_timeout,
+        connect_timeout: access.server_timeout(),
+        request_timeout: access.request_timeout().or(config.request_timeout),
         ..config
     };
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());

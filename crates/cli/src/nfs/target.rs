@@ -4,7 +4,6 @@ use crate::access::Access;
 use crate::failure::Failure;
 use onego::nfs::{Config, Mount, Reactor};
 use std::str::FromStr;
-use std::time::Duration;
 
 /// A file on a server: `nfs://HOST[:PORT]/EXPORT/PATH[?OPTION=VALUE&...]`.
 #[derive(Debug, Clone)]
@@ -40,7 +39,8 @@ impl Url {
             engine: access.engine,
             zero_copy: access.zero_copy()?,
             spin: access.spin,
-            connect_timeout: Duration::from_secs(access.connect_timeout),
+            connect_timeout: access.server_timeout(),
+            request_timeout: access.request_timeout().or(self.config.request_timeout),
             ..self.config.clone()
         };
         let (reactor, mount, path) = Reactor::mount_path(&config, &self.path)?;

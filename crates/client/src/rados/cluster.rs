@@ -3,10 +3,11 @@ use crate::core::{Command, Question, RequestOutcome};
 use crate::error::Errno;
 use crate::mailbox::Mailbox;
 use crate::reactor::Reactor;
+use crate::waiting::Report;
 use crate::{Config, Error};
 use futures_channel::oneshot;
 use onego_buf::List;
-use onego_ceph::client::Outcome;
+use onego_ceph::client::{Outcome, Waiting};
 use onego_ceph::messages::{CommandReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub struct Cluster {
 struct Shared {
     mailbox: Arc<Mailbox<Command>>,
     connect_timeout: Duration,
+    report: Report,
 }
 
 impl Drop for Shared {
@@ -86,8 +88,14 @@ impl Cluster {
         Ok(cluster)
     }
 
-    pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration) -> Self {
-        Self { shared: Arc::new(Shared { mailbox, connect_timeout }) }
+    pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration, report: Report) -> Self {
+        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report }) }
+    }
+
+    /// What holds this client up, and why, if that has taken two seconds. It is looked at once a second; to be told of
+    /// changes see [`Config::on_waiting`].
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.shared.report.get()
     }
 
     /// Waits until the cluster has answered; fails after the configuration's `connect_timeout`.
