@@ -1,9 +1,10 @@
 //! Memory that is being sent is never used early: buffers are overwritten as soon as it is allowed, and what arrives
 //! is compared with what was to be sent.
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_engine::zero_copy::{Flush, Mode, Policy, RingSender, Settings, SocketSender, Thresholds};
+use onego_engine::zero_copy::{Flush, Mode, Policy, RingSender, Settings, SocketSender, Thresholds, bare};
 use onego_engine::{Engine, EngineKind, Event, Wait, now, open};
 use onego_wire::LocalPort;
+use rustix::net::sockopt;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io::Read;
@@ -332,4 +333,91 @@ fn registered_memory_goes_out_in_one_piece_and_in_several() {
     }
     assert!(sender.settle(PATIENCE).unwrap());
     assert_eq!(std::iter::from_fn(|| sender.next_freed()).count(), 3);
+}
+
+/// As many pieces of `size` bytes, none of which lies right behind the one before.
+fn pieces(count: usize, size: usize) -> List {
+    let mut block = SegmentMut::zeroed(count * (size + 1));
+    block.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i % 251) as u8);
+    let block = block.freeze();
+    (0..count).map(|i| block.slice(i * (size + 1)..i * (size + 1) + size)).collect()
+}
+
+#[test]
+fn a_list_of_more_segments_than_a_call_takes_is_sent_whole() {
+    let list = pieces(2500, 4);
+    assert_eq!(list.segments().len(), 2500);
+    for mode in [Mode::Off, Mode::On] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let policy = Policy::new(mode, Thresholds::default());
+        let mut sender =
+            RingSender::open(connect(listener.local_addr().unwrap()), policy, Flush::EachSend).unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        sender.send(list.clone()).unwrap();
+        assert_eq!(sender.submit().unwrap(), list.len() as u64, "{mode}");
+        assert!(sender.settle(PATIENCE).unwrap());
+        drop(sender);
+        let mut read = Vec::new();
+        peer.read_to_end(&mut read).unwrap();
+        assert!(read == list.to_vec(), "{mode}: {} bytes of {}", read.len(), list.len());
+    }
+}
+
+#[test]
+fn a_datagram_of_more_segments_than_a_call_takes_is_one_datagram() {
+    let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.connect(receiver.local_addr().unwrap()).unwrap();
+    let mut sender = RingSender::open(socket.into(), always(), Flush::EachSend).unwrap();
+    let list = pieces(1500, 4);
+    sender.send(list.clone()).unwrap();
+    assert_eq!(sender.submit().unwrap(), list.len() as u64);
+    let mut arrived = vec![0; 64 << 10];
+    let n = receiver.recv(&mut arrived).unwrap();
+    assert!(arrived[..n] == list.to_vec());
+    assert!(sender.settle(PATIENCE).unwrap());
+}
+
+/// Takes the place of memory that was freed, if any was, before the peer has read what was sent from it; and that the
+/// peer sees none of it.
+fn overwritten_after_drop(start: impl FnOnce(OwnedFd) -> Box<dyn std::any::Any>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // Accepted connections have it, too: what is sent waits on the sender's side.
+    sockopt::set_socket_recv_buffer_size(&listener, 1).unwrap();
+    let socket = connect(listener.local_addr().unwrap());
+    sockopt::set_socket_send_buffer_size(&socket, 1 << 20).unwrap();
+    let mut peer = listener.accept().unwrap().0;
+    drop(start(socket));
+    let others: Vec<SegmentMut> = [4096, 8192, 16384, 32768]
+        .into_iter()
+        .flat_map(|size| (0..64).map(move |_| SegmentMut::zeroed(size)))
+        .map(|mut block| {
+            block.fill(0xee);
+            block
+        })
+        .collect();
+    let (mut piece, mut read) = (vec![0; 4096], 0);
+    while let Ok(n @ 1..) = peer.read(&mut piece) {
+        let wrong = piece[..n].iter().position(|byte| *byte != 0);
+        assert_eq!(wrong.map(|at| read + at), None, "a byte of somebody else's memory was sent");
+        read += n;
+    }
+    drop(others);
+}
+
+#[test]
+fn a_bare_loop_that_is_dropped_sends_nobody_else_s_memory() {
+    overwritten_after_drop(|socket| {
+        let mut bare = bare::Socket::new(socket, bare::How::ZeroCopy, 4096, 16).unwrap();
+        bare.turn().unwrap();
+        Box::new(bare)
+    });
+    for how in [bare::How::ZeroCopy, bare::How::Registered] {
+        overwritten_after_drop(|socket| {
+            let mut bare = bare::Ring::open(socket, how, 4096, 4).unwrap();
+            (0..4).for_each(|_| bare.turn().unwrap());
+            Box::new(bare)
+        });
+    }
 }

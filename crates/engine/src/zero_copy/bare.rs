@@ -3,6 +3,7 @@
 use super::error_queue;
 use super::request::{Completion, Transfer, send};
 use super::ring::{SOCKET, open, retried};
+use crate::socket::MAX_BYTES;
 use io_uring::squeue::Flags;
 use io_uring::{IoUring, squeue};
 use onego_buf::{List, Segment, SegmentMut};
@@ -37,11 +38,18 @@ pub struct Count {
     pub copied: u64,
 }
 
+/// How long the kernel may take to let go of the blocks when a loop is dropped.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Blocks that are sent in turn, each on a page boundary.
-fn blocks(size: usize, count: usize) -> Vec<List> {
+fn blocks(size: usize, count: usize) -> io::Result<Vec<List>> {
+    if size > MAX_BYTES {
+        let reason = format!("blocks of {size} bytes are more than one send takes: at most {MAX_BYTES}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
     let step = size.next_multiple_of(4096);
     let whole: Segment = SegmentMut::zeroed(step * count).freeze();
-    (0..count).map(|i| whole.slice(i * step..i * step + size).into()).collect()
+    Ok((0..count).map(|i| whole.slice(i * step..i * step + size).into()).collect())
 }
 
 /// A loop over `send`, with or without `MSG_ZEROCOPY`.
@@ -60,7 +68,7 @@ impl Socket {
         if zero_copy {
             error_queue::enable(&socket)?;
         }
-        let block = blocks(size, 1).remove(0);
+        let block = blocks(size, 1)?.remove(0);
         Ok(Self { socket, zero_copy, block, reap_every, count: Count::default() })
     }
 
@@ -118,15 +126,32 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    /// The kernel may still read the block, for the peer: it is freed once the kernel has said that it does not.
+    fn drop(&mut self) {
+        let free = |count: &Count| count.reported >= count.sends;
+        if !self.zero_copy || self.reap().is_ok() && free(&self.count) {
+            return;
+        }
+        error_queue::abort(self.socket.as_fd());
+        if !self.settle(DROP_PATIENCE).is_ok_and(|count| free(&count)) {
+            tracing::error!("the kernel did not give the memory of sends back; it is leaked");
+            std::mem::forget(std::mem::take(&mut self.block));
+        }
+    }
+}
+
 /// A loop over io_uring.
 pub struct Ring {
     ring: IoUring,
-    _socket: OwnedFd,
+    socket: OwnedFd,
     is_stream: bool,
     how: How,
     requests: Vec<squeue::Entry>,
     /// What the requests name.
-    _blocks: Vec<List>,
+    blocks: Vec<List>,
+    /// Requests that the kernel has, or is to get with the next call, and whose memory it may use.
+    in_use: usize,
     count: Count,
 }
 
@@ -135,7 +160,7 @@ impl Ring {
     pub fn open(socket: OwnedFd, how: How, size: usize, batch: usize) -> io::Result<Self> {
         let ring = open(socket.as_fd())?;
         let is_stream = sockopt::socket_type(&socket)? == SocketType::STREAM;
-        let blocks = blocks(size, batch);
+        let blocks = blocks(size, batch)?;
         if how == How::Registered {
             let vector = |list: &List| list.segments().next().map(crate::message::vector);
             let vectors: Vec<_> = blocks.iter().filter_map(vector).collect();
@@ -153,17 +178,18 @@ impl Ring {
             send(SOCKET, block, transfer, flags).flags(Flags::FIXED_FILE | linked)
         };
         let requests = blocks.iter().enumerate().map(request).collect();
-        Ok(Self { ring, _socket: socket, is_stream, how, requests, _blocks: blocks, count: Count::default() })
+        Ok(Self { ring, socket, is_stream, how, requests, blocks, in_use: 0, count: Count::default() })
     }
 
     /// Submits one batch and waits until it is accepted.
     pub fn turn(&mut self) -> io::Result<()> {
         let mut submissions = self.ring.submission();
-        // SAFETY: the blocks are kept as long as the ring, and nobody writes to them.
+        // SAFETY: the blocks are kept until the kernel no longer uses them, and nobody writes to them.
         let pushed = unsafe { submissions.push_multiple(&self.requests) };
         drop(submissions);
         pushed.map_err(|_| io::Error::other("a batch is larger than the submission queue"))?;
         let mut unanswered = self.requests.len();
+        self.in_use += unanswered;
         while unanswered > 0 {
             let want = if self.is_stream { 1 } else { unanswered };
             retried(self.ring.submit_and_wait(want))?;
@@ -175,7 +201,9 @@ impl Ring {
     fn collect(&mut self) -> io::Result<usize> {
         let mut answered = 0;
         for entry in self.ring.completion() {
-            if let Completion::Freed { copied } = Completion::of(&entry) {
+            let completion = Completion::of(&entry);
+            self.in_use -= usize::from(completion != Completion::Accepted);
+            if let Completion::Freed { copied } = completion {
                 self.count.reported += 1;
                 self.count.copied += u64::from(copied);
                 continue;
@@ -192,11 +220,37 @@ impl Ring {
     pub fn settle(&mut self, patience: Duration) -> io::Result<Count> {
         let end = Instant::now() + patience;
         while self.how != How::Copy && self.count.reported < self.count.sends && Instant::now() < end {
-            let timeout = io_uring::types::Timespec::from(Duration::from_millis(100));
-            let arguments = io_uring::types::SubmitArgs::new().timespec(&timeout);
-            retried(self.ring.submitter().submit_with_args(1, &arguments))?;
-            self.collect()?;
+            self.wait()?;
         }
         Ok(self.count)
+    }
+
+    /// Waits for a completion, for a while.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout = io_uring::types::Timespec::from(Duration::from_millis(100));
+        let arguments = io_uring::types::SubmitArgs::new().timespec(&timeout);
+        retried(self.ring.submitter().submit_with_args(1, &arguments))?;
+        self.collect().map(drop)
+    }
+}
+
+impl Drop for Ring {
+    /// As for [`Socket`]. Sends that were not answered because of an error may read the blocks, too.
+    fn drop(&mut self) {
+        if self.in_use > 0 && self.collect().is_ok() && self.in_use == 0 {
+            return;
+        }
+        if self.in_use > 0 {
+            error_queue::abort(self.socket.as_fd());
+        }
+        let end = Instant::now() + DROP_PATIENCE;
+        while self.in_use > 0 && Instant::now() < end {
+            // A send that has failed is one that has ended.
+            let _ = self.wait();
+        }
+        if self.in_use > 0 {
+            tracing::error!("io_uring did not give the memory of sends back; it is leaked");
+            std::mem::forget(std::mem::take(&mut self.blocks));
+        }
     }
 }

@@ -1,4 +1,5 @@
 //! Requests to send, as a ring takes them, and what it says of them.
+use crate::socket::MAX_BYTES;
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use onego_buf::List;
@@ -22,8 +23,9 @@ pub(crate) enum Transfer {
     Registered(u16),
 }
 
-/// A request to send the only segment of a list, which has to stay where it is.
+/// A request to send the only segment of a list, of at most [`MAX_BYTES`], which has to stay where it is.
 pub(crate) fn send(fd: Fd, list: &List, transfer: Transfer, flags: i32) -> squeue::Entry {
+    debug_assert!(list.len() <= MAX_BYTES, "a request has 32 bits for a length");
     let (ptr, len) =
         list.segments().next().map_or((std::ptr::null(), 0), |only| (only.as_ptr(), only.len() as u32));
     let without_copy = || opcode::SendZc::new(fd, ptr, len).flags(flags).zc_flags(REPORT_USAGE);

@@ -1,10 +1,12 @@
 use super::request::{Completion, Transfer, send, send_message};
 use super::{Counters, Flush, Freed, Notifier, Policy, Registry, SlotId};
 use crate::message::{Message, vectors};
+use crate::socket::{MAX_BYTES, MAX_SLICES};
 use io_uring::squeue::Flags;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, squeue};
+use io_uring::{IoUring, squeue};
 use onego_buf::List;
+use rustix::io::Errno;
 use rustix::net::{SocketType, sockopt};
 use slab::Slab;
 use std::io;
@@ -19,6 +21,9 @@ const COMPLETIONS: u32 = 4096;
 
 /// Sends whose memory the kernel uses at most; beyond, submitting waits.
 const IN_USE: usize = 1024;
+
+// The completion queue never overflows: each send has two completions at most.
+const _: () = assert!(2 * (IN_USE + 2 * SUBMISSIONS as usize) <= COMPLETIONS as usize);
 
 /// How long the kernel may take to let go of memory when a sender is dropped.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
@@ -67,6 +72,10 @@ pub struct RingSender {
     sends: Slab<Out>,
     /// Waiting to be submitted.
     queue: Vec<squeue::Entry>,
+    /// Sends that the kernel has, or is to get with the next call, and has not answered.
+    unanswered: usize,
+    /// What the kernel has answered since that was last asked for: bytes, and the first failure.
+    answered: (u64, Option<io::Error>),
     #[expect(clippy::vec_box, reason = "a header must not move while the kernel may look at it")]
     spare: Vec<Box<Message>>,
 }
@@ -84,16 +93,37 @@ impl RingSender {
             registry: Registry::new(),
             sends: Slab::new(),
             queue: Vec::with_capacity(SUBMISSIONS as usize),
+            unanswered: 0,
+            answered: (0, None),
             spare: Vec::new(),
         })
     }
 
     /// Queues a send. When the queue is full, it is submitted first.
+    ///
+    /// What is too long for one request is sent by several, on a stream. A datagram in more pieces than one request
+    /// takes is copied into one piece.
     pub fn send(&mut self, mut list: List) -> io::Result<()> {
-        let (transfer, bytes) = self.registry.transfer(&mut self.policy, &self.ring.submitter(), &list);
-        let first = list.split_to(bytes);
-        self.queue(first, transfer)?;
-        if list.is_empty() { Ok(()) } else { self.queue(list, Transfer::Copy) }
+        if !self.is_stream {
+            if list.len() > MAX_BYTES {
+                return Err(Errno::MSGSIZE.into());
+            }
+            if list.segments().len() > MAX_SLICES {
+                list = list.to_segment().into();
+            }
+        }
+        loop {
+            let mut piece = next_request(&mut list);
+            let (transfer, bytes) = self.registry.transfer(&mut self.policy, &self.ring.submitter(), &piece);
+            let first = piece.split_to(bytes);
+            self.queue(first, transfer)?;
+            if !piece.is_empty() {
+                self.queue(piece, Transfer::Copy)?;
+            }
+            if list.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     fn queue(&mut self, list: List, transfer: Transfer) -> io::Result<()> {
@@ -118,25 +148,29 @@ impl RingSender {
         Ok(())
     }
 
-    /// Submits what is queued and waits until the kernel has accepted it; how many bytes it took. The first failure of
-    /// a send is that of all.
+    /// Submits what is queued and waits until the kernel has accepted it; how many bytes it took since that was last
+    /// asked for. The first failure of a send is that of all.
     pub fn submit(&mut self) -> io::Result<u64> {
-        let (mut bytes, mut result) = (0, Ok(()));
-        let mut unanswered = self.enqueue()?;
-        while unanswered > 0 || self.sends.len() > IN_USE {
+        self.enqueue()?;
+        while self.unanswered > 0 || self.sends.len() > IN_USE {
             // A datagram is accepted or refused at once: one call is enough for all.
-            let want = if self.is_stream { 1 } else { unanswered.max(1) };
+            let want = if self.is_stream { 1 } else { self.unanswered.max(1) };
             retried(self.ring.submit_and_wait(want))?;
-            unanswered -= self.collect(|answer| match answer {
-                Ok(sent) => bytes += sent,
-                Err(error) => result = std::mem::replace(&mut result, Ok(())).and(Err(error)),
-            });
+            self.collect();
         }
-        result.map(|()| bytes)
+        match std::mem::take(&mut self.answered) {
+            (_, Some(error)) => Err(error),
+            (bytes, None) => Ok(bytes),
+        }
     }
 
-    fn enqueue(&mut self) -> io::Result<usize> {
+    /// Moves what is queued to the submission queue. What a call that failed has left there goes out first.
+    fn enqueue(&mut self) -> io::Result<()> {
         let count = self.queue.len();
+        while self.room() < count {
+            retried(self.ring.submit_and_wait(1))?;
+            self.collect();
+        }
         let mut submissions = self.ring.submission();
         for (i, mut request) in self.queue.drain(..).enumerate() {
             if self.is_stream && i + 1 < count {
@@ -145,24 +179,35 @@ impl RingSender {
             // SAFETY: list and header stay in `self.sends` until the kernel has said that it no longer uses them, and
             // the socket is open as long as the ring.
             let pushed = unsafe { submissions.push(&request) };
-            pushed
-                .map_err(|_| io::Error::other("the submission queue is full though all of it was taken"))?;
+            pushed.expect("there is room for so many");
         }
-        Ok(count)
+        self.unanswered += count;
+        Ok(())
     }
 
-    /// Takes the completions that are there; how many sends have been answered.
-    fn collect(&mut self, mut answer: impl FnMut(io::Result<u64>)) -> usize {
-        let mut answered = 0;
-        let Self { ring, sends, policy, notifier, spare, .. } = self;
+    /// Requests for which the submission queue has room.
+    fn room(&mut self) -> usize {
+        let submissions = self.ring.submission();
+        submissions.capacity() - submissions.len()
+    }
+
+    /// Takes the completions that are there.
+    fn collect(&mut self) {
+        let Self { ring, sends, policy, notifier, spare, unanswered, answered, .. } = self;
         for entry in ring.completion() {
             let key = entry.user_data() as usize;
             let Some(out) = sends.get_mut(key) else { continue };
             let completion = Completion::of(&entry);
             if !matches!(completion, Completion::Freed { .. }) {
-                answered += 1;
-                out.failed = entry.result() < 0;
-                answer(sent(&entry));
+                *unanswered -= 1;
+                match u64::try_from(entry.result()) {
+                    Ok(bytes) => answered.0 += bytes,
+                    Err(_) => {
+                        out.failed = true;
+                        let error = || io::Error::from_raw_os_error(-entry.result());
+                        answered.1.get_or_insert_with(error);
+                    }
+                }
             }
             let copied = match completion {
                 Completion::Accepted => continue,
@@ -179,7 +224,6 @@ impl RingSender {
             }
             notifier.release(slot, copied.unwrap_or(false));
         }
-        answered
     }
 
     /// Waits until the kernel says something, or nothing is in use, or the time is over; takes what has come.
@@ -187,7 +231,7 @@ impl RingSender {
         if self.sends.len() > self.queue.len() {
             let timeout = Timespec::from(patience);
             retried(self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)))?;
-            self.collect(drop);
+            self.collect();
         }
         Ok(())
     }
@@ -195,6 +239,11 @@ impl RingSender {
     /// Submits what is queued, and waits until the kernel has let go of all memory; `false`: it has not in that time.
     pub fn settle(&mut self, patience: Duration) -> io::Result<bool> {
         self.submit()?;
+        self.drain(patience)
+    }
+
+    /// As [`settle`](Self::settle), with nothing queued.
+    fn drain(&mut self, patience: Duration) -> io::Result<bool> {
         let end = Instant::now() + patience;
         while !self.sends.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
@@ -227,8 +276,13 @@ impl RingSender {
     }
 }
 
-fn sent(entry: &cqueue::Entry) -> io::Result<u64> {
-    u64::try_from(entry.result()).map_err(|_| io::Error::from_raw_os_error(-entry.result()))
+/// Cuts off what one request can carry, which may be all.
+fn next_request(list: &mut List) -> List {
+    if list.segments().len() <= MAX_SLICES && list.len() <= MAX_BYTES {
+        return std::mem::take(list);
+    }
+    let bytes: usize = list.segments().take(MAX_SLICES).map(|segment| segment.len()).sum();
+    list.split_to(bytes.min(MAX_BYTES))
 }
 
 /// Calls that did nothing wrong and are to be made again.
@@ -252,9 +306,32 @@ impl Drop for RingSender {
             return;
         }
         super::error_queue::abort(self.socket.as_fd());
-        if !matches!(self.settle(DROP_PATIENCE), Ok(true)) {
+        if !matches!(self.drain(DROP_PATIENCE), Ok(true)) {
             tracing::error!("io_uring did not give the memory of sends back; it is leaked");
             std::mem::forget(std::mem::take(&mut self.sends));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onego_buf::SegmentMut;
+
+    #[test]
+    fn a_list_is_cut_to_what_a_request_carries() {
+        // 4 GiB and 5 bytes in one segment, of which nothing is touched; then more segments than a request names.
+        let long = SegmentMut::zeroed((4 << 30) + 5).freeze();
+        let block = SegmentMut::zeroed(3 * 4096).freeze();
+        let mut list = List::from(long);
+        (0..2 * MAX_SLICES).for_each(|i| list.push(block.slice(3 * i..3 * i + 1)));
+        let (total, mut sum) = (list.len(), 0);
+        while !list.is_empty() {
+            let request = next_request(&mut list);
+            assert!((1..=MAX_BYTES).contains(&request.len()), "{request:?}");
+            assert!(request.segments().len() <= MAX_SLICES, "{request:?}");
+            sum += request.len();
+        }
+        assert_eq!(sum, total);
     }
 }
