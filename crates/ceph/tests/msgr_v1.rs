@@ -390,10 +390,10 @@ fn another_protocol_and_another_peer_are_told_apart() {
     assert!(matches!(fault(&mut client), Error::WrongPeer { .. }));
 }
 
-/// A client with a key, and how those let it in who know the key.
-fn cephx(knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
+/// A client that knows a key, and the gates of daemons that know `key`.
+fn cephx(key: &str, knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
     let keyring =
-        Keyring::parse(&format!("[client.admin]\nkey = {KEY}\ncaps mon = allow *\ncaps osd = allow *\n"));
+        Keyring::parse(&format!("[client.admin]\nkey = {key}\ncaps mon = allow *\ncaps osd = allow *\n"));
     let authority = Authority::new(keyring.unwrap(), Lifetimes::default(), Entropy::new([1; 32]));
     let authority = Arc::new(Mutex::new(authority));
     let gate = move |service| {
@@ -407,6 +407,8 @@ fn cephx(knows: &str) -> (Principal, impl Fn(u32) -> Gate) {
 /// Two keys.
 const KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFg==";
 const OTHER_KEY: &str = "AQCgVgJr2p7MCxAANXfi0GV65V0rvz7iV3WmFw==";
+/// A key of the cipher that Ceph prefers since version 20.
+const AES256K_KEY: &str = "AgCgVgJr2p7MCyAANXfi0GV65V0rvz7iV3WmFzV34tBleuVdK78+4ld1phc=";
 
 /// Both ends, after all that they have to say to each other.
 fn met(kind: EntityName, login: Login, gate: Gate) -> (Connection, Connection) {
@@ -418,7 +420,16 @@ fn met(kind: EntityName, login: Login, gate: Gate) -> (Connection, Connection) {
 
 #[test]
 fn a_client_proves_who_it_is_to_a_monitor_and_to_an_osd_and_signs_its_messages() {
-    let (mut principal, gate) = cephx(KEY);
+    signs_its_messages(KEY);
+}
+
+#[test]
+fn a_client_with_a_key_of_ceph_20_signs_its_messages_too() {
+    signs_its_messages(AES256K_KEY);
+}
+
+fn signs_its_messages(key: &str) {
+    let (mut principal, gate) = cephx(key, key);
     let (mut client, mut monitor) =
         met(EntityName::mon(0), principal.login_to_monitor(), gate(service::AUTH));
     let of_client = events(&mut client);
@@ -456,7 +467,7 @@ fn a_client_proves_who_it_is_to_a_monitor_and_to_an_osd_and_signs_its_messages()
 
 #[test]
 fn a_wrong_key_and_no_key_are_refused() {
-    let (mut principal, gate) = cephx(OTHER_KEY);
+    let (mut principal, gate) = cephx(KEY, OTHER_KEY);
     let (mut client, server) = met(EntityName::mon(0), principal.login_to_monitor(), gate(service::AUTH));
     assert!(matches!(fault(&mut client), Error::Auth(auth::Error::Refused { .. })));
     assert!(!server.is_ready());

@@ -170,7 +170,8 @@ impl Authority {
         self.rotate(now, grant.service);
         let validity = self.lifetime(grant.service);
         let entropy = &mut self.entropy;
-        let session_key = Key::generate(Cipher::Aes, now.into(), entropy);
+        // Who has a key of this cipher knows the cipher, and is as safe with it as its key is.
+        let session_key = Key::generate(grant.key.cipher(), now.into(), entropy);
         let info = ServiceTicketInfo {
             ticket: AuthTicket {
                 name: grant.name.clone(),

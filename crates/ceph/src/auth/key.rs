@@ -120,14 +120,15 @@ impl Key {
         }
     }
 
-    /// The signature of a message in version 1 of the messenger, over the numbers in `block`: encrypted, and folded to
-    /// one (CephxSessionHandler.cc, `_calc_signature`). None: this cipher has no such signature.
-    pub(crate) fn sign_message(&self, block: &[u8; 32]) -> Option<u64> {
-        let Cipher::Aes = self.cipher else { return None };
-        let sealed = cipher::aes_encrypt(&self.secret.expose()[..self.cipher.key_len()], block);
-        // The block of padding behind is not looked at.
-        let (words, _) = sealed[..block.len()].as_chunks::<8>();
-        Some(words.iter().fold(0, |signature, word| signature ^ u64::from_le_bytes(*word)))
+    /// The signature of a message in version 1 of the messenger, over the numbers in `block`: sealed or hashed, and folded
+    /// to one (CephxSessionHandler.cc, `_calc_signature`).
+    pub(crate) fn sign_message(&self, block: &[u8; 32]) -> u64 {
+        match self.cipher {
+            // The block of padding behind is not looked at.
+            Cipher::Aes => fold(&cipher::aes_encrypt(&self.secret.expose()[..AES_KEY_LEN], block)[..block.len()]),
+            // What this cipher seals is never the same twice.
+            Cipher::Aes256k => fold(&self.sign(&[block])),
+        }
     }
 
     /// The HMAC-SHA256 of `parts`, one after the other.
@@ -167,6 +168,12 @@ impl Encode for Key {
     }
 }
 
+/// Folds a number of 64-bit words to one.
+pub(super) fn fold(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().fold(0, |folded, word| folded ^ u64::from_le_bytes(*word))
+}
+
 /// Turns what a sealed thing was opened with into an error.
 pub(super) fn opened(plain: Option<Plain>, what: &'static str) -> Result<Plain, Error> {
     plain.ok_or(Error::Forged { what })
@@ -184,6 +191,19 @@ mod tests {
         assert_eq!(key.cipher(), Cipher::Aes);
         assert_eq!(*key.to_base64(), text);
         assert!(!format!("{key:?}").contains("Awe"));
+    }
+
+    #[test]
+    fn messages_are_signed_with_keys_of_both_ciphers() {
+        // The first by `openssl enc -aes-128-cbc`, the second by Python's hmac with SHA-256; both folded by hand.
+        for (key, signature) in [
+            ("AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==", 0x0843_a2c0_c688_1618),
+            ("AgAAAAAAAAAAACAAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", 0x2c0d_2db0_e565_2899),
+        ] {
+            let key = Key::from_base64(key).unwrap();
+            let block = std::array::from_fn(|at| 100 + at as u8);
+            assert_eq!(key.sign_message(&block), signature);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Source: ceph `src/auth/cephx/CephxClientHandler.cc`, `CephxProtocol.cc`
 //! (`cephx_calc_client_server_challenge`); linux `net/ceph/auth_x.c`.
 
-use super::key::Cipher;
+use super::key::{Cipher, fold};
 use super::protocol::{
     Authenticate, Blob, ChallengeBlob, RequestHeader, ResponseHeader, ServerChallenge, ServiceTicketRequest,
     TicketBlob, request,
@@ -35,8 +35,7 @@ pub(super) fn proof(key: &Key, blob: ChallengeBlob, entropy: &mut Entropy) -> u6
         // What this cipher makes is never the same twice, so it is a hash that both sides can make.
         Cipher::Aes256k => key.sign(&[&blob.to_bytes()]).to_vec(),
     };
-    let (words, _) = bytes.as_chunks::<8>();
-    words.iter().fold(0, |proof, word| proof ^ u64::from_le_bytes(*word))
+    fold(&bytes)
 }
 
 /// The request by which a client answers a monitor's challenge.

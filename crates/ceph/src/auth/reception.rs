@@ -148,6 +148,11 @@ impl Reception {
         Self { gate, to_monitor, fresh_global_id, step: Step::Start }
     }
 
+    /// The number of a monitor's client that says it has the number `said`, 0 if none.
+    pub fn global_id_for(&self, said: u64) -> u64 {
+        if said == 0 { self.fresh_global_id } else { said }
+    }
+
     /// The client introduces itself.
     pub fn request(&mut self, now: Time, method: u32, modes: &[u32], payload: &[u8]) -> Answer {
         self.step = Step::Start;
@@ -221,7 +226,7 @@ impl Reception {
     fn believe(&self, mode: u32, payload: &[u8]) -> Answer {
         let Some(said) = self.introduction(payload) else { return self.refuse(EACCES) };
         let Introduction { to_monitor, name, global_id } = said;
-        let global_id = if global_id == 0 && to_monitor { self.fresh_global_id } else { global_id };
+        let global_id = if to_monitor { self.global_id_for(global_id) } else { global_id };
         Answer::Done(Box::new(Admitted {
             name,
             global_id,
@@ -253,8 +258,7 @@ impl Reception {
         payload: &[u8],
     ) -> Answer {
         let Challenged { name, said, mode, challenge: server_challenge } = challenged;
-        let fresh = said == 0;
-        let global_id = if fresh { self.fresh_global_id } else { said };
+        let (fresh, global_id) = (said == 0, self.global_id_for(said));
         let secret_len = if mode == mode::SECURE { SECRET_LEN } else { 0 };
         let session = Session { name: &name, global_id, fresh, server_challenge, secret_len };
         let Ok(given) = lock(&authority).session(now, &session, payload) else { return self.refuse(EACCES) };

@@ -167,8 +167,8 @@ pub(super) struct Footer {
 
 impl Footer {
     /// The signature that a message with this footer has to have (CephxSessionHandler.cc, `_calc_signature`, between
-    /// peers that know CEPHX_V2). None: the key is of a kind that signs nothing.
-    pub(super) fn sign(&self, key: &Key, header_crc: u32, lens: Lens, seq: u64) -> Option<u64> {
+    /// peers that know CEPHX_V2).
+    pub(super) fn sign(&self, key: &Key, header_crc: u32, lens: Lens, seq: u64) -> u64 {
         let [front, middle, data] = lens;
         let data_crc = self.data_crc.unwrap_or(0);
         let numbers =

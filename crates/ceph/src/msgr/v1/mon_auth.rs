@@ -60,6 +60,8 @@ pub(super) enum MonAuth {
     Server {
         reception: Reception,
         method: u32,
+        /// The number that the client has in this session, once it has introduced itself.
+        global_id: u64,
     },
 }
 
@@ -77,7 +79,8 @@ impl MonAuth {
 
     /// The side of a monitor, which gives `fresh_global_id` to who has none.
     pub(super) fn server(gate: Gate, fresh_global_id: u64) -> Self {
-        Self::Server { reception: Reception::new(gate, true, fresh_global_id), method: METHOD_UNKNOWN }
+        let reception = Reception::new(gate, true, fresh_global_id);
+        Self::Server { reception, method: METHOD_UNKNOWN, global_id: 0 }
     }
 
     /// What is said before anything was heard.
@@ -97,9 +100,9 @@ impl MonAuth {
     ) -> Result<Answer, Error> {
         match self {
             Self::Client { login, method } => answer_monitor(login, method, message.decode()?, peer),
-            Self::Server { reception, method } => {
+            Self::Server { reception, method, global_id } => {
                 let auth: Auth = message.decode()?;
-                let (reply, done) = answer_client(now, reception, method, &auth, peer)?;
+                let (reply, done) = answer_client(now, reception, (method, global_id), &auth, peer)?;
                 // The client may try again.
                 Ok(Answer { message: Some(Message::of(message.header.tid, &reply)), done })
             }
@@ -136,12 +139,13 @@ fn answer_monitor(
 fn answer_client(
     now: Time,
     reception: &mut Reception,
-    chosen: &mut u32,
+    (chosen, number): (&mut u32, &mut u64),
     auth: &Auth,
     peer: &mut Peer,
 ) -> Result<(AuthReply, bool), Error> {
     let answer = if auth.method == METHOD_UNKNOWN {
         let Hello { methods, name, global_id } = Hello::from_bytes(&auth.payload)?;
+        *number = reception.global_id_for(global_id);
         let introduction = Introduction { to_monitor: true, name, global_id }.to_bytes();
         let known = [method::CEPHX, method::NONE].into_iter().filter(|method| methods.contains(method));
         let mut answers = known.map(|method| {
@@ -152,11 +156,12 @@ fn answer_client(
     } else {
         Some(reception.more(now, &auth.payload))
     };
-    let mut reply = AuthReply { method: *chosen, ..AuthReply::default() };
+    // Every reply names it, also a refusal: Ceph's clients take another number in a later reply for another session.
+    let mut reply = AuthReply { method: *chosen, global_id: *number, ..AuthReply::default() };
     match answer {
         Some(auth::Answer::Done(admitted)) => {
             let auth::Admitted { name, global_id, payload, caps, renewals, .. } = *admitted;
-            (reply.global_id, reply.payload) = (global_id, payload);
+            reply.payload = payload;
             (peer.global_id, peer.name.num) = (global_id, global_id as i64);
             (peer.auth_name, peer.caps, peer.renewals) = (Some(name), caps, renewals);
             return Ok((reply, true));
@@ -175,7 +180,9 @@ fn answer_client(
 mod tests {
     use super::*;
     use crate::addr::AddrVec;
+    use crate::auth::{Authority, Entropy, Keyring, Lifetimes};
     use crate::types::EntityName;
+    use std::sync::{Arc, Mutex};
 
     const NOW: Time = Time::from_nanos(1);
 
@@ -215,6 +222,33 @@ mod tests {
         let reply = server.answer(NOW, &mut client.start().unwrap(), &mut known).unwrap();
         assert!(reply.done);
         assert_eq!((known.global_id, known.name), (9000, EntityName::client(9000)));
+    }
+
+    /// What a monitor that wants keys says to a client of that number, whose next word is no proof.
+    fn replies_to(said: u64) -> Vec<AuthReply> {
+        let authority = Authority::new(Keyring::default(), Lifetimes::default(), Entropy::new([1; 32]));
+        let authority = Arc::new(Mutex::new(authority));
+        let gate = Gate::Cephx { authority, service: auth::service::AUTH, modes: vec![mode::CRC] };
+        let mut server = MonAuth::server(gate, 9000);
+        let hello =
+            Hello { methods: vec![method::CEPHX], name: AuthName::client("admin"), global_id: said };
+        [(METHOD_UNKNOWN, hello.to_bytes()), (method::CEPHX, vec![0; 40])]
+            .into_iter()
+            .map(|(method, payload)| {
+                let auth = Auth { method, payload, monmap_epoch: 0 };
+                let answer = server.answer(NOW, &mut Message::of(1, &auth), &mut peer()).unwrap();
+                answer.message.unwrap().decode().unwrap()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_client_learns_its_number_from_the_first_reply_and_never_another_one() {
+        for (said, given) in [(0, 9000), (55, 55)] {
+            let replies = replies_to(said);
+            assert!(replies[0].result == 0 && replies[1].result < 0, "{replies:?}");
+            assert_eq!([replies[0].global_id, replies[1].global_id], [given; 2], "for a client of number {said}");
+        }
     }
 
     #[test]

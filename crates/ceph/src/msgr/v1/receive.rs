@@ -246,8 +246,7 @@ impl Receiver {
             return Err(Error::Corrupt("a message's payload"));
         }
         if let Some(key) = &self.key
-            && let Some(expected) = footer.sign(key, self.header_crc, self.lens, self.header.seq)
-            && footer.signature != Some(expected)
+            && footer.signature != Some(footer.sign(key, self.header_crc, self.lens, self.header.seq))
         {
             return Err(Error::BadMessageSignature);
         }

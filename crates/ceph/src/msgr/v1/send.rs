@@ -153,7 +153,7 @@ impl Assembler {
         self.arena.pieces(&mut message.data, out, |piece| data_crc = data_crc.map(|crc| crc32c(crc, piece)));
         let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
         footer.signature =
-            self.key.as_ref().and_then(|key| footer.sign(key, header_crc, lens, message.header.seq));
+            self.key.as_ref().map(|key| footer.sign(key, header_crc, lens, message.header.seq));
         let mut bytes = [0; FOOTER_MAX];
         let len = self.footers.put(footer, &mut bytes);
         self.arena.put(&bytes[..len], out);
