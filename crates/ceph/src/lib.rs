@@ -8,6 +8,7 @@ pub mod client;
 pub mod cls;
 pub mod crush;
 pub mod encoding;
+pub mod features;
 pub mod hash;
 pub mod messages;
 pub mod mgrmap;

@@ -125,7 +125,9 @@ impl Key {
     pub(crate) fn sign_message(&self, block: &[u8; 32]) -> u64 {
         match self.cipher {
             // The block of padding behind is not looked at.
-            Cipher::Aes => fold(&cipher::aes_encrypt(&self.secret.expose()[..AES_KEY_LEN], block)[..block.len()]),
+            Cipher::Aes => {
+                fold(&cipher::aes_encrypt(&self.secret.expose()[..AES_KEY_LEN], block)[..block.len()])
+            }
             // What this cipher seals is never the same twice.
             Cipher::Aes256k => fold(&self.sign(&[block])),
         }

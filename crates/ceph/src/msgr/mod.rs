@@ -21,7 +21,6 @@ mod connection;
 mod control;
 mod either;
 mod error;
-pub mod features;
 mod frame;
 mod fronts;
 mod handshake;
@@ -45,6 +44,7 @@ mod session_tests;
 mod unpack;
 mod v1;
 
+pub use crate::features;
 pub use compression::{Compression, Method, SETTINGS as COMPRESSION_SETTINGS};
 pub use config::{Config, Keepalive, Limits};
 pub use connection::Event;

@@ -2,11 +2,12 @@
 
 use super::codec::checked_max_osd;
 use super::{
-    CrimsonChange, Incremental, OsdInfo, OsdMap, OsdXInfo, PRIMARY_AFFINITY_MAX, flag, release, state,
+    CrimsonChange, Incremental, OsdInfo, OsdMap, OsdXInfo, PRIMARY_AFFINITY_MAX, Pool, flag, release, state,
 };
 use crate::addr::AddrVec;
-use crate::crush::CrushMap;
+use crate::crush::{CrushMap, MsrTunables};
 use crate::encoding::Decode;
+use crate::features::{self, CRUSH_MSR, SERVER_TENTACLE};
 use crate::types::{Epoch, Utime, Uuid};
 use onego_wire::DecodeError;
 use std::collections::BTreeMap;
@@ -76,6 +77,7 @@ impl OsdMap {
         self.apply_placement(inc);
         self.apply_settings(inc);
         self.apply_crush(inc)?;
+        self.apply_features(inc.features);
         self.verify(inc.full_crc)
     }
 
@@ -329,6 +331,23 @@ impl OsdMap {
         let classes = &self.crush.class_names;
         self.device_class_flags.retain(|class, _| classes.contains_key(class));
         Ok(())
+    }
+
+    /// Brings the map into the form in which the monitors encode whole maps for these features; OSDs, too, encode by what
+    /// an incremental map says (ceph `src/osd/OSD.cc`, OSD::handle_osd_map).
+    fn apply_features(&mut self, features: u64) {
+        // The CRUSH map in an incremental map is encoded for all that the monitors know. Of releases up to 20.2, none
+        // counts this among what a whole map is encoded for (OSDMap.h, SIGNIFICANT_FEATURES): who decodes one, as OSDs do
+        // with each map before the next, has the default values again.
+        let msr = features::has(features, CRUSH_MSR);
+        let msr = msr.then(|| self.crush.tunables.msr.unwrap_or(MsrTunables::DEFAULT));
+        if self.crush.tunables.msr != msr {
+            Arc::make_mut(&mut self.crush).tunables.msr = msr;
+        }
+        // Once Tentacle is required, this holds for pools that do not change, too.
+        if features::has(features, SERVER_TENTACLE) {
+            self.pools.values_mut().for_each(|pool| pool.version = Pool::NEWEST);
+        }
     }
 }
 

@@ -77,6 +77,8 @@ pub mod release {
     pub const PACIFIC: u8 = 16;
     /// 18.2
     pub const REEF: u8 = 18;
+    /// 19.2
+    pub const SQUID: u8 = 19;
     /// 20.2
     pub const TENTACLE: u8 = 20;
 }

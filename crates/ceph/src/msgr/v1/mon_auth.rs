@@ -230,8 +230,7 @@ mod tests {
         let authority = Arc::new(Mutex::new(authority));
         let gate = Gate::Cephx { authority, service: auth::service::AUTH, modes: vec![mode::CRC] };
         let mut server = MonAuth::server(gate, 9000);
-        let hello =
-            Hello { methods: vec![method::CEPHX], name: AuthName::client("admin"), global_id: said };
+        let hello = Hello { methods: vec![method::CEPHX], name: AuthName::client("admin"), global_id: said };
         [(METHOD_UNKNOWN, hello.to_bytes()), (method::CEPHX, vec![0; 40])]
             .into_iter()
             .map(|(method, payload)| {
@@ -247,7 +246,11 @@ mod tests {
         for (said, given) in [(0, 9000), (55, 55)] {
             let replies = replies_to(said);
             assert!(replies[0].result == 0 && replies[1].result < 0, "{replies:?}");
-            assert_eq!([replies[0].global_id, replies[1].global_id], [given; 2], "for a client of number {said}");
+            assert_eq!(
+                [replies[0].global_id, replies[1].global_id],
+                [given; 2],
+                "for a client of number {said}"
+            );
         }
     }
 

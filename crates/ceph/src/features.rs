@@ -27,6 +27,8 @@ pub const SERVER_REEF: u64 = 1 << 31 | THIRD;
 pub const SERVER_SQUID: u64 = 1 << 49 | SECOND;
 /// Peers are of Tentacle (20) or later.
 pub const SERVER_TENTACLE: u64 = 1 << 50 | SECOND;
+/// Peers know CRUSH rules with multi-step retry, and their tunables.
+pub const CRUSH_MSR: u64 = 1 << 38 | SECOND;
 /// One connection carries the replies of many placement groups: what librados demands of an OSD.
 pub const OSDREPLYMUX: u64 = 1 << 12;
 /// A connection that was lost is gone on with by numbers of messages (version 1 of the protocol).
@@ -82,6 +84,7 @@ pub const ALL: u64 = bits(&[
     35, // OSD_CACHEPOOL
     36, // CRUSH_V2
     37, // EXPORT_PEER
+    38, // CRUSH_MSR
     39, // OSDMAP_ENC
     40, // MDS_INLINE_DATA
     41, // CRUSH_TUNABLES3, OSD_PRIMARY_AFFINITY
