@@ -5,8 +5,13 @@ use crate::journal::{Append, DataError, Directory, Done, Job, Snapshot, Writer, 
 use onego_engine::Waker;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time without a job after which the log's thread writes what need not be durable. Before, a write would only be in the way
+/// of the next sync.
+const IDLE: Duration = Duration::from_millis(20);
 
 /// Carries out jobs. What was handed over is still written when this is dropped.
 pub(super) struct Disk {
@@ -85,7 +90,7 @@ struct Thread {
 
 impl Thread {
     fn run(mut self, jobs: &Receiver<Job>) {
-        while let Ok(first) = jobs.recv() {
+        while let Some(first) = self.next(jobs) {
             // All that has come while the last sync ran goes into the next one.
             let (mut appends, mut checkpoint) = (Vec::new(), None);
             let mut next = Some(first);
@@ -106,6 +111,29 @@ impl Thread {
         if let Some(thread) = self.checkpoint.take() {
             let _ = thread.join();
         }
+    }
+
+    /// Waits for a job. `None`: there will be none any more, or the log has failed.
+    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+        if self.writer.is_unflushed() {
+            match jobs.recv_timeout(IDLE) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => {
+                    let flushed = self.writer.flush();
+                    if !self.tell.tell("writing to the log", flushed.map(|()| None)) {
+                        return None;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        let job = jobs.recv().ok();
+        if job.is_none() {
+            // A log that is not finished is as good, but longer, and takes a moment more to be read.
+            let finished = self.writer.finish(&self.directory);
+            self.tell.tell("ending the log", finished.map(|()| None));
+        }
+        job
     }
 
     fn append(&mut self, appends: Vec<Append>) -> bool {

@@ -1,6 +1,7 @@
 //! The files of a data directory.
 
 use super::DataError;
+use super::direct::DirectFile;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// What the journal needs of a folder. Nothing of it is durable before it is synced, and then files and their names are
 /// two things.
 pub trait Files {
-    /// A file that is written.
+    /// A file that is written from front to back. What is written may stay in the process until it is flushed.
     type File: Write;
 
     /// The names of all files.
@@ -21,8 +22,11 @@ pub trait Files {
     /// Makes an empty file, also if there is one of that name.
     fn create(&self, name: &str) -> io::Result<Self::File>;
 
-    /// Makes durable what was written to a file.
-    fn sync(&self, file: &Self::File) -> io::Result<()>;
+    /// Makes durable what was written to a file. Zeros may be added, up to a multiple of [`BLOCK`](super::BLOCK) bytes.
+    fn sync(&self, file: &mut Self::File) -> io::Result<()>;
+
+    /// Makes durable what was written to a file, and that nothing follows it. Nothing may be written afterwards.
+    fn finish(&self, file: &mut Self::File) -> io::Result<()>;
 
     /// Cuts a file off behind `len` bytes, and makes durable what is left.
     fn cut(&self, name: &str, len: u64) -> io::Result<()>;
@@ -41,7 +45,7 @@ pub trait Files {
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.
-const FORMAT: &str = "Onego cluster, format 1\n";
+const FORMAT: &str = "Onego cluster, format 2\n";
 
 /// A data directory that nobody else uses.
 #[derive(Debug)]
@@ -98,7 +102,7 @@ fn write_identity(path: &Path) -> io::Result<()> {
 }
 
 impl Files for Directory {
-    type File = File;
+    type File = DirectFile;
 
     fn names(&self) -> io::Result<Vec<String>> {
         let entries = std::fs::read_dir(&self.path)?;
@@ -114,13 +118,16 @@ impl Files for Directory {
         Ok((Box::new(io::BufReader::with_capacity(1 << 20, file)), len))
     }
 
-    fn create(&self, name: &str) -> io::Result<File> {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600).open(self.path.join(name))
+    fn create(&self, name: &str) -> io::Result<DirectFile> {
+        DirectFile::create(&self.path.join(name))
     }
 
-    fn sync(&self, file: &File) -> io::Result<()> {
-        file.sync_data()
+    fn sync(&self, file: &mut DirectFile) -> io::Result<()> {
+        file.sync()
+    }
+
+    fn finish(&self, file: &mut DirectFile) -> io::Result<()> {
+        file.finish()
     }
 
     fn cut(&self, name: &str, len: u64) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! Whoever drives the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
 
 use super::entry::Entry;
-use super::record::seal;
+use super::record::{BLOCK, seal};
 use super::snapshot::Snapshot;
 use onego_buf::List;
 use onego_ceph::messages::{MapUpdate, OsdOpReply};
@@ -167,6 +167,8 @@ impl Journal {
         }
         let bytes = std::mem::take(&mut self.new);
         let last = self.next - 1;
+        // A sync writes whole blocks.
+        self.sizes.log += (bytes.len().next_multiple_of(BLOCK) - bytes.len()) as u64;
         let taken: u64 = self.taken.iter().map(|(_, bytes)| bytes).sum();
         self.taken.push_back((last, self.unwritten - taken));
         Some(Append { bytes, last, sync: std::mem::take(&mut self.new_sync) })

@@ -10,6 +10,7 @@
 //! carries them out on any [`Files`]. A start reads the newest checkpoint and does again what the logs since say
 //! ([`Restored`]).
 
+mod direct;
 mod entry;
 mod files;
 mod load;
@@ -26,6 +27,7 @@ pub use files::Files;
 pub use load::Restored;
 pub use log::{Append, Done, Job};
 pub(crate) use log::{Held, Journal};
+pub use record::BLOCK;
 pub use snapshot::Snapshot;
 pub use writer::{Writer, write_checkpoint};
 

@@ -6,6 +6,9 @@
 //! body
 //! ```
 //!
+//! Behind a record there may be zeros up to the end of a [`BLOCK`], because files are written in whole blocks, and more of
+//! them behind the last record, because space is allocated ahead.
+//!
 //! A crash may keep any part of what was not made durable, in any order: of two such records the second may be whole
 //! and the first not. So a record that is damaged is the torn end of a log, and nothing but that, unless a later record
 //! says that it was durable: then it was damaged afterwards, and what it said was acknowledged.
@@ -13,6 +16,9 @@
 use onego_buf::{List, Segment, crc32c};
 use onego_wire::Writer;
 use std::io::{self, Read};
+
+/// Files are written in whole blocks: what is durable is never written again together with what is not.
+pub const BLOCK: usize = 4096;
 
 /// Bytes of a record before its body.
 pub(crate) const HEADER: usize = 24;
@@ -103,12 +109,20 @@ impl<R: Read> Records<R> {
     }
 
     pub(crate) fn next(&mut self) -> io::Result<Next> {
-        let left = self.len - self.offset;
-        if left == 0 {
+        let mut read = self.take_more(Vec::new(), HEADER.min(self.left_of_block()))?;
+        if !read.is_empty() && !self.offset.is_multiple_of(BLOCK as u64) && is_zero(&read) {
+            read = self.take_more(read, self.left_of_block())?;
+            if !is_zero(&read) || read.len() < self.left_of_block() {
+                return self.damage(read);
+            }
+            self.offset += read.len() as u64;
+            read.clear();
+        }
+        let mut read = self.take_more(read, HEADER)?;
+        if read.is_empty() {
             return Ok(Next::End);
         }
-        let mut read = vec![0; left.min(HEADER as u64) as usize];
-        self.file.read_exact(&mut read)?;
+        let left = self.len - self.offset;
         let header = Header::of(&read);
         // No memory is taken for more than there is.
         let fits = |header: &Header| header.sequence == self.sequence && header.len <= left - HEADER as u64;
@@ -125,6 +139,20 @@ impl<R: Read> Records<R> {
         Ok(Next::Record(Record { offset, body: body.into() }))
     }
 
+    /// Bytes up to the end of the block.
+    fn left_of_block(&self) -> usize {
+        BLOCK - (self.offset % BLOCK as u64) as usize
+    }
+
+    /// Reads on until so many bytes are read of those that come next, if there are so many.
+    fn take_more(&mut self, mut read: Vec<u8>, len: usize) -> io::Result<Vec<u8>> {
+        let had = read.len();
+        let len = (self.len - self.offset).min(len as u64) as usize;
+        read.resize(len.max(had), 0);
+        self.file.read_exact(&mut read[had..])?;
+        Ok(read)
+    }
+
     /// The next record is damaged, of which this was read: looks for a later one that knows more.
     fn damage(&mut self, mut rest: Vec<u8>) -> io::Result<Next> {
         self.file.read_to_end(&mut rest)?;
@@ -138,9 +166,23 @@ impl<R: Read> Records<R> {
             let end = at.checked_add(HEADER)?.checked_add(usize::try_from(header.len).ok()?)?;
             (checksum(rest.get(at..end)?) == header.crc).then_some(())
         };
-        let was_durable = (0..rest.len()).any(|at| knows(at).is_some());
+        let mut at = 0;
+        let was_durable = loop {
+            let block = rest.get(at..at + BLOCK).filter(|_| at.is_multiple_of(BLOCK));
+            match block {
+                // Most of what follows is space that was allocated ahead. No header begins with as many zeros as it has bytes.
+                Some(block) if is_zero(block) => at += BLOCK - HEADER,
+                _ if at >= rest.len() => break false,
+                _ if knows(at).is_some() => break true,
+                _ => at += 1,
+            }
+        };
         Ok(Next::Damage { offset: self.offset, was_durable })
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 #[cfg(test)]
@@ -211,6 +253,29 @@ mod tests {
         #[test]
         fn no_bytes_are_a_record_by_chance(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(read(&bytes).0, Vec::<Vec<u8>>::new());
+        }
+    }
+
+    #[test]
+    fn zeros_up_to_the_end_of_a_block_are_passed_over() {
+        // The record ends so many bytes before its block does.
+        for left in [0, 1, HEADER - 1, HEADER, HEADER + 1, 1000] {
+            let first = vec![7; BLOCK - HEADER - left];
+            let mut log = record(1, 0, &first);
+            log.resize(BLOCK, 0);
+            log.extend(record(2, 0, b"second"));
+            let second_end = log.len();
+            assert_eq!(read(&log), (vec![first.clone(), b"second".to_vec()], None), "{left}");
+            log.resize(2 * BLOCK, 0);
+            assert_eq!(read(&log), (vec![first.clone(), b"second".to_vec()], None), "{left}");
+            // Space that was allocated ahead, and a record behind a block that was lost.
+            log.resize(5 * BLOCK, 0);
+            let bodies = vec![first.clone(), b"second".to_vec()];
+            assert_eq!(read(&log), (bodies.clone(), Some((2 * BLOCK as u64, false))), "{left}");
+            log.extend(record(4, 3, b"later"));
+            assert_eq!(read(&log), (bodies, Some((2 * BLOCK as u64, true))), "{left}");
+            log[second_end] = 1;
+            assert!(matches!(read(&log), (_, Some((offset, true))) if offset == second_end as u64), "{left}");
         }
     }
 

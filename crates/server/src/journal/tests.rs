@@ -4,7 +4,7 @@ use super::entry::{Entry, Life, MonSettings};
 use super::files::{Directory, checkpoint_name, log_name};
 use super::log::{Append, Journal, Sizes};
 use super::snapshot::Kept;
-use super::{DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
+use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
 use crate::mon::MapHistory;
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
@@ -136,7 +136,11 @@ impl Files for InMemory<'_> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn sync(&self, _: &io::Sink) -> io::Result<()> {
+    fn sync(&self, _: &mut io::Sink) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&self, _: &mut io::Sink) -> io::Result<()> {
         Ok(())
     }
 
@@ -276,8 +280,16 @@ fn the_records_of_several_jobs_are_synced_once() {
     let mut writer = Writer::begin(&directory, 1).unwrap();
     let append = |last, sync| Append { bytes: vec![last as u8; 3].into(), last, sync };
     assert_eq!(writer.append(&directory, [append(1, true), append(2, true)]).unwrap(), Some(2));
+    let log = || fs::read(directory.path().join(log_name(1))).unwrap();
+    let synced = [vec![1, 1, 1, 2, 2, 2], vec![0; BLOCK - 6]].concat();
+    assert!(log().starts_with(&synced) && log()[BLOCK..].iter().all(|byte| *byte == 0));
+    // What need not be durable waits until there is nothing else to do, and is there when the log ends.
     assert_eq!(writer.append(&directory, [append(3, false)]).unwrap(), None);
-    assert_eq!(fs::read(directory.path().join(log_name(1))).unwrap(), [1, 1, 1, 2, 2, 2, 3, 3, 3]);
+    assert!(writer.is_unflushed());
+    writer.flush().unwrap();
+    assert!(!writer.is_unflushed() && log()[BLOCK..].starts_with(&[3, 3, 3, 0]));
+    writer.finish(&directory).unwrap();
+    assert!(log() == [synced, vec![3; 3]].concat());
 }
 
 #[test]
@@ -307,7 +319,7 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     drop(directory);
     Directory::open(&path).unwrap();
 
-    fs::write(path.join("onego-cluster"), "Onego cluster, format 2\n").unwrap();
+    fs::write(path.join("onego-cluster"), "Onego cluster, format 999\n").unwrap();
     assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })));
     fs::remove_file(path.join("onego-cluster")).unwrap();
     assert!(matches!(Directory::open(&path), Err(DataError::Foreign { .. })));

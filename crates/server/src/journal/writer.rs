@@ -10,9 +10,6 @@ use super::snapshot::Snapshot;
 use onego_buf::List;
 use std::io::{self, Write};
 
-/// Parts of a gathered write, at most (Linux: `UIO_MAXIOV`).
-const MAX_PARTS: usize = 1024;
-
 /// Bytes of a checkpoint that are written before they are synced, so that the log's syncs do not have to wait for many.
 const CHECKPOINT_STEP: u64 = 8 << 20;
 
@@ -20,15 +17,17 @@ const CHECKPOINT_STEP: u64 = 8 << 20;
 #[derive(Debug)]
 pub struct Writer<F: Files> {
     log: F::File,
+    /// Something that need not be durable was written and not flushed.
+    unflushed: bool,
 }
 
 impl<F: Files> Writer<F> {
     /// Begins a log whose first record has this number. All before must be durable.
     pub fn begin(files: &F, first: u64) -> io::Result<Self> {
-        let log = files.create(&log_name(first))?;
-        files.sync(&log)?;
+        let mut log = files.create(&log_name(first))?;
+        files.sync(&mut log)?;
         files.sync_names()?;
-        Ok(Self { log })
+        Ok(Self { log, unflushed: false })
     }
 
     /// Appends to the log, and syncs it once for all if any of it asks for that. Returns the last record that is durable
@@ -38,39 +37,48 @@ impl<F: Files> Writer<F> {
         files: &F,
         appends: impl IntoIterator<Item = Append>,
     ) -> io::Result<Option<u64>> {
-        let (mut bytes, mut end, mut sync) = (List::new(), 0, false);
+        let (mut end, mut sync) = (0, false);
         for append in appends {
-            bytes.append(append.bytes);
+            write(&mut self.log, &append.bytes)?;
             end = append.last;
             sync |= append.sync;
         }
-        write_gathered(&mut self.log, bytes)?;
+        self.unflushed = !sync;
         if !sync {
             return Ok(None);
         }
-        files.sync(&self.log)?;
+        files.sync(&mut self.log)?;
         Ok(Some(end))
+    }
+
+    /// Is there something to [`flush`](Self::flush) once there is nothing else to do?
+    pub fn is_unflushed(&self) -> bool {
+        self.unflushed
+    }
+
+    /// Gives to the files what need not be durable.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.unflushed = false;
+        self.log.flush()
+    }
+
+    /// Ends the log.
+    pub fn finish(&mut self, files: &F) -> io::Result<()> {
+        self.unflushed = false;
+        files.finish(&mut self.log)
     }
 
     /// Ends the log and begins the next one, whose first record has this number.
     pub fn rotate(&mut self, files: &F, first: u64) -> io::Result<()> {
-        files.sync(&self.log)?;
+        // Only the last log may have something behind its last record, so this one ends before the next one begins.
+        self.finish(files)?;
         *self = Self::begin(files, first)?;
         Ok(())
     }
 }
 
-fn write_gathered(file: &mut impl Write, mut bytes: List) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let parts: Vec<io::IoSlice<'_>> = bytes.io_slices(MAX_PARTS).collect();
-        match file.write_vectored(&parts) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes.advance(written),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+fn write(file: &mut impl Write, bytes: &List) -> io::Result<()> {
+    bytes.segments().try_for_each(|segment| file.write_all(segment))
 }
 
 /// Writes a checkpoint, and removes the logs and checkpoints that it stands for. Returns its size.
@@ -84,13 +92,13 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
         let body = entry.encode();
         let record = seal(sequence, sequence - 1, body.front, body.payload);
         size += record.len() as u64;
-        write_gathered(&mut file, record)?;
+        write(&mut file, &record)?;
         if size - synced >= CHECKPOINT_STEP {
-            files.sync(&file)?;
+            files.sync(&mut file)?;
             synced = size;
         }
     }
-    files.sync(&file)?;
+    files.finish(&mut file)?;
     files.rename(&part, &name)?;
     files.sync_names()?;
     remove_old(files, before)?;

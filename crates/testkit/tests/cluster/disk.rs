@@ -1,6 +1,6 @@
 //! A disk that forgets: what is left of files after a crash is any part of what was not synced.
 
-use onego_server::journal::{Append, Done, Files, Job, Snapshot, Writer, write_checkpoint};
+use onego_server::journal::{Append, BLOCK, Done, Files, Job, Snapshot, Writer, write_checkpoint};
 use onego_testkit::Node;
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -23,6 +23,8 @@ struct Content {
     bytes: Vec<u8>,
     /// Of these it is certain that they are there after a crash.
     durable: usize,
+    /// Nothing follows, not even space that was allocated ahead.
+    finished: bool,
 }
 
 /// A change of a folder.
@@ -113,6 +115,10 @@ impl Disk {
                 }
                 at = end;
             }
+            if !file.finished {
+                let ahead = state.random.random_range(0..3 * BLOCK);
+                file.bytes.resize(file.bytes.len() + ahead, 0);
+            }
             file.durable = file.bytes.len();
         }
     }
@@ -180,10 +186,19 @@ impl Files for Disk {
         Ok(File { disk: self.clone(), id })
     }
 
-    fn sync(&self, file: &File) -> io::Result<()> {
+    fn sync(&self, file: &mut File) -> io::Result<()> {
+        self.operate()?;
+        let content = &mut self.0.borrow_mut().files[file.id];
+        content.bytes.resize(content.bytes.len().next_multiple_of(BLOCK), 0);
+        content.durable = content.bytes.len();
+        Ok(())
+    }
+
+    fn finish(&self, file: &mut File) -> io::Result<()> {
         self.operate()?;
         let content = &mut self.0.borrow_mut().files[file.id];
         content.durable = content.bytes.len();
+        content.finished = true;
         Ok(())
     }
 
@@ -193,6 +208,7 @@ impl Files for Disk {
         let content = &mut self.0.borrow_mut().files[id];
         content.bytes.truncate(len as usize);
         content.durable = content.bytes.len();
+        content.finished = true;
         Ok(())
     }
 
