@@ -100,6 +100,13 @@ impl Segment {
         self.owner.as_ref().map_or(self.len, |owner| owner.len())
     }
 
+    /// Is the block of memory held by others, too, so that [`try_into_mut`](Self::try_into_mut) would fail? It may have
+    /// changed by the time of the answer if others have it on other threads.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.owner.as_ref().is_none_or(|owner| Arc::strong_count(owner) > 1)
+    }
+
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
     #[inline]
     pub fn slab(&self) -> Option<&Arc<Slab>> {

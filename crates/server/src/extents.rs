@@ -6,7 +6,9 @@
 //! **What pins memory.** A segment keeps its whole block alive: a page written out of a receive buffer of a megabyte
 //! would keep the megabyte. So a segment is adopted as it is only if it is large ([`COPY_MAX`]) and fills at least
 //! half its block; anything else is copied, in place if the bytes to be replaced lie in memory that nobody else
-//! holds, else into memory of its own size. A small part ([`CHUNK`]) of a larger piece is written in place, too. And
+//! holds, else into memory of its own size. A small part ([`CHUNK`]) of a larger piece is written in place, too. If others
+//! hold that piece (another OSD that stores the same object, a checkpoint), the chunks around the write are copied first, so
+//! that the writes that follow go in place: pieces of 4 KiB would cost each of them an allocation and a search. And
 //! since overwriting a part of an adopted block leaves dead bytes in it, each block knows how many of its bytes are
 //! alive: blocks that are more than half dead are copied out of as soon as it pins more than twice what it
 //! holds ([`SLACK`] is granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
@@ -109,7 +111,7 @@ impl Extents {
             let piece_end = start + piece.len() as u64;
             let block = self.blocks[piece.block];
             // A block that several pieces show is shared, if only among them.
-            if block.live != piece.len() as u64 {
+            if block.live != piece.len() as u64 || piece.bytes().is_shared() {
                 continue;
             }
             writable += piece_end.min(end) - start.max(offset);
@@ -117,10 +119,16 @@ impl Extents {
                 freed += block.len;
             }
         }
-        // What is copied goes in place if all of it is there. What is adopted may fill but half its block.
-        if writable == len && self.goes_in_place(offset, len) {
-            return 0;
+        if self.goes_in_place(offset, len) {
+            // What is copied goes in place if all of it is there.
+            if writable == len {
+                return 0;
+            }
+            if let Some((chunks, _)) = self.chunks_around(offset, len) {
+                return chunks.end - chunks.start + 2 * PIECE_OVERHEAD;
+            }
         }
+        // What is adopted may fill but half its block.
         let taken = if len <= COPY_MAX as u64 { len } else { len * 2 };
         (taken + PIECE_OVERHEAD).saturating_sub(freed)
     }
@@ -176,8 +184,16 @@ impl Extents {
     /// Writes `data` at `offset`.
     pub(crate) fn write(&mut self, offset: u64, data: List) {
         let len = data.len() as u64;
-        if len == 0 || (self.goes_in_place(offset, len) && self.write_in_place(offset, &data)) {
+        if len == 0 {
             return;
+        }
+        if self.goes_in_place(offset, len) {
+            if self.write_in_place(offset, &data) {
+                return;
+            }
+            if self.unshare(offset, len) && self.write_in_place(offset, &data) {
+                return self.tidy();
+            }
         }
         self.punch(offset, len);
         if data.len() <= COPY_MAX {
@@ -197,6 +213,29 @@ impl Extents {
         };
         len <= COPY_MAX as u64
             || (len <= CHUNK as u64 && self.overlapping(offset, len).next().is_some_and(within))
+    }
+
+    /// The chunks that a write falls into, as far as they lie in the one piece that it falls into, and where that begins.
+    /// `None`: it falls into none, or into one that is no larger than the write.
+    fn chunks_around(&self, offset: u64, len: u64) -> Option<(Range<u64>, u64)> {
+        let (start, piece) = self.overlapping(offset, len).next()?;
+        let (end, piece_end) = (offset + len, start + piece.len() as u64);
+        if start > offset || end > piece_end || piece.len() as u64 <= len {
+            return None;
+        }
+        let chunk = CHUNK as u64;
+        let chunks = (offset / chunk * chunk).max(start)..end.next_multiple_of(chunk).min(piece_end);
+        Some((chunks, start))
+    }
+
+    /// Gives memory of their own to the chunks that a write falls into, if they all lie in one piece.
+    fn unshare(&mut self, offset: u64, len: u64) -> bool {
+        let Some((chunks, start)) = self.chunks_around(offset, len) else { return false };
+        let shared = (chunks.start - start) as usize..(chunks.end - start) as usize;
+        let copy = Segment::copy_from(&self.pieces[&start].bytes()[shared]);
+        self.punch(chunks.start, chunks.end - chunks.start);
+        self.insert(chunks.start, copy);
+        true
     }
 
     /// Copies `data` over bytes that are all there, in memory that nobody else holds. If that does not work out, some

@@ -121,6 +121,25 @@ fn a_small_overwrite_goes_in_place_unless_a_reader_holds_the_memory() {
 }
 
 #[test]
+fn small_overwrites_of_memory_that_others_hold_soon_go_in_place() {
+    let (mut dice, mut data) = (Dice(1), Checked::new());
+    data.write(0, payload(1 << 18, 1));
+    let other = data.extents.clone();
+    let write = |data: &mut Checked, dice: &mut Dice, byte| {
+        data.write(dice.roll(63) as usize * 4096 + 100, payload(4096, byte));
+    };
+    (0..100).for_each(|_| write(&mut data, &mut dice, 2));
+    // No more pieces than chunks, and each of them has its own memory.
+    assert!(data.extents.pieces.len() <= (1 << 18) / CHUNK, "{} pieces", data.extents.pieces.len());
+    assert_eq!(data.extents.growth(10_000, 4096), 0);
+    let before: Vec<_> = data.extents.pieces.values().map(|piece| piece.bytes().as_ptr()).collect();
+    (0..100).for_each(|_| write(&mut data, &mut dice, 3));
+    let after: Vec<_> = data.extents.pieces.values().map(|piece| piece.bytes().as_ptr()).collect();
+    assert_eq!(before, after);
+    assert_eq!(other.read(0, 1 << 18, &data.zeros).to_vec(), vec![1; 1 << 18]);
+}
+
+#[test]
 fn a_block_that_is_mostly_dead_is_left() {
     let mut data = Checked::new();
     data.write(0, payload(1 << 20, 1));
@@ -141,7 +160,13 @@ fn small_appends_are_joined() {
 fn growth_is_never_less_than_what_a_write_takes() {
     for seed in 0..20 {
         let (mut dice, mut data) = (Dice(seed), Checked::new());
+        let mut others = Vec::new();
         for step in 0..200 {
+            match dice.roll(10) {
+                0 => others.push(data.extents.clone()),
+                1 => others.clear(),
+                _ => {}
+            }
             let (offset, len) = (dice.roll(100_000), 1 + dice.roll(60_000));
             let (before, growth) = (data.extents.pinned(), data.extents.growth(offset, len));
             data.write(offset as usize, payload(len as usize, step as u8));
