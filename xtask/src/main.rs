@@ -43,6 +43,9 @@ enum Task {
     /// Sends broken bytes to an address (the interop scenarios run this inside their network)
     #[command(hide = true)]
     SendGarbage(interop::garbage::Options),
+    /// Attacks a directory that is served over NFS (an interop scenario runs this inside its network)
+    #[command(hide = true)]
+    NfsAttack(interop::attacks::Options),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize => sanitize::run(),
         Task::SendGarbage(options) => interop::garbage::run(&options),
+        Task::NfsAttack(options) => interop::attacks::attack(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,6 +40,7 @@ const NEEDS: &[Need] = &[
     Need { program: "rados", package: "ceph-common" },
     Need { program: "rbd", package: "ceph-common" },
     Need { program: "rpcbind", package: "rpcbind" },
+    Need { program: "setfacl", package: "acl" },
     Need { program: "strip", package: "binutils" },
     Need { program: "tshark", package: "tshark" },
     Need { program: "xz", package: "xz-utils" },

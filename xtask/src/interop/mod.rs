@@ -1,6 +1,7 @@
 //! Our programs against real Ceph clusters, and Ceph's programs against ours. Nothing here is skipped: what a
 //! scenario needs and cannot have is a failure.
 
+pub(crate) mod attacks;
 mod bad_input;
 mod blocklist;
 mod cephx;
@@ -117,6 +118,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
     once:
+    "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::run;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
