@@ -106,13 +106,13 @@ fn our_client(stage: &Stage, options: &str) -> Result<()> {
 
 /// The kernel's client on our server.
 pub(crate) fn kernel_on_ours(stage: &Stage) -> Result<()> {
-    let _server = Embedded::start_nfs(stage, "--mem")?;
+    let _server = Embedded::start_nfs(stage, "--mem --insecure")?;
     kernel_mounts(stage, "/export", OUR_MOUNTS)
 }
 
 /// The kernel's client on our server, over RDMA.
 pub(crate) fn kernel_on_ours_by_rdma(stage: &Stage) -> Result<()> {
-    // The client would have messages of 4 KiB, and its memory invalidated. It comes from any port.
+    // The client would have messages of 4 KiB, and its memory invalidated.
     let _server = Embedded::start_nfs(stage, "--mem --rdma --insecure")?;
     let _small = Embedded::start_nfs(
         stage,
