@@ -1,7 +1,7 @@
 //! Keys, tickets and encryption, with real clusters and with Ceph's programs.
 
 use super::load::Background;
-use super::{disk, images};
+use super::{disk, images, tools};
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage};
 use anyhow::{Result, ensure};
 use std::fs;
@@ -38,6 +38,69 @@ fn version_one(stage: &Stage) -> Result<()> {
     let said = stage.onego_fails("--messenger v1 --conf ceph.conf --keyfile wrong.key rbd ls rbd")?;
     let said = String::from_utf8_lossy(&said.stderr);
     ensure!(said.contains("refused client.admin"), "a wrong key in version 1 is told {said}");
+    Ok(())
+}
+
+/// On a cluster of Ceph 20, users with keys of both types: its own prefers "aes256k", and one from before has "aes".
+pub(crate) fn both_types_of_keys(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start_with_cephx(stage, "")?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    stage.ceph("ceph mon set auth_allowed_ciphers aes,aes256k")?;
+    // What the services' own keys are decides about the session keys of those who could have better ones.
+    for cipher in ["aes256k", "aes"] {
+        stage.ceph(&format!("ceph mon set auth_service_cipher {cipher}"))?;
+        for key in ["aes256k", "aes"] {
+            let name = format!("client.{key}-{cipher}");
+            let caps = ["mon", "allow *", "osd", "allow *", "--key_type", key];
+            let made = stage.ceph_words(&[&["ceph", "auth", "get-or-create", &name], &caps[..]].concat())?;
+            let keyring = stage.path("user.keyring");
+            fs::write(&keyring, made)?;
+            for options in ["--ms-mode crc", "--ms-mode secure", "--messenger v1"] {
+                let user = format!("--conf ceph.conf --id {key}-{cipher} --keyring user.keyring {options}");
+                stage.onego(&format!("{user} rbd import disk.raw rbd/disk"))?;
+                stage.onego(&format!("{user} rbd export rbd/disk ours.raw"))?;
+                disk::compare(&stage.path("disk.raw"), &stage.path("ours.raw"))?;
+                fs::remove_file(stage.path("ours.raw"))?;
+                stage.onego(&format!("{user} rbd rm rbd/disk"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ceph's programs use our cluster with keys in version 1 of the messenger's protocol, the only one that it offers; those
+/// that know keys of type "aes256k" with such a key, too.
+pub(crate) fn server_v1(stage: &Stage) -> Result<()> {
+    let _cluster = Embedded::start(stage, "--auth cephx --messenger v1 --auth-ticket-lifetime 4")?;
+    tools::says(&stage.ceph("ceph --connect-timeout 20 -s")?, "1 osds: 1 up")?;
+    tools::ensure_pool(stage)?;
+    disk::make(&stage.path("disk.raw"), 1)?;
+    let conf = fs::read_to_string(stage.path("ceph.conf"))?;
+    let mut users = vec!["admin"];
+    if stage.ceph("ceph --version")?.contains("version 20.") {
+        users.push("modern");
+        fs::write(stage.path("caps"), "[global]\nmon = \"allow *\"\nosd = \"allow *\"\n")?;
+        let key = "--gen-key --key-type aes256k --name client.modern --caps caps";
+        stage.ceph(&format!("ceph-authtool --create-keyring modern.keyring {key}"))?;
+        stage.ceph("ceph auth import -i modern.keyring")?;
+        fs::write(
+            stage.path("ceph.conf"),
+            format!("{conf}[client.modern]\nkeyring = {}\n", stage.path("modern.keyring").display()),
+        )?;
+    }
+    for user in users {
+        stage.ceph(&format!("ceph --id {user} osd pool ls"))?;
+        stage.ceph(&format!("rbd --id {user} import --image-feature layering disk.raw rbd/disk"))?;
+        images::both_export(
+            stage,
+            |line| stage.onego(&format!("--conf ceph.conf --id {user} {line}")),
+            |line| stage.ceph(&format!("{line} --id {user}")),
+        )?;
+        stage.ceph(&format!(
+            "rados --id {user} --pool rbd bench 6 write --block-size 4096 --max-objects 8000"
+        ))?;
+        stage.ceph(&format!("rbd --id {user} rm rbd/disk"))?;
+    }
     Ok(())
 }
 

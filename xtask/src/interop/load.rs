@@ -143,6 +143,52 @@ fn osd_comes_back(stage: &Stage, store: Store) -> Result<()> {
     load.finish(stage)
 }
 
+/// Commands that change the CRUSH map of a cluster of Ceph 20: the last makes a rule with multi-step retry.
+const CRUSH_CHANGES: [&str; 7] = [
+    "ceph osd crush add-bucket elsewhere host",
+    "ceph osd crush move elsewhere root=default",
+    "ceph osd crush rm-device-class osd.0",
+    "ceph osd crush set-device-class ssd osd.0",
+    "ceph osd crush rule create-replicated fast default osd ssd",
+    "ceph osd crush rm elsewhere",
+    "ceph osd pool create retried erasure retry",
+];
+
+/// Each incremental map that changes CRUSH gives us the map that the monitors have, while a load runs: none is refused, and so
+/// no whole map is asked for.
+pub(crate) fn crush_changes(stage: &Stage) -> Result<()> {
+    let mut ceph = RealCeph::start(stage, Store::Memory)?;
+    stage.ceph("ceph osd set-require-min-compat-client squid --yes-i-really-mean-it")?;
+    stage.ceph(
+        "ceph osd erasure-code-profile set retry k=2 m=1 crush-failure-domain=host crush-num-failure-domains=3 \
+         crush-osds-per-failure-domain=1",
+    )?;
+    let before = crush_version(stage)?;
+    let mut load = Background::verified_writes(stage, if test::is_long() { 60 } else { 20 })?;
+    for line in CRUSH_CHANGES {
+        load.check_running()?;
+        stage.ceph(line)?;
+    }
+    ceph.stop_osd()?;
+    ceph.start_osd()?;
+    load.check_running()?;
+    load.finish(stage)?;
+    let changes = crush_version(stage)? - before;
+    ensure!(changes >= CRUSH_CHANGES.len() as u64, "only {changes} incremental maps have changed CRUSH");
+    let said = fs::read_to_string(stage.path("writes.out"))?;
+    ensure!(!said.contains("map"), "our client complains about a map:\n{said}");
+    // A client that begins now needs to know such rules.
+    for options in ["--messenger v2", "--messenger v1"] {
+        stage.onego(&format!("{options} --conf ceph.conf rbd ls rbd"))?;
+    }
+    Ok(())
+}
+
+fn crush_version(stage: &Stage) -> Result<u64> {
+    let dump = tools::json(&stage.ceph("ceph osd dump --format json")?)?;
+    dump["crush_version"].as_u64().context("the map has no version of CRUSH")
+}
+
 /// A verified load that runs while something else happens.
 pub(crate) struct Background {
     bench: Daemon,

@@ -124,18 +124,19 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", images::import_export;
-    "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
+    "osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash;
     "tools-ceph", "`ceph` manages pools of our embedded cluster", tools::ceph;
     "tools-rados", "`rados` works on objects of our embedded cluster", tools::rados;
     "tools-rbd", "`rbd` works on images of our embedded cluster", tools::rbd;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", cephx::server;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", tools::v1;
+    "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", cephx::server_v1;
     releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", load::socket_failures;
-    "osd-crash", "a real OSD is killed and starts again under a verified load", load::osd_crash;
+    "osd-restart", "a real OSD stops and starts under a verified load", load::osd_restart;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", tools::rados_bench;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", tools::fio;
     "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", qemu_img::modes;
@@ -152,6 +153,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
     tentacle:
+    "cephx-keys", "users of a real cluster with keys of both types work in every mode", cephx::both_types_of_keys;
+    "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", load::crush_changes;
 };
 
 /// Runs the scenarios that the options name. An error if one fails.
