@@ -57,9 +57,9 @@ impl Progress {
         self.bar.set_position(position);
     }
 
-    /// Prints a line on standard output, above the bar. If nobody reads it, nothing is lost that matters.
-    pub fn print(&self, line: &str) {
-        self.bar.suspend(|| drop(writeln!(std::io::stdout(), "{line}")));
+    /// Prints a line on standard output, above the bar. It fails if nobody reads it any more.
+    pub fn print(&self, line: &str) -> std::io::Result<()> {
+        self.bar.suspend(|| writeln!(std::io::stdout(), "{line}"))
     }
 
     /// Takes the bar away.

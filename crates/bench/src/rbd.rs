@@ -39,12 +39,13 @@ impl Bed {
         Ok(Self { config: config.clone(), pool, image, size, server, filled: AtomicBool::new(false) })
     }
 
-    /// Removes the image.
-    pub fn remove(self) -> Result<(), Error> {
+    /// Removes the image. `progress` is called whenever a part of it is gone.
+    pub fn remove(self, progress: impl Fn()) -> Result<(), Error> {
         let (mut reactor, cluster) = Reactor::new(&self.config)?;
         reactor.block_on(async {
             cluster.ready().await?;
-            rbd::remove(&cluster.pool(&self.pool).await?, &self.image, |_, _| ()).await
+            progress();
+            rbd::remove(&cluster.pool(&self.pool).await?, &self.image, |_, _| progress()).await
         })??;
         Ok(())
     }

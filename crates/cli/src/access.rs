@@ -1,6 +1,7 @@
 //! How a command reaches a cluster.
 
 use crate::failure::Failure;
+use crate::interrupt;
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
 use onego::{
@@ -91,7 +92,7 @@ pub(crate) struct Access {
 /// Says what a command waits for, once that has taken two seconds.
 fn print_waiting(waiting: Option<&Waiting>) {
     if let Some(waiting) = waiting {
-        eprintln!("onego: {waiting}");
+        interrupt::say(&waiting.to_string());
     }
 }
 
@@ -116,6 +117,21 @@ impl Access {
             // The environment is read with all that it says.
             (None, None) => self.complete(Config::from_environment_as(&self.identity())?),
         }
+    }
+
+    /// Do the options say which cluster is meant?
+    pub(crate) fn names_cluster(&self) -> bool {
+        self.conf.is_some() || self.mon_host.is_some()
+    }
+
+    /// Fails if the options name a cluster, which a command has no use for.
+    pub(crate) fn refuse_cluster(&self, why: &str) -> Result<(), Failure> {
+        let option = match (&self.conf, &self.mon_host) {
+            (Some(_), _) => "--conf",
+            (_, Some(_)) => "--mon-host",
+            _ => return Ok(()),
+        };
+        Err(Failure::Usage(format!("{why}: leave {option} out")))
     }
 
     /// The configuration in a file, with what else the options say.

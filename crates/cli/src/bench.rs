@@ -6,7 +6,9 @@ mod nfs;
 
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::process::{die_with_parent, stop_on_signal, this_program};
+use crate::interrupt::{self, Unfinished};
+use crate::output;
+use crate::process::{die_with_parent, this_program};
 use crate::spec::DEFAULT_POOL;
 use crate::zc;
 use loads::Loads;
@@ -18,7 +20,8 @@ use onego_bench::progress::Progress;
 use onego_bench::rbd::Bed;
 use onego_bench::row::Row;
 use onego_bench::{floor, picture, table};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -65,9 +68,10 @@ sockets need that move the same bytes at the same depth.";
 
 #[derive(clap::Args)]
 pub(crate) struct RbdOptions {
-    /// "embedded" starts a cluster of its own; or the configuration of a cluster
-    #[arg(long, value_name = "embedded|CONF", default_value = "embedded")]
-    cluster: Target,
+    /// "embedded" starts a cluster of its own; or the configuration of a cluster [default: what --conf or --mon-host names,
+    /// or embedded]
+    #[arg(long, value_name = "embedded|CONF")]
+    cluster: Option<Target>,
     #[command(flatten)]
     loads: Loads,
     /// The pool of the image
@@ -95,14 +99,59 @@ struct Output {
 }
 
 impl Output {
-    fn write(&self, title: &str, rows: &[Row]) -> Result<(), Failure> {
-        if let Some(path) = &self.json {
-            write_json(path, rows)?;
+    fn open(&self) -> Result<Outputs, Failure> {
+        Outputs::open(self.json.as_deref(), self.svg.as_deref())
+    }
+}
+
+/// The files that figures go to. They are opened before anything is measured, so that nothing is measured in vain.
+pub(crate) struct Outputs {
+    json: Option<OutputFile>,
+    svg: Option<OutputFile>,
+}
+
+impl Outputs {
+    pub(crate) fn open(json: Option<&Path>, svg: Option<&Path>) -> Result<Self, Failure> {
+        Ok(Self {
+            json: json.map(OutputFile::open).transpose()?,
+            svg: svg.map(OutputFile::open).transpose()?,
+        })
+    }
+
+    /// Writes one JSON object a row and line, and the picture.
+    pub(crate) fn write<R: serde::Serialize>(
+        self,
+        rows: &[R],
+        picture: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if let Some(file) = self.json {
+            let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
+            let lines = lines.map_err(|error| Failure::file(&file.path)(error.into()))?;
+            file.write(&(lines.join("\n") + "\n"))?;
         }
-        if let Some(path) = &self.svg {
-            write(path, &picture::svg(title, rows))?;
-        }
-        Ok(())
+        self.svg.map_or(Ok(()), |file| file.write(&picture()))
+    }
+}
+
+/// A file that is written later.
+pub(crate) struct OutputFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl OutputFile {
+    /// Opens a file. What is in it stays until it is written.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        Ok(Self { path: path.to_owned(), file: file.map_err(Failure::file(path))? })
+    }
+
+    pub(crate) fn write(mut self, content: &str) -> Result<(), Failure> {
+        let Self { path, file } = &mut self;
+        // Only a regular file has anything to be cut off.
+        let is_regular = file.metadata().is_ok_and(|about| about.is_file());
+        let emptied = if is_regular { file.set_len(0) } else { Ok(()) };
+        emptied.and_then(|()| file.write_all(content.as_bytes())).map_err(Failure::file(path))
     }
 }
 
@@ -147,24 +196,44 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     }
 }
 
+/// What is said to whoever names a cluster where none is measured.
+const NO_CLUSTER: &str = "this measures no cluster";
+
 fn rbd(access: &Access, options: &RbdOptions) -> Result<(), Failure> {
     // What a cluster forgets need not be written before.
     let plan = options.loads.plan(!options.null_writes)?;
-    if options.null_writes && options.cluster != Target::Embedded {
+    if options.cluster.is_some() {
+        access.refuse_cluster("--cluster names one already")?;
+    }
+    let embedded =
+        options.cluster == Some(Target::Embedded) || (options.cluster.is_none() && !access.names_cluster());
+    if options.null_writes && !embedded {
         return Err(Failure::Usage(
             "--null-writes is for the embedded cluster: no other forgets what is written".into(),
         ));
     }
-    let measured = match &options.cluster {
-        Target::Conf(path) => on_cluster(&access.config_in(path)?, None, options, &plan)?,
-        Target::Embedded => {
-            let cluster = start_embedded(access, options.loads.size, options.null_writes)?;
-            let config = access.config_in(&cluster.conf())?;
-            on_cluster(&config, Some(cluster.pid()), options, &plan)?
-        }
+    let outputs = options.output.open()?;
+    let (what, measured) = if embedded {
+        let (cluster, _clear) = start_embedded(access, options.loads.size, options.null_writes)?;
+        let config = access.config_in(&cluster.conf())?;
+        let what = "an embedded cluster: one OSD in memory".to_owned();
+        output::lines([format!("measuring {what}")])?;
+        let measured = on_cluster(&config, Some(cluster.pid()), options, &plan)?;
+        (what, measured)
+    } else {
+        let config = match &options.cluster {
+            Some(Target::Conf(path)) => access.config_in(path)?,
+            _ => access.config()?,
+        };
+        let monitors: Vec<String> = config.monitors.iter().map(|monitor| monitor.addrs.to_string()).collect();
+        let what = format!("pool {} of the cluster at {}", options.pool, monitors.join(", "));
+        output::lines([format!("measuring {what}")])?;
+        let measured = on_cluster(&config, None, options, &plan)?;
+        (what, measured)
     };
     let rows = rows(&measured);
-    options.output.write(&title("onego bench rbd", &rows), &rows)?;
+    let title = title(&format!("onego bench rbd, {what}"), &rows);
+    outputs.write(&rows, || picture::svg(&title, &rows))?;
     judge(&measured, options.loads.verify)
 }
 
@@ -189,7 +258,7 @@ pub(crate) fn start_embedded(
     access: &Access,
     image: u64,
     null_writes: bool,
-) -> Result<EmbeddedCluster, Failure> {
+) -> Result<(EmbeddedCluster, Unfinished), Failure> {
     // Objects are not as tight as their data, and for a moment an old and a new state of a block are there.
     let memory = image.saturating_mul(2).saturating_add(256 << 20).to_string();
     // Connections are encrypted with a key of their own, which only cephx gives them.
@@ -201,7 +270,14 @@ pub(crate) fn start_embedded(
     if null_writes {
         options.push("--null-writes".to_owned());
     }
-    Ok(EmbeddedCluster::start(&this_program()?, &options)?)
+    let cluster = EmbeddedCluster::start(&this_program()?, &options)?;
+    let directory = cluster.conf().parent().map(Path::to_owned);
+    let clear = Unfinished::new(move || {
+        // It is a temporary one: what does not go now goes with all such.
+        drop(directory.map(fs::remove_dir_all));
+        None
+    });
+    Ok((cluster, clear))
 }
 
 /// Makes an image, measures, and removes the image whatever came of it.
@@ -212,17 +288,23 @@ fn on_cluster(
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
     let image = format!("onego-bench-{:x}", seed());
-    let stop = stop_on_signal()?;
+    let shown = format!("{}/{image}", options.pool);
     if server.is_some() {
         // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
         make_pool(config, &options.pool)?;
     }
+    // The image of an embedded cluster goes with it.
+    let left = server
+        .is_none()
+        .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
+    let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
     let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server)
         .map_err(Failure::at(config))?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
-    let measured = bed.measure(plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
+    let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
     progress.finish();
-    if let Err(error) = bed.remove() {
+    interrupt::progress();
+    if let Err(error) = bed.remove(interrupt::progress) {
         tracing::warn!(%error, "image {}/{image} is left behind", options.pool);
     }
     Ok(measured?)
@@ -235,10 +317,17 @@ pub(crate) fn printer(progress: &Progress, with_floor: bool) -> impl FnMut(&Meas
         let row = &measured.row;
         let kind = (row.rw, row.mode.clone());
         if last.replace(kind.clone()) != Some(kind) {
-            progress.print(&table::header(row, with_floor));
+            print_line(progress, &table::header(row, with_floor));
         }
-        progress.print(&table::line(row, measured.floor.as_ref()));
-        measured.errors.iter().for_each(|error| progress.print(&format!("      {error}")));
+        print_line(progress, &table::line(row, measured.floor.as_ref()));
+        measured.errors.iter().for_each(|error| print_line(progress, &format!("      {error}")));
+    }
+}
+
+/// Prints a line of results. When nobody reads them any more the measurement ends.
+pub(crate) fn print_line(progress: &Progress, line: &str) {
+    if progress.print(line).is_err() {
+        interrupt::raise_unread();
     }
 }
 
@@ -273,13 +362,6 @@ pub(crate) fn title(what: &str, rows: &[Row]) -> String {
         }
         None => what.to_owned(),
     }
-}
-
-/// One JSON object a line.
-pub(crate) fn write_json<R: serde::Serialize>(path: &Path, rows: &[R]) -> Result<(), Failure> {
-    let lines: Result<Vec<_>, _> = rows.iter().map(serde_json::to_string).collect();
-    let lines = lines.map_err(|error| Failure::file(path)(error.into()))?;
-    write(path, &(lines.join("\n") + "\n"))
 }
 
 pub(crate) fn write(path: &Path, content: &str) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::interrupt::{self, Unfinished};
 use crate::output;
 use crate::process::{self, die_with_parent};
 use crate::size;
@@ -93,11 +94,23 @@ pub(crate) struct StartOptions {
     #[arg(long)]
     secure_only: bool,
     /// Bytes of data that each OSD takes; from 95 % on the cluster is full, and writes wait for room
-    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
+    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = memory)]
     memory: u64,
     /// End when the program that started this one ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
+}
+
+/// The least memory of an OSD: a cluster with less is full before anything is written.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+fn memory(text: &str) -> Result<u64, String> {
+    match size::bytes(text)? {
+        size if size < LEAST_MEMORY => {
+            Err(format!("{text:?} is less than an OSD needs to hold anything, 1M"))
+        }
+        size => Ok(size),
+    }
 }
 
 /// Reads an address with or without a port.
@@ -130,12 +143,24 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     if options.die_with_parent {
         die_with_parent()?;
     }
+    access.refuse_cluster("a cluster that is started reads no configuration")?;
     let mut temporary = None;
+    let mut clear = None;
     let conf_dir = match options.conf_dir.or(options.data.clone()) {
         Some(dir) => dir,
         None => {
             let dir = tempfile::Builder::new().prefix("onego-").tempdir();
-            temporary.insert(dir.map_err(Failure::io("making a directory for ceph.conf"))?).path().to_owned()
+            let dir = temporary.insert(dir.map_err(Failure::io("making a directory for ceph.conf"))?);
+            let path = dir.path().to_owned();
+            // A signal may come while the cluster starts.
+            clear = Some(Unfinished::new({
+                let path = path.clone();
+                move || {
+                    drop(std::fs::remove_dir_all(path));
+                    None
+                }
+            }));
+            path
         }
     };
     // Before anything is up, so that a signal finds somebody who listens.
@@ -179,8 +204,23 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         format!("     onego -c {conf} rbd create disk --size 10G"),
         format!("{READY} {conf}"),
     ])?;
+    if let Some(warning) = warning(options.listen.ip(), cluster.keyring().is_some()) {
+        interrupt::say(&warning);
+    }
     let failure = cluster.failure();
-    process::serve(cluster, failure, signals)
+    let served = process::serve(cluster, failure, signals);
+    drop(clear);
+    served
+}
+
+/// Who may do what, where that is more than people may think.
+fn warning(listen: IpAddr, needs_key: bool) -> Option<String> {
+    (!needs_key && !listen.is_loopback()).then(|| {
+        format!(
+            "warning: everybody who reaches {listen} may read, change and delete all data, and stop OSDs: --auth cephx lets \
+             in only those who have the key"
+        )
+    })
 }
 
 /// Stops or starts OSDs, by a command to the monitor.
@@ -200,6 +240,21 @@ fn control(access: &Access, command: &OsdCommand) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_lets_everybody_in_is_warned() {
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        for (listen, needs_key, warned) in [
+            ("10.0.0.5", false, true),
+            ("10.0.0.5", true, false),
+            ("127.0.0.1", false, false),
+            ("::1", false, false),
+        ] {
+            let said = warning(address(listen), needs_key);
+            assert_eq!(said.is_some(), warned, "{listen}: {said:?}");
+            assert!(said.is_none_or(|said| said.contains(listen) && said.contains("--auth cephx")));
+        }
+    }
 
     #[test]
     fn addresses_are_read_with_and_without_a_port() {

@@ -1,10 +1,10 @@
 //! `onego demo`: everything once, in less than a minute.
 
 use crate::access::Access;
-use crate::bench::{floor_server, judge, printer, rows, seed, start_embedded, title, write};
+use crate::bench::{OutputFile, floor_server, judge, printer, rows, seed, start_embedded, title};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
-use crate::process::stop_on_signal;
 use crate::size;
 use onego_bench::load::{Measured, Plan};
 use onego_bench::picture;
@@ -44,9 +44,11 @@ const IO_DEPTH: u32 = 32;
 const VERIFIED: Load = Load { rw: Pattern::RandRw, block_size: 16 << 10, jobs: 1, io_depth: IO_DEPTH };
 
 pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
-    let stop = stop_on_signal()?;
+    access.refuse_cluster("the demo starts a cluster of its own")?;
+    let picture = OutputFile::open(&options.svg)?;
+    let stop = interrupt::stop();
     let started = Instant::now();
-    let cluster = start_embedded(access, SIZE, false)?;
+    let (cluster, _clear) = start_embedded(access, SIZE, false)?;
     let started = started.elapsed().as_millis();
     output::lines([format!("an embedded cluster is up after {started} ms: one monitor, one OSD in memory")])?;
     let config = access.config_in(&cluster.conf())?;
@@ -54,17 +56,17 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     output::lines([format!("it keeps image rbd/demo of {}", size::human(SIZE))])?;
     let progress = |plan: &Plan| Progress::of_time(plan.total(), !options.no_progress);
 
-    verify(&bed, options, &stop, progress)?;
+    verify(&bed, options, stop, progress)?;
 
     let sweep = sweep(options)?;
     let bar = progress(&sweep);
-    let measured = bed.measure(&sweep, &bar, &stop, printer(&bar, true));
+    let measured = bed.measure(&sweep, &bar, stop, printer(&bar, true));
     bar.finish();
     let measured = measured?;
-    bed.remove()?;
+    bed.remove(interrupt::progress)?;
 
     let rows = rows(&measured);
-    write(&options.svg, &picture::svg(&title("onego demo", &rows), &rows))?;
+    picture.write(&picture::svg(&title("onego demo", &rows), &rows))?;
     output::lines([format!("{} shows IOPS, bandwidth and CPU by block size", options.svg.display())])?;
     judge(&measured, false)
 }

@@ -1,5 +1,6 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
+use crate::interrupt;
 use onego::Config;
 use onego::nfs::MountStatus;
 use std::io;
@@ -19,7 +20,8 @@ Exit codes:
   5    the cluster or server refused, or does not support it
   6    verification found other bytes than were written
   7    the cluster or server does not answer
-  130  interrupted
+  130  interrupted (SIGINT); 143: terminated (SIGTERM)
+  141  nobody reads the output any more
 
 Example:
   onego demo";
@@ -36,6 +38,7 @@ pub(crate) enum Code {
     Corrupt = 6,
     NoAnswer = 7,
     Interrupted = 130,
+    Unread = 141,
 }
 
 impl From<Code> for ExitCode {
@@ -65,6 +68,11 @@ pub(crate) enum Failure {
     File { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
     Io { what: &'static str, source: io::Error },
+    #[error("writing to standard output: {0}")]
+    Output(io::Error),
+    /// A signal has asked the program to end.
+    #[error("interrupted")]
+    Interrupted,
     /// The command line can be read, but not be done.
     #[error("{0}")]
     Usage(String),
@@ -98,6 +106,19 @@ impl Failure {
         }
     }
 
+    /// Is there nobody to be told? Whoever stops reading, as `head` does, knows.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.code() == Code::Unread || (self.code() == Code::Interrupted && interrupt::is_unread())
+    }
+
+    /// How the program ends.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.code() {
+            Code::Interrupted => interrupt::exit_code().into(),
+            code => code.into(),
+        }
+    }
+
     /// The code that the program ends with.
     pub(crate) fn code(&self) -> Code {
         match self {
@@ -105,7 +126,8 @@ impl Failure {
             Self::Nfs(error) | Self::Bench(onego_bench::Error::Nfs(error)) => code_of_nfs(error),
             Self::File { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => Code::Exists,
             Self::Bench(onego_bench::Error::Unfit(_)) | Self::Usage(_) => Code::Usage,
-            Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
+            Self::Interrupted | Self::Bench(onego_bench::Error::Interrupted) => Code::Interrupted,
+            Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Code::Unread,
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_server::nfs::Error::Path(_)) => Code::Usage,
@@ -113,6 +135,7 @@ impl Failure {
             | Self::NfsServer(_)
             | Self::File { .. }
             | Self::Io { .. }
+            | Self::Output(_)
             | Self::Bench(_)
             | Self::Requests(_) => Code::Failed,
         }
@@ -127,12 +150,27 @@ impl Failure {
             }
             _ => None,
         };
+        let said = match self {
+            Self::Client(onego::Error::Command { what, status, errno }) => {
+                let because =
+                    if status.is_empty() { errno.to_string() } else { format!("{status} ({errno})") };
+                format!("{}: {because}", command_name(what))
+            }
+            other => other.to_string(),
+        };
         let text = match advice {
-            Some(advice) => format!("{self}: {advice}"),
-            None => self.to_string(),
+            Some(advice) => format!("{said}: {advice}"),
+            None => said,
         };
         text.replace('\n', " ")
     }
+}
+
+/// What people call a command to the monitors, which is JSON with its name in it.
+fn command_name(json: &str) -> String {
+    let parsed: Option<serde_json::Value> = serde_json::from_str(json).ok();
+    let prefix = parsed.as_ref().and_then(|command| command.get("prefix")).and_then(|prefix| prefix.as_str());
+    prefix.unwrap_or(json).to_owned()
 }
 
 /// What a cluster answers that could do what is asked, and will not: EPERM, EACCES, ENOSPC, EROFS, EDQUOT.
@@ -208,9 +246,20 @@ mod tests {
     }
 
     #[test]
+    fn commands_are_called_by_their_names() {
+        let refused = Failure::from(onego::Error::Command {
+            what: r#"{"ids":["9"],"prefix":"osd stop"}"#.into(),
+            status: "there is no osd.9".into(),
+            errno: onego::Errno::NOENT,
+        });
+        let said = refused.sentence();
+        assert!(said.starts_with("osd stop: there is no osd.9 (") && !said.contains('{'), "{said}");
+    }
+
+    #[test]
     fn every_code_is_documented() {
         use Code::*;
-        for code in [Failed, Usage, NotFound, Exists, Refused, Corrupt, NoAnswer, Interrupted] {
+        for code in [Failed, Usage, NotFound, Exists, Refused, Corrupt, NoAnswer, Interrupted, Unread] {
             let code = code as u8;
             assert!(EXIT_CODES.contains(&format!("\n  {code:<3}  ")), "{code}");
         }

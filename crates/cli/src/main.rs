@@ -6,8 +6,10 @@ mod bench;
 mod cluster;
 mod demo;
 mod failure;
+mod interrupt;
 mod nfs;
 mod output;
+mod partial;
 mod pool;
 mod process;
 mod rbd;
@@ -19,6 +21,7 @@ use access::Access;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use failure::Failure;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -69,11 +72,13 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log(cli.verbose);
-    match run(cli) {
+    match interrupt::watch().and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("onego: {}", failure.sentence());
-            failure.code().into()
+            if !failure.is_quiet() {
+                interrupt::say(&failure.sentence());
+            }
+            failure.exit_code()
         }
     }
 }
@@ -88,8 +93,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Bench(command) => bench::run(&cli.access, command),
         Command::Calibrate(options) => zc::calibrate(&options),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "onego", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "onego", &mut script);
+            output::bytes(&script)
         }
     }
 }
@@ -98,7 +104,14 @@ fn run(cli: Cli) -> Result<(), Failure> {
 fn log(verbose: u8) {
     let level = ["warn", "info", "debug"].get(usize::from(verbose)).unwrap_or(&"trace");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours are for people, and not for those who have said so (no-color.org).
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colours)
+        .log_internal_errors(false)
+        .init();
 }
 
 #[cfg(test)]

@@ -15,14 +15,21 @@ pub(crate) enum Format {
     Json,
 }
 
+/// Why standard output takes no more: whoever reads it may have gone away, which is quiet.
+pub(crate) fn failed(source: io::Error) -> Failure {
+    Failure::Output(source)
+}
+
+/// Prints bytes as they are.
+pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(failed)
+}
+
 /// Prints lines. Whoever reads them may have gone away, which is an error like any other.
 pub(crate) fn lines<T: Display>(lines: impl IntoIterator<Item = T>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    lines
-        .into_iter()
-        .try_for_each(|line| writeln!(out, "{line}"))
-        .and_then(|()| out.flush())
-        .map_err(Failure::io("writing to standard output"))
+    lines.into_iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush()).map_err(failed)
 }
 
 /// Prints a value for programs, in one line.

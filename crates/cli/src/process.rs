@@ -1,16 +1,14 @@
 //! This process, the signals that it gets, and the one that started it.
 
 use crate::failure::Failure;
+use crate::interrupt;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 
 /// The signals by which people and machines ask a program to end.
-const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+pub(crate) const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 
 /// This program's file.
 pub(crate) fn this_program() -> Result<PathBuf, Failure> {
@@ -23,18 +21,7 @@ pub(crate) fn die_with_parent() -> Result<(), Failure> {
         .map_err(|error| Failure::Io { what: "asking to end with the parent", source: error.into() })
 }
 
-/// A flag that the first signal to end raises; the second ends the program at once.
-pub(crate) fn stop_on_signal() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in ENDING {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .map_err(Failure::io("listening to signals"))?;
-    }
-    Ok(stop)
-}
-
-/// Signals to end do not end the program from here on, but are waited for.
+/// Signals that a server waits for once it serves. Until then they end the program as they end any command.
 pub(crate) fn ending_signals() -> Result<Signals, Failure> {
     Signals::new(ENDING).map_err(Failure::io("listening to signals"))
 }
@@ -45,6 +32,7 @@ pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
     failure: Option<Receiver<E>>,
     mut signals: Signals,
 ) -> Result<(), Failure> {
+    interrupt::hand_over();
     let handle = signals.handle();
     let watch = std::thread::spawn(move || {
         let error = failure.and_then(|failure| failure.recv().ok());

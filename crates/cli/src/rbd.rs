@@ -7,12 +7,14 @@ mod transfer;
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::interrupt::Unfinished;
 use crate::output::Format;
 use crate::size;
 use crate::spec::{ImageSpec, PoolSpec};
 use onego::rados::{Cluster, Pool};
-use onego::rbd::{self, CreateOptions, Features, Image, Layout};
+use onego::rbd::{self, CreateOptions, Features, Layout};
 use onego_bench::progress::Progress;
+use std::collections::BTreeMap;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -89,14 +91,16 @@ Examples:
   onego rbd import debian.img rbd/debian
   zcat debian.img.gz | onego rbd import - rbd/debian
 
-What is a hole in the file, or is zeros, takes no room in the cluster.";
+What is a hole in the file, or is zeros, takes no room in the cluster. An image whose import was interrupted says so
+(\"onego rbd info\", or \"rbd image-meta list\"); --resume goes on with it.";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   onego rbd export rbd/debian debian.img
   onego rbd export rbd/debian - | gzip > debian.img.gz
 
-What is zeros in the image becomes a hole in the file.";
+What is zeros in the image becomes a hole in the file. The file is called .NAME.onego-partial until it is whole; if the
+export is interrupted, --resume goes on with it.";
 
 /// The image that a command is about.
 #[derive(clap::Args)]
@@ -149,13 +153,19 @@ impl Shape {
         Ok(layout.map_err(onego::Error::from)?)
     }
 
-    async fn create(&self, pool: &Pool, name: &str, size: u64) -> Result<(), Failure> {
+    async fn create(
+        &self,
+        pool: &Pool,
+        name: &str,
+        size: u64,
+        metadata: BTreeMap<String, Vec<u8>>,
+    ) -> Result<(), Failure> {
         let data_pool = match &self.data_pool {
             Some(name) => Some(pool.cluster().pool(name).await?),
             None => None,
         };
         let features = self.image_feature.iter().fold(Features::NONE, |all, some| all.with(*some));
-        let options = CreateOptions { size, layout: self.layout()?, features, data_pool };
+        let options = CreateOptions { size, layout: self.layout()?, features, data_pool, metadata };
         Ok(rbd::create(pool, name, &options).await?)
     }
 }
@@ -165,7 +175,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Create { image, size, shape } => {
             shape.layout()?;
             access.with_cluster(async |cluster| {
-                shape.create(&image.open_pool(cluster).await?, image.name(), size).await
+                shape.create(&image.open_pool(cluster).await?, image.name(), size, BTreeMap::new()).await
             })
         }
         Command::Ls { place, pool, long, format } => {
@@ -178,6 +188,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Rm { image, no_progress } => access.with_cluster(async |cluster| {
             let pool = image.open_pool(cluster).await?;
             let bar = Bar::new("Removing", !no_progress);
+            let _unfinished = left_in_part(&image, "removed in part: remove it again");
             rbd::remove(&pool, image.name(), |done, all| bar.at(done, all)).await?;
             Ok(())
         }),
@@ -185,6 +196,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             let pool = image.open_pool(cluster).await?;
             refuse_to_shrink(&pool, image.name(), size, allow_shrink).await?;
             let bar = Bar::new("Resizing", !no_progress);
+            let _unfinished = left_in_part(&image, "resized in part: resize it again");
             rbd::resize(&pool, image.name(), size, |done, all| bar.at(done, all)).await?;
             Ok(())
         }),
@@ -193,10 +205,15 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     }
 }
 
+/// Says what a signal has left of an image.
+fn left_in_part(image: &ImageArg, what: &'static str) -> Unfinished {
+    let shown = image.spec.to_string();
+    Unfinished::new(move || Some(format!("image {shown} may be {what}")))
+}
+
 async fn refuse_to_shrink(pool: &Pool, name: &str, size: u64, allowed: bool) -> Result<(), Failure> {
-    let image = Image::open(pool, name).await?;
-    let now = image.size();
-    image.close().await?;
+    // It is not opened: a signal would leave it in use for half a minute.
+    let now = rbd::info(pool, name).await?.size;
     if size < now && !allowed {
         return Err(Failure::Usage(format!(
             "image {name} has {now} bytes, and what is behind byte {size} would be lost: say --allow-shrink if you mean it"

@@ -1,8 +1,10 @@
 //! `onego bench zc`, `onego calibrate`.
 
-use crate::bench::{seconds, write, write_json};
+use crate::bench::{Outputs, print_line, seconds, write};
 use crate::failure::Failure;
-use crate::process::{stop_on_signal, this_program};
+use crate::interrupt::{self, Unfinished};
+use crate::output;
+use crate::process::this_program;
 use crate::size;
 use onego_bench::peer::Peer;
 use onego_bench::progress::Progress;
@@ -92,18 +94,14 @@ fn send_size(text: &str) -> Result<u32, String> {
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let plan = options.plan()?;
     plan.check()?;
-    let stop = stop_on_signal()?;
+    let outputs = Outputs::open(options.json.as_deref(), options.svg.as_deref())?;
+    // Network namespaces go with the thread that has made them.
+    let _unfinished = Unfinished::winding_down(|| None);
     let progress = Progress::of_time(plan.total(), !options.no_progress);
-    let measured = zc::measure(&plan, &progress, &stop, |rows| print(&progress, rows));
+    let measured = zc::measure(&plan, &progress, interrupt::stop(), |rows| print(&progress, rows));
     progress.finish();
     let rows = measured?;
-    if let Some(path) = &options.json {
-        write_json(path, &rows)?;
-    }
-    if let Some(path) = &options.svg {
-        write(path, &zc::svg("onego bench zc", &rows))?;
-    }
-    Ok(())
+    outputs.write(&rows, || zc::svg("onego bench zc", &rows))
 }
 
 impl Options {
@@ -143,8 +141,8 @@ fn receiver() -> Result<Peer, Failure> {
 fn print(progress: &Progress, rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     let baseline = rows.iter().find(|row| row.row.mode == Sender::MsgZerocopy.name());
-    progress.print(&zc::header(first));
-    rows.iter().for_each(|row| progress.print(&zc::line(row, baseline)));
+    print_line(progress, &zc::header(first));
+    rows.iter().for_each(|row| print_line(progress, &zc::line(row, baseline)));
 }
 
 pub(crate) const CALIBRATE_EXAMPLES: &str = "\
@@ -177,9 +175,9 @@ pub(crate) struct CalibrateOptions {
 pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
     let calibration =
         Calibration { duration: Duration::from_secs_f64(options.seconds), repeat: options.repeat };
-    let stop = stop_on_signal()?;
+    let _unfinished = Unfinished::winding_down(|| None);
     let progress = Progress::of_time(calibration.total(), !options.no_progress);
-    let thresholds = calibration.run(&progress, &stop);
+    let thresholds = calibration.run(&progress, interrupt::stop());
     progress.finish();
     let text = format!(
         "# Bytes from which on a send without a copy is cheaper, written by \"onego calibrate\".\n{}",
@@ -190,6 +188,5 @@ pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
         std::fs::create_dir_all(parent).map_err(Failure::file(parent))?;
     }
     write(&path, &text)?;
-    println!("{text}written to {}", path.display());
-    Ok(())
+    output::lines([format!("{text}written to {}", path.display())])
 }

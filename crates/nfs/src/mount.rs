@@ -5,6 +5,7 @@ use crate::v3::Handle;
 use crate::xdr::{Body, OK, Reader, Writer, Xdr, decode_chain, encode_chain, xdr_enum, xdr_struct};
 use onego_buf::List;
 use onego_wire::Decoded;
+use std::fmt;
 
 /// The program's number.
 pub const PROGRAM: u32 = 100_005;
@@ -56,6 +57,22 @@ xdr_enum! {
         Notsupp = 10004,
         /// The server failed in a way that has no other name.
         Serverfault = 10006,
+    }
+}
+
+impl fmt::Display for MountStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Perm => "not the owner",
+            Self::Noent => "no such directory",
+            Self::Io => "a hard error of the server's disk",
+            Self::Access => "permission denied",
+            Self::Notdir => "not a directory",
+            Self::Inval => "an argument without a meaning",
+            Self::Nametoolong => "the path is too long",
+            Self::Notsupp => "the server does not do that",
+            Self::Serverfault => "the server has failed",
+        })
     }
 }
 

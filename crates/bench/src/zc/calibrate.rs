@@ -92,7 +92,8 @@ impl Calibration {
             for &size in contest.sizes {
                 let cells = [contest.without, contest.with].map(|sender| (contest.cell)(sender, size));
                 let ratio = self.ratio(&place, cells, stop)?;
-                progress.print(&format!("{:14} {size:>6}  {ratio:.2}", contest.name));
+                let line = format!("{:14} {size:>6}  {ratio:.2}", contest.name);
+                progress.print(&line).map_err(Error::io("writing to standard output"))?;
                 ratios.push((size as usize, ratio));
                 time += self.duration * self.repeat * 2;
                 progress.at(time.as_millis() as u64);

@@ -1,9 +1,10 @@
 //! `onego bench msgr`.
 
-use super::{Output, floor_server, seconds, seed, this_with, write, write_json};
+use super::{Output, Outputs, floor_server, print_line, seconds, seed, this_with};
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::process::{die_with_parent, stop_on_signal};
+use crate::interrupt;
+use crate::process::die_with_parent;
 use crate::size;
 use onego::{EngineKind, Spin};
 use onego_bench::msgr::{self, End, Load, Measured, MsgrRow, Plan, table};
@@ -117,31 +118,29 @@ pub(super) fn serve(access: &Access, options: &ServerOptions) -> Result<(), Fail
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.plan(access.engine, access.spin)?;
     plan.check()?;
-    let stop = stop_on_signal()?;
+    access.refuse_cluster(super::NO_CLUSTER)?;
+    let outputs = options.output.open()?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let mut last = None;
-    let measured = plan.measure(&progress, &stop, |measured| {
+    let measured = plan.measure(&progress, interrupt::stop(), |measured| {
         if last.replace(measured.engine().to_owned()).as_deref() != Some(measured.engine()) {
-            progress.print(&table::header(measured));
+            print_line(&progress, &table::header(measured));
         }
-        progress.print(&table::line(measured));
-        measured.errors.iter().for_each(|error| progress.print(&format!("      {error}")));
+        print_line(&progress, &table::line(measured));
+        measured.errors.iter().for_each(|error| print_line(&progress, &format!("      {error}")));
     });
     progress.finish();
     let measured = measured?;
-    write_results(options, &measured)?;
+    write_results(options, outputs, &measured)?;
     match measured.iter().map(|measured| measured.errors.len() as u64).sum() {
         0 => Ok(()),
         errors => Err(Failure::Requests(errors)),
     }
 }
 
-fn write_results(options: &Options, measured: &[Measured]) -> Result<(), Failure> {
+fn write_results(options: &Options, outputs: Outputs, measured: &[Measured]) -> Result<(), Failure> {
     let rows: Vec<&MsgrRow> = measured.iter().flat_map(Measured::rows).collect();
-    if let Some(path) = &options.output.json {
-        write_json(path, &rows)?;
-    }
-    if let Some(path) = &options.output.svg {
+    outputs.write(&rows, || {
         let rows: Vec<Row> = rows.iter().map(|row| row.row.clone()).collect();
         let title = format!(
             "onego bench msgr: connections={} iodepth={} crc={}",
@@ -149,7 +148,6 @@ fn write_results(options: &Options, measured: &[Measured]) -> Result<(), Failure
             options.io_depth,
             if options.crc { "on" } else { "off" }
         );
-        write(path, &picture::svg(&title, &rows))?;
-    }
-    Ok(())
+        picture::svg(&title, &rows)
+    })
 }

@@ -4,14 +4,15 @@ use super::loads::Loads;
 use super::{Output, judge, printer, rows, seed, title};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::interrupt::{self, Unfinished};
 use crate::output;
-use crate::process::{stop_on_signal, this_program};
+use crate::process::this_program;
 use onego::nfs::{Config, Rdma};
 use onego_bench::embedded::EmbeddedFiles;
 use onego_bench::nfs::Bed;
 use onego_bench::progress::Progress;
 use onego_bench::row::Row;
-use onego_bench::table;
+use onego_bench::{picture, table};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +100,8 @@ impl Options {
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.loads.plan(true)?;
-    let stop = stop_on_signal()?;
+    access.refuse_cluster(super::NO_CLUSTER)?;
+    let outputs = options.output.open()?;
     let embedded =
         (options.server == "embedded").then(|| start_embedded(access, options.loads.size)).transpose()?;
     let url = embedded.as_ref().map_or(options.server.as_str(), EmbeddedFiles::url);
@@ -114,11 +116,18 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         ..config
     };
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
+    let what = match &embedded {
+        Some(_) => "an embedded server of files in memory".to_owned(),
+        None => format!("{url}, in a file called {path}"),
+    };
+    output::lines([format!("measuring {what}")])?;
     let mut measured = Vec::new();
     for (name, config) in options.ways(config, embedded.as_ref().map(EmbeddedFiles::rdma_port)) {
+        let left = embedded.is_none().then(|| format!("{path} may be left behind on the server"));
+        let _unfinished = Unfinished::winding_down(|| left);
         let bed = Bed::prepare(&config, &path, name, options.loads.size, server)?;
         let progress = Progress::of_time(plan.total(), !options.output.no_progress);
-        let some = bed.measure(&plan, &progress, &stop, printer(&progress, plan.floor.is_some()));
+        let some = bed.measure(&plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
         progress.finish();
         if let Err(error) = bed.remove() {
             tracing::warn!(%error, "{path} is left behind");
@@ -130,7 +139,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         output::lines(table::by_record(&ours))?;
     }
     let rows = rows(&measured);
-    options.output.write(&title("onego bench nfs", &rows), &rows)?;
+    let title = title(&format!("onego bench nfs, {what}"), &rows);
+    outputs.write(&rows, || picture::svg(&title, &rows))?;
     judge(&measured, options.loads.verify)
 }
 

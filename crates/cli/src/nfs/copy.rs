@@ -1,9 +1,12 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
-use super::target::{Target, Url};
+use super::target::{Patience, Target, Url};
 use crate::access::Access;
 use crate::failure::Failure;
-use onego::nfs::{File, FileType, Mount, SetAttributes};
+use crate::interrupt::{Unfinished, say};
+use crate::output;
+use crate::partial::{self, Existing, PartialFile};
+use onego::nfs::{File, FileType, Found, Mount, SetAttributes};
 use onego::{List, SegmentMut};
 use onego_bench::progress::Progress;
 use std::fs;
@@ -17,8 +20,9 @@ Examples:
   onego nfs cp debian.img nfs://server/export/images/
   onego nfs cp --resume nfs://one/export/big nfs://two/export/big
 
-One of both is a URL at least. What is copied to a directory keeps its name. What is there is overwritten; with
---resume it is taken for the beginning of what is copied, and the rest is added.";
+One of both is a URL at least. What is copied to a directory keeps its name. The copy is called .NAME.onego-partial until
+it is whole, and then replaces what is there. If it is interrupted, --resume goes on with it, or with the file itself, which
+is then taken for the beginning of what is copied.";
 
 /// Bytes of one read of a local file.
 const PIECE: usize = 1 << 20;
@@ -90,9 +94,23 @@ struct How {
     /// Refuse to overwrite
     #[arg(long, conflicts_with = "resume")]
     no_clobber: bool,
+    /// Write to the file itself: half a copy then has its name
+    #[arg(long, conflicts_with_all = ["resume", "no_clobber"])]
+    in_place: bool,
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
+}
+
+impl How {
+    fn existing(&self) -> Existing {
+        match self {
+            Self { resume: true, .. } => Existing::Resume,
+            Self { no_clobber: true, .. } => Existing::Refuse,
+            Self { in_place: true, .. } => Existing::InPlace,
+            _ => Existing::Replace,
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -117,11 +135,11 @@ pub(super) fn put(access: &Access, options: &PutOptions) -> Result<(), Failure> 
 pub(super) fn cat(access: &Access, options: &CatOptions) -> Result<(), Failure> {
     for url in &options.urls {
         let mut source = Source::there(access, url)?;
-        let mut output = io::stdout().lock();
+        let mut out = io::stdout().lock();
         while let Some(bytes) = source.next()? {
-            write(&mut output, &bytes)?;
+            write(&mut out, &bytes)?;
         }
-        output.flush().map_err(Failure::io(OUTPUT))?;
+        out.flush().map_err(output::failed)?;
     }
     Ok(())
 }
@@ -153,6 +171,7 @@ enum Source {
 /// A file on a server that is read.
 struct Reading {
     target: Target,
+    patience: Patience,
     file: File,
     reader: onego::nfs::Reader,
 }
@@ -175,12 +194,13 @@ impl Source {
 
     fn there(access: &Access, url: &Url) -> Result<Self, Failure> {
         let mut target = url.mount(access)?;
-        let file = target.reactor.block_on(target.mount.open(&target.path))??;
+        let patience = url.patience();
+        let file = target.reactor.block_on(patience.heed(target.mount.open(&target.path)))??;
         if file.opened().file_type == FileType::Directory {
             return Err(Failure::Usage(format!("{} is a directory", url.text())));
         }
         let reader = file.reader(0);
-        Ok(Self::There(Box::new(Reading { target, file, reader })))
+        Ok(Self::There(Box::new(Reading { target, patience, file, reader })))
     }
 
     /// How many bytes there are, if that is known.
@@ -219,15 +239,14 @@ impl Source {
             Self::Input => read(&mut io::stdin().lock()).map_err(Failure::io(INPUT)),
             Self::Here { path, file, .. } => read(file).map_err(Failure::file(path)),
             Self::There(reading) => {
-                let Reading { target, reader, .. } = &mut **reading;
-                Ok(target.reactor.block_on(reader.next())??)
+                let Reading { target, patience, reader, .. } = &mut **reading;
+                Ok(target.reactor.block_on(patience.heed(reader.next()))??)
             }
         }
     }
 }
 
 const INPUT: &str = "reading standard input";
-const OUTPUT: &str = "writing to standard output";
 
 /// Reads a piece. `None`: there is no more.
 fn read(from: &mut impl Read) -> io::Result<Option<List>> {
@@ -245,55 +264,73 @@ fn read(from: &mut impl Read) -> io::Result<Option<List>> {
 }
 
 fn write(to: &mut impl Write, bytes: &List) -> Result<(), Failure> {
-    bytes.segments().try_for_each(|piece| to.write_all(piece)).map_err(Failure::io(OUTPUT))
+    bytes.segments().try_for_each(|piece| to.write_all(piece)).map_err(output::failed)
 }
 
 /// Where bytes go.
 enum Sink {
     Output,
-    Here { path: PathBuf, file: fs::File, len: u64 },
+    Here(PartialFile),
     There(Box<Writing>),
 }
 
 /// A file on a server that is written.
 struct Writing {
     target: Target,
-    writer: onego::nfs::Writer,
+    writer: Option<onego::nfs::Writer>,
     /// Bytes that are there already.
     len: u64,
+    /// What the file is called until it is whole, and then; none: it has its name already.
+    names: Option<(String, String)>,
+    existing: Existing,
+    patience: Patience,
+    _unfinished: Option<Unfinished>,
 }
 
 impl Sink {
     /// Opens a place for what has that name.
     fn open(access: &Access, place: &Place, name: Option<&str>, how: &How) -> Result<Self, Failure> {
         match place {
-            Place::There(url) => Self::there(url.mount(access)?, name, how),
+            Place::There(url) => Self::there(url, url.mount(access)?, name, how.existing()),
             Place::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
             Place::Here(path) => {
                 let path = if path.is_dir() { path.join(name.unwrap_or_default()) } else { path.clone() };
-                let mut options = fs::OpenOptions::new();
-                options.write(true).create(true).create_new(how.no_clobber).truncate(!how.resume);
-                let mut file = options.open(&path).map_err(Failure::file(&path))?;
-                let end = if how.resume { io::SeekFrom::End(0) } else { io::SeekFrom::Start(0) };
-                let len = file.seek(end).map_err(Failure::file(&path))?;
-                Ok(Self::Here { path, file, len })
+                let file = PartialFile::open(&path, how.existing())?;
+                file.file().seek(io::SeekFrom::Start(file.len())).map_err(Failure::file(&path))?;
+                Ok(Self::Here(file))
             }
         }
     }
 
-    fn there(mut target: Target, name: Option<&str>, how: &How) -> Result<Self, Failure> {
+    fn there(url: &Url, mut target: Target, name: Option<&str>, existing: Existing) -> Result<Self, Failure> {
+        let patience = url.patience();
         let (mount, path) = (&target.mount, &target.path);
-        let file = target.reactor.block_on(create(mount, path, name, how))??;
-        let len = if how.resume { file.opened().size.saturating_sub(BEHIND) } else { 0 };
-        let writer = file.writer(len);
-        Ok(Self::There(Box::new(Writing { target, writer, len })))
+        let (file, names) = target.reactor.block_on(patience.heed(create(mount, path, name, existing)))??;
+        let len = match existing {
+            Existing::Resume => file.opened().size.saturating_sub(BEHIND),
+            _ => 0,
+        };
+        let writer = Some(file.writer(len));
+        let unfinished = names.as_ref().map(|(partial, _)| {
+            let left = left_there(partial);
+            Unfinished::new(move || Some(left))
+        });
+        Ok(Self::There(Box::new(Writing {
+            target,
+            writer,
+            len,
+            names,
+            existing,
+            patience,
+            _unfinished: unfinished,
+        })))
     }
 
     /// Bytes that are there already.
     fn len(&self) -> u64 {
         match self {
             Self::Output => 0,
-            Self::Here { len, .. } => *len,
+            Self::Here(file) => file.len(),
             Self::There(writing) => writing.len,
         }
     }
@@ -301,37 +338,100 @@ impl Sink {
     fn write(&mut self, bytes: List) -> Result<(), Failure> {
         match self {
             Self::Output => write(&mut io::stdout().lock(), &bytes),
-            Self::Here { path, file, .. } => {
-                bytes.segments().try_for_each(|piece| file.write_all(piece)).map_err(Failure::file(path))
+            Self::Here(file) => {
+                let mut to = file.file();
+                bytes.segments().try_for_each(|piece| to.write_all(piece)).map_err(Failure::file(file.path()))
             }
             Self::There(writing) => {
-                let Writing { target, writer, .. } = &mut **writing;
-                Ok(target.reactor.block_on(writer.write(bytes))??)
+                let Writing { target, writer: Some(writer), patience, .. } = &mut **writing else {
+                    return Ok(());
+                };
+                Ok(target.reactor.block_on(patience.heed(writer.write(bytes)))??)
             }
         }
     }
 
-    /// All bytes are given: makes them durable, on a server.
+    /// All bytes are given: makes them durable, and gives the file its name.
     fn finish(self) -> Result<(), Failure> {
         match self {
-            Self::Output => io::stdout().flush().map_err(Failure::io(OUTPUT)),
-            Self::Here { .. } => Ok(()),
-            Self::There(writing) => {
-                let Writing { mut target, writer, .. } = *writing;
-                Ok(target.reactor.block_on(writer.finish())??)
-            }
+            Self::Output => io::stdout().flush().map_err(output::failed),
+            Self::Here(file) => file.finish(),
+            Self::There(mut writing) => writing.finish(),
         }
     }
 }
 
-/// The file to write to: in the directory that the path leads to, or else the path itself.
-async fn create(mount: &Mount, path: &str, name: Option<&str>, how: &How) -> Result<File, onego::nfs::Error> {
-    let size = (!how.resume).then_some(0);
-    let attributes = SetAttributes { mode: Some(0o644), size, ..SetAttributes::default() };
-    let there = mount.stat(path).await;
-    let path = match &there {
-        Ok(found) if found.is_dir() => format!("{path}/{}", name.unwrap_or_default()),
-        _ => path.to_owned(),
+fn left_there(partial: &str) -> String {
+    format!("{partial} on the server has what has come so far: --resume goes on, \"onego nfs rm\" removes it")
+}
+
+impl Writing {
+    fn finish(&mut self) -> Result<(), Failure> {
+        let Self { target, writer, names, existing, patience, .. } = self;
+        let Some(writer) = writer.take() else { return Ok(()) };
+        let mount = &target.mount;
+        let finished = async {
+            writer.finish().await?;
+            let Some((partial, path)) = names else { return Ok(()) };
+            if *existing == Existing::Refuse {
+                // A link replaces nothing, also where a file of that name came meanwhile.
+                mount.link(partial, path).await?;
+                mount.remove(partial).await
+            } else {
+                mount.rename(partial, path).await
+            }
+        };
+        target.reactor.block_on(patience.heed(finished))??;
+        self.names = None;
+        Ok(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if let Some((partial, _)) = &self.names {
+            say(&left_there(partial));
+        }
+    }
+}
+
+/// The file to write to, in the directory that the path leads to, or else at the path itself; and what it is called until
+/// it is whole, and then, if that is not the same.
+async fn create(
+    mount: &Mount,
+    path: &str,
+    name: Option<&str>,
+    existing: Existing,
+) -> Result<(File, Option<(String, String)>), onego::nfs::Error> {
+    let mut path = path.to_owned();
+    let mut there = mount.stat(&path).await.ok();
+    if there.as_ref().is_some_and(Found::is_dir) {
+        path = format!("{}/{}", path.trim_end_matches('/'), name.unwrap_or_default());
+        there = mount.stat(&path).await.ok();
+    }
+    let is_regular = |found: &Found| found.attributes.file_type == FileType::Regular;
+    // A link stays one, and what it leads to is written to.
+    let is_plain = match &there {
+        Some(found) => is_regular(found) && mount.lstat(&path).await.is_ok_and(|found| is_regular(&found)),
+        None => true,
     };
-    mount.create(&path, attributes, how.no_clobber).await
+    let mode = there.as_ref().map_or(0o644, |found| found.attributes.mode & 0o777);
+    let attributes = |size| SetAttributes { mode: Some(mode), size, ..SetAttributes::default() };
+    if existing == Existing::Refuse && there.is_some() {
+        // The server says that it is there.
+        return Ok((mount.create(&path, attributes(None), true).await?, None));
+    }
+    if !is_plain || existing == Existing::InPlace {
+        let size = (existing != Existing::Resume).then_some(0);
+        return Ok((mount.create(&path, attributes(size), false).await?, None));
+    }
+    let (dir, name) = path.rsplit_once('/').map_or(("", path.as_str()), |(dir, name)| (dir, name));
+    let partial = String::from_utf8_lossy(&partial::name_of(name.as_bytes())).into_owned();
+    let partial = if path.contains('/') { format!("{dir}/{partial}") } else { partial };
+    if existing == Existing::Resume && there.is_some() && mount.lstat(&partial).await.is_err() {
+        mount.rename(&path, &partial).await?;
+    }
+    let size = (existing != Existing::Resume).then_some(0);
+    let file = mount.create(&partial, attributes(size), false).await?;
+    Ok((file, Some((partial, path))))
 }

@@ -1,13 +1,17 @@
 //! `onego rbd export`.
 
 use super::ImageArg;
+use super::import::PartialImport;
 use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::interrupt::say;
+use crate::output;
+use crate::partial::{Existing, PartialFile};
 use onego::rbd::Image;
 use onego::{ImageRequest, Outcome, Reactor, SegmentMut, Wait};
 use onego_bench::progress::Progress;
-use std::fs::{self, File, OpenOptions};
+use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +22,9 @@ pub(crate) struct Options {
     image: ImageArg,
     /// The file, which must be new; "-" is standard output [default: called as the image]
     path: Option<PathBuf>,
+    /// Go on where an earlier export was interrupted; the image must not have changed since
+    #[arg(long)]
+    resume: bool,
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
@@ -32,21 +39,30 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor
         .block_on(async { Image::open_read_only(&options.image.open_pool(&cluster).await?, name).await })??;
-    let exported = export(&mut reactor, &image, &path, !options.no_progress);
+    // A user who may not ask is not warned.
+    if let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))? {
+        say(&format!("warning: {name} is not whole: {partial}"));
+    }
+    let exported = export(&mut reactor, &image, &path, options);
     let closed = reactor.block_on(image.close())?;
     exported?;
     Ok(closed?)
 }
 
-fn export(reactor: &mut Reactor, image: &Image, path: &Path, shown: bool) -> Result<(), Failure> {
-    let sink = Sink::open(path, image.size())?;
-    let progress = Progress::of_bytes("Exporting", Some(image.size()), shown);
-    let copied = copy(reactor, image, &sink, &progress);
-    progress.finish();
-    if copied.is_err() {
-        sink.discard();
+fn export(reactor: &mut Reactor, image: &Image, path: &Path, options: &Options) -> Result<(), Failure> {
+    let sink = Sink::open(path, options.resume)?;
+    let done = sink.len();
+    if done > image.size() {
+        return Err(Failure::Usage(format!(
+            "the earlier export to {} has more bytes than the image: it is of another one",
+            path.display()
+        )));
     }
-    copied
+    let progress = Progress::of_bytes("Exporting", Some(image.size()), !options.no_progress);
+    let copied = copy(reactor, image, &sink, done / PIECE, &progress);
+    progress.finish();
+    copied?;
+    sink.finish(image.size())
 }
 
 /// A piece of the image on its way.
@@ -55,13 +71,19 @@ enum Piece {
     Read(SegmentMut),
 }
 
-/// Reads ahead, and hands on what was read in order.
-fn copy(reactor: &mut Reactor, image: &Image, sink: &Sink, progress: &Progress) -> Result<(), Failure> {
+/// Reads ahead from a piece on, and hands on what was read in order.
+fn copy(
+    reactor: &mut Reactor,
+    image: &Image,
+    sink: &Sink,
+    first: u64,
+    progress: &Progress,
+) -> Result<(), Failure> {
     let size = image.size();
     let pieces = size.div_ceil(PIECE);
     // Pieces from number `written` on, the oldest first.
     let mut window = std::collections::VecDeque::with_capacity(WINDOW);
-    let (mut written, mut spare) = (0, Vec::new());
+    let (mut written, mut spare) = (first, Vec::new());
     while written < pieces {
         while window.len() < WINDOW && written + (window.len() as u64) < pieces && reactor.has_room() {
             let number = written + window.len() as u64;
@@ -84,7 +106,7 @@ fn copy(reactor: &mut Reactor, image: &Image, sink: &Sink, progress: &Progress) 
             written += 1;
         }
     }
-    sink.flush()
+    Ok(())
 }
 
 fn buffer(length: usize, spare: &mut Vec<SegmentMut>) -> SegmentMut {
@@ -99,51 +121,55 @@ fn buffer(length: usize, spare: &mut Vec<SegmentMut>) -> SegmentMut {
 
 /// Where the image goes.
 enum Sink {
-    File { path: PathBuf, file: File },
+    File(PartialFile),
     Output,
 }
 
 impl Sink {
-    fn open(path: &Path, size: u64) -> Result<Self, Failure> {
+    fn open(path: &Path, resume: bool) -> Result<Self, Failure> {
         if path == Path::new(STANDARD) {
-            return Ok(Self::Output);
+            return if resume {
+                Err(Failure::Usage("standard output cannot be resumed".to_owned()))
+            } else {
+                Ok(Self::Output)
+            };
         }
-        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(Failure::file(path))?;
-        let sink = Self::File { path: path.to_owned(), file };
-        match &sink {
-            Self::File { file, .. } => match file.set_len(size) {
-                Ok(()) => Ok(sink),
-                Err(error) => {
-                    sink.discard();
-                    Err(Failure::file(path)(error))
-                }
-            },
-            Self::Output => Ok(sink),
+        // What has the file's own name is whole.
+        if path.exists() {
+            return Err(Failure::file(path)(Errno::EXIST.into()));
+        }
+        let existing = if resume { Existing::Resume } else { Existing::Refuse };
+        PartialFile::open(path, existing).map(Self::File)
+    }
+
+    /// Bytes that an earlier export has left; they end where its last data did.
+    fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => file.len(),
+            Self::Output => 0,
         }
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Self::File { path, file } => data_in(bytes, GRAIN)
+            Self::File(file) => data_in(bytes, GRAIN)
                 .into_iter()
-                .try_for_each(|part| file.write_all_at(&bytes[part.clone()], offset + part.start as u64))
-                .map_err(Failure::file(path)),
-            Self::Output => io::stdout().write_all(bytes).map_err(Failure::io("writing to standard output")),
+                .try_for_each(|part| {
+                    file.file().write_all_at(&bytes[part.clone()], offset + part.start as u64)
+                })
+                .map_err(Failure::file(file.path())),
+            Self::Output => io::stdout().write_all(bytes).map_err(output::failed),
         }
     }
 
-    fn flush(&self) -> Result<(), Failure> {
+    /// All of an image of `size` bytes is written.
+    fn finish(self, size: u64) -> Result<(), Failure> {
         match self {
-            Self::File { .. } => Ok(()),
-            Self::Output => io::stdout().flush().map_err(Failure::io("writing to standard output")),
-        }
-    }
-
-    /// Removes half a file, which would be taken for a whole one.
-    fn discard(self) {
-        if let Self::File { path, .. } = self {
-            // The error that led here is the one to tell.
-            let _ = fs::remove_file(path);
+            Self::File(file) => {
+                file.file().set_len(size).map_err(Failure::file(file.path()))?;
+                file.finish()
+            }
+            Self::Output => io::stdout().flush().map_err(output::failed),
         }
     }
 }

@@ -4,18 +4,22 @@ use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
 use super::{ImageArg, Shape};
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::interrupt::{self, Unfinished};
 use crate::size;
 use crate::spec::ImageSpec;
 use onego::rados::Pool;
-use onego::rbd::{self, Image};
+use onego::rbd::{self, Image, ImageInfo};
 use onego::{ImageRequest, Reactor, Segment, SegmentMut, Wait};
 use onego_bench::progress::Progress;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -32,6 +36,9 @@ pub(crate) struct Options {
     sparse_size: u64,
     #[command(flatten)]
     shape: Shape,
+    /// Go on where an earlier import of the same bytes was interrupted
+    #[arg(long)]
+    resume: bool,
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
@@ -70,20 +77,126 @@ const GROWTH: u64 = 1 << 30;
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let image = options.image()?;
     options.shape.layout()?;
-    let source = Source::open(&options.path, options.sparse_size)?;
+    let mut source = Source::open(&options.path, options.sparse_size)?;
     let (mut reactor, cluster) = access.connect()?;
-    let pool = reactor.block_on(image.open_pool(&cluster))??;
-    let size = source.size().unwrap_or(GROWTH);
-    reactor.block_on(options.shape.create(&pool, image.name(), size))??;
+    let pool = reactor.block_on(interrupt::unless(image.open_pool(&cluster)))???;
+    let shown = format!("image {}", image.spec);
+    let left = Arc::new(Mutex::new(String::new()));
+    let _unfinished = Unfinished::winding_down({
+        let (shown, left) = (shown.clone(), Arc::clone(&left));
+        move || Some(what_is_left(&shown, &left)).filter(|left| !left.is_empty())
+    });
+    let mut mark = PartialImport { done: 0, of: source.size() };
+    let is_begun = options.resume && mark.resume(&mut reactor, &pool, &image)?;
+    source.skip(mark.done)?;
+    if !is_begun {
+        let size = source.size().unwrap_or(GROWTH);
+        let metadata = BTreeMap::from([(PartialImport::KEY.to_owned(), mark.to_string().into_bytes())]);
+        reactor.block_on(interrupt::unless(options.shape.create(
+            &pool,
+            image.name(),
+            size,
+            metadata,
+        )))???;
+    }
+    note(&left, mark);
     let progress = Progress::of_bytes("Importing", source.size(), !options.no_progress);
-    let copied = Target::open(&mut reactor, &pool, image.name())
-        .and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
+    let target = Target::open(&mut reactor, &pool, image.name(), mark, &left);
+    let copied = target.and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
     progress.finish();
-    if copied.is_err() {
-        // Half an image would be taken for a whole one. The first error is the one to tell.
-        let _ = reactor.block_on(rbd::remove(&pool, image.name(), |_, _| ()));
+    match &copied {
+        Err(Failure::Interrupted) => interrupt::say(&what_is_left(&shown, &left)),
+        // Half an image that was not there before would be in the way. The first error is the one to tell.
+        Err(_) if !is_begun => {
+            let removed = rbd::remove(&pool, image.name(), |_, _| interrupt::progress());
+            let _ = reactor.block_on(interrupt::unless(removed));
+        }
+        _ => {}
     }
     copied
+}
+
+/// What is said of an import that ends early. Empty: there is no image yet.
+fn what_is_left(shown: &str, left: &Mutex<String>) -> String {
+    let left = left.lock().unwrap_or_else(PoisonError::into_inner);
+    if left.is_empty() {
+        return String::new();
+    }
+    format!(
+        "{shown} is not whole: {left}; \"onego rbd import --resume\" goes on, \"onego rbd rm\" removes it"
+    )
+}
+
+/// Remembers how far an import is, for whoever has to say it.
+fn note(left: &Mutex<String>, mark: PartialImport) {
+    *left.lock().unwrap_or_else(PoisonError::into_inner) = mark.to_string();
+}
+
+/// How far an import is that is not done with, as the image itself says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartialImport {
+    /// All bytes before this one are there.
+    pub(super) done: u64,
+    /// Bytes in all, where that is known.
+    pub(super) of: Option<u64>,
+}
+
+impl PartialImport {
+    /// The key of the image's metadata.
+    const KEY: &str = "onego.partial-import";
+
+    /// How far the import of an image is, unless it is done.
+    pub(super) async fn of(image: &Image) -> Result<Option<Self>, onego::Error> {
+        Self::at(image.pool(), image.info()).await
+    }
+
+    pub(super) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::Error> {
+        let text = rbd::metadata(pool, image, Self::KEY).await?;
+        Ok(text.map(|text| Self::parse(&String::from_utf8_lossy(&text))))
+    }
+
+    /// What cannot be read has nothing that could be relied on.
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+        Self { done: numbers.next().unwrap_or(0), of: numbers.next() }
+    }
+
+    /// Finds out how far an earlier import came. False: there is no image yet.
+    fn resume(&mut self, reactor: &mut Reactor, pool: &Pool, image: &ImageArg) -> Result<bool, Failure> {
+        let found = async {
+            let info = rbd::info(pool, image.name()).await?;
+            Self::at(pool, &info).await
+        };
+        match reactor.block_on(interrupt::unless(found))?? {
+            Ok(Some(earlier)) if earlier.of != self.of => Err(Failure::Usage(format!(
+                "the earlier import was of {}, and this is of {}: remove the image to begin anew",
+                total(earlier.of),
+                total(self.of)
+            ))),
+            Ok(Some(earlier)) => {
+                self.done = earlier.done / PIECE * PIECE;
+                Ok(true)
+            }
+            Ok(None) => {
+                Err(onego::Error::Exists { what: format!("image {} is whole, and", image.spec) }.into())
+            }
+            Err(onego::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn total(bytes: Option<u64>) -> String {
+    bytes.map_or("a stream".to_owned(), |bytes| format!("{bytes} bytes"))
+}
+
+impl fmt::Display for PartialImport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of {
+            Some(all) => write!(f, "{} of {all} bytes are imported", self.done),
+            None => write!(f, "{} bytes are imported", self.done),
+        }
+    }
 }
 
 /// Writes all data of the source to the image, and closes it.
@@ -93,10 +206,14 @@ fn copy(
     grain: usize,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    let written = write_all(&mut source, &mut target, grain, progress);
-    // An image that is not closed counts as used for a while, and could not be removed.
-    let closed = target.close(source.end());
-    written.and(closed)
+    match write_all(&mut source, &mut target, grain, progress) {
+        Ok(()) => target.finish(source.end()),
+        Err(error) => {
+            // An image that is not closed counts as used for a while, and could not be removed.
+            let _ = target.abandon();
+            Err(error)
+        }
+    }
 }
 
 fn write_all(
@@ -106,15 +223,22 @@ fn write_all(
     progress: &Progress,
 ) -> Result<(), Failure> {
     while let Some((offset, bytes)) = source.next()? {
+        interrupt::check()?;
         let bytes = bytes.freeze();
-        target.make_room(offset + bytes.len() as u64)?;
+        let end = offset + bytes.len() as u64;
+        target.make_room(end)?;
         for part in data_in(&bytes, grain) {
             target.write(offset + part.start as u64, bytes.slice(part))?;
         }
-        progress.at(offset + bytes.len() as u64);
+        target.submitted = end;
+        target.mark()?;
+        progress.at(end);
     }
     target.drain()
 }
+
+/// Bytes after which the image is told how far the import is: little has to be read again, and little is written for it.
+const MARK_EVERY: u64 = 256 << 20;
 
 /// The image that is being filled.
 struct Target<'a> {
@@ -122,13 +246,25 @@ struct Target<'a> {
     pool: &'a Pool,
     name: &'a str,
     image: Image,
-    in_flight: usize,
+    /// Where the writes begin that are under way.
+    in_flight: BTreeSet<u64>,
+    /// Everything before this byte is written, or is being written.
+    submitted: u64,
+    marked: PartialImport,
+    left: &'a Mutex<String>,
 }
 
 impl<'a> Target<'a> {
-    fn open(reactor: &'a mut Reactor, pool: &'a Pool, name: &'a str) -> Result<Self, Failure> {
-        let image = reactor.block_on(Image::open(pool, name))??;
-        Ok(Self { reactor, pool, name, image, in_flight: 0 })
+    fn open(
+        reactor: &'a mut Reactor,
+        pool: &'a Pool,
+        name: &'a str,
+        marked: PartialImport,
+        left: &'a Mutex<String>,
+    ) -> Result<Self, Failure> {
+        let image = reactor.block_on(interrupt::unless(Image::open(pool, name)))???;
+        let (in_flight, submitted) = (BTreeSet::new(), marked.done);
+        Ok(Self { reactor, pool, name, image, in_flight, submitted, marked, left })
     }
 
     /// Makes the image larger if it ends before `end`.
@@ -138,19 +274,20 @@ impl<'a> Target<'a> {
         }
         self.drain()?;
         let (pool, name, size) = (self.pool, self.name, end.next_multiple_of(GROWTH));
-        self.image = self.reactor.block_on(async {
+        let grown = async {
             rbd::resize(pool, name, size, |_, _| ()).await?;
             Image::open(pool, name).await
-        })??;
+        };
+        self.image = self.reactor.block_on(interrupt::unless(grown))???;
         Ok(())
     }
 
     fn write(&mut self, offset: u64, data: Segment) -> Result<(), Failure> {
-        while self.in_flight >= WINDOW || !self.reactor.has_room() {
+        while self.in_flight.len() >= WINDOW || !self.reactor.has_room() {
             self.turn()?;
         }
         self.reactor.submit(&self.image, ImageRequest::Write { offset, data: data.into() }, offset)?;
-        self.in_flight += 1;
+        self.in_flight.insert(offset);
         Ok(())
     }
 
@@ -158,28 +295,71 @@ impl<'a> Target<'a> {
     fn turn(&mut self) -> Result<(), Failure> {
         match self.reactor.completion() {
             Some(completed) => {
-                self.in_flight -= 1;
                 completed.result?;
+                self.in_flight.remove(&completed.tag);
             }
-            None => self.reactor.turn(Wait::Forever)?,
+            None => {
+                // From here on a signal wakes this thread.
+                self.reactor.block_on(interrupt::unless(std::future::ready(())))??;
+                self.reactor.turn(Wait::Forever)?;
+            }
         }
         Ok(())
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        while self.in_flight > 0 {
+        while !self.in_flight.is_empty() {
             self.turn()?;
         }
         Ok(())
     }
 
-    /// Closes the image, which is to have `size` bytes.
-    fn close(self, size: u64) -> Result<(), Failure> {
-        let now = self.image.size();
-        Ok(self.reactor.block_on(async {
-            self.image.close().await?;
-            if size == now { Ok(()) } else { rbd::resize(self.pool, self.name, size, |_, _| ()).await }
-        })??)
+    /// How far the import is.
+    fn done(&self) -> PartialImport {
+        let done = self.in_flight.first().copied().unwrap_or(self.submitted);
+        PartialImport { done, of: self.marked.of }
+    }
+
+    /// Tells the image how far the import is, now and then.
+    fn mark(&mut self) -> Result<(), Failure> {
+        let now = self.done();
+        if now.done < self.marked.done + MARK_EVERY {
+            return Ok(());
+        }
+        self.marked = now;
+        let text = now.to_string();
+        let told = rbd::set_metadata(self.pool, self.image.info(), PartialImport::KEY, text.as_bytes());
+        self.reactor.block_on(interrupt::unless(told))???;
+        note(self.left, now);
+        Ok(())
+    }
+
+    /// All is written: the image gets its size, is whole, and is closed.
+    fn finish(self, size: u64) -> Result<(), Failure> {
+        let Self { reactor, pool, name, image, .. } = self;
+        let now = image.size();
+        let finished = async {
+            if size != now {
+                rbd::resize(pool, name, size, |_, _| interrupt::progress()).await?;
+            }
+            rbd::remove_metadata(pool, image.info(), PartialImport::KEY).await?;
+            image.close().await
+        };
+        reactor.block_on(interrupt::unless(finished))??.map_err(Failure::from)
+    }
+
+    /// The import ends early: the image says how far it came, and is closed.
+    fn abandon(self) -> Result<(), Failure> {
+        let now = self.done();
+        let Self { reactor, pool, image, left, .. } = self;
+        let text = now.to_string();
+        let told = async {
+            rbd::set_metadata(pool, image.info(), PartialImport::KEY, text.as_bytes()).await?;
+            note(left, now);
+            interrupt::progress();
+            image.close().await
+        };
+        Ok(reactor.block_on(told)??)
     }
 }
 
@@ -208,6 +388,18 @@ impl Source {
             Ok(size) => Ok(Self::File { path, file, size, at: 0, grain }),
             Err(_) => Ok(Self::Stream { path, input: Box::new(file), at: 0 }),
         }
+    }
+
+    /// Leaves out the first bytes.
+    fn skip(&mut self, bytes: u64) -> Result<(), Failure> {
+        match self {
+            Self::File { at, .. } => *at = bytes,
+            Self::Stream { path, input, at } => {
+                let skipped = io::copy(&mut input.as_mut().take(bytes), &mut io::sink());
+                *at = skipped.map_err(Failure::file(path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes in all, if that is known.

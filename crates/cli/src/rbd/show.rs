@@ -1,5 +1,6 @@
 //! `onego rbd ls` and `onego rbd info`, as `rbd` prints them.
 
+use super::import::PartialImport;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::size::human;
@@ -68,9 +69,24 @@ pub(super) async fn info(pool: &Pool, name: &str, format: Format) -> Result<(), 
         Some(parent) => Some((parent.name(pool.cluster()).await?, parent.overlap)),
         None => None,
     };
+    // A user who may not ask sees the rest.
+    let partial = PartialImport::at(pool, &info).await.unwrap_or_default();
     match format {
-        Format::Plain => output::lines(info_lines(&info, data_pool.as_deref(), parent.as_ref())),
-        Format::Json => output::json(&info_json(&info, data_pool.as_deref(), parent.as_ref())),
+        Format::Plain => {
+            let mut lines = info_lines(&info, data_pool.as_deref(), parent.as_ref());
+            lines
+                .extend(partial.map(|partial| {
+                    format!("\tnot whole: {partial} (\"onego rbd import --resume\" goes on)")
+                }));
+            output::lines(lines)
+        }
+        Format::Json => {
+            let mut value = info_json(&info, data_pool.as_deref(), parent.as_ref());
+            if let Some(PartialImport { done, of }) = partial {
+                value["partial_import"] = json!({"done": done, "of": of});
+            }
+            output::json(&value)
+        }
     }
 }
 
@@ -87,7 +103,7 @@ fn info_lines(info: &ImageInfo, data_pool: Option<&str>, parent: Option<&(String
     lines.push(format!("\tblock_name_prefix: {}", info.object_prefix));
     lines.push("\tformat: 2".to_owned());
     lines.push(format!("\tfeatures: {}", info.features));
-    lines.extend(info.created.map(|at| format!("\tcreate_timestamp: {}", utc(at))));
+    lines.extend(info.created.map(|at| format!("\tcreate_timestamp: {}", when(at))));
     if let Some((name, overlap)) = parent {
         lines.push(format!("\tparent: {name}"));
         lines.push(format!("\toverlap: {}", human(*overlap)));
@@ -117,7 +133,7 @@ fn info_json(info: &ImageInfo, data_pool: Option<&str>, parent: Option<&(String,
         value["data_pool"] = pool.into();
     }
     if let Some(at) = info.created {
-        value["create_timestamp"] = utc(at).into();
+        value["create_timestamp"] = when(at).into();
     }
     if let Some((name, overlap)) = parent {
         value["parent"] = json!({"name": name, "overlap": overlap});
@@ -129,30 +145,9 @@ fn info_json(info: &ImageInfo, data_pool: Option<&str>, parent: Option<&(String,
     value
 }
 
-/// A time as `rbd` prints it where the clock is set to UTC: `Thu Jan  1 00:00:00 1970`.
-fn utc(at: SystemTime) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that the leap day is the last of its year; 400 years have 146097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
-    let calendar_month = (month + 2) % 12;
-    let year = era * 400 + year + u64::from(calendar_month < 2);
-    format!(
-        "{} {} {day_of_month:2} {:02}:{:02}:{:02} {year}",
-        DAYS[(days % 7) as usize],
-        MONTHS[calendar_month as usize],
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    )
+/// A time in UTC, as RFC 3339 writes it.
+fn when(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
 }
 
 #[cfg(test)]
@@ -161,16 +156,8 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "Thu Jan  1 00:00:00 1970"),
-            (951_782_400, "Tue Feb 29 00:00:00 2000"),
-            (951_868_799, "Tue Feb 29 23:59:59 2000"),
-            (1_709_251_200, "Fri Mar  1 00:00:00 2024"),
-            (1_735_689_599, "Tue Dec 31 23:59:59 2024"),
-            (4_102_444_800, "Fri Jan  1 00:00:00 2100"),
-        ] {
-            assert_eq!(utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), text);
-        }
+    fn times_have_their_zone() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_709_251_200);
+        assert_eq!(when(at), "2024-03-01T00:00:00Z");
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test program uses its own part
 
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -68,6 +69,11 @@ impl Place {
         (output.status.code().expect("it was killed"), text(&output.stderr))
     }
 
+    /// Lets the cluster stand still, or go on.
+    pub(crate) fn signal_cluster(&self, name: Signal) {
+        signal(self.cluster.as_ref().unwrap(), name);
+    }
+
     /// Ends the cluster as an interrupt at the terminal does, and says how it ended.
     pub(crate) fn stop_cluster(&mut self) -> Option<i32> {
         let mut child = self.cluster.take().unwrap();
@@ -91,8 +97,11 @@ fn text(bytes: &[u8]) -> String {
 
 /// Asks a process to end, as an interrupt at the terminal does.
 pub(crate) fn interrupt(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    signal(child, Signal::INT);
+}
+
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
 /// Blocks of a file that take room.

@@ -37,7 +37,7 @@ pub enum Error {
         program: &'static str,
     },
     /// The server does not let the client mount a directory.
-    #[error("{path} cannot be mounted: the server answers {status:?}{}", advice(*.status))]
+    #[error("{path} cannot be mounted: the server answers: {status}{}", advice(*.status))]
     Mount {
         /// The directory.
         path: String,

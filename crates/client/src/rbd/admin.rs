@@ -7,11 +7,12 @@ use crate::Error;
 use crate::rados::{Op, Pool};
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirList, DirRemoveImage, SetId, SetSize, SetStripeUnitCount,
+    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetSize, SetStripeUnitCount,
 };
 use onego_ceph::rbd::{
     DIRECTORY, Features, HEADER_UPDATE, Layout, header_object, id_object, valid_image_name,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Images asked for at a time when they are listed.
@@ -31,13 +32,15 @@ pub struct CreateOptions {
     pub features: Features,
     /// Where its data goes, if not into the image's own pool.
     pub data_pool: Option<Pool>,
+    /// What is noted at it from the start, by key; see [`metadata`](super::metadata).
+    pub metadata: BTreeMap<String, Vec<u8>>,
 }
 
 impl CreateOptions {
     /// An image of `size` bytes with objects of 4 MiB and layering alone.
     pub fn new(size: u64) -> Self {
         let layout = Layout::plain(22).expect("4 MiB is an object size");
-        Self { size, layout, features: Features::LAYERING, data_pool: None }
+        Self { size, layout, features: Features::LAYERING, data_pool: None, metadata: BTreeMap::new() }
     }
 
     fn all_features(&self) -> Features {
@@ -97,6 +100,9 @@ async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Re
     if layout.is_striped() {
         let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
         ops.push(striping.call());
+    }
+    if !options.metadata.is_empty() {
+        ops.push(MetadataSet { entries: options.metadata.clone() }.call());
     }
     pool.operate_mut(&header_object(id).to_string(), ops).await.map(drop)
 }

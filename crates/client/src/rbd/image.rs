@@ -59,6 +59,11 @@ impl Image {
         Ok(Self { pool: pool.clone(), info, shape, watch: None })
     }
 
+    /// The pool that it is in.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// What was known of the image when it was opened.
     pub fn info(&self) -> &ImageInfo {
         &self.info

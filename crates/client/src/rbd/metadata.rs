@@ -1,0 +1,35 @@
+//! What programs note at an image's header, by key: Ceph's `rbd image-meta` shows and changes it.
+
+use super::ImageInfo;
+use crate::Error;
+use crate::rados::Pool;
+use onego_ceph::cls::Method as _;
+use onego_ceph::cls::rbd::{MetadataGet, MetadataRemove, MetadataSet};
+use onego_ceph::rbd::header_object;
+use std::collections::BTreeMap;
+
+/// The value of a key of an image, if it has one.
+pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Option<Vec<u8>>, Error> {
+    let header = header_object(&image.id).to_string();
+    match pool.call(&header, &MetadataGet { key: key.to_owned() }).await {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a key of an image a value.
+pub async fn set_metadata(pool: &Pool, image: &ImageInfo, key: &str, value: &[u8]) -> Result<(), Error> {
+    let header = header_object(&image.id).to_string();
+    let entries = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    pool.operate_mut(&header, [MetadataSet { entries }.call()]).await.map(drop)
+}
+
+/// Removes a key of an image, if it has it.
+pub async fn remove_metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<(), Error> {
+    let header = header_object(&image.id).to_string();
+    match pool.operate_mut(&header, [MetadataRemove { key: key.to_owned() }.call()]).await {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
