@@ -13,6 +13,9 @@ use std::io;
 /// The id that system calls take for "leave it as it is". It is no user and no group.
 const NO_ID: u32 = u32::MAX;
 
+/// The user whose change gives and takes capabilities.
+const ROOT: u32 = 0;
+
 /// The user and the group that tell whether ids can be changed at all.
 const PROBE_ID: u32 = 65_534;
 
@@ -162,13 +165,13 @@ impl Thread {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "4294967295 is no user and no group"));
         }
         let known = std::mem::replace(&mut self.known, false);
+        let old_uid = self.ids.uid;
         if !known || self.ids.groups != groups {
             self.ids.groups.clear();
             self.ids.groups.extend_from_slice(groups);
             let groups: Vec<_> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
             rustix::thread::set_thread_groups(&groups)?;
         }
-        let refused = || io::Error::from(rustix::io::Errno::PERM);
         // Neither call says whether it went well; a second one tells what is set.
         if !known || self.ids.gid != gid {
             fs_gid(gid);
@@ -179,10 +182,12 @@ impl Thread {
             self.ids.uid = fs_uid(NO_ID);
         }
         if (self.ids.uid, self.ids.gid) != (uid, gid) {
-            return Err(refused());
+            return Err(rustix::io::Errno::PERM.into());
         }
-        // The system has changed the effective capabilities if one of the users was root.
-        set_capabilities(effective, self.permitted)?;
+        // The system changes the effective capabilities where one of two users is root, and only there.
+        if !known || effective != self.effective || uid == ROOT || old_uid == ROOT {
+            set_capabilities(effective, self.permitted)?;
+        }
         (self.effective, self.known) = (effective, true);
         Ok(())
     }
@@ -250,6 +255,8 @@ mod tests {
             assert_eq!((made.uid(), made.gid(), made.mode() & 0o7777), (1234, 1234, 0o6666));
             assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(77))).is_ok());
             assert!(rustix::fs::chown(folder.join("made"), None, Some(Gid::from_raw(78))).is_err());
+            assume(user(1236, &[77], false)).unwrap();
+            assert!(!may(Access::READ_OK));
             // By the group it may be read.
             assume(user(1234, &[own_gid], false)).unwrap();
             assert!(may(Access::READ_OK) && !may(Access::WRITE_OK));
