@@ -10,6 +10,8 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 const BOUND: usize = 1 << 20;
+/// Bytes of the front of a call.
+const FRONT_MAX: usize = 64 << 10;
 const LAST: u32 = 1 << 31;
 
 /// The server's: payloads of some size on have a place.
@@ -209,7 +211,8 @@ fn a_server_takes_records_whose_lengths_lie_and_those_behind_them() {
             })
             .collect();
         let mut calls = Calls { places_from: 1000, placed: 0 };
-        let records = read_by(RecordReader::for_server(BOUND), random, &stream, &mut calls).unwrap();
+        let records =
+            read_by(RecordReader::for_server(BOUND, FRONT_MAX), random, &stream, &mut calls).unwrap();
         assert_eq!(records.len(), messages.len(), "seed {seed}");
         for (record, (front, payload, lies)) in records.iter().zip(&messages) {
             assert_eq!(record.broken, *lies, "seed {seed}");
@@ -219,6 +222,53 @@ fn a_server_takes_records_whose_lengths_lie_and_those_behind_them() {
         }
     }
     assert!(broken > 300, "{broken}");
+}
+
+/// A fragment with these bytes that is not the last of its record.
+fn fragment(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
+}
+
+#[test]
+fn a_front_in_fragments_of_one_byte_keeps_no_received_memory() {
+    let mut reader = RecordReader::for_server(BOUND, FRONT_MAX);
+    let mut calls = Calls { places_from: 1000, placed: 0 };
+    let (front, _) = message::<v3::Read>(1, &ReadArgs { file: handle(), offset: 5, count: 4096 });
+    let pool = Pool::new(1 << 20);
+    for byte in &front[..front.len() - 1] {
+        // Each comes with a receive of its own, which takes a block of memory that others share.
+        let mut block = pool.get(1 << 18);
+        block[..5].copy_from_slice(&fragment(&[*byte]));
+        assert!(reader.next(&mut block.freeze().slice(..5), &mut calls).unwrap().is_none());
+        let unfinished = reader.unfinished().unwrap();
+        assert!(unfinished.held > 0 && unfinished.held <= front.len());
+        assert_eq!(pool.stats().idle_bytes, 1 << 18, "the block is free again");
+    }
+    let mut end = Segment::from([&(LAST | 1).to_be_bytes()[..], &front[front.len() - 1..]].concat());
+    let record = reader.next(&mut end, &mut calls).unwrap().unwrap();
+    assert_eq!((&record.front[..], reader.unfinished()), (&front[..], None));
+}
+
+#[test]
+fn a_server_takes_no_front_that_is_longer_than_any_call_has() {
+    let mut calls = Calls { places_from: 1000, placed: 0 };
+    let (front, _) = message::<v3::Read>(7, &ReadArgs { file: handle(), offset: 5, count: 4096 });
+    let long = [&front[..], &vec![1; BOUND - front.len()]].concat();
+    for len in [1, 1000, BOUND] {
+        let mut reader = RecordReader::for_server(BOUND, FRONT_MAX);
+        let last = long.len().div_ceil(len) - 1;
+        let mut records = Vec::new();
+        for (n, part) in long.chunks(len).enumerate() {
+            let mark = part.len() as u32 | if n == last { LAST } else { 0 };
+            let mut bytes = Segment::from([&mark.to_be_bytes()[..], part].concat());
+            records.extend(reader.next(&mut bytes, &mut calls).unwrap());
+            assert!(reader.unfinished().is_none_or(|unfinished| unfinished.held <= FRONT_MAX));
+        }
+        assert_eq!(records.len(), 1);
+        assert!(records[0].broken && records[0].front.starts_with(&front) && records[0].payload.is_empty());
+        let mut next = Segment::from([&(LAST | front.len() as u32).to_be_bytes()[..], &front].concat());
+        assert_eq!(&reader.next(&mut next, &mut calls).unwrap().unwrap().front[..], &front[..]);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! An embedded Ceph cluster, one monitor and in-memory OSDs in a process, and a server of NFS ([`nfs`]).
 #![forbid(unsafe_code)]
 
+mod admission;
 mod auth;
 mod cluster;
 mod config;

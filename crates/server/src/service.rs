@@ -147,3 +147,10 @@ fn serve<M: Machine, E: From<ServiceError>>(
         }
     }
 }
+
+/// Descriptors that this process may have. Who lets in as many connections has none left to let another one in, and could
+/// not let the idlest give way.
+pub(crate) fn descriptors() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}

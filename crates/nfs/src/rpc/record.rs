@@ -2,7 +2,7 @@
 
 use crate::xdr::padding;
 use onego_buf::{Arena, List, Segment, SegmentMut};
-use onego_wire::{Ahead, Landing, Part, Place};
+use onego_wire::{Ahead, Landing, Part, Pieces, Place, Unfinished};
 use thiserror::Error;
 
 /// Bytes of the mark before a fragment.
@@ -96,6 +96,8 @@ enum Stage {
 pub struct RecordReader {
     /// The most bytes of a record.
     bound: usize,
+    /// The most bytes of a front.
+    front_max: usize,
     /// Is it no error if a payload is not as long as its front says?
     takes_broken: bool,
     mark: Part<MARK_LEN>,
@@ -105,8 +107,8 @@ pub struct RecordReader {
     /// Bytes of the record's fragments so far.
     len: usize,
     stage: Stage,
-    front: List,
-    payload: List,
+    front: Pieces,
+    payload: Pieces,
     placed: Option<SegmentMut>,
     ahead: Ahead,
 }
@@ -119,14 +121,15 @@ impl RecordReader {
     pub fn new(bound: usize) -> Self {
         Self {
             bound,
+            front_max: bound,
             takes_broken: false,
             mark: Part::default(),
             fragment: None,
             last: false,
             len: 0,
             stage: Stage::Start(START_LEN),
-            front: List::new(),
-            payload: List::new(),
+            front: Pieces::default(),
+            payload: Pieces::default(),
             placed: None,
             ahead: Ahead::default(),
         }
@@ -134,9 +137,10 @@ impl RecordReader {
 
     /// The same for a server: where a payload is not as long as its front says, the record is left where it ends and handed
     /// over as broken. Its sender is to be told that its arguments cannot be read (RFC 5531, section 9: `GARBAGE_ARGS`), and
-    /// other calls on the connection are none the worse.
-    pub fn for_server(bound: usize) -> Self {
-        Self { takes_broken: true, ..Self::new(bound) }
+    /// other calls on the connection are none the worse. The same happens to a record whose front is longer than
+    /// `front_max` bytes: the rest of it is dropped as it comes.
+    pub fn for_server(bound: usize, front_max: usize) -> Self {
+        Self { takes_broken: true, front_max, ..Self::new(bound) }
     }
 
     /// The next record, once all of it is here. What is used up of `bytes` is cut off.
@@ -150,6 +154,20 @@ impl RecordReader {
         {
             return Ok(Some(record));
         }
+        let record = self.next_in_stages(bytes, splitter);
+        if let Ok(None) = record {
+            // What is here of a message must not keep the memory that many messages are received in.
+            self.front.settle();
+            self.payload.settle();
+        }
+        record
+    }
+
+    fn next_in_stages(
+        &mut self,
+        bytes: &mut Segment,
+        splitter: &mut dyn Splitter,
+    ) -> Result<Option<Record>, RecordError> {
         loop {
             let Some(left) = self.fragment else {
                 let Some((mark, used)) = self.mark.take(MARK_LEN, bytes) else { return Ok(None) };
@@ -187,8 +205,8 @@ impl RecordReader {
             behind.get(..len).filter(|_| mark & LAST != 0 && (START_LEN..=self.bound).contains(&len))?;
         let (front, payload) = match splitter.split(message) {
             Split::At(front, payload) if front + payload + padding(payload) == len => (front, payload),
-            Split::Never => (len, 0),
-            Split::At(..) | Split::More(_) => return None,
+            Split::Never if len <= self.front_max => (len, 0),
+            Split::At(..) | Split::More(_) | Split::Never => return None,
         };
         let (front_end, payload_end) = (MARK_LEN + front, MARK_LEN + front + payload);
         let place = if front == len { None } else { splitter.place(&message[..front], payload) };
@@ -225,7 +243,13 @@ impl RecordReader {
             Stage::Start(_) if self.front.is_empty() => return self.look(bytes, here, splitter),
             Stage::Start(needed) => (*needed - self.front.len()).min(here),
             Stage::Front(front, _) => (*front - self.front.len()).min(here),
-            Stage::Whole => here,
+            Stage::Whole => match self.front_max.saturating_sub(self.front.len()) {
+                0 => {
+                    self.broken(left, 0)?;
+                    return Ok(0);
+                }
+                room => here.min(room),
+            },
             Stage::Placed(buffer, place) => {
                 let used = here.min(place.left());
                 place.fill(buffer, &bytes[..used]);
@@ -327,7 +351,7 @@ impl RecordReader {
             return Err(RecordError::Length { left, expected });
         }
         self.stage = Stage::Broken;
-        self.payload = List::new();
+        self.payload = Pieces::default();
         self.placed = None;
         Ok(())
     }
@@ -365,11 +389,25 @@ impl RecordReader {
             self.ahead.message(0);
         }
         Ok(Record {
-            front: std::mem::take(&mut self.front).to_segment(),
-            payload: std::mem::take(&mut self.payload),
+            front: self.front.take().to_segment(),
+            payload: self.payload.take(),
             placed: self.placed.take(),
             broken,
         })
+    }
+
+    /// The record of which a part has come and a part has not.
+    #[inline]
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        if self.is_between_records() {
+            return None;
+        }
+        let (whole, here) = match &self.stage {
+            Stage::Placed(_, place) => (place.at() + place.left(), place.at()),
+            _ => (self.payload.len(), self.payload.len()),
+        };
+        let front = self.front.len();
+        Some(Unfinished { announced: self.len.max(front + whole), held: front + here })
     }
 
     /// Where the next bytes of the stream go.

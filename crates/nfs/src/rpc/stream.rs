@@ -2,7 +2,7 @@
 
 use super::record::{Record, RecordError, RecordReader, Splitter, put_record};
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
-use onego_wire::Landing;
+use onego_wire::{Landing, Unfinished};
 use std::collections::VecDeque;
 
 /// One end of a connection that carries records: a queue of messages to be sent, and a reader of those that come.
@@ -27,8 +27,8 @@ impl Stream {
     }
 
     /// The same for a server, which takes broken records, too (see [`RecordReader::for_server`]).
-    pub fn for_server(record_max: usize, pool: Pool) -> Self {
-        Self::with(RecordReader::for_server(record_max), pool)
+    pub fn for_server(record_max: usize, front_max: usize, pool: Pool) -> Self {
+        Self::with(RecordReader::for_server(record_max, front_max), pool)
     }
 
     fn with(reader: RecordReader, pool: Pool) -> Self {
@@ -69,6 +69,26 @@ impl Stream {
             if record.is_some() {
                 return Ok(record);
             }
+        }
+    }
+
+    /// The message of which a part has come and a part has not. What was received and is not taken yet counts as held.
+    #[inline]
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        let unfinished = self.reader.unfinished();
+        if self.received.is_empty() {
+            return unfinished;
+        }
+        let waits: usize = self.received.iter().map(|bytes| bytes.len()).sum();
+        let Unfinished { announced, held } = unfinished.unwrap_or_default();
+        Some(Unfinished { announced, held: held + waits })
+    }
+
+    /// What was received is not taken for a while: lets go of the memory that it shares with other messages, if it is the
+    /// lesser part of that.
+    pub fn settle(&mut self) {
+        for bytes in self.received.iter_mut().filter(|bytes| bytes.len() <= bytes.block_len() / 4) {
+            *bytes = Segment::copy_from(bytes);
         }
     }
 

@@ -1,12 +1,15 @@
 //! Calls that are carried out elsewhere: on threads, where the file system may block.
 
+use super::budget::LISTING_MAX;
 use super::call::{Call, put_results};
 use super::file_system::{Context, FileSystem};
+use super::memory::TRANSFER_MAX;
 use super::replies::Key;
 use super::rights::Caller;
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
-use onego_nfs::rpc::flavor;
+use onego_nfs::rpc::{Procedure as _, flavor};
+use onego_nfs::v3;
 use onego_nfs::xdr::Writer;
 use onego_wire::{ConnId, Time};
 use std::net::IpAddr;
@@ -36,6 +39,8 @@ pub(super) enum Work {
 /// A call that was carried out.
 #[derive(Debug)]
 pub struct Done {
+    /// Most bytes of its reply, as they were counted before.
+    pub(super) reply_max: usize,
     pub(super) conn: Option<ConnId>,
     pub(super) key: Option<Key>,
     /// What has been mounted.
@@ -45,8 +50,25 @@ pub struct Done {
 }
 
 impl Job {
+    /// Most bytes of memory that its reply takes.
+    pub(super) fn reply_max(&self) -> usize {
+        const SMALL: usize = 4 << 10;
+        match &self.work {
+            Work::Call { procedure: v3::Read::NUMBER, arguments, .. } => {
+                // The count comes last. Memory is taken in powers of two.
+                let count = arguments.last_chunk().map_or(0, |count| u32::from_be_bytes(*count) as usize);
+                SMALL + count.min(TRANSFER_MAX).next_power_of_two()
+            }
+            Work::Call { procedure: v3::Readdir::NUMBER | v3::Readdirplus::NUMBER, .. } => {
+                SMALL + LISTING_MAX as usize
+            }
+            _ => SMALL,
+        }
+    }
+
     /// Carries the call out.
     pub fn carry_out(self, fs: &mut dyn FileSystem) -> Done {
+        let reply_max = self.reply_max();
         let Self { conn, xid, caller, now, key, work } = self;
         let cx = Context { caller: &caller, now };
         let mut front = Writer::new();
@@ -60,7 +82,7 @@ impl Job {
                 (List::new(), is_mounted.then_some((host, path)))
             }
         };
-        Done { conn, key, mounted, front, payload }
+        Done { reply_max, conn, key, mounted, front, payload }
     }
 }
 

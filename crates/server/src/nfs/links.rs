@@ -1,15 +1,16 @@
 //! The connections of a server, and the bounds on what they make it hold.
 //!
-//! A client can make a server hold memory in two ways: by payloads that it begins to send, and by replies that it does
-//! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from until
-//! there is room again.
+//! A client can make a server hold memory in two ways: by messages that it begins to send, and by replies that it does
+//! not take. What is bounded for each connection is here; what all hold together is counted by [`Admission`].
 
 use super::job::{Done, Job};
 use super::program::{Outcome, Peer, Program};
 use super::replies::Key;
-use super::transport::{Error, Rdma, RdmaConfig, Transport};
+use super::transport::{Error, FRONT_MAX, Rdma, RdmaConfig, Transport};
+use crate::admission::{Account, Admission, Bounds};
+use crate::extents::COPY_MAX;
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_nfs::rpc::{Split, Splitter};
+use onego_nfs::rpc::{Record, Split, Splitter};
 use onego_nfs::xdr::Reader;
 use onego_rdma::{Asked, Listener};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
@@ -17,24 +18,30 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-/// Connections at a time.
-const MAX_CONNECTIONS: usize = 4096;
+mod limits;
+
+/// What all connections hold together.
+const BOUNDS: Bounds = Bounds {
+    connections: 4096,
+    slots: 64 * RECORD_MAX,
+    // What has a place of its own.
+    slot_from: COPY_MAX + 1,
+    unfinished: 128 << 20,
+    replies: 256 << 20,
+    reply_max: RECORD_MAX,
+};
+
+/// Most bytes of receives that are posted for clients over RDMA, each of which has as many as it has credits.
+const RDMA_RECEIVES_MAX: usize = 256 << 20;
 
 /// Most bytes of a message: a WRITE, and generously what is before its data.
-const RECORD_MAX: usize = super::memory::TRANSFER_MAX + (64 << 10);
+const RECORD_MAX: usize = super::memory::TRANSFER_MAX + FRONT_MAX;
 
-/// Payloads that may come in at a time, one of each connection: so many times [`RECORD_MAX`] at most.
-const PAYLOADS_MAX: usize = 64;
-
-/// Time after which a payload is given up of which nothing more comes. Its place among those that may come in must not be
-/// taken for ever when a client vanishes; none that is alive is silent for so long in the middle of a message.
-const PAYLOAD_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Bytes of replies that may wait on one connection before no more of its calls are carried out, and on all.
+/// Bytes of replies that may wait on one connection before no more of its calls are carried out, and of those with the
+/// replies to calls that are carried out elsewhere.
 const UNSENT_MAX: usize = 8 << 20;
-const UNSENT_MAX_ALL: usize = 256 << 20;
+const REPLIES_MAX: usize = 32 << 20;
 
 /// Replies that are sent before further calls of their connection are carried out: the client has them to deal with while the
 /// next calls are done here, and neither sleeps.
@@ -44,25 +51,16 @@ const BATCH: usize = 16;
 const JOBS_MAX: usize = 64;
 const JOBS_MAX_ALL: usize = 256;
 
-/// How a payload stands that is coming in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Payload {
-    /// There is none.
-    None,
-    /// It comes in.
-    Coming,
-    /// It waits until fewer others come in.
-    Held,
-}
-
 /// One connection.
 struct Link {
     transport: Transport,
     peer: Peer,
+    account: Account,
     /// The driver knows that there is something to send.
     announced: bool,
-    /// Buffers that are out for a receive.
+    /// Buffers that are out for a receive, and bytes that came in those that are back.
     landing: usize,
+    landed: usize,
     /// The connection is over; it is kept only until the buffer that is out comes back.
     over: bool,
     /// Replies since the driver took some last.
@@ -73,11 +71,17 @@ struct Link {
     stopped: bool,
     /// Calls that are carried out elsewhere.
     jobs: usize,
-    /// Bytes of replies that wait, as they were counted last.
-    unsent: usize,
-    payload: Payload,
-    /// When something came last, or when there was room for it again.
-    heard: Time,
+    /// Most bytes of their replies.
+    to_come: usize,
+    /// Bytes of replies that the driver has taken, and has not sent as far as is known.
+    given: usize,
+}
+
+impl Link {
+    /// May more be read from it?
+    fn reads(&self) -> bool {
+        !self.stopped && !self.more
+    }
 }
 
 /// The connections.
@@ -97,21 +101,21 @@ pub(super) struct Links {
     working: usize,
     /// Calls in work that have come again, and where they came last, as which number: their clients have new connections.
     again: FxHashMap<Key, (ConnId, u32)>,
-    unsent: usize,
     /// How many connections are stopped.
     stopped: usize,
-    /// Payloads that come in.
-    coming: usize,
-    /// Connections whose payloads are held: first come, first served.
-    held: VecDeque<ConnId>,
-    /// No payload is to be given up before: a lower bound.
+    admission: Admission,
+    /// How many connections are over RDMA, and how many there may be.
+    by_rdma: usize,
+    by_rdma_max: usize,
+    /// No transport wants to be told the time before: a lower bound.
     wakeup: Option<Time>,
 }
 
-/// Notes that a payload was given a place.
+/// Gives payloads memory: fresh one if they have to wait for a slot (see [`Admission`]).
 struct Placing<'a> {
     program: &'a mut Program,
-    placed: bool,
+    admission: &'a Admission,
+    account: &'a Account,
 }
 
 impl Splitter for Placing<'_> {
@@ -120,9 +124,10 @@ impl Splitter for Placing<'_> {
     }
 
     fn place(&mut self, front: &[u8], payload: usize) -> Option<SegmentMut> {
-        let place = self.program.place(front, payload);
-        self.placed |= place.is_some();
-        place
+        if payload < BOUNDS.slot_from || self.account.has_slot() || self.admission.has_room(payload) {
+            return self.program.place(front, payload);
+        }
+        Some(SegmentMut::zeroed(payload))
     }
 }
 
@@ -138,10 +143,10 @@ impl Links {
             jobs: VecDeque::new(),
             working: 0,
             again: FxHashMap::default(),
-            unsent: 0,
             stopped: 0,
-            coming: 0,
-            held: VecDeque::new(),
+            admission: Admission::new(BOUNDS),
+            by_rdma: 0,
+            by_rdma_max: rdma.map_or(0, |rdma| RDMA_RECEIVES_MAX / rdma.receives_len()).max(1),
             wakeup: None,
         }
     }
@@ -156,10 +161,6 @@ impl Links {
             self.last_words.clear();
         }
         self.actions.pop_front()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.table.len() >= MAX_CONNECTIONS
     }
 
     /// Connections that are open.
@@ -218,34 +219,37 @@ impl Links {
 
     /// Something has happened on a connection by a device.
     pub(super) fn ready(&mut self, now: Time, conn: ConnId, program: &mut Program) {
-        let before = self.unsent;
+        let before = self.admission.has_room_for_replies();
         let Some(link) = self.get(conn) else { return };
-        link.heard = now;
         let (looked, stopped) = (link.transport.ready(), link.stopped);
         if let Err(error) = looked {
             return self.give_up(now, conn, &error);
         }
-        self.count_unsent(conn);
+        self.count_replies(now, conn);
         if !stopped {
-            self.work(now, conn, program);
+            // How much the device has moved is not known.
+            self.work(now, conn, 0, program);
         }
         self.sent(now, conn, before, program);
     }
 
     fn insert(&mut self, now: Time, peer: SocketAddr, transport: Transport) -> ConnId {
+        let is_rdma = transport.is_rdma();
+        self.by_rdma += usize::from(is_rdma);
         self.table.insert(Link {
+            account: self.admission.open(now, peer.ip(), !is_rdma),
             transport,
             peer: Peer::new(peer),
             announced: false,
             landing: 0,
+            landed: 0,
             over: false,
             answered: 0,
             more: false,
             stopped: false,
             jobs: 0,
-            unsent: 0,
-            payload: Payload::None,
-            heard: now,
+            to_come: 0,
+            given: 0,
         })
     }
 
@@ -256,9 +260,11 @@ impl Links {
 
     /// Where the next bytes of a connection go.
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
-        let link = self.get(conn).filter(|link| !link.stopped && !link.more && link.payload != Payload::Held);
+        let link =
+            self.table.get_mut(conn).filter(|link| !link.over && link.reads() && link.account.is_read());
         let Some(link) = link else { return Landing::default() };
-        let landing = link.transport.landing();
+        let mut landing = link.transport.landing();
+        landing.ahead = landing.ahead.min(self.admission.ahead(&link.account));
         link.landing = landing.places();
         landing
     }
@@ -274,78 +280,82 @@ impl Links {
     ) {
         let Some(link) = self.table.get_mut(conn) else { return };
         link.landing -= 1;
-        link.heard = now;
+        link.landed += filled;
         link.transport.landed(now, place, filled);
         if link.landing > 0 {
             return;
         }
+        let came = std::mem::take(&mut link.landed);
         if link.over {
             self.table.remove(conn);
         } else {
-            self.work(now, conn, program);
+            self.work(now, conn, came, program);
         }
     }
 
     /// Bytes came in.
     pub(super) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment, program: &mut Program) {
         let Some(link) = self.get(conn) else { return };
-        link.heard = now;
+        let came = bytes.len();
         link.transport.received(now, bytes);
-        self.work(now, conn, program);
+        self.work(now, conn, came, program);
     }
 
-    /// Carries out the calls that are here, until there are replies enough for a send, or too many wait.
-    fn work(&mut self, now: Time, conn: ConnId, program: &mut Program) {
+    /// `came` bytes have come. Carries out the calls that are here, until there are replies enough for a send, or too many
+    /// wait.
+    fn work(&mut self, now: Time, conn: ConnId, came: usize, program: &mut Program) {
+        let mut whole = false;
         loop {
-            let (all, working) = (self.unsent, self.working);
-            let Some(link) = self.get(conn) else { return };
+            let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
             if link.answered >= BATCH && link.transport.is_on_stream() {
                 link.more = true;
                 break;
             }
             let unsent = link.transport.unsent();
-            let full = unsent >= UNSENT_MAX || (unsent > 0 && all - link.unsent + unsent >= UNSENT_MAX_ALL);
-            let busy = link.jobs >= JOBS_MAX || (link.jobs > 0 && working >= JOBS_MAX_ALL);
-            if full || busy {
-                self.stop(conn);
+            let full = unsent >= UNSENT_MAX || unsent + link.to_come >= REPLIES_MAX;
+            let busy = link.jobs >= JOBS_MAX || (link.jobs > 0 && self.working >= JOBS_MAX_ALL);
+            if full || busy || !self.admission.may_answer(&link.account) {
+                self.stop(now, conn);
                 break;
             }
-            let mut placing = Placing { program, placed: false };
+            let mut placing = Placing { program, admission: &self.admission, account: &link.account };
             let record = match link.transport.next(&mut placing) {
                 Ok(record) => record,
                 Err(error) => return self.give_up(now, conn, &error),
             };
-            let (placed, here) = (placing.placed, record.is_some());
-            let was = link.payload != Payload::None;
-            let comes = link.transport.is_payload_coming(was, placed, here);
-            if let Some(record) = record {
-                let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
-                match program.answer(now, &mut link.peer, record) {
-                    Outcome::Reply(front, payload) => {
-                        link.answered += 1;
-                        link.transport.send(front, payload);
-                    }
-                    Outcome::InWork(key) => self.wait_for(key, conn, xid),
-                    Outcome::Job(mut job) => {
-                        job.conn = Some(conn);
-                        link.jobs += 1;
-                        self.working += 1;
-                        self.jobs.push_back(*job);
-                    }
-                    Outcome::NoCall => {
-                        // Where the next message begins is known all the same.
-                        tracing::debug!(?conn, "a client sent what is no call");
-                        link.transport.forget(xid);
-                    }
-                }
+            let Some(record) = record else { break };
+            whole = true;
+            self.answer(now, conn, record, program);
+        }
+        self.count_replies(now, conn);
+        self.progress(now, conn, came, whole);
+        self.announce(conn);
+    }
+
+    /// Answers a call, or has it carried out elsewhere.
+    fn answer(&mut self, now: Time, conn: ConnId, record: Record, program: &mut Program) {
+        let Some(link) = self.table.get_mut(conn) else { return };
+        let xid = Reader::new(&record.front).u32("xid").unwrap_or_default();
+        match program.answer(now, &mut link.peer, record) {
+            Outcome::Reply(front, payload) => {
+                link.answered += 1;
+                link.transport.send(front, payload);
             }
-            self.follow_payload(now, conn, comes);
-            if !here {
-                break;
+            Outcome::InWork(key) => return self.wait_for(key, conn, xid),
+            Outcome::Job(mut job) => {
+                job.conn = Some(conn);
+                link.jobs += 1;
+                link.to_come += job.reply_max();
+                self.working += 1;
+                self.jobs.push_back(*job);
+            }
+            Outcome::NoCall => {
+                // Where the next message begins is known all the same.
+                tracing::debug!(?conn, "a client sent what is no call");
+                link.transport.forget(xid);
             }
         }
-        self.count_unsent(conn);
-        self.announce(conn);
+        self.count_replies(now, conn);
     }
 
     /// A call is in work that has come again. Whoever sends it again waits for the reply on this connection, and no longer
@@ -359,60 +369,22 @@ impl Links {
         }
     }
 
-    /// Payloads may have begun to come in (`comes`), and may be here.
-    fn follow_payload(&mut self, now: Time, conn: ConnId, comes: bool) {
-        let Some(link) = self.table.get_mut(conn) else { return };
-        if comes && link.payload == Payload::None {
-            if self.coming < PAYLOADS_MAX {
-                link.payload = Payload::Coming;
-                self.coming += 1;
-            } else {
-                // What is here of it lies in its place already; the rest waits in the network.
-                link.payload = Payload::Held;
-                self.held.push_back(conn);
-            }
-            self.wake_by(now + PAYLOAD_PATIENCE);
-        } else if !comes {
-            self.end_payload(now, conn);
-        }
-    }
-
-    /// A payload is here, or given up: another one may come in.
-    fn end_payload(&mut self, now: Time, conn: ConnId) {
-        let Some(link) = self.table.get_mut(conn) else { return };
-        let was = std::mem::replace(&mut link.payload, Payload::None);
-        if was != Payload::Coming {
-            return;
-        }
-        self.coming -= 1;
-        while self.coming < PAYLOADS_MAX
-            && let Some(next) = self.held.pop_front()
-        {
-            let Some(link) = self.table.get_mut(next) else { continue };
-            if link.payload == Payload::Held && !link.over {
-                link.payload = Payload::Coming;
-                link.heard = now;
-                self.coming += 1;
-                self.actions.push_back(Action::Resume { conn: next });
-            }
-        }
-    }
-
-    fn stop(&mut self, conn: ConnId) {
+    fn stop(&mut self, now: Time, conn: ConnId) {
         if let Some(link) = self.get(conn)
             && !link.stopped
         {
             link.stopped = true;
+            link.transport.settle();
             self.stopped += 1;
+            self.admission.watch(now);
         }
     }
 
     /// Counts again what waits to be sent.
-    fn count_unsent(&mut self, conn: ConnId) {
-        let Some(link) = self.table.get_mut(conn) else { return };
-        let unsent = if link.over { 0 } else { link.transport.unsent() };
-        self.unsent = self.unsent - link.unsent + unsent;
-        link.unsent = unsent;
+    fn count_replies(&mut self, now: Time, conn: ConnId) {
+        let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
+        let waiting = link.transport.unsent() + link.given;
+        self.admission.count_replies(now, &mut link.account, waiting, link.to_come);
     }
 
     /// Tells the driver, once, if the connection has something to send.
@@ -435,7 +407,7 @@ impl Links {
         limit: usize,
         program: &mut Program,
     ) {
-        let before = self.unsent;
+        let before = self.admission.has_room_for_replies();
         self.work_on(now, conn, program);
         let Some(link) = self.get(conn) else {
             // The driver asks once more, since it was told to close.
@@ -445,11 +417,13 @@ impl Links {
             return;
         };
         link.transport.transmit(out, limit);
+        // The driver asks again when all of it is sent.
+        link.given = out.len();
         link.answered = 0;
         // Only a driver that has got as much as it asked for asks again of itself.
         link.announced = link.transport.has_output();
         self.announce(conn);
-        self.count_unsent(conn);
+        self.count_replies(now, conn);
         self.sent(now, conn, before, program);
     }
 
@@ -461,21 +435,20 @@ impl Links {
             && !link.transport.has_output()
         {
             (link.more, link.answered) = (false, 0);
-            self.work(now, conn, program);
+            self.work(now, conn, 0, program);
             if self.get(conn).is_some_and(|link| !link.more) {
                 self.actions.push_back(Action::Resume { conn });
             }
         }
     }
 
-    /// Something of the connection was sent; `before` that so many bytes waited on all.
-    fn sent(&mut self, now: Time, conn: ConnId, before: usize, program: &mut Program) {
+    /// Something of the connection was sent; there was `room` for replies before.
+    fn sent(&mut self, now: Time, conn: ConnId, room: bool, program: &mut Program) {
         if self.stopped == 0 {
             return;
         }
         self.resume(now, conn, program);
-        const ROOM: usize = UNSENT_MAX_ALL / 2;
-        if before > ROOM && self.unsent <= ROOM {
+        if !room && self.admission.has_room_for_replies() {
             self.resume_all(now, program);
         }
     }
@@ -497,16 +470,18 @@ impl Links {
         let again = done.key.and_then(|key| self.again.remove(&key)).map(|(conn, _)| conn);
         if let Some(link) = self.get(conn) {
             link.jobs -= 1;
+            link.to_come -= done.reply_max;
+            self.count_replies(now, conn);
         }
         for conn in [Some(conn), again.filter(|again| *again != conn)].into_iter().flatten() {
             if let Some(link) = self.get(conn) {
                 link.transport.send(done.front.as_slice(), done.payload.clone());
                 let failed = link.transport.has_failed();
-                self.count_unsent(conn);
+                self.count_replies(now, conn);
                 self.announce(conn);
                 if failed {
                     // Nothing will come that would make somebody look.
-                    self.work(now, conn, program);
+                    self.work(now, conn, 0, program);
                 }
             }
         }
@@ -527,17 +502,18 @@ impl Links {
 
     /// Goes on with a connection that was stopped, if half of what may wait is gone.
     fn resume(&mut self, now: Time, conn: ConnId, program: &mut Program) {
-        let (room, working) = (self.unsent <= UNSENT_MAX_ALL / 2, self.working);
-        let Some(link) = self.get(conn).filter(|link| link.stopped) else { return };
-        let full = link.unsent > 0 && (link.unsent > UNSENT_MAX / 2 || !room);
+        let working = self.working;
+        let Some(link) = self.table.get_mut(conn).filter(|link| link.stopped && !link.over) else { return };
+        let unsent = link.transport.unsent();
+        let full = unsent > UNSENT_MAX / 2 || unsent + link.to_come > REPLIES_MAX / 2;
         let busy = link.jobs > 0 && (link.jobs > JOBS_MAX / 2 || working > JOBS_MAX_ALL / 2);
-        if full || busy {
+        if full || busy || !self.admission.may_answer(&link.account) {
             return;
         }
         link.stopped = false;
         self.stopped -= 1;
         // Calls are here that were not carried out.
-        self.work(now, conn, program);
+        self.work(now, conn, 0, program);
         if self.get(conn).is_some_and(|link| !link.stopped) {
             self.actions.push_back(Action::Resume { conn });
         }
@@ -570,50 +546,11 @@ impl Links {
         if std::mem::take(&mut link.stopped) {
             self.stopped -= 1;
         }
-        let landing = link.landing;
-        self.count_unsent(conn);
-        self.end_payload(now, conn);
-        if landing == 0 {
+        self.by_rdma -= usize::from(link.transport.is_rdma());
+        self.admission.close(conn, &mut link.account);
+        if link.landing == 0 {
             self.table.remove(conn);
         }
-    }
-
-    fn wake_by(&mut self, deadline: Time) {
-        self.wakeup = Some(self.wakeup.map_or(deadline, |wakeup| wakeup.min(deadline)));
-    }
-
-    pub(super) fn deadline(&self) -> Option<Time> {
-        self.wakeup
-    }
-
-    /// Gives up connections of whose payloads nothing more comes, and that do not come to be.
-    pub(super) fn timeout(&mut self, now: Time, program: &mut Program) {
-        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
-            return;
-        }
-        self.wakeup = None;
-        let waits = |(conn, link): (ConnId, &Link)| Some((conn, link.transport.deadline()?));
-        let waits: Vec<_> = self.table.iter().filter_map(waits).collect();
-        for (conn, deadline) in waits {
-            if deadline <= now {
-                self.get(conn).into_iter().for_each(|link| link.transport.timeout(now));
-                self.work(now, conn, program);
-            } else {
-                self.wake_by(deadline);
-            }
-        }
-        let coming = self.table.iter().filter(|(_, link)| link.payload == Payload::Coming && !link.over);
-        let ends: Vec<_> = coming.map(|(conn, link)| (conn, link.heard + PAYLOAD_PATIENCE)).collect();
-        for (conn, end) in ends {
-            if end <= now {
-                tracing::info!(?conn, "a client has stopped in the middle of a message");
-                self.close(now, conn);
-            } else {
-                self.wake_by(end);
-            }
-        }
-        if !self.held.is_empty() {
-            self.wake_by(now + PAYLOAD_PATIENCE);
-        }
+        self.admit(now);
     }
 }

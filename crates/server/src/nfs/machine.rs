@@ -86,13 +86,18 @@ impl ServerMachine {
         }
     }
 
+    /// Sets how many connections there may be at a time, if that is fewer than there may be anyhow.
+    pub fn limit_connections(&mut self, most: usize) {
+        self.links.limit_connections(most);
+    }
+
     /// May a client connect?
-    fn lets_in(&self, peer: SocketAddr) -> bool {
+    fn lets_in(&mut self, now: Time, peer: SocketAddr, rdma: bool) -> bool {
         if !self.program.export().lets_in(peer.ip()) {
             tracing::info!(%peer, "a connection is refused: its host is not let in");
             return false;
         }
-        if self.links.is_full() {
+        if !self.links.make_room(now, peer.ip(), rdma) {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return false;
         }
@@ -102,7 +107,7 @@ impl ServerMachine {
     /// Clients ask to connect by a device.
     fn asked(&mut self, now: Time) {
         while let Some(mut asked) = self.links.next_asked() {
-            if self.lets_in(asked.client) {
+            if self.lets_in(now, asked.client, true) {
                 self.links.add_asked(now, asked);
             } else if let Err(error) = asked.endpoint.reject(&[]) {
                 tracing::info!(%error, "a client is not told that it is refused");
@@ -162,10 +167,11 @@ impl Machine for ServerMachine {
         peer: SocketAddr,
         _: SocketAddr,
     ) -> Option<ConnId> {
-        if !self.lets_in(peer) {
+        let rdma = self.listeners.get(listener.0 as usize)?.rdma;
+        if !self.lets_in(now, peer, rdma) {
             return None;
         }
-        match self.listeners.get(listener.0 as usize)?.rdma {
+        match rdma {
             true => self.links.add_rdma(now, peer),
             false => Some(self.links.add(now, peer)),
         }

@@ -158,7 +158,7 @@ impl Server {
         };
         let pool = Pool::registrable(IDLE_MEMORY, registrable);
         let (addrs, rdma) = (vec![config.listen], config.rdma.as_ref());
-        let (machine, directory) = match config.source {
+        let (mut machine, directory) = match config.source {
             Source::Memory(limits) => {
                 let now = onego_engine::now();
                 let fs = Memory::new(limits, u64::from_ne_bytes(instance), pool.clone(), now);
@@ -169,6 +169,7 @@ impl Server {
                 (ServerMachine::with_jobs(addrs, rdma, config.export, pool), Some(directory))
             }
         };
+        machine.limit_connections(service::descriptors() / 2);
         let begin = move |engine| {
             let (pump, addrs) = begin(engine, machine)?;
             let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();

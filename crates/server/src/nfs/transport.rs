@@ -8,7 +8,7 @@ use onego_rdma::{
     AnyConnection, Asked, ConnectionError, ConnectionEvent, EndpointError, PostError, Provider,
     QueuePair as _,
 };
-use onego_wire::{Landing, Time};
+use onego_wire::{Landing, Time, Unfinished};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -17,6 +17,10 @@ use thiserror::Error;
 
 /// Bytes that are read from the memory of one client at a time: some calls of the most bytes.
 const READING_MAX: usize = 4 << 20;
+
+/// Most bytes of a call before its payload. The longest has two names, and some hundred bytes beside: this leaves room for
+/// names that are too long, so that their senders are told.
+pub(super) const FRONT_MAX: usize = 64 << 10;
 
 /// How a server is reached over RDMA.
 #[derive(Debug, Clone)]
@@ -50,6 +54,11 @@ impl Rdma {
             entropy: system,
             devices: None,
         }
+    }
+
+    /// Bytes of the receives that are posted for one client.
+    pub(super) fn receives_len(&self) -> usize {
+        self.inline.max(1 << 10) as usize * self.credits.max(1) as usize
     }
 }
 
@@ -109,7 +118,7 @@ pub(super) enum Transport {
 
 impl Transport {
     pub(super) fn stream(record_max: usize, pool: &Pool) -> Self {
-        Self::Stream(Box::new(Stream::for_server(record_max, pool.clone())))
+        Self::Stream(Box::new(Stream::for_server(record_max, FRONT_MAX, pool.clone())))
     }
 
     pub(super) fn rdma(now: Time, RdmaConfig { entropy, transport, rpc }: &RdmaConfig) -> Self {
@@ -168,12 +177,24 @@ impl Transport {
         Ok(None)
     }
 
-    /// Is a payload coming in, after that of a message was given a place (`placed`) or the message is here?
-    pub(super) fn is_payload_coming(&self, was: bool, placed: bool, here: bool) -> bool {
+    /// The message of which a part has come and a part has not; of several that are read by RDMA, all of them.
+    #[inline]
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
         match self {
-            Self::Stream(_) => !here && (was || placed),
-            Self::Rdma(responder) => responder.is_reading(),
+            Self::Stream(stream) => stream.unfinished(),
+            Self::Rdma(responder) => responder.unfinished(),
         }
+    }
+
+    /// What was received is not taken for a while: lets go of memory that it shares with others.
+    pub(super) fn settle(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.settle();
+        }
+    }
+
+    pub(super) fn is_rdma(&self) -> bool {
+        matches!(self, Self::Rdma(_))
     }
 
     pub(super) fn send(&mut self, front: &[u8], payload: List) {

@@ -1,5 +1,7 @@
 //! A server and its clients in memory: bytes are carried by hand, time passes when a test says so.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use onego_buf::{Arena, List, Pool, Segment};
 use onego_nfs::mount::{self, Mnt, MountStatus};
 use onego_nfs::rpc::{Accepted, AuthSys, Call, Credential, Denied, Procedure, Reply, put_record};
@@ -8,6 +10,7 @@ use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_server::nfs::{Export, Limits, Memory, ServerMachine};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 /// A server, and the clients that came to it.
@@ -25,6 +28,8 @@ pub(crate) struct Net {
     elsewhere: Option<Memory>,
     /// Calls are not carried out for now.
     pub(crate) held: bool,
+    /// The driver takes what is to be sent also to clients that do not read, as much as it may.
+    pub(crate) takes: bool,
 }
 
 /// Bytes that are taken from the server at a time.
@@ -44,6 +49,8 @@ struct Client {
     resumed: bool,
     /// Has the server said that there may be something to send?
     asked: bool,
+    /// What the driver has taken, and the client has not.
+    given: List,
     unsent: usize,
 }
 
@@ -147,7 +154,7 @@ impl Net {
         assert_eq!(machine.addresses(), Some(vec![addr]));
         let credential = Credential::Sys(AuthSys::default());
         let (clients, last_xid, cut, held) = (Vec::new(), 0, usize::MAX, false);
-        Self { now, machine, clients, last_xid, credential, cut, pool, elsewhere, held }
+        Self { now, machine, clients, last_xid, credential, cut, pool, elsewhere, held, takes: false }
     }
 
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
@@ -162,6 +169,7 @@ impl Net {
             closed: false,
             resumed: true,
             asked: false,
+            given: List::new(),
             unsent: 0,
         });
         Some(Who(self.clients.len() - 1))
@@ -194,7 +202,7 @@ impl Net {
     pub(crate) fn unsent(&mut self, who: Who) -> usize {
         self.turn();
         let client = &mut self.clients[who.0];
-        let mut out = List::new();
+        let mut out = std::mem::take(&mut client.given);
         self.machine.transmit(self.now, client.conn, &mut out, usize::MAX);
         client.unsent += out.len();
         client.take(&out.to_vec());
@@ -268,6 +276,17 @@ impl Net {
     pub(crate) fn send_part(&mut self, who: Who, xid: u32, message: &Message, len: usize) {
         let bytes = self.numbered(xid, message);
         self.bytes(who, &bytes[..len]);
+    }
+
+    /// Sends some bytes of a message.
+    pub(crate) fn send_range(&mut self, who: Who, xid: u32, message: &Message, range: Range<usize>) {
+        let bytes = self.numbered(xid, message);
+        self.bytes(who, &bytes[range]);
+    }
+
+    /// Bytes that wait for a client that does not read: those that the driver holds, which has taken as much as it may.
+    pub(crate) fn held(&self, who: Who) -> usize {
+        self.clients[who.0].given.len()
     }
 
     /// Sends what is behind the first bytes.
@@ -373,13 +392,20 @@ impl Net {
             return false;
         }
         let mut moved = false;
-        if client.reads && client.asked {
-            let mut out = List::new();
-            self.machine.transmit(self.now, client.conn, &mut out, SEND);
-            client.take(&out.to_vec());
-            // A driver need not ask again if it has got less than that, unless it is told to.
-            client.asked = out.len() >= SEND;
-            moved = !out.is_empty();
+        let left = client.given.len();
+        if (client.reads || self.takes) && client.asked && left < SEND / 4 {
+            self.machine.transmit(self.now, client.conn, &mut client.given, SEND - left);
+            // A driver need not ask again if it has got less than that, unless it is told to. But it asks once more when
+            // all is sent.
+            let came = client.given.len() > left;
+            client.asked = client.given.len() >= SEND || (came && client.reads);
+            moved = came;
+        }
+        if client.reads && !client.given.is_empty() {
+            let bytes = std::mem::take(&mut client.given).to_vec();
+            client.take(&bytes);
+            client.asked = true;
+            moved = true;
         }
         if client.out.is_empty() || !client.resumed {
             return moved;

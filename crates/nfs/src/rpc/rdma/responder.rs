@@ -9,6 +9,7 @@ use crate::rpc::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
 use onego_buf::{Arena, List, Segment, SegmentMut};
 use onego_rdma::{Completion, Done, Key, QueuePair, SendFlags, Status};
+use onego_wire::Unfinished;
 use std::collections::{HashMap, VecDeque};
 use std::iter::{once, repeat};
 
@@ -158,9 +159,10 @@ impl<Q: QueuePair> Responder<Q> {
         self.calls.len() + self.arrived.len() + self.reading.len()
     }
 
-    /// Is data of calls being read from the client's memory?
-    pub fn is_reading(&self) -> bool {
-        !self.reading.is_empty()
+    /// Calls whose data is being read from the client's memory. How much of it is here is not known.
+    #[inline]
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        (self.reading_len > 0).then_some(Unfinished { announced: self.reading_len, held: 0 })
     }
 
     /// The transport has taken something: counts again what is [unsent](Self::unsent), and gives it more.
