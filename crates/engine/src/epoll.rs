@@ -250,3 +250,11 @@ fn epoll_wait(
     let n = unsafe { libc::epoll_wait(epoll.as_raw_fd(), ready.as_mut_ptr(), EVENTS as i32, millis) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
+
+#[cfg(test)]
+impl Epoll {
+    /// The descriptor of a socket, for what its peers do to it.
+    pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
+    }
+}

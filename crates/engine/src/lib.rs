@@ -18,6 +18,8 @@ mod random;
 mod readiness;
 mod ring;
 mod socket;
+#[cfg(test)]
+mod stress;
 mod table;
 mod uepoll;
 mod uring;

@@ -245,6 +245,14 @@ impl Engine for Uepoll {
 }
 
 #[cfg(test)]
+impl Uepoll {
+    /// The descriptor of a socket, for what its peers do to it.
+    pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.sockets.table.get(id)?.fd))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Pump;

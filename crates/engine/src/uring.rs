@@ -408,7 +408,11 @@ impl Uring {
         self.stats.sent_bytes += u64::from(result.unwrap_or(0));
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.send = None;
-        let result = result.map(|n| before + n as usize).map_err(Into::into);
+        let result = match result {
+            // The kernel gives up a request that it has woken many times for nothing, as with a tiny send buffer.
+            Err(Errno::WOULDBLOCK) if before > 0 => Ok(before),
+            result => result.map(|n| before + n as usize).map_err(Into::into),
+        };
         events.push(Event::Sent(id, Sent { rest, result, full: false }));
     }
 
@@ -625,6 +629,11 @@ impl Drop for Uring {
 
 #[cfg(test)]
 impl Uring {
+    /// The descriptor of a socket, for what its peers do to it.
+    pub(crate) fn socket_descriptor(&self, id: SocketId) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.sockets.get(id)?.fd))
+    }
+
     /// As with a kernel that has neither buffer rings nor silent sends.
     pub(crate) fn of_old(mut self) -> Self {
         self.loans = None;
