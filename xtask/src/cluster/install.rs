@@ -29,6 +29,16 @@ impl Release {
         }
     }
 
+    /// What a system made for the programs needs.
+    fn packages(self) -> Vec<&'static str> {
+        let own: &[_] = match self {
+            // Its compressor zlib is not loaded without this library, which no package of Ceph depends on.
+            Self::Tentacle => &["libqatzip3"],
+            Self::Pacific | Self::Reef => &[],
+        };
+        [PACKAGES, own].concat()
+    }
+
     fn suite(self) -> &'static str {
         match self {
             Self::Pacific => "bookworm",
@@ -69,7 +79,7 @@ impl Installs {
     }
 }
 
-/// What a system made for the programs needs.
+/// What all releases need.
 const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio", "qemu-block-extra", "qemu-utils"];
 
 /// How debootstrap makes any release that has a merged `/usr`: it knows no release by name that is newer than itself.
@@ -101,7 +111,7 @@ impl Install {
             return Ok(Self { root: None });
         }
         let root = home.folder(release.suite());
-        let has_all = has_packages(&mut inside(&root, "dpkg-query"));
+        let has_all = has_packages(&mut inside(&root, "dpkg-query"), &release.packages());
         if !(has_all && has_version(&mut inside(&root, "ceph"), release)) {
             make(release, &root)
                 .with_context(|| format!("cannot make a Debian {} system for its Ceph", release.suite()))?;
@@ -122,11 +132,11 @@ fn has_version(ceph: &mut Command, release: Release) -> bool {
     said.is_ok_and(|output| output.stdout.starts_with(release.version().as_bytes()))
 }
 
-/// Are all of [`PACKAGES`] installed?
-fn has_packages(dpkg_query: &mut Command) -> bool {
-    let states = dpkg_query.args(["--show", "--showformat=${db:Status-Status}\n"]).args(PACKAGES);
+/// Are all of `packages` installed?
+fn has_packages(dpkg_query: &mut Command, packages: &[&str]) -> bool {
+    let states = dpkg_query.args(["--show", "--showformat=${db:Status-Status}\n"]).args(packages);
     let said = states.stderr(Stdio::null()).output();
-    said.is_ok_and(|output| output.status.success() && output.stdout == b"installed\n".repeat(PACKAGES.len()))
+    said.is_ok_and(|output| output.status.success() && output.stdout == b"installed\n".repeat(packages.len()))
 }
 
 fn make(release: Release, root: &Path) -> Result<()> {
@@ -147,7 +157,12 @@ fn make(release: Release, root: &Path) -> Result<()> {
             .arg(&building)
             .args([&mirror, SCRIPT]),
     )?;
-    quietly(Command::new("unshare").args(["--mount", "--", "sh", "-c", FILL]).arg(&building).args(PACKAGES))?;
+    quietly(
+        Command::new("unshare")
+            .args(["--mount", "--", "sh", "-c", FILL])
+            .arg(&building)
+            .args(release.packages()),
+    )?;
     let mut ceph = inside(&building, "ceph");
     if !has_version(&mut ceph, release) {
         let said = sh::text(ceph.stderr(Stdio::null()))?;

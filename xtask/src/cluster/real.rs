@@ -171,6 +171,9 @@ run dir = .
 keyring = keyring
 [mon.a]
 mon data = mon
+# Its default ends a monitor where 95 percent of the disk are used, however large that is.
+mon data avail crit = 0
+mon data avail warn = 0
 [osd.0]
 osd data = osd
 keyring = osd/keyring
