@@ -17,6 +17,17 @@ pub const DESCRIPTOR_LEN: usize = 38;
 /// Bytes of the part of a descriptor whose meaning depends on the operation.
 const ARGUMENTS_LEN: usize = 28;
 
+/// Most bytes that a request may bring that changes an object (`osd_max_write_size`, 90 MiB). OSDs answer EMSGSIZE to
+/// larger ones.
+pub const MAX_WRITE: u64 = 90 << 20;
+
+/// Most bytes that are read by one request: what librados takes (INT_MAX). A reply has fewer: see [`MAX_PAYLOAD`].
+pub const MAX_READ: u64 = i32::MAX as u64;
+
+/// Most bytes of the payload of a message to or from an OSD: two of the largest objects (`osd_max_object_size`, 128 MiB).
+/// Clients and the embedded cluster keep to the same bound.
+pub const MAX_PAYLOAD: u32 = 256 << 20;
+
 /// Most operations in one request. Ceph's own clients send a handful; the count on the wire has 16 bits, and
 /// nothing else bounds the work that one small message may ask for.
 pub const MAX_OPS: usize = 1024;

@@ -333,3 +333,73 @@ fn an_undecodable_reply_fails_its_request_alone() {
     assert!(matches!(fake.expect_error(bad), Error::BadReply(_)));
     fake.expect_ok(good);
 }
+
+#[test]
+fn a_request_that_ends_each_of_its_connections_fails_after_a_few_and_takes_no_other_with_it() {
+    let mut fake = Fake::ready(1, 1);
+    let poison = ObjectName::from("poison");
+    fake.osds[0].poison = Some(poison.clone());
+    let mut healthy: Vec<u32> =
+        (0..20).map(|n| fake.submit(append(&format!("{n}").as_str().into(), b"x"))).collect();
+    let poisoned = fake.submit(write(&poison, b"x"));
+    healthy.extend((0..20).map(|n| fake.submit(append(&format!("{n}").as_str().into(), b"y"))));
+    fake.advance(20 * SECOND);
+    let error = fake.expect_error(poisoned);
+    assert!(matches!(error, Error::Rejected { osd: 0, .. }), "{error:?}");
+    assert!(error.to_string().contains("osd.0 has ended 8 connections"), "{error}");
+    healthy.into_iter().for_each(|ticket| drop(fake.expect_ok(ticket)));
+    for n in 0..20 {
+        assert_eq!(fake.store.objects[&(POOL, format!("{n}").as_str().into())], b"xy");
+    }
+    let opened = fake.opened[&Node::Osd(0)];
+    assert!((9..24).contains(&opened), "{opened} connections");
+    let later = fake.submit(append(&ObjectName::from("0"), b"z"));
+    fake.settle();
+    fake.expect_ok(later);
+}
+
+#[test]
+fn a_dropped_request_ends_no_more_connections() {
+    let mut fake = Fake::ready(1, 1);
+    let poison = ObjectName::from("poison");
+    fake.osds[0].poison = Some(poison.clone());
+    let id = fake.client.submit(fake.now, write(&poison, b"x"), 77).unwrap();
+    fake.settle();
+    fake.client.cancel(id);
+    let healthy = fake.submit(append(&ObjectName::from("0"), b"z"));
+    fake.advance(SECOND);
+    fake.expect_ok(healthy);
+    assert_eq!(fake.expect_error(77), Error::Cancelled);
+}
+
+#[test]
+fn what_no_osd_takes_is_refused_at_once() {
+    let mut fake = Fake::ready(1, 1);
+    let piece = onego_buf::Segment::copy_from(&vec![7; 1 << 20]);
+    let data = |mib: usize| {
+        let mut list = onego_buf::List::new();
+        (0..mib).for_each(|_| list.push(piece.clone()));
+        list
+    };
+    let object = ObjectName::from("a");
+    let mut too_large = |op| {
+        let rejected = fake.client.submit(fake.now, Request::one(POOL, object.clone(), op), 1).unwrap_err();
+        assert!(matches!(rejected.error, Error::TooLarge { .. }), "{:?}", rejected.error);
+        assert_eq!(rejected.error.errno(), -90);
+        rejected.error.to_string()
+    };
+    for op in [
+        Op::WriteFull { data: data(91) },
+        Op::Write { offset: 0, data: data(91) },
+        Op::Append { data: data(91) },
+        Op::WriteSame { offset: 0, length: 91 << 20, data: data(91) },
+    ] {
+        assert!(too_large(op).contains("the most is 94371840"));
+    }
+    assert!(too_large(Op::Read { offset: 0, length: 1 << 31 }).contains("a read of 2147483648 bytes"));
+    let largest = fake.submit(Request::one(POOL, object.clone(), Op::WriteFull { data: data(90) }));
+    fake.settle();
+    fake.expect_ok(largest);
+    let large = fake.client.submit(fake.now, read(&object, 120 << 20), 99).unwrap();
+    fake.client.cancel(large);
+}

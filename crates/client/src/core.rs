@@ -94,8 +94,8 @@ pub(crate) enum Ticket {
     Watch(WatchDone, Watcher),
     /// The size of an image was asked for.
     Size(Weak<Shape>),
-    /// Nobody waits.
-    Nobody,
+    /// A watch is given up.
+    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
 /// Who is told of notifications.
@@ -123,6 +123,8 @@ pub(crate) struct Core {
     watchers: HashMap<WatchId, Watcher>,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
     lookout: Lookout,
+    /// Watches that are being given up.
+    unwatching: usize,
 }
 
 impl Core {
@@ -141,6 +143,7 @@ impl Core {
             watchers: HashMap::new(),
             completed: VecDeque::new(),
             lookout,
+            unwatching: 0,
         }
     }
 
@@ -184,11 +187,13 @@ impl Core {
         if nothing_to_do {
             self.finish(io);
         }
-        failed.into_iter().for_each(|completion| self.complete(completion));
+        failed.into_iter().for_each(|completion| self.complete(now, completion));
     }
 
     fn execute(&mut self, now: Time, command: Command) {
         match command {
+            // Nobody waits for it any more, and nobody has looked through the mailbox for it.
+            Command::Request { done, .. } if done.is_canceled() => {}
             Command::Request { request, done } => self.submit(now, *request, Ticket::Future(done)),
             Command::Image { shape, op, done } => self.start(now, shape, op, done),
             Command::Monitor { question, done } => self.ask(now, question, Ticket::Future(done)),
@@ -206,19 +211,55 @@ impl Core {
                 let watcher = Watcher::Image { shape, header: target.clone() };
                 self.client.watch(now, target, Ticket::Watch(done, watcher));
             }
-            Command::Unwatch { watch, done } => {
-                self.watchers.remove(&watch);
-                self.client.unwatch(now, watch, done.map_or(Ticket::Nobody, Ticket::Future));
-            }
+            Command::Unwatch { watch, done } => self.unwatch(now, watch, done),
             Command::Notify { target, payload, timeout, done } => {
                 self.client.notify(now, target, payload, Some(timeout), Ticket::Future(done));
             }
         }
     }
 
+    fn unwatch(&mut self, now: Time, watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>>) {
+        self.watchers.remove(&watch);
+        self.unwatching += 1;
+        self.client.unwatch(now, watch, Ticket::Unwatch(done));
+    }
+
+    /// Gives all watches up, so that nobody waits for this client when it is gone.
+    pub(crate) fn give_up_watches(&mut self, now: Time) {
+        let watches: Vec<WatchId> = self.watchers.keys().copied().collect();
+        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
+    }
+
+    /// Are watches being given up, or was that asked for?
+    pub(crate) fn is_unwatching(&self) -> bool {
+        self.unwatching > 0
+    }
+
+    /// Cancels the requests that nobody waits for any more.
+    fn sweep(&mut self, now: Time) {
+        let ios = &self.ios;
+        let is_abandoned = |ticket: &Ticket| match ticket {
+            Ticket::Future(done) => done.is_canceled(),
+            Ticket::Piece { io, .. } => ios.get(*io).is_some_and(ImageIo::is_abandoned),
+            // A watch that is established all the same is given up then; the rest goes on by itself.
+            Ticket::Watch(..) | Ticket::Size(_) | Ticket::Unwatch(_) => false,
+        };
+        self.client.cancel_where(is_abandoned);
+        let mut cancelled = Vec::new();
+        for (request, ticket) in std::mem::take(&mut self.parked) {
+            if is_abandoned(&ticket) {
+                let outcome = Err(client::Error::Cancelled);
+                cancelled.push(Completion { ticket, outcome, buffer: request.read_into });
+            } else {
+                self.parked.push_back((request, ticket));
+            }
+        }
+        cancelled.into_iter().for_each(|completion| self.complete(now, completion));
+    }
+
     fn submit(&mut self, now: Time, request: Request, ticket: Ticket) {
         if let Some(failed) = submit_or_park(&mut self.client, &mut self.parked, now, request, ticket) {
-            self.complete(failed);
+            self.complete(now, failed);
         }
     }
 
@@ -236,11 +277,11 @@ impl Core {
         if let client::Error::Busy { .. } = rejected.error {
             return Some((rejected.request, rejected.ticket));
         }
-        self.complete(refused(rejected));
+        self.complete(now, refused(rejected));
         None
     }
 
-    fn complete(&mut self, completion: Completion<Ticket>) {
+    fn complete(&mut self, now: Time, completion: Completion<Ticket>) {
         let Completion { ticket, outcome, buffer } = completion;
         match ticket {
             Ticket::Piece { io, index } => {
@@ -261,10 +302,18 @@ impl Core {
                     Ok(_) => Err(Error::Closed),
                     Err(error) => Err(error.into()),
                 };
-                drop(done.send(result));
+                // Whoever wanted the watch may have stopped waiting.
+                if let Err(Ok(watch)) = done.send(result) {
+                    self.unwatch(now, watch, None);
+                }
             }
             Ticket::Size(shape) => learn_size(&shape, outcome),
-            Ticket::Nobody => {}
+            Ticket::Unwatch(done) => {
+                self.unwatching -= 1;
+                if let Some(done) = done {
+                    drop(done.send((outcome, buffer)));
+                }
+            }
         }
     }
 
@@ -411,7 +460,7 @@ impl Layer for Core {
     /// in the mailbox, too.
     fn settle(&mut self, now: Time) {
         while let Some(completion) = self.client.poll_completion() {
-            self.complete(completion);
+            self.complete(now, completion);
         }
         while let Some(event) = self.client.poll_event() {
             self.heard(now, event);
@@ -426,6 +475,9 @@ impl Layer for Core {
             && let Some(command) = self.mailbox.take()
         {
             self.execute(now, command);
+        }
+        if self.mailbox.take_sweep() {
+            self.sweep(now);
         }
         let is_busy = self.client.is_busy() || !self.map_waiters.is_empty();
         self.lookout.heed(now, is_busy);

@@ -135,6 +135,18 @@ pub(crate) fn find(identity: &Identity, settings: &Settings) -> Result<Credentia
     if let Some(mode) = identity.ms_mode {
         (credentials.monitor_modes, credentials.modes) = (mode.modes(), mode.modes());
     }
+    let only_secure = |modes: &[u32]| !modes.contains(&mode::CRC);
+    if credentials.key.is_none()
+        && (only_secure(&credentials.modes) || only_secure(&credentials.monitor_modes))
+    {
+        return Err(Error::Config {
+            place: "ms_mode = secure".into(),
+            reason: format!(
+                "to encrypt takes a key, and there is none of {}: name a keyring",
+                credentials.name
+            ),
+        });
+    }
     Ok(credentials)
 }
 
@@ -257,6 +269,26 @@ mod tests {
         assert_eq!((credentials.modes, credentials.monitor_modes), (vec![1], vec![1]));
         let error = found(&Identity::default(), &[("ms_client_mode", "fast")]).unwrap_err();
         assert!(error.to_string().contains("ms_client_mode = fast"));
+    }
+
+    #[test]
+    fn who_has_a_key_agrees_to_none_only_if_that_is_asked_for() {
+        let methods = |settings: &[(&str, &str)]| found(&Identity::default(), settings).unwrap().methods;
+        assert_eq!(methods(&[("keyring", "/nowhere")]), [method::CEPHX, method::NONE], "there is no key");
+        assert_eq!(methods(&[("key", KEY)]), [method::CEPHX]);
+        assert_eq!(methods(&[("key", KEY), ("auth_client_required", "none")]), [method::NONE]);
+        assert_eq!(
+            methods(&[("key", KEY), ("auth_client_required", "cephx, none")]),
+            [method::CEPHX, method::NONE]
+        );
+    }
+
+    #[test]
+    fn encryption_without_a_key_is_refused_before_anything_is_tried() {
+        let identity = Identity { ms_mode: Some(MsMode::Secure), ..Identity::default() };
+        let error = found(&identity, &[("keyring", "/nowhere")]).unwrap_err().to_string();
+        assert!(error.contains("client.admin") && error.contains("keyring"), "{error}");
+        assert!(found(&identity, &[("key", KEY)]).is_ok());
     }
 
     #[test]

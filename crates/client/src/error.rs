@@ -64,6 +64,14 @@ pub enum Error {
         /// What can be done, if anything.
         advice: &'static str,
     },
+    /// An image is a clone, whose parent Onego does not read yet.
+    #[error("image {image} is a clone and cannot be {action} yet; \"rbd flatten\" makes it whole")]
+    Clone {
+        /// The image.
+        image: String,
+        /// "read", "removed".
+        action: &'static str,
+    },
     /// The cluster refused.
     #[error("{what}: the cluster answers {errno}")]
     Refused {

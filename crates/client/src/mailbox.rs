@@ -3,6 +3,7 @@
 use onego_engine::Waker;
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{self, Poll};
 
@@ -18,6 +19,8 @@ pub(crate) struct Closed;
 pub(crate) struct Mailbox<C> {
     state: Mutex<State<C>>,
     reactor: OnceLock<Waker>,
+    /// Somebody has stopped waiting for an answer.
+    sweep: AtomicBool,
 }
 
 struct State<C> {
@@ -29,7 +32,7 @@ struct State<C> {
 impl<C> Mailbox<C> {
     pub(crate) fn new() -> Self {
         let state = State { commands: VecDeque::new(), senders: VecDeque::new(), closed: false };
-        Self { state: Mutex::new(state), reactor: OnceLock::new() }
+        Self { state: Mutex::new(state), reactor: OnceLock::new(), sweep: AtomicBool::new(false) }
     }
 
     /// Says whom to wake when a command arrives.
@@ -73,6 +76,19 @@ impl<C> Mailbox<C> {
         state.commands.push_back(command);
         drop(state);
         self.wake_reactor();
+    }
+
+    /// Has the reactor look for requests that nobody waits for any more.
+    pub(crate) fn ask_sweep(&self) {
+        if !self.sweep.swap(true, Ordering::AcqRel) {
+            self.wake_reactor();
+        }
+    }
+
+    /// Is it to look for them? If so, it is told once.
+    #[inline]
+    pub(crate) fn take_sweep(&self) -> bool {
+        self.sweep.load(Ordering::Relaxed) && self.sweep.swap(false, Ordering::AcqRel)
     }
 
     fn wake_reactor(&self) {

@@ -13,6 +13,7 @@ use onego_ceph::client;
 use onego_engine::{Stats, Wait};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
 const POOL_LIMIT: usize = 32 << 20;
@@ -128,9 +129,21 @@ impl Reactor {
     }
 }
 
+/// How long the end of a client may take: others wait for half a minute for a watch that was not given up, and an OSD
+/// that can be reached answers at once.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
+
 impl Drop for Reactor {
     fn drop(&mut self) {
         self.driver.machine().close();
+        let now = self.driver.now();
+        self.driver.machine_mut().give_up_watches(now);
+        let until = now + FAREWELL;
+        while self.driver.machine().is_unwatching() && self.driver.now() < until {
+            if self.driver.turn(Wait::Until(until)).is_err() {
+                return;
+            }
+        }
     }
 }
 

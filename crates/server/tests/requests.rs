@@ -463,3 +463,23 @@ fn ratios_say_from_where_on_an_osd_is_full() {
     let health = net.json(mon, r#""prefix": "health""#);
     assert!(health["checks"]["OSD_FULL"].is_null() && health["checks"]["POOL_FULL"].is_null(), "{health}");
 }
+
+/// As Ceph's OSDs answer (osd_max_write_size, osd_max_object_size).
+#[test]
+fn what_is_too_large_is_refused_with_the_numbers_that_ceph_has() {
+    const EMSGSIZE: i32 = -90;
+    const EFBIG: i32 = -27;
+    let mut net = Net::with(Settings { memory_limit: 1 << 30, ..support::settings() });
+    let client = net.client(OSD);
+    let op = write(&net, "a", vec![7; (90 << 20) + 1]);
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, EMSGSIZE);
+    let op = write(&net, "a", vec![7; 90 << 20]);
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
+    let op = request(&net, "a", [Op::Append { data: vec![8; 38 << 20].into() }]);
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
+    let op = request(&net, "a", [Op::Append { data: vec![9].into() }]);
+    assert_eq!(ask(&mut net, client, &op).unwrap().result, EFBIG);
+    let op = request(&net, "a", [Op::Read { offset: 0, length: 120 << 20 }]);
+    let reply = ask(&mut net, client, &op).unwrap();
+    assert_eq!((reply.result, reply.ops[0].output.len()), (0, 120 << 20));
+}

@@ -28,12 +28,14 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// What Ceph's programs have if nobody says otherwise.
+    /// What Ceph's programs have if nobody says otherwise, but for one thing: who has a key agrees to the method none only if
+    /// `methods` says so. Whoever answers would otherwise be believed to be the cluster.
     pub fn new(name: AuthName, key: Option<Key>) -> Self {
+        let methods = if key.is_some() { vec![method::CEPHX] } else { vec![method::CEPHX, method::NONE] };
         Self {
             name,
             key,
-            methods: vec![method::CEPHX, method::NONE],
+            methods,
             monitor_modes: vec![mode::SECURE, mode::CRC],
             modes: vec![mode::CRC, mode::SECURE],
         }

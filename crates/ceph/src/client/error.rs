@@ -61,6 +61,27 @@ pub enum Error {
         errno: i32,
     },
 
+    /// The request is larger than any OSD takes. Cut it.
+    #[error("{what} of {len} bytes is too large, the most is {bound}: cut it into smaller ones")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its bytes.
+        len: u64,
+        /// The most bytes.
+        bound: u64,
+    },
+    /// An OSD ends each connection on which it gets this request, and nothing else. A change may have been applied.
+    #[error("osd.{osd} has ended {tries} connections in a row, each when it had this request alone: {error}")]
+    Rejected {
+        /// The OSD.
+        osd: i32,
+        /// Connections that it ended.
+        tries: u32,
+        /// How the last one ended.
+        error: Box<Error>,
+    },
+
     /// A reply that cannot be decoded. A change may have been applied.
     #[error("the reply cannot be decoded: {0}")]
     BadReply(#[from] DecodeError),
@@ -96,9 +117,13 @@ impl Error {
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Invalid(_) | Self::Cancelled | Self::Closed | Self::Busy { .. } => Blame::Caller,
+            Self::Invalid(_) | Self::TooLarge { .. } | Self::Cancelled | Self::Closed | Self::Busy { .. } => {
+                Blame::Caller
+            }
             Self::Refused { .. } | Self::NoPool(_) | Self::WatchLost { .. } => Blame::Refused,
-            Self::BadReply(_) | Self::Mismatch(_) | Self::BadMap { .. } => Blame::Peer,
+            Self::BadReply(_) | Self::Mismatch(_) | Self::BadMap { .. } | Self::Rejected { .. } => {
+                Blame::Peer
+            }
             Self::Timeout { .. } | Self::Io(_) => Blame::Transport,
             Self::Connection(error) => match error.blame() {
                 msgr::Blame::Peer => Blame::Peer,
@@ -114,6 +139,7 @@ impl Error {
             Self::Refused { errno } | Self::WatchLost { errno } => *errno,
             Self::NoPool(_) => errno::ENOENT,
             Self::Invalid(_) => errno::EINVAL,
+            Self::TooLarge { .. } => errno::EMSGSIZE,
             Self::Cancelled => errno::ECANCELED,
             Self::Closed => errno::ESHUTDOWN,
             Self::Busy { .. } => errno::EAGAIN,
@@ -122,6 +148,7 @@ impl Error {
             | Self::Mismatch(_)
             | Self::BadMap { .. }
             | Self::Connection(_)
+            | Self::Rejected { .. }
             | Self::Io(_) => errno::EIO,
         }
     }
@@ -164,6 +191,7 @@ pub mod errno {
     pub const EACCES: i32 = -13;
     pub const EINVAL: i32 = -22;
     pub const ENOSPC: i32 = -28;
+    pub const EMSGSIZE: i32 = -90;
     pub const ENOTCONN: i32 = -107;
     pub const ESHUTDOWN: i32 = -108;
     pub const ETIMEDOUT: i32 = -110;

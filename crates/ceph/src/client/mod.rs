@@ -25,6 +25,7 @@ use crate::messages::{MonCommand, PoolOp, Statfs};
 use crate::mon::{Ask, Asker, FromMonitor, Monitors};
 use crate::monmap::MonMap;
 use crate::msgr::{self, Message, NoPlacer};
+use crate::ops::MAX_PAYLOAD;
 use crate::osdc::{Objects, Places};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Uuid};
@@ -47,7 +48,9 @@ impl<T> Client<T> {
     pub fn new(now: Time, config: &Config) -> Self {
         let link = msgr::Config::client(config.nonce, config.pool.clone());
         let to_monitors = msgr::Config { data_crc: config.data_crc, ..link };
-        let mut to_osds = msgr::Config { compression: config.compression.clone(), ..to_monitors.clone() };
+        let limits = msgr::Limits { data: MAX_PAYLOAD, ..to_monitors.limits };
+        let mut to_osds =
+            msgr::Config { limits, compression: config.compression.clone(), ..to_monitors.clone() };
         if config.as_osd {
             to_osds.entity.kind = EntityName::OSD;
         }
@@ -83,6 +86,13 @@ impl<T> Client<T> {
     /// changes may have been applied all the same. Nothing happens if it has ended already.
     pub fn cancel(&mut self, id: OpId) {
         self.objects.cancel(&mut self.hub, id);
+    }
+
+    /// Takes all requests back whose tickets are `unwanted`, also questions to monitors and notifications. It looks at all:
+    /// for rare occasions.
+    pub fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
+        self.objects.cancel_where(&mut self.hub, &unwanted);
+        self.monitors.cancel_where(&mut self.hub, &unwanted);
     }
 
     /// Asks the monitors to carry out a command: JSON, as `ceph` writes it with `--verbose`. Ends with

@@ -105,9 +105,15 @@ impl Request {
         })
     }
 
+    /// Bytes that the request brings.
+    pub(crate) fn payload(&self) -> u64 {
+        let is_read = |op: &Op| matches!(op, Op::Read { .. } | Op::SparseRead { .. });
+        self.ops.iter().filter(|(op, _)| !is_read(op)).map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
+    }
+
     /// Bytes that the request counts for against [`super::OsdConfig::max_bytes`].
     pub(crate) fn cost(&self) -> u64 {
-        self.ops.iter().map(|(op, _)| op_cost(op)).sum()
+        self.ops.iter().map(|(op, _)| op_cost(op)).fold(0, u64::saturating_add)
     }
 }
 

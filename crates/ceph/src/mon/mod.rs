@@ -16,12 +16,9 @@ use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
 use crate::msgr::{Message, Peer};
 use crate::types::{EntityName, Epoch, Uuid};
-use onego_wire::{ConnId, Decoded, Time};
+use onego_wire::{Backoff, ConnId, Decoded, Time};
 use requests::Requests;
 use subscriptions::Subscriptions;
-
-/// By how much the patience with monitors grows at most, as a power of two.
-const MAX_ROUND: u32 = 8;
 
 /// How far the search for a monitor is.
 #[derive(Debug)]
@@ -33,7 +30,7 @@ enum State {
     /// All have failed.
     Resting { until: Time },
     /// One is found. `heard`: it has sent a message that could be read.
-    Open { conn: ConnId, heard: bool },
+    Open { conn: ConnId, heard: bool, since: Time },
 }
 
 /// A monitor that can be tried.
@@ -68,8 +65,10 @@ pub(crate) struct Monitors<T> {
     untried: Vec<usize>,
     /// The one of the last session, which is tried last.
     last: Option<usize>,
-    /// Rounds in which all have failed, since one has not.
-    round: u32,
+    /// Rounds in which all have failed, since a session has lasted, and the rest before the next.
+    rounds: Backoff,
+    /// Sessions in a row that were lost soon after they had begun, and the rest behind all but the first.
+    brief: Backoff,
     state: State,
     random: Random,
     map: Option<MonMap>,
@@ -90,7 +89,8 @@ impl<T> Monitors<T> {
             versions: config.versions,
             untried: Vec::new(),
             last: None,
-            round: 0,
+            rounds: Backoff::new(config.mon.hunt_rest, config.mon.hunt_rest_max),
+            brief: Backoff::new(config.mon.hunt_rest, config.mon.hunt_rest_max),
             state: State::Idle,
             random: Random::new(config.seed),
             map: None,
@@ -128,7 +128,7 @@ impl<T> Monitors<T> {
             self.untried.sort_by_key(|monitor| (known[*monitor].priority, Some(*monitor) == self.last));
             self.untried.reverse();
         }
-        let until = now + self.config.hunt_interval.saturating_mul(1 << self.round.min(3));
+        let until = now + self.config.hunt_interval.saturating_mul(1 << self.rounds.failures().min(3));
         self.state = State::Hunting { tries: Vec::new(), priority: 0, until };
         self.try_more(now, hub);
     }
@@ -151,9 +151,8 @@ impl<T> Monitors<T> {
     }
 
     fn rest(&mut self, now: Time) {
-        let rest = self.config.hunt_rest.saturating_mul(1 << self.round);
-        self.state = State::Resting { until: now + rest.min(self.config.hunt_rest_max) };
-        self.round = (self.round + 1).min(MAX_ROUND);
+        let rest = self.rounds.fail(self.random.next());
+        self.state = State::Resting { until: now + rest };
     }
 
     /// Messages may flow to a monitor: the first one is taken. Returns the client's name of before, if the monitor has
@@ -172,7 +171,7 @@ impl<T> Monitors<T> {
         };
         let losers = std::mem::take(tries);
         losers.into_iter().filter(|other| *other != conn).for_each(|other| drop(hub.close(other)));
-        self.state = State::Open { conn, heard: false };
+        self.state = State::Open { conn, heard: false, since: now };
         self.last = Some(monitor);
         self.untried.clear();
         let before = hub.identify(now, peer);
@@ -196,14 +195,23 @@ impl<T> Monitors<T> {
                 tries.retain(|other| *other != conn);
                 self.try_more(now, hub);
             }
-            State::Open { conn: open, heard } if *open == conn => {
+            State::Open { conn: open, heard, since } if *open == conn => {
+                let (heard, lasted) = (*heard, now.since(*since) >= self.config.hunt_interval);
                 hub.principal().session_ended();
-                if *heard {
-                    self.apart_since = now;
-                    self.round = 0;
+                if !heard {
+                    return self.rest(now);
+                }
+                self.apart_since = now;
+                self.rounds.reset();
+                if lasted {
+                    self.brief.reset();
+                }
+                let is_first = self.brief.failures() == 0;
+                let rest = self.brief.fail(self.random.next());
+                if is_first {
                     self.hunt(now, hub);
                 } else {
-                    self.rest(now);
+                    self.state = State::Resting { until: now + rest };
                 }
             }
             _ => {}
@@ -218,11 +226,12 @@ impl<T> Monitors<T> {
         from: ConnId,
         message: &mut Message,
     ) -> Decoded<Option<FromMonitor>> {
-        if !matches!(self.state, State::Open { conn, .. } if conn == from) {
-            return Ok(None);
-        }
+        let since = match self.state {
+            State::Open { conn, since, .. } if conn == from => since,
+            _ => return Ok(None),
+        };
         let taken = self.take(now, hub, from, message)?;
-        self.state = State::Open { conn: from, heard: true };
+        self.state = State::Open { conn: from, heard: true, since };
         self.failure = None;
         Ok(taken)
     }
@@ -309,6 +318,11 @@ impl<T> Monitors<T> {
         }
     }
 
+    /// Gives the requests up whose tickets are `unwanted`.
+    pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
+        self.requests.cancel_where(hub, unwanted);
+    }
+
     fn add(&mut self, now: Time, hub: &mut Hub<T>, asker: Asker<T>, ask: Ask) {
         let tid = self.requests.add(now, &self.config, asker, ask);
         if let (State::Open { conn, .. }, Some(map)) = (&self.state, &self.map) {
@@ -376,7 +390,8 @@ impl<T> Monitors<T> {
                     }
                 }
                 if self.untried.is_empty() {
-                    self.round = (self.round + 1).min(MAX_ROUND);
+                    // No rest: the monitors that were tried had their time.
+                    let _ = self.rounds.fail(0);
                 }
                 self.hunt(now, hub);
             }

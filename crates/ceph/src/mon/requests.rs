@@ -145,6 +145,19 @@ impl<T> Requests<T> {
         }
     }
 
+    /// Gives up the requests whose tickets are `unwanted`.
+    pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
+        let of_them =
+            |request: &Request<T>| matches!(&request.asker, Asker::Caller(ticket) if unwanted(ticket));
+        let tids: Vec<u64> =
+            self.waiting.iter().filter(|(_, request)| of_them(request)).map(|(tid, _)| *tid).collect();
+        for tid in tids {
+            if let Some(Request { asker: Asker::Caller(ticket), .. }) = self.waiting.remove(&tid) {
+                hub.complete(ticket, Err(Error::Cancelled), None);
+            }
+        }
+    }
+
     /// Gives up all requests.
     pub(crate) fn close(&mut self, hub: &mut Hub<T>) {
         for (_, request) in std::mem::take(&mut self.waiting) {

@@ -372,6 +372,16 @@ impl<T> Objects<T> {
         }
     }
 
+    /// Gives the notifications up whose tickets are `unwanted`.
+    pub(super) fn cancel_notifies(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
+        let of_them = |linger: &Linger<T>| {
+            matches!(linger.what, What::Notify { .. }) && linger.ticket.as_ref().is_some_and(unwanted)
+        };
+        let ids: Vec<WatchId> =
+            self.lingers.by_id.iter().filter(|(_, linger)| of_them(linger)).map(|(id, _)| *id).collect();
+        ids.into_iter().for_each(|id| self.end_notify(hub, id, Err(Error::Cancelled)));
+    }
+
     fn watch_lost(&mut self, hub: &mut Hub<T>, id: WatchId, error: &Error) {
         let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
         if !std::mem::replace(&mut linger.lost, true) {

@@ -24,7 +24,7 @@ pub(crate) use receive::Places;
 
 use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Rejected, Request, errno};
 use crate::messages::MAX_NAME_LEN;
-use crate::ops::{MAX_OPS, Op as Operation};
+use crate::ops::{MAX_OPS, MAX_PAYLOAD, MAX_READ, MAX_WRITE, Op as Operation, flag};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Epoch, ReqId};
 use linger::Lingers;
@@ -149,7 +149,7 @@ impl<T> Objects<T> {
         if self.in_flight >= self.config.max_ops {
             return Err(Error::Busy { what: "requests in flight", bound: self.config.max_ops as u64 });
         }
-        if self.bytes + cost > self.config.max_bytes && self.in_flight > 0 {
+        if self.bytes.saturating_add(cost) > self.config.max_bytes && self.in_flight > 0 {
             return Err(Error::Busy { what: "bytes in flight", bound: self.config.max_bytes });
         }
         Ok(())
@@ -170,7 +170,7 @@ impl<T> Objects<T> {
         ticket: T,
     ) -> Result<OpId, Box<Rejected<T>>> {
         let cost = request.cost();
-        let taken = if self.closed { Err(Error::Closed) } else { check(&request) };
+        let taken = if self.closed { Err(Error::Closed) } else { check(&request, cost) };
         if let Err(error) = taken.and_then(|()| self.check_room(cost)) {
             return Err(Box::new(Rejected { request, ticket, error }));
         }
@@ -200,6 +200,14 @@ impl<T> Objects<T> {
     /// Takes a request back. Its completion says [`Error::Cancelled`], once its buffer is free.
     pub(crate) fn cancel(&mut self, hub: &mut Hub<T>, id: OpId) {
         self.fail(hub, id.0, Error::Cancelled);
+    }
+
+    /// Takes the requests and notifications back whose tickets are `unwanted`.
+    pub(crate) fn cancel_where(&mut self, hub: &mut Hub<T>, unwanted: &impl Fn(&T) -> bool) {
+        for tid in self.table.ordered(|op| matches!(&op.owner, Owner::Caller(ticket) if unwanted(ticket))) {
+            self.fail(hub, tid, Error::Cancelled);
+        }
+        self.cancel_notifies(hub, unwanted);
     }
 
     /// Gives a request up, at once or, while a payload lands in its buffer, as soon as that has ended.
@@ -310,7 +318,7 @@ impl<T> Objects<T> {
 }
 
 /// Can the request be sent at all?
-fn check(request: &Request) -> Result<(), Error> {
+fn check(request: &Request, cost: u64) -> Result<(), Error> {
     if request.ops.is_empty() {
         return Err(Error::Invalid("it has no operations"));
     }
@@ -323,6 +331,9 @@ fn check(request: &Request) -> Result<(), Error> {
     if request.object.is_empty() != request.group.is_some() {
         return Err(Error::Invalid("it must be either to an object or to a placement group"));
     }
+    if cost > MAX_WRITE {
+        check_size(request, cost)?;
+    }
     if let Some(buffer) = &request.read_into {
         match request.ops.as_slice() {
             [(Operation::Read { length, .. }, _)] if *length <= buffer.len() as u64 => {}
@@ -333,6 +344,19 @@ fn check(request: &Request) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Is a request that costs so much small enough to be sent, and to be answered?
+#[cold]
+fn check_size(request: &Request, cost: u64) -> Result<(), Error> {
+    let payload = request.payload();
+    let too_large =
+        |what, len, bound| if len > bound { Err(Error::TooLarge { what, len, bound }) } else { Ok(()) };
+    if request.all_flags() & flag::WRITE != 0 {
+        too_large("a change", payload, MAX_WRITE)?;
+    }
+    too_large("a request", payload, MAX_PAYLOAD.into())?;
+    too_large("a read", cost - payload, MAX_READ)
 }
 
 /// What a result of an operation on a watch means: a watch of an object that was deleted is lost like any other.

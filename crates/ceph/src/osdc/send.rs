@@ -11,6 +11,10 @@ use crate::types::EntityName;
 use onego_buf::SegmentMut;
 use onego_wire::{ConnId, Time};
 
+/// Connections that a request may end, one after the other and alone on each, before it fails. With the waits between
+/// them that takes a second or so: an OSD that is just going down has no open port by then.
+const MAX_REJECTIONS: u32 = 8;
+
 impl<T> Objects<T> {
     /// Aims a request and sends it, if it can be sent now.
     #[inline]
@@ -164,7 +168,8 @@ impl<T> Objects<T> {
         if self.sessions.len() <= at {
             self.sessions.resize_with(at + 1, || None);
         }
-        let session = self.sessions[at].get_or_insert_with(|| Box::new(Session::new(addr, now)));
+        let session =
+            self.sessions[at].get_or_insert_with(|| Box::new(Session::new(addr, now, &self.config)));
         if session.conn.is_some() {
             return;
         }
@@ -198,17 +203,33 @@ impl<T> Objects<T> {
 
     /// The connection to an OSD is over: what was sent on it is sent again on the next.
     pub(crate) fn lost(&mut self, now: Time, hub: &mut Hub<T>, osd: i32, conn: ConnId, error: Error) {
-        let config = self.config;
+        let random = self.random.next();
         let Some(session) = self.session_on(osd, conn) else { return };
         let addr = session.addr;
-        session.lost(now, &config, error.clone());
-        hub.tell(Event::Fault { peer: EntityName::osd(osd), addr: Some(addr), error });
+        let is_blamed = session.blames_requests(&error);
+        session.lost(now, error.clone(), random);
+        let rejected = if is_blamed { self.rejected(conn) } else { None };
+        hub.tell(Event::Fault { peer: EntityName::osd(osd), addr: Some(addr), error: error.clone() });
         self.void(conn);
+        if let Some(tid) = rejected {
+            self.session(osd).into_iter().for_each(|session| session.absolve(now));
+            let error = Box::new(error);
+            self.fail(hub, tid, Error::Rejected { osd, tries: MAX_REJECTIONS, error });
+        }
         self.wish_newer();
         self.renew_on(now, hub, osd);
         if self.table.iter().any(|op| op.osd == osd) {
             self.open(now, hub, osd);
         }
+    }
+
+    /// Holds the end of a connection against the request that was alone on it. Returns the request if it has ended as many
+    /// as it may.
+    fn rejected(&mut self, conn: ConnId) -> Option<u64> {
+        let [tid] = self.table.ordered(|op| op.sent_on == Some(conn))[..] else { return None };
+        let op = self.table.get_mut(tid)?;
+        op.rejections += 1;
+        (op.rejections >= MAX_REJECTIONS).then_some(tid)
     }
 
     /// No reply can come on this connection any more.

@@ -1,10 +1,11 @@
 //! The connection to one OSD, and what the OSD has asked for on it.
 
 use crate::addr::EntityAddr;
-use crate::client::{Error, OsdConfig};
+use crate::client::{Blame, Error, OsdConfig};
 use crate::messages::{Backoff, OsdOp};
+use crate::msgr;
 use crate::types::{HObject, NOSNAP, SpgId};
-use onego_wire::{ConnId, Time};
+use onego_wire::{Backoff as Retry, ConnId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,9 +13,13 @@ use std::time::Duration;
 /// 250 groups are many for an OSD, and it refuses work long before it recovers so many objects at once.
 const MAX_BACKOFFS: usize = 1 << 16;
 
-/// How long a connection is used with caution at most. One that lives so long does not end as soon as requests come;
+/// How long a connection is used with caution at first. One that lives so long does not end as soon as requests come;
 /// and an OSD may have reasons to leave a request without a reply for long.
 const CAUTION: Duration = Duration::from_millis(200);
+
+/// How often that time doubles, as long as connections end without a message: a large request takes a while to arrive
+/// at an OSD that will not have it.
+const MAX_CAUTION_DOUBLINGS: u32 = 5;
 
 /// Requests that may be sent at once when caution ends: nobody ends connections that carry so many.
 const TRUSTED: u32 = 32;
@@ -26,8 +31,8 @@ pub(super) struct Session {
     pub(super) conn: Option<ConnId>,
     /// Messages may flow.
     pub(super) ready: bool,
-    /// Connections that have failed since one has brought a message.
-    failures: u32,
+    /// Connections that have failed since one has brought a message, and the wait before the next.
+    retries: Retry,
     /// Why the last of them failed.
     failure: Option<Error>,
     /// When to open the next connection.
@@ -37,6 +42,8 @@ pub(super) struct Session {
     pub(super) backoffs: Backoffs,
     /// Did the last connection end before a message came, though messages could flow?
     was_barren: bool,
+    /// Has no message come on this connection yet?
+    unheard: bool,
     caution: Option<Caution>,
 }
 
@@ -52,17 +59,18 @@ struct Caution {
 }
 
 impl Session {
-    pub(super) fn new(addr: EntityAddr, now: Time) -> Self {
+    pub(super) fn new(addr: EntityAddr, now: Time, config: &OsdConfig) -> Self {
         Self {
             addr,
             conn: None,
             ready: false,
-            failures: 0,
+            retries: Retry::new(config.reconnect, config.reconnect_max),
             failure: None,
             retry_at: None,
             used_at: now,
             backoffs: Backoffs::default(),
             was_barren: false,
+            unheard: true,
             caution: None,
         }
     }
@@ -70,15 +78,18 @@ impl Session {
     /// Messages may flow.
     pub(super) fn begin(&mut self, now: Time) {
         self.ready = true;
+        self.unheard = true;
         self.used_at = now;
-        self.caution = self.was_barren.then_some(Caution { turns: 1, until: now + CAUTION });
+        let patience = CAUTION * (1 << self.retries.failures().min(MAX_CAUTION_DOUBLINGS));
+        self.caution = self.was_barren.then_some(Caution { turns: 1, until: now + patience });
     }
 
     /// A message has come: the connection is good. `true`: requests that were held back may be sent.
     #[inline]
     pub(super) fn heard(&mut self) -> bool {
-        self.failures = 0;
+        self.retries.reset();
         self.was_barren = false;
+        self.unheard = false;
         let Some(caution) = &mut self.caution else { return false };
         caution.turns += 2;
         self.caution.take_if(|caution| caution.turns >= TRUSTED);
@@ -106,25 +117,38 @@ impl Session {
 
     /// Why the last connection failed, if none has brought a message since.
     pub(super) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref().filter(|_| self.failures > 0)
+        self.failure.as_ref().filter(|_| self.retries.failures() > 0)
+    }
+
+    /// May the requests that were sent be why the connection has ended with this error: could messages flow, and is it an
+    /// end that the OSD chose, or that a message of its brought about?
+    pub(super) fn blames_requests(&self, error: &Error) -> bool {
+        let chosen = match error {
+            Error::Io(_) | Error::Connection(msgr::Error::Closed) => self.unheard,
+            error => error.blame() == Blame::Peer,
+        };
+        self.ready && chosen
+    }
+
+    /// The request that ended one connection after the other is given up: what comes next starts afresh.
+    pub(super) fn absolve(&mut self, now: Time) {
+        self.retries.reset();
+        self.retry_at = Some(now);
     }
 
     /// The connection is over. The OSD forgets its backoffs with it (rados-client-protocol.rst, "Backoff").
-    pub(super) fn lost(&mut self, now: Time, config: &OsdConfig, error: Error) {
+    pub(super) fn lost(&mut self, now: Time, error: Error, random: u64) {
         self.conn = None;
+        let blames_peer = error.blame() == Blame::Peer;
         self.failure = Some(error);
         self.backoffs = Backoffs::default();
         self.caution = None;
         let was_ready = std::mem::take(&mut self.ready);
-        self.was_barren |= was_ready && self.failures > 0;
+        self.was_barren |= was_ready && (self.retries.failures() > 0 || blames_peer);
         // The first time at once: mostly it was an accident.
-        let wait = match self.failures {
-            0 => Duration::ZERO,
-            _ if was_ready => config.reconnect,
-            n => config.reconnect.saturating_mul(1 << (n - 1).min(16)).min(config.reconnect_max),
-        };
-        self.retry_at = Some(now + wait);
-        self.failures = if was_ready { 1 } else { self.failures.saturating_add(1) };
+        let is_first = self.retries.failures() == 0;
+        let wait = self.retries.fail(random);
+        self.retry_at = Some(if is_first { now } else { now + wait });
     }
 }
 
@@ -240,62 +264,65 @@ mod tests {
 
     #[test]
     fn waits_between_connections_grow_to_their_bound() {
-        let config = OsdConfig::default();
-        let mut session = Session::new(EntityAddr::default(), Time::default());
-        let mut wait = || {
-            session.lost(Time::default(), &config, broken());
-            session.retry_at.unwrap().since(Time::default())
+        let (config, now) = (OsdConfig::default(), Time::default());
+        let mut session = Session::new(EntityAddr::default(), now, &config);
+        let mut wait = |ready| {
+            session.ready = ready;
+            session.lost(now, broken(), u64::MAX);
+            session.retry_at.unwrap().since(now)
         };
-        assert_eq!([wait(), wait(), wait()], [0, 1, 2].map(|n| config.reconnect * n));
-        for _ in 0..40 {
-            wait();
+        assert_eq!(wait(true), Duration::ZERO);
+        let mut last = Duration::ZERO;
+        for n in 0..40 {
+            // Whether messages could flow makes no difference: none came.
+            let next = wait(n % 2 == 0);
+            assert!(next > last / 2 && next <= config.reconnect_max, "{next:?} after {last:?}");
+            last = next;
         }
-        assert_eq!(wait(), config.reconnect_max);
+        assert!(last >= config.reconnect_max / 2, "{last:?}");
+        session.heard();
+        session.lost(now, broken(), 0);
+        assert_eq!(session.retry_at, Some(now), "after a message all is well");
     }
 
     #[test]
     fn behind_a_barren_connection_requests_come_one_by_one_at_first() {
         let (config, now) = (OsdConfig::default(), Time::default());
-        let mut session = Session::new(EntityAddr::default(), now);
+        let mut session = Session::new(EntityAddr::default(), now, &config);
         let turns = |session: &mut Session| (0..100).filter(|_| session.take_turn()).count();
         session.begin(now);
         assert_eq!(turns(&mut session), 100);
-        session.lost(now, &config, broken());
+        session.lost(now, broken(), 0);
         session.begin(now);
         assert_eq!(turns(&mut session), 100, "the first time it may be an accident");
-        session.lost(now, &config, broken());
+        session.lost(now, broken(), 0);
         session.begin(now);
         assert_eq!(turns(&mut session), 1);
         assert!(session.heard());
         assert_eq!(turns(&mut session), 2);
-        session.lost(now, &config, broken());
+        session.lost(now, broken(), 0);
         session.begin(now);
         assert_eq!(turns(&mut session), 100, "there was a reply");
-        session.lost(now, &config, broken());
+        session.lost(now, broken(), 0);
         session.begin(now);
         assert_eq!(turns(&mut session), 1);
-        assert_eq!(session.careful_until(), Some(now + CAUTION));
-        assert!(!session.relax(now) && session.relax(now + CAUTION));
+        let until = session.careful_until().unwrap();
+        assert!(until > now + CAUTION, "caution lasts longer each time");
+        assert!(!session.relax(now) && session.relax(until));
         assert_eq!(turns(&mut session), 100);
     }
 
     #[test]
-    fn behind_connections_that_work_there_are_short_waits() {
-        let config = OsdConfig::default();
-        let mut session = Session::new(EntityAddr::default(), Time::default());
-        let mut wait = |ready, heard| {
-            session.ready = ready;
-            if heard {
-                session.heard();
-            }
-            session.lost(Time::default(), &config, broken());
-            session.retry_at.unwrap().since(Time::default())
-        };
-        assert_eq!(
-            [wait(true, false), wait(true, true), wait(true, false)],
-            [Duration::ZERO, Duration::ZERO, config.reconnect]
-        );
-        assert_eq!([wait(true, false), wait(false, false)], [config.reconnect, config.reconnect]);
-        assert_eq!([wait(false, false), wait(true, false)], [config.reconnect * 2, config.reconnect]);
+    fn an_end_that_the_osd_chose_before_it_said_anything_is_blamed_on_the_requests() {
+        let (config, now) = (OsdConfig::default(), Time::default());
+        let mut session = Session::new(EntityAddr::default(), now, &config);
+        let silent = Error::Connection(msgr::Error::Silent(CAUTION));
+        let too_long = Error::Connection(msgr::Error::TooLong { what: "payload", len: 2, bound: 1 });
+        assert!(!session.blames_requests(&broken()), "it was not open");
+        session.begin(now);
+        assert!(session.blames_requests(&broken()) && session.blames_requests(&too_long));
+        assert!(!session.blames_requests(&silent));
+        session.heard();
+        assert!(!session.blames_requests(&broken()) && session.blames_requests(&too_long));
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Op<T> {
     pub(super) sent_epoch: Epoch,
     /// Times it was sent.
     pub(super) attempts: i32,
+    /// Connections in a row that ended when it was the only request on them.
+    pub(super) rejections: u32,
     /// When it fails.
     pub(super) deadline: Option<Time>,
     /// How long after its submission that is.
@@ -110,6 +112,7 @@ impl<T> Op<T> {
             since: Time::default(),
             sent_epoch: 0,
             attempts: 0,
+            rejections: 0,
             deadline: None,
             timeout: Duration::ZERO,
             cost: 0,
@@ -149,7 +152,7 @@ impl<T> Op<T> {
         self.message.locator.hash = -1;
         self.message.reqid = ReqId::default();
         (self.osd, self.replica, self.paused) = (NOBODY, false, false);
-        (self.sent_on, self.sent_epoch, self.attempts) = (None, 0, 0);
+        (self.sent_on, self.sent_epoch, self.attempts, self.rejections) = (None, 0, 0, 0);
         (self.no_pool, self.pool_missing_since) = (false, 0);
         (self.landing, self.failed) = (false, None);
         (

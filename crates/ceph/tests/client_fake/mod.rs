@@ -296,7 +296,8 @@ impl Fake {
             Node::Mon(mon) => (EntityName::mon(mon as i64), mon_addr(mon)),
             Node::Osd(osd) => (EntityName::osd(osd as i32), self.map.client_addrs[osd].0[0]),
         };
-        let config = msgr::Config::server(name, AddrVec(vec![own]), Pool::new(1 << 20));
+        let mut config = msgr::Config::server(name, AddrVec(vec![own]), Pool::new(1 << 20));
+        config.limits.data = onego_ceph::ops::MAX_PAYLOAD;
         let local = "10.0.2.1:1234".parse().unwrap();
         let connections: usize = self.opened.values().sum();
         let visitor = Visitor { addr: local, fresh_global_id: 4242 + connections as u64 };

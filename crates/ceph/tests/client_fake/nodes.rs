@@ -56,6 +56,8 @@ pub struct Osd {
     pub seen: Vec<(u64, i32, String)>,
     /// Backoffs that the client has acknowledged.
     pub acknowledged: Vec<u64>,
+    /// A connection that brings a request to this object ends at once.
+    pub poison: Option<ObjectName>,
     /// What requests get instead of being served, the next one first.
     pub answers: Vec<OsdOpReply>,
     /// Watches: cookie and generation of the last registration, and pings.
@@ -72,6 +74,7 @@ impl Osd {
             held: Vec::new(),
             seen: Vec::new(),
             acknowledged: Vec::new(),
+            poison: None,
             answers: Vec::new(),
             watches: BTreeMap::new(),
             pings: 0,
@@ -208,6 +211,9 @@ impl Fake {
     fn request(&mut self, osd: usize, conn: ConnId, tid: u64, op: OsdOp) {
         let state = &mut self.osds[osd];
         state.seen.push((tid, op.attempt, op.object.to_string()));
+        if state.poison.as_ref() == Some(&op.object) {
+            return self.break_connection(conn);
+        }
         let held = Held { conn, tid, op };
         if self.would_drop(osd, &held.op) {
             return;

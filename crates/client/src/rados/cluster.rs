@@ -2,15 +2,18 @@ use super::Pool;
 use crate::core::{Command, Question, RequestOutcome};
 use crate::error::Errno;
 use crate::mailbox::Mailbox;
-use crate::reactor::Reactor;
+use crate::reactor::{FAREWELL, Reactor};
 use crate::waiting::Report;
 use crate::{Config, Error};
 use futures_channel::oneshot;
 use onego_buf::List;
-use onego_ceph::client::{Outcome, Waiting};
+use onego_ceph::client::{Outcome, Waiting, WatchId};
 use onego_ceph::messages::{CommandReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// A connection to a Ceph cluster. Cheap to clone; the connection ends when the last clone, pool and image is gone.
@@ -23,11 +26,31 @@ struct Shared {
     mailbox: Arc<Mailbox<Command>>,
     connect_timeout: Duration,
     report: Report,
+    /// The thread that drives the client, if it is the client's own.
+    thread: OnceLock<ReactorThread>,
+    /// A watch was asked for: somebody else waits until it has ended.
+    has_watched: AtomicBool,
+}
+
+/// A thread that drives a client, as its last handle sees it.
+struct ReactorThread {
+    id: ThreadId,
+    /// Closed when the thread ends.
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         self.mailbox.close();
+        // The process may end next. The thread gives the watches up meanwhile, which takes one round trip; if it takes
+        // longer, the OSDs notice by themselves.
+        if let Some(thread) = self.thread.get_mut()
+            && *self.has_watched.get_mut()
+            && thread.id != thread::current().id()
+        {
+            let ended = thread.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let _ = ended.recv_timeout(FAREWELL);
+        }
     }
 }
 
@@ -70,15 +93,20 @@ impl Cluster {
     /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         let (started, start) = oneshot::channel();
+        let (running, ended) = mpsc::channel::<()>();
         let config = config.clone();
         // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
         std::thread::Builder::new()
             .name("onego-reactor".into())
             .spawn(move || match Reactor::new(&config) {
                 Ok((reactor, cluster)) => {
+                    let thread = ReactorThread { id: thread::current().id(), ended: Mutex::new(ended) };
+                    // There is one thread for the client's whole life.
+                    let _ = cluster.shared.thread.set(thread);
                     // Whoever asked may be gone: then the cluster's handle drops, and the reactor ends at once.
                     drop(started.send(Ok(cluster)));
                     reactor.run();
+                    drop(running);
                 }
                 Err(error) => drop(started.send(Err(error))),
             })
@@ -89,7 +117,8 @@ impl Cluster {
     }
 
     pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration, report: Report) -> Self {
-        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report }) }
+        let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
+        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
     }
 
     /// What holds this client up, and why, if that has taken two seconds. It is looked at once a second; to be told of
@@ -104,12 +133,20 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
+        if matches!(command, Command::Watch { .. } | Command::WatchImage { .. }) {
+            self.shared.has_watched.store(true, Ordering::Relaxed);
+        }
         Ok(self.shared.mailbox.send(command).await?)
     }
 
-    /// Sends a command that nobody waits for.
-    pub(crate) fn post(&self, command: Command) {
-        self.shared.mailbox.post(command);
+    /// Gives a watch up. Nobody waits for it.
+    pub(crate) fn unwatch(&self, watch: WatchId) {
+        self.shared.mailbox.post(Command::Unwatch { watch, done: None });
+    }
+
+    /// Has the reactor cancel what nobody waits for any more.
+    pub(crate) fn sweep(&self) {
+        self.shared.mailbox.ask_sweep();
     }
 
     /// The map of the cluster, once it has reached `epoch`.
@@ -130,7 +167,7 @@ impl Cluster {
     async fn ask(&self, question: Question) -> Result<Outcome, Error> {
         let (done, answer) = oneshot::channel();
         self.send(Command::Monitor { question, done }).await?;
-        let (outcome, _): RequestOutcome = answer.await.map_err(|_| Error::Closed)?;
+        let (outcome, _): RequestOutcome = self.answer(answer).await?;
         Ok(outcome?)
     }
 

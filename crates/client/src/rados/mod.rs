@@ -1,7 +1,8 @@
 //! Objects in pools, as librados has them.
 
 mod cluster;
-pub(crate) mod pool;
+pub(crate) mod pending;
+mod pool;
 mod watch;
 
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};

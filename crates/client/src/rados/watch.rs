@@ -42,7 +42,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.pool.cluster().post(Command::Unwatch { watch: self.id, done: None });
+        self.pool.cluster().unwatch(self.id);
     }
 }
 
@@ -60,7 +60,7 @@ impl Pool {
         let (events, receiver) = mpsc::channel(BACKLOG);
         let (done, answer) = oneshot::channel();
         self.cluster().send(Command::Watch { target: self.watch_target(object), events, done }).await?;
-        let id = answer.await.map_err(|_| Error::Closed)??;
+        let id = self.cluster().answer(answer).await??;
         Ok(Watch { pool: self.clone(), id, events: receiver })
     }
 
@@ -75,7 +75,7 @@ impl Pool {
         let command =
             Command::Notify { target: self.watch_target(object), payload: payload.into(), timeout, done };
         self.cluster().send(command).await?;
-        match answer.await.map_err(|_| Error::Closed)?.0? {
+        match self.cluster().answer(answer).await?.0? {
             Outcome::Notified(notified) => Ok(notified),
             _ => Err(Error::Closed),
         }

@@ -1,8 +1,7 @@
 //! The life of an image: created, listed, resized, removed.
 
-use super::header::{SWITCHABLE, describe, image_id, info};
-use super::image::request;
-use super::{ImageInfo, IoOp, MAX_IO};
+use super::clear::clear;
+use super::header::{SWITCHABLE, check_namespace, describe, image_id, info};
 use crate::Error;
 use crate::rados::{Op, Pool};
 use onego_ceph::cls::Method;
@@ -13,7 +12,6 @@ use onego_ceph::rbd::{
     DIRECTORY, Features, HEADER_UPDATE, Layout, header_object, id_object, valid_image_name,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Images asked for at a time when they are listed.
 const LIST_PAGE: u64 = 1024;
@@ -62,6 +60,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
         let advice = "; leave them out";
         return Err(Error::Features { image: name.to_owned(), action: "created", features, advice });
     }
+    check_namespace(pool).await?;
     let id = new_id()?;
     let what = || describe(pool, name);
     // Whoever sees the name must find a whole image, or be able to tell that it is not: the name is taken first,
@@ -117,6 +116,7 @@ fn new_id() -> Result<String, Error> {
 
 /// Names of all images in the pool, in order.
 pub async fn list(pool: &Pool) -> Result<Vec<String>, Error> {
+    check_namespace(pool).await?;
     let mut names: Vec<String> = Vec::new();
     loop {
         let after = names.last().map_or("", String::as_str);
@@ -150,7 +150,10 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
     // Locks and maps of objects go with their objects; what else the image keeps elsewhere would stay behind.
     let removable = Features::WRITABLE.with(SWITCHABLE);
     let features = info.features.without(removable);
-    if !features.is_empty() || info.parent.is_some() {
+    if info.parent.is_some() {
+        return Err(Error::Clone { image: name.to_owned(), action: "removed" });
+    }
+    if !features.is_empty() {
         return Err(Error::Features { image: name.to_owned(), action: "removed", features, advice: "" });
     }
     let watchers = pool.watchers(&header_object(&info.id).to_string()).await?;
@@ -177,27 +180,6 @@ fn ignore_missing(result: Result<(), Error>) -> Result<(), Error> {
         Err(Error::NotFound { .. }) => Ok(()),
         other => other,
     }
-}
-
-/// Gives up all data from byte `start` on.
-async fn clear(
-    pool: &Pool,
-    info: &ImageInfo,
-    start: u64,
-    progress: &mut impl FnMut(u64, u64),
-) -> Result<(), Error> {
-    // To the end of the last objects, so that they are removed too although the image ends within them.
-    let set = info.layout.object_size() * info.layout.stripe_count();
-    let end = info.size.div_ceil(set).saturating_mul(set);
-    let shape = Arc::new(info.shape(pool, end));
-    let mut at = start;
-    while at < end {
-        let next = (at / MAX_IO + 1).saturating_mul(MAX_IO).min(end);
-        request(pool, &shape, IoOp::Zero { offset: at, length: next - at }).await?;
-        at = next;
-        progress(at - start, end - start);
-    }
-    Ok(())
 }
 
 /// Changes the size of an image. What is cut off is lost. `progress` is told (done, all) in bytes.

@@ -8,12 +8,15 @@ use onego_buf::List;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
     DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize,
-    GetSnapContext, GetSnapshotName, GetStripeUnitCount, Size, StripeUnitCount, feature,
+    GetSnapContext, GetSnapshotName, GetStripeUnitCount, NamespaceList, Size, StripeUnitCount, feature,
 };
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
+
+/// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
+const NAMESPACES: &str = "rbd_namespace";
 
 /// Features that are kept in objects of their own, which "rbd feature disable" takes away.
 pub(crate) const SWITCHABLE: Features =
@@ -81,6 +84,33 @@ pub(crate) fn describe(pool: &Pool, name: &str) -> String {
     match pool.namespace() {
         "" => format!("image {}/{name}", pool.name()),
         namespace => format!("image {}/{namespace}/{name}", pool.name()),
+    }
+}
+
+/// Namespaces asked for at a time when one is looked for.
+const NAMESPACE_PAGE: u64 = 1024;
+
+/// Fails if the namespace does not exist: images in it would not be found by those who list namespaces.
+pub(crate) async fn check_namespace(pool: &Pool) -> Result<(), Error> {
+    let namespace = pool.namespace();
+    if namespace.is_empty() {
+        return Ok(());
+    }
+    let missing = || Error::NotFound { what: format!("namespace {}/{namespace}", pool.name()) };
+    let mut after = String::new();
+    loop {
+        let call = NamespaceList { after, max: NAMESPACE_PAGE };
+        let page = match pool.in_namespace("").call(NAMESPACES, &call).await {
+            Err(Error::NotFound { .. }) => return Err(missing()),
+            other => other?,
+        };
+        if page.iter().any(|name| name == namespace) {
+            return Ok(());
+        }
+        match page.last() {
+            Some(last) if page.len() as u64 == NAMESPACE_PAGE => after = last.clone(),
+            _ => return Err(missing()),
+        }
     }
 }
 
@@ -192,10 +222,7 @@ impl ImageInfo {
     /// Fails if the image's bytes are not, or not only, where its layout says.
     pub(crate) fn check_readable(&self) -> Result<(), Error> {
         if self.parent.is_some() {
-            return Err(Error::Invalid(format!(
-                "image {} is a clone, and reading from its parent is not supported yet; \"rbd flatten\" makes it whole",
-                self.name
-            )));
+            return Err(Error::Clone { image: self.name.clone(), action: "read" });
         }
         let features = Features(self.features.0 & Features::UNREADABLE.0);
         if features.is_empty() {

@@ -46,7 +46,7 @@ impl Image {
         let (done, answer) = oneshot::channel();
         let watch = Command::WatchImage { target, shape: Arc::downgrade(&image.shape), done };
         pool.cluster().send(watch).await?;
-        image.watch = Some(answer.await.map_err(|_| Error::Closed)??);
+        image.watch = Some(pool.cluster().answer(answer).await??);
         Ok(image)
     }
 
@@ -138,16 +138,26 @@ impl Image {
 
 /// Makes a request to an image, which it must lie within.
 pub(crate) async fn request(pool: &Pool, shape: &Arc<Shape>, op: IoOp) -> Result<Outcome, Error> {
+    let answer = start(pool, shape, op).await?;
+    pool.cluster().answer(answer).await?
+}
+
+/// Begins a request to an image, which it must lie within.
+pub(crate) async fn start(
+    pool: &Pool,
+    shape: &Arc<Shape>,
+    op: IoOp,
+) -> Result<oneshot::Receiver<Result<Outcome, Error>>, Error> {
     let (done, answer) = oneshot::channel();
     let command = Command::Image { shape: Arc::clone(shape), op, done: Done::Future(done) };
     pool.cluster().send(command).await?;
-    answer.await.map_err(|_| Error::Closed)?
+    Ok(answer)
 }
 
 impl Drop for Image {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.take() {
-            self.pool.cluster().post(Command::Unwatch { watch, done: None });
+            self.pool.cluster().unwatch(watch);
         }
     }
 }

@@ -150,6 +150,11 @@ impl ImageIo {
         self.outstanding == 0
     }
 
+    /// Does nobody wait for it any more?
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(&self.done, Done::Future(done) if done.is_canceled())
+    }
+
     /// The request with this number has completed.
     pub(crate) fn completed(
         &mut self,

@@ -1,6 +1,7 @@
 //! RBD images.
 
 mod admin;
+mod clear;
 mod flush;
 mod header;
 mod image;

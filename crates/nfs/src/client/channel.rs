@@ -4,7 +4,7 @@ use super::moderation::Moderation;
 use super::transport::{Transport, Way};
 use super::{Config, Error, ServerId};
 use onego_buf::{List, SegmentMut};
-use onego_wire::{ConnId, LocalPort, Time, first_share};
+use onego_wire::{Backoff, ConnId, LocalPort, Time, first_share};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) struct Channel {
     /// When the next connection may be opened.
     pub(super) retry_at: Option<Time>,
     /// How long to wait after the next failure.
-    backoff: Duration,
+    backoff: Backoff,
     /// What has ended the last connection.
     pub(super) last: Option<String>,
     /// Is no connection to be opened any more?
@@ -56,7 +56,7 @@ impl Channel {
             window: config.window,
             replied: false,
             retry_at: None,
-            backoff: config.reconnect_min,
+            backoff: Backoff::new(config.reconnect_min, config.reconnect_max),
             last: None,
             closed: false,
         }
@@ -72,11 +72,13 @@ impl Channel {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.window = (self.window + 1).min(config.window);
         self.replied = true;
-        self.backoff = config.reconnect_min;
+        self.backoff.reset();
     }
 
     /// The connection is gone. The next one is opened at once if this one was of use, and later otherwise.
     pub(super) fn broken(&mut self, now: Time, config: &Config, why: String) {
+        // No two clients have the same first number, so they come back at different times.
+        let random = (u64::from(config.first_xid) << 32 ^ now.as_nanos()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.conn = None;
         self.in_flight = 0;
         self.last = Some(why);
@@ -85,8 +87,7 @@ impl Channel {
             return;
         }
         self.window = 1;
-        self.retry_at = Some(now + self.backoff);
-        self.backoff = (self.backoff * 2).min(config.reconnect_max);
+        self.retry_at = Some(now + self.backoff.fail(random));
     }
 }
 

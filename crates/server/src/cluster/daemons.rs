@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// Bounds on what clients may send. A front holds a few names and numbers.
 const MON_LIMITS: Limits = Limits { control: 64 << 10, front: 1 << 20, middle: 64 << 10, data: 16 << 20 };
 
-/// An OSD takes as much in one request as it keeps in one object at a comfortable multiple: objects of RBD have up to
-/// 32 MiB.
-const OSD_LIMITS: Limits = Limits { control: 64 << 10, front: 1 << 20, middle: 64 << 10, data: 64 << 20 };
+/// More than an OSD takes in one request, so that larger ones can be answered with an error.
+const OSD_LIMITS: Limits =
+    Limits { control: 64 << 10, front: 1 << 20, middle: 64 << 10, data: onego_ceph::ops::MAX_PAYLOAD };
 
 /// The monitor and the OSDs.
 pub(super) struct Daemons {

@@ -9,6 +9,7 @@ use crate::osd::{COPY_MAX, SessionId};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
 use onego_ceph::msgr::{Connection, Event, Header, Message, Placer};
+use onego_ceph::ops::MAX_WRITE;
 use onego_ceph::types::{Epoch, PgId};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
@@ -103,7 +104,8 @@ struct Intake<'a> {
 impl Placer for Intake<'_> {
     fn place(&mut self, _: &Header, _: &[u8], data_len: usize) -> Option<SegmentMut> {
         // What the store copies may as well arrive in the memory that small messages share: one system call for many.
-        if data_len <= COPY_MAX {
+        // What is refused for its size gets no memory before it is there.
+        if data_len <= COPY_MAX || data_len as u64 > MAX_WRITE {
             return None;
         }
         self.taken += data_len;

@@ -10,7 +10,7 @@ use super::watch::Origin;
 use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
-use onego_ceph::ops::{Op, WatchOp, flag};
+use onego_ceph::ops::{MAX_WRITE, Op, WatchOp, flag};
 use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
 
@@ -68,6 +68,10 @@ pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &O
         (_, NOSNAP) | (Access::Read, SNAPDIR) => {}
         (Access::Read, _) => return Verdict::Refuse(Errno::NOENT),
         _ => return Verdict::Refuse(Errno::INVAL),
+    }
+    // As Ceph's OSDs, before anything else that only concerns changes (PrimaryLogPG.cc, do_op).
+    if access == Access::Write && brought(ops) > MAX_WRITE {
+        return Verdict::Refuse(Errno::MSGSIZE);
     }
     if access == Access::Write && !request.snap_context.snaps.is_empty() {
         // There are snapshots, and this write would have to keep what they show.
@@ -143,6 +147,11 @@ pub(super) fn calls(ops: &[(Op, u32)]) -> Vec<Call<'_>> {
         _ => None,
     });
     calls.collect()
+}
+
+/// Bytes that operations bring, but for a few of metadata.
+fn brought(ops: &[(Op, u32)]) -> u64 {
+    ops.iter().map(|(op, _)| payload_len(op) as u64 + meta_growth(op)).sum()
 }
 
 /// Bytes that an operation brings.

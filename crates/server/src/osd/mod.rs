@@ -511,9 +511,8 @@ fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
 
 /// Carries out operations until one fails that must not.
 fn run_all(execution: &mut Execution<'_>, ops: Ops) -> (i32, Results) {
-    /// Most bytes in one reply: two of the largest objects. A message cannot have more than 4 GiB, and the operations
-    /// of one small request may read the same bytes again and again.
-    const MAX_OUTPUT: usize = 256 << 20;
+    /// Most bytes in one reply. The operations of one small request may read the same bytes again and again.
+    const MAX_OUTPUT: usize = onego_ceph::ops::MAX_PAYLOAD as usize;
     let mut results = Results::with_capacity(ops.len());
     let (mut result, mut left) = (0, MAX_OUTPUT);
     for (op, flags) in ops {

@@ -128,6 +128,7 @@ impl Net {
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;
         let mut config = Config::client(77 + number as u32, Pool::new(0));
+        config.limits.data = 256 << 20;
         config.entity =
             EntityName { kind: EntityName::CLIENT, num: if global_id == 0 { -1 } else { global_id as i64 } };
         let target = Target { kind, addr, login };
