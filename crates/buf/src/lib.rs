@@ -8,9 +8,12 @@ mod arena;
 mod crc;
 mod list;
 mod memory;
+#[cfg(all(test, loom))]
+mod orders;
 mod pool;
 mod segment;
 mod slab;
+mod sync;
 
 pub use arena::Arena;
 pub use crc::crc32c;

@@ -248,7 +248,7 @@ impl std::fmt::Debug for List {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

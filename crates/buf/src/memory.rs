@@ -2,10 +2,12 @@
 
 use crate::pool::PoolShared;
 use crate::slab::Slab;
+use crate::sync::{self, Access};
+#[cfg(not(miri))]
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Page size that blocks are aligned to, bytes.
@@ -22,6 +24,7 @@ pub(crate) struct Memory {
     ptr: NonNull<u8>,
     len: usize,
     home: Home,
+    access: Access,
 }
 
 /// Where the memory of a block goes when nobody needs it.
@@ -31,7 +34,7 @@ enum Home {
     /// Mapped by itself.
     Mapped,
     /// From a pool, back to the pool; cut from a slab, or not.
-    Pool(Arc<PoolShared>, Option<Arc<Slab>>),
+    Pool(sync::Arc<PoolShared>, Option<Arc<Slab>>),
     /// Cut from a slab, which goes when all its blocks have.
     Slab(Arc<Slab>),
     /// Kept alive by a value of the caller's.
@@ -51,10 +54,11 @@ fn layout(len: usize) -> Layout {
 }
 
 /// Maps `len` bytes of zeros.
+#[cfg(not(miri))]
 pub(crate) fn map(len: usize) -> NonNull<u8> {
     let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new mapping at no address in particular touches no memory that is in use.
-    let mapping = unsafe { mmap_anonymous(null_mut(), len, prot, flags) };
+    let mapping = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, flags) };
     let Ok(Some(ptr)) = mapping.map(|ptr| NonNull::new(ptr.cast::<u8>())) else {
         handle_alloc_error(layout(len))
     };
@@ -70,10 +74,29 @@ pub(crate) fn map(len: usize) -> NonNull<u8> {
 ///
 /// # Safety
 /// [`map`] gave it with that length, and nobody uses it any more.
+#[cfg(not(miri))]
 pub(crate) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
     // SAFETY: promised by the caller.
     let unmapped = unsafe { munmap(ptr.as_ptr().cast(), len) };
     debug_assert!(unmapped.is_ok(), "a mapping of our own can be unmapped");
+}
+
+/// As above. Miri makes no system calls: the allocator's memory has the same rules.
+#[cfg(miri)]
+pub(crate) fn map(len: usize) -> NonNull<u8> {
+    // SAFETY: the layout has a size of at least one byte.
+    let ptr = unsafe { alloc_zeroed(layout(len)) };
+    NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout(len)))
+}
+
+/// As above.
+///
+/// # Safety
+/// As above.
+#[cfg(miri)]
+pub(crate) unsafe fn unmap(ptr: NonNull<u8>, len: usize) {
+    // SAFETY: allocated in `map` with the same layout, as the caller promises.
+    unsafe { dealloc(ptr.as_ptr(), layout(len)) };
 }
 
 impl Memory {
@@ -86,11 +109,11 @@ impl Memory {
         // SAFETY: the layout has a size of at least one byte.
         let ptr = unsafe { alloc_zeroed(layout) };
         let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
-        Self { ptr, len, home: Home::Heap }
+        Self { ptr, len, home: Home::Heap, access: Access::default() }
     }
 
     fn mapped(len: usize) -> Self {
-        Self { ptr: map(len), len, home: Home::Mapped }
+        Self { ptr: map(len), len, home: Home::Mapped, access: Access::default() }
     }
 
     /// The block of `len` bytes at `ptr` of a slab.
@@ -98,7 +121,7 @@ impl Memory {
     /// # Safety
     /// It lies within the slab, and no other block overlaps it.
     pub(crate) unsafe fn cut(ptr: NonNull<u8>, len: usize, slab: Arc<Slab>) -> Self {
-        Self { ptr, len, home: Home::Slab(slab) }
+        Self { ptr, len, home: Home::Slab(slab), access: Access::default() }
     }
 
     pub(crate) fn from_vec(vec: Vec<u8>) -> Self {
@@ -106,11 +129,11 @@ impl Memory {
         let mut vec = ManuallyDrop::new(vec);
         let ptr = NonNull::new(vec.as_mut_ptr()).expect("a Vec's pointer is never null");
         let (len, capacity) = (vec.len(), vec.capacity());
-        Self { ptr, len, home: Home::Vec { capacity } }
+        Self { ptr, len, home: Home::Vec { capacity }, access: Access::default() }
     }
 
     /// The same block, to be given to `pool` when it is dropped.
-    pub(crate) fn homed(mut self, pool: Arc<PoolShared>) -> Self {
+    pub(crate) fn homed(mut self, pool: sync::Arc<PoolShared>) -> Self {
         self.home = match std::mem::replace(&mut self.home, Home::Left) {
             Home::Slab(slab) => Home::Pool(pool, Some(slab)),
             _ => Home::Pool(pool, None),
@@ -135,12 +158,19 @@ impl Memory {
         assert!(matches!(self.home, Home::Mapped) && half >= MAPPED && half.is_multiple_of(PAGE));
         self.len = half;
         // SAFETY: it is within the block. A mapping can be given back in parts of whole pages.
-        Self { ptr: unsafe { self.ptr.add(half) }, len: half, home: Home::Mapped }
+        let ptr = unsafe { self.ptr.add(half) };
+        Self { ptr, len: half, home: Home::Mapped, access: Access::default() }
     }
 
     /// Where a block of that size goes when no pool wants it: each size comes from one place alone.
     fn origin(len: usize) -> Home {
         if len >= MAPPED { Home::Mapped } else { Home::Heap }
+    }
+
+    /// Who uses the bytes.
+    #[inline(always)]
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     pub(crate) fn ptr(&self) -> NonNull<u8> {
@@ -170,7 +200,9 @@ impl Drop for Memory {
             Home::Mapped => unsafe { unmap(self.ptr, self.len) },
             Home::Pool(pool, slab) => {
                 let home = slab.map_or_else(|| Self::origin(self.len), Home::Slab);
-                pool.put(Memory { ptr: self.ptr, len: self.len, home });
+                // Whoever uses the block next comes after whoever used it last: that is the pool's to see to.
+                let access = std::mem::take(&mut self.access);
+                pool.put(Memory { ptr: self.ptr, len: self.len, home, access });
             }
             Home::Vec { capacity } => {
                 // SAFETY: the parts are those of the `Vec` that was taken apart in `from_vec`.

@@ -1,5 +1,6 @@
 use crate::memory::Memory;
 use crate::slab::Slab;
+use crate::sync;
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::ptr::NonNull;
@@ -11,7 +12,7 @@ pub struct Segment {
     ptr: NonNull<u8>,
     len: usize,
     /// `None`: static memory, which is never writable and needs nobody to keep it.
-    owner: Option<Arc<Memory>>,
+    owner: Option<sync::Arc<Memory>>,
 }
 
 /// A piece of memory with one owner, that may be written. All its bytes are initialised.
@@ -21,7 +22,7 @@ pub struct Segment {
 pub struct SegmentMut {
     ptr: NonNull<u8>,
     len: usize,
-    owner: Arc<Memory>,
+    owner: sync::Arc<Memory>,
 }
 
 // SAFETY: a `Segment` only ever reads bytes that nobody writes any more; the block it lies in, or the static, is
@@ -104,7 +105,7 @@ impl Segment {
     /// changed by the time of the answer if others have it on other threads.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.owner.as_ref().is_none_or(|owner| Arc::strong_count(owner) > 1)
+        self.owner.as_ref().is_none_or(|owner| sync::Arc::strong_count(owner) > 1)
     }
 
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
@@ -118,7 +119,7 @@ impl Segment {
     pub(crate) fn try_join(&mut self, next: Segment) -> Result<(), Segment> {
         match (&self.owner, &next.owner) {
             (Some(owner), Some(other))
-                if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(owner, other) =>
+                if offset(self.ptr, self.len, self.len) == next.ptr && sync::Arc::ptr_eq(owner, other) =>
             {
                 self.len += next.len;
                 Ok(())
@@ -131,7 +132,7 @@ impl Segment {
     /// never writable.
     pub fn try_into_mut(mut self) -> Result<SegmentMut, Segment> {
         match self.owner.take() {
-            Some(mut owner) => match Arc::get_mut(&mut owner) {
+            Some(mut owner) => match sync::Arc::get_mut(&mut owner) {
                 Some(_) => Ok(SegmentMut { ptr: self.ptr, len: self.len, owner }),
                 None => Err(Self { owner: Some(owner), ..self }),
             },
@@ -142,7 +143,7 @@ impl Segment {
 
 impl SegmentMut {
     pub(crate) fn from_memory(memory: Memory) -> Self {
-        Self { ptr: memory.ptr(), len: memory.len(), owner: Arc::new(memory) }
+        Self { ptr: memory.ptr(), len: memory.len(), owner: sync::Arc::new(memory) }
     }
 
     /// A zeroed segment of `len` bytes on a page boundary, from the allocator.
@@ -159,7 +160,7 @@ impl SegmentMut {
     /// Cuts off and returns the first `n` bytes.
     pub fn split_to(&mut self, n: usize) -> SegmentMut {
         let rest = offset(self.ptr, self.len, n);
-        let head = SegmentMut { ptr: self.ptr, len: n, owner: Arc::clone(&self.owner) };
+        let head = SegmentMut { ptr: self.ptr, len: n, owner: sync::Arc::clone(&self.owner) };
         self.ptr = rest;
         self.len -= n;
         head
@@ -167,7 +168,7 @@ impl SegmentMut {
 
     /// Joins `next` again, which was split from right behind this segment; else gives it back.
     pub fn try_join(&mut self, next: SegmentMut) -> Result<(), SegmentMut> {
-        if offset(self.ptr, self.len, self.len) == next.ptr && Arc::ptr_eq(&self.owner, &next.owner) {
+        if offset(self.ptr, self.len, self.len) == next.ptr && sync::Arc::ptr_eq(&self.owner, &next.owner) {
             self.len += next.len;
             Ok(())
         } else {
@@ -191,8 +192,8 @@ impl SegmentMut {
         if ptr != self.owner.ptr() || len != self.owner.len() {
             return Err(self);
         }
-        let memory = Arc::try_unwrap(self.owner).map_err(|owner| SegmentMut { ptr, len, owner })?;
-        memory.into_vec().map_err(|memory| SegmentMut { ptr, len, owner: Arc::new(memory) })
+        let memory = sync::Arc::try_unwrap(self.owner).map_err(|owner| SegmentMut { ptr, len, owner })?;
+        memory.into_vec().map_err(|memory| SegmentMut { ptr, len, owner: sync::Arc::new(memory) })
     }
 }
 
@@ -201,6 +202,8 @@ impl Deref for Segment {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        #[cfg(loom)]
+        self.owner.iter().for_each(|owner| owner.access().read());
         // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps, or of a static, and nobody
         // writes them.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
@@ -212,6 +215,7 @@ impl Deref for SegmentMut {
 
     #[inline]
     fn deref(&self) -> &[u8] {
+        self.owner.access().read();
         // SAFETY: `ptr` and `len` name initialised bytes of the block that `owner` keeps; they are this one's alone.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
@@ -220,6 +224,7 @@ impl Deref for SegmentMut {
 impl DerefMut for SegmentMut {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.owner.access().write();
         // SAFETY: as for `deref`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
@@ -269,7 +274,7 @@ impl fmt::Debug for SegmentMut {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -163,7 +163,7 @@ impl Sockets {
         self.stats.recvs += 1;
         let result = recv_into(&socket.fd, &mut bufs);
         let drained = match result {
-            Ok(n) => n < bufs.capacity() && (n == 0 || !socket.ended),
+            Ok(n) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !socket.ended),
             Err(Errno::INTR) => false,
             Err(_) => true,
         };
