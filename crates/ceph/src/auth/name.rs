@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// A name under which somebody is known to the authentication, like `client.admin` (`EntityName` in ceph; what is
 /// called so here is Ceph's `entity_name_t`).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuthName {
     /// The kind, one of [`EntityName`]'s constants.
     pub kind: u8,

@@ -190,6 +190,12 @@ impl OsdCap {
         self
     }
 
+    /// Is everything allowed, in all pools?
+    pub fn allows_everything(&self) -> bool {
+        let all = |grant: &Grant| grant.scope == Scope::default() && grant.access().has(OsdAccess::ALL);
+        self.grants.iter().any(all)
+    }
+
     /// What of it holds in a pool: its name, and what applications say about it.
     pub fn in_pool(&self, name: &str, notes: &Notes) -> PoolGrants {
         let grants = self.grants.iter().filter(|grant| grant.scope.has_pool(name, notes)).cloned();

@@ -4,11 +4,13 @@
 //! only ever passed on. Sources: ceph `src/messages/M*.h`, linux `net/ceph/{mon_client,osd_client}.c`.
 
 mod auth;
+mod log;
 mod mon;
 mod osd;
 mod osd_op;
 
 pub use auth::{Auth, AuthReply};
+pub use log::{Log, LogEntry, LogLevel};
 pub use mon::{
     CommandReply, Config, GetMonMap, GetVersion, GetVersionReply, MonCommand, MonMapMessage, PoolOp,
     PoolOpKind, PoolOpReply, Statfs, StatfsReply, Subscribe, SubscribeAck, Subscription,

@@ -5,6 +5,7 @@ use super::keeping::{Keeping, Notes, Rests};
 use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
+use super::tell::StoreBench;
 use crate::auth::{MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::journal::{Entry, Held, Life};
@@ -38,6 +39,10 @@ pub(super) struct Daemons {
     pub(super) osds: Vec<OsdDaemon>,
     pub(super) groups: Groups,
     pub(super) recovery: Recovery,
+    /// Benchmarks of OSDs that are under way, one an OSD at most.
+    pub(super) benches: Vec<StoreBench>,
+    /// When they go on.
+    pub(super) benches_due: Option<Time>,
     /// The connections of the OSDs' clients, and the number of the newest.
     pub(super) sessions: FxHashMap<SessionId, ConnId>,
     last_session: u64,
@@ -59,7 +64,7 @@ pub(super) struct OsdDaemon {
 
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
 fn wants_usage(message: u16) -> bool {
-    matches!(message, kind::MON_COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
+    matches!(message, kind::MON_COMMAND | kind::COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
 }
 
 impl AsRef<Osd> for OsdDaemon {
@@ -119,7 +124,7 @@ impl Daemons {
         let is_new = kept.is_none();
         let (mon, osds, groups) = match kept {
             Some(kept) => {
-                let mon = Mon::restore(now, identity, kept.maps, kept.settings.config, life.number);
+                let mon = Mon::restore(now, identity, kept.maps, kept.settings, kept.log, life.number);
                 (mon, kept.osds, kept.groups)
             }
             None => begin(now, identity, settings, keeping.is_some()),
@@ -136,6 +141,8 @@ impl Daemons {
             osds: osds.collect(),
             groups,
             recovery: Recovery::default(),
+            benches: Vec::new(),
+            benches_due: None,
             mon,
             sessions: FxHashMap::default(),
             last_session: 0,
@@ -159,9 +166,11 @@ impl Daemons {
     }
 
     pub(super) fn usage(&self) -> Usage {
+        // An OSD keeps the map, too.
+        let map = self.mon.maps().newest_len();
         let osds = (0..).zip(&self.osds).map(|(id, daemon)| {
             let osd::Usage { used, limit, .. } = daemon.osd.usage();
-            (id, OsdUsage { total: limit, used })
+            (id, OsdUsage { total: limit, used: used + map })
         });
         let osds: BTreeMap<i32, OsdUsage> = osds.collect();
         let pools = self.mon.osdmap().pools.keys();
@@ -262,7 +271,7 @@ impl Daemons {
         }
         match link.service {
             Service::Mon => {
-                let is_command = message.header.kind == kind::MON_COMMAND;
+                let is_command = matches!(message.header.kind, kind::MON_COMMAND | kind::COMMAND);
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;
                 self.mon.message(now, conn, message, &usage)?;
@@ -356,6 +365,7 @@ impl Daemons {
 
     /// Sends what the monitor has to say. All of it rests on what was decided so far.
     fn send_mon(&mut self, now: Time, links: &mut Links) {
+        self.note_log();
         while let Some((conn, message)) = self.mon.poll() {
             if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, links) {
                 links.send(now, conn, message);
@@ -393,7 +403,11 @@ impl Daemons {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let osds = self.osds.iter().filter_map(|daemon| daemon.osd.deadline());
-        osds.chain(self.mon.deadline()).chain(self.recovery.deadline()).chain(self.fullness_due).min()
+        osds.chain(self.mon.deadline())
+            .chain(self.recovery.deadline())
+            .chain(self.fullness_due)
+            .chain(self.benches_due)
+            .min()
     }
 
     pub(super) fn timeout(&mut self, now: Time, links: &mut Links) {
@@ -413,6 +427,7 @@ impl Daemons {
         }
         self.report_fuller(now, links);
         self.look_at_fullness(now, links);
+        self.go_on_with_benches(now, links);
         for daemon in &mut self.osds {
             if daemon.osd.deadline().is_some_and(|deadline| deadline <= now) {
                 daemon.osd.timeout(now);

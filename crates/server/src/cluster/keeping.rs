@@ -90,6 +90,15 @@ impl Daemons {
         }
     }
 
+    /// Notes what was written to the cluster's log.
+    pub(super) fn note_log(&mut self) {
+        // Taken in any case, so that it does not pile up.
+        let entries = self.mon.take_log();
+        if !entries.is_empty() {
+            self.note(&Entry::Log(entries));
+        }
+    }
+
     /// Gives an answer back that may be told now; what may not is held.
     pub(super) fn or_hold<T>(
         &mut self,
@@ -140,7 +149,7 @@ impl Daemons {
             return None;
         }
         notes.journal.checkpoint_begun();
-        let monitor = (self.mon.maps(), notes.settings.clone());
+        let monitor = (self.mon.maps(), notes.settings.clone(), self.mon.kept_log());
         let osds = self.osds.iter().map(|daemon| &daemon.osd);
         let snapshot = Snapshot::new(notes.journal.next(), monitor, notes.life.clone(), &self.groups, osds);
         Some(Job::Checkpoint(Box::new(snapshot)))

@@ -12,6 +12,7 @@ mod machine;
 mod recovery;
 mod requests;
 mod server;
+mod tell;
 
 pub(crate) use groups::{Groups, follow};
 pub(crate) use recovery::Step;

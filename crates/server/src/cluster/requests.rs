@@ -8,9 +8,7 @@ use super::daemons::Daemons;
 use super::groups::Group;
 use super::keeping::{Notes, Rests};
 use super::links::Links;
-use crate::errno::EOPNOTSUPP;
 use crate::journal::{Entry, Held};
-use crate::mon::{Tell, TellReply};
 use crate::osd::{Transaction, bounds};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::msgr::Message;
@@ -31,10 +29,8 @@ impl Daemons {
         match message.header.kind {
             kind::OSD_OP => self.request(now, osd, conn, tid, message.decode()?, links)?,
             kind::COMMAND => {
-                message.decode::<Tell>()?;
-                let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
-                let reply = TellReply { result: EOPNOTSUPP, status: status.into() };
-                links.send_payload(now, conn, tid, &reply);
+                let tell = message.decode()?;
+                self.tell_osd(now, osd, (conn, tid), &tell, links);
             }
             kind::OSD_BACKOFF => {
                 let backoff: Backoff = message.decode()?;

@@ -6,6 +6,7 @@ use onego_buf::Segment;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::Keyring;
 use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MonSettings {
     pub(crate) config: Config,
+    /// What programs keep with the monitor, by their own keys.
+    pub(crate) config_keys: BTreeMap<String, Vec<u8>>,
     /// Who has a key, which may be nobody; none: nobody needs one.
     pub(crate) keyring: Option<Keyring>,
 }
@@ -25,6 +28,11 @@ pub(crate) struct MonSettings {
 impl Encode for MonSettings {
     fn encode(&self, w: &mut Writer) {
         self.config.encode(w);
+        w.count(self.config_keys.len());
+        for (key, value) in &self.config_keys {
+            w.string(key);
+            w.blob(value);
+        }
         w.bool(self.keyring.is_some());
         if let Some(keyring) = &self.keyring {
             w.string(&keyring.to_text());
@@ -35,12 +43,15 @@ impl Encode for MonSettings {
 impl Decode for MonSettings {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         let config = Decode::decode(r)?;
+        let count = r.count(8, "keys of programs")?;
+        let config_keys = (0..count).map(|_| Ok((r.string("key")?, r.blob("value of a key")?.to_vec())));
+        let config_keys = config_keys.collect::<Decoded<_>>()?;
         let keyring = r.bool("keys are needed")?.then(|| {
             let text = Zeroizing::new(r.string("keyring")?);
             // Nothing of it is shown.
             Keyring::parse(&text).map_err(|_| DecodeError::Invalid { what: "keyring", value: 0 })
         });
-        Ok(Self { config, keyring: keyring.transpose()? })
+        Ok(Self { config, config_keys, keyring: keyring.transpose()? })
     }
 }
 
@@ -86,6 +97,8 @@ pub(crate) enum Entry {
     Maps(Vec<Vec<u8>>),
     /// What the monitor keeps beside its maps has changed.
     Settings(MonSettings),
+    /// The cluster's log goes on with these entries.
+    Log(Vec<LogEntry>),
     /// What a request did to an object, on these OSDs.
     Write { osds: Vec<i32>, transaction: Box<Transaction> },
     /// An OSD took objects of a group from another: those of so many places.
@@ -117,6 +130,7 @@ mod tag {
     pub(super) const PURGE: u8 = 7;
     pub(super) const WIPE: u8 = 8;
     pub(super) const MARK: u8 = 9;
+    pub(super) const LOG: u8 = 10;
     pub(super) const GROUPS: u8 = 16;
     pub(super) const GROUP: u8 = 17;
     pub(super) const OBJECT: u8 = 18;
@@ -147,6 +161,10 @@ impl Entry {
             Self::Settings(settings) => {
                 w.u8(tag::SETTINGS);
                 settings.encode(w);
+            }
+            Self::Log(entries) => {
+                w.u8(tag::LOG);
+                entries.encode(w);
             }
             Self::Write { osds, transaction } => {
                 w.u8(tag::WRITE);
@@ -205,6 +223,7 @@ impl Entry {
             }
             tag::MAPS => Self::Maps(decode_blobs(r)?),
             tag::SETTINGS => Self::Settings(MonSettings::decode(r)?),
+            tag::LOG => Self::Log(Vec::decode(r)?),
             tag::WRITE => {
                 let osds = Vec::decode(r)?;
                 Self::Write { osds, transaction: Box::new(Transaction::decode(&mut parts)?) }

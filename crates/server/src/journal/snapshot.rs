@@ -2,9 +2,10 @@
 
 use super::entry::{Entry, Life, MonSettings};
 use crate::cluster::{Groups, follow};
-use crate::mon::MapHistory;
+use crate::mon::{MAX_LOG_ENTRIES, MapHistory};
 use crate::osd::{self, Group, Name, Osd, State};
 use onego_ceph::encoding::Encode as _;
+use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
 use onego_wire::{DecodeError, Decoded};
 
@@ -12,6 +13,8 @@ use onego_wire::{DecodeError, Decoded};
 pub(crate) struct Kept {
     pub(crate) maps: MapHistory,
     pub(crate) settings: MonSettings,
+    /// The newest entries of the cluster's log.
+    pub(crate) log: Vec<LogEntry>,
     /// The last life of the cluster.
     pub(crate) life: Life,
     pub(crate) osds: Vec<Osd>,
@@ -30,7 +33,14 @@ impl Kept {
             osd.map_changed(maps.newest());
             osd
         });
-        Self { osds: osds.collect(), maps, settings, life: Life::default(), groups: Groups::default() }
+        Self {
+            osds: osds.collect(),
+            maps,
+            settings,
+            log: Vec::new(),
+            life: Life::default(),
+            groups: Groups::default(),
+        }
     }
 
     fn osd(&mut self, id: i32) -> Decoded<&mut Osd> {
@@ -47,6 +57,11 @@ impl Kept {
                 follow(self.maps.newest(), &mut self.groups, &mut self.osds);
             }
             Entry::Settings(settings) => self.settings = settings,
+            Entry::Log(entries) => {
+                self.log.extend(entries);
+                let surplus = self.log.len().saturating_sub(MAX_LOG_ENTRIES);
+                self.log.drain(..surplus);
+            }
             Entry::Write { osds, transaction } => {
                 for osd in osds {
                     self.osd(osd)?.apply(&transaction, 0);
@@ -113,13 +128,14 @@ impl Snapshot {
     /// What there is before a record.
     pub(crate) fn new<'a>(
         before: u64,
-        (maps, settings): (&MapHistory, MonSettings),
+        (maps, settings, log): (&MapHistory, MonSettings, Vec<LogEntry>),
         life: Life,
         groups: &Groups,
         osds: impl Iterator<Item = &'a Osd>,
     ) -> Self {
         let monitor = vec![
             Entry::Monitor { maps: maps.kept(), settings },
+            Entry::Log(log),
             Entry::Started(life),
             Entry::Groups(groups.to_bytes()),
         ];

@@ -334,7 +334,8 @@ fn settings_are_kept() {
     let config = BTreeMap::from([("global".to_owned(), BTreeMap::from([("a".to_owned(), "b".to_owned())]))]);
     // That nobody has a key is not that nobody needs one.
     for keyring in [Some(keyring()), Some(Keyring::default()), None] {
-        let settings = MonSettings { config: config.clone(), keyring };
+        let config_keys = BTreeMap::from([("mgr/a".to_owned(), vec![0, 255])]);
+        let settings = MonSettings { config: config.clone(), config_keys, keyring };
         let body = Entry::Settings(settings.clone()).encode();
         let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
         let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };

@@ -71,6 +71,11 @@ impl MapHistory {
         self.changes.iter().skip((epoch - self.base.epoch) as usize).cloned().collect()
     }
 
+    /// Bytes of the newest map.
+    pub(crate) fn newest_len(&self) -> u64 {
+        self.newest_bytes.len() as u64
+    }
+
     pub(crate) fn newest(&self) -> &Arc<OsdMap> {
         &self.newest
     }

@@ -4,6 +4,7 @@
 //! new epoch at once. Source: ceph `src/mon/{Monitor,OSDMonitor}.cc`.
 
 mod blocklist;
+mod cluster_log;
 mod command;
 mod first_map;
 mod fullness;
@@ -11,11 +12,14 @@ mod maps;
 mod osd_flags;
 mod osds;
 mod pools;
+mod space;
 mod stats;
 mod subscriptions;
 mod text;
 mod usage;
 
+pub(crate) use cluster_log::MAX_ENTRIES as MAX_LOG_ENTRIES;
+pub(crate) use command::version_json;
 pub(crate) use first_map::FirstOsd;
 pub(crate) use fullness::{Fullness, Marks, OSD_BITS, POOL_FLAGS};
 pub(crate) use maps::MapHistory;
@@ -26,15 +30,15 @@ pub(crate) use usage::{GroupReport, GroupState};
 pub use usage::{OsdUsage, Usage};
 
 use crate::auth::SharedAuthority;
-use crate::errno::EOPNOTSUPP;
 use crate::journal::MonSettings;
+use cluster_log::ClusterLog;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::{Authority, method};
 use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::{
-    Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, Payload, Statfs,
-    StatfsReply, kind,
+    Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, LogEntry, LogLevel, MonCommand,
+    MonMapMessage, Payload, Statfs, StatfsReply, kind,
 };
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
@@ -42,6 +46,7 @@ use onego_ceph::msgr::{Message, Peer};
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime, Uuid};
 use onego_wire::{ConnId, Decoded, Time, Writer};
+use space::PoolSpace;
 use stats::{GetPoolStats, GetPoolStatsReply};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -49,6 +54,9 @@ use subscriptions::Session;
 
 /// Where a monitor begins to number its clients; lower numbers look like those of daemons in logs.
 const FIRST_GLOBAL_ID: u64 = 4100;
+
+/// The first that the log says of a life.
+const STARTED: &str = "mon.a is new leader, mons a in quorum (ranks 0)";
 
 /// What a cluster is told to be.
 #[derive(Debug, Clone)]
@@ -73,11 +81,14 @@ pub(crate) struct Mon {
     maps: MapHistory,
     /// Settings by section ("global", "client", "client.admin") and name.
     config: BTreeMap<String, BTreeMap<String, String>>,
+    /// What programs keep here, by their own keys.
+    config_keys: BTreeMap<String, Vec<u8>>,
     sessions: BTreeMap<ConnId, Session>,
     authority: Option<SharedAuthority>,
     next_global_id: u64,
     out: VecDeque<(ConnId, Message)>,
     orders: Vec<Order>,
+    log: ClusterLog,
 }
 
 impl Mon {
@@ -85,19 +96,23 @@ impl Mon {
     pub(crate) fn new(now: Time, identity: Identity) -> Self {
         let Identity { authority, fsid, mon_addrs, osds } = identity;
         let stamp = Utime::from(now);
-        Self {
+        let mut mon = Self {
             fsid,
             started: now,
             monmap: first_map::monitors(fsid, stamp, mon_addrs),
             mgrmap: MgrMap { epoch: 1, ..MgrMap::default() },
             maps: MapHistory::new(first_map::osds(fsid, stamp, &osds)),
             config: BTreeMap::new(),
+            config_keys: BTreeMap::new(),
             sessions: BTreeMap::new(),
             authority,
             next_global_id: FIRST_GLOBAL_ID,
             out: VecDeque::new(),
             orders: Vec::new(),
-        }
+            log: ClusterLog::default(),
+        };
+        mon.log(now, LogLevel::Info, STARTED);
+        mon
     }
 
     /// The monitor of a cluster that was there before, in one of its lives, the first being number 1.
@@ -105,10 +120,14 @@ impl Mon {
         now: Time,
         identity: Identity,
         maps: MapHistory,
-        config: BTreeMap<String, BTreeMap<String, String>>,
+        settings: MonSettings,
+        log: Vec<LogEntry>,
         life: u32,
     ) -> Self {
-        let mut mon = Self { maps, config, ..Self::new(now, identity) };
+        let MonSettings { config, config_keys, .. } = settings;
+        let mut mon = Self { maps, config, config_keys, ..Self::new(now, identity) };
+        mon.log = ClusterLog::restore(log, life);
+        mon.log(now, LogLevel::Info, STARTED);
         // It may be somewhere else.
         mon.monmap.epoch = life;
         // What clients did is remembered by their numbers, so nobody may have one of an earlier life.
@@ -119,7 +138,7 @@ impl Mon {
     /// What is to be kept beside the maps.
     pub(crate) fn settings(&self) -> MonSettings {
         let keyring = self.authority().map(|authority| authority.keyring().clone());
-        MonSettings { config: self.config.clone(), keyring }
+        MonSettings { config: self.config.clone(), config_keys: self.config_keys.clone(), keyring }
     }
 
     /// Who knows the keys; none: nobody needs one.
@@ -183,13 +202,15 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::MON_COMMAND => {
-                let answer = self.command(now, usage, session, message.decode()?);
+                let answer = self.command(now, usage, session, message.decode()?, false);
                 self.reply(session, tid, &answer);
             }
             kind::COMMAND => {
-                message.decode::<Tell>()?;
-                let status = "the daemons of this cluster take no commands of their own: leave out `tell`";
-                self.reply(session, tid, &TellReply { result: EOPNOTSUPP, status: status.into() });
+                let Tell { fsid, command } = message.decode()?;
+                let command = MonCommand { fsid, command, input: message.data };
+                let CommandReply { result, status, output, .. } =
+                    self.command(now, usage, session, command, true);
+                self.reply(session, tid, &TellReply { result, status, output });
             }
             // Neither message has an answer that says no (ceph `src/mon/MgrStatMonitor.cc`).
             kind::STATFS | kind::GET_POOL_STATS if !self.cap(session).allows("pg", MonAccess::READ) => {
@@ -255,9 +276,20 @@ impl Mon {
         GetVersionReply { handle: question.handle, newest: newest.into(), oldest: oldest.into() }
     }
 
-    fn command(&mut self, now: Time, usage: &Usage, session: ConnId, command: MonCommand) -> CommandReply {
+    fn command(
+        &mut self,
+        now: Time,
+        usage: &Usage,
+        session: ConnId,
+        command: MonCommand,
+        is_tell: bool,
+    ) -> CommandReply {
         let outcome = if command.fsid.is_zero() || command.fsid == self.fsid {
-            let asked = command::Asked { now, usage, cap: &self.cap(session), input: &command.input };
+            let peer = self.sessions.get(&session).map(|session| &session.peer);
+            let caller = command::Caller::of(peer);
+            let cap = self.cap(session);
+            let asked =
+                command::Asked { now, usage, cap: &cap, caller: &caller, is_tell, input: &command.input };
             command::run(self, &asked, &command.command)
         } else {
             Err(command::Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))
@@ -280,10 +312,11 @@ impl Mon {
             objects: usage.objects(),
         };
         if let Some(pool) = question.data_pool {
-            let pool = usage.pool(pool);
-            reply.kb_used = pool.bytes.div_ceil(1 << 10);
+            let space = PoolSpace::of(self.osdmap(), usage, pool);
+            reply.kb_used = space.usage.bytes.div_ceil(1 << 10);
+            reply.kb_avail = space.available >> 10;
             reply.kb = reply.kb_used + reply.kb_avail;
-            reply.objects = pool.objects;
+            reply.objects = space.usage.objects;
         }
         reply
     }
@@ -291,7 +324,7 @@ impl Mon {
     fn pool_stats(&self, question: GetPoolStats, usage: &Usage) -> GetPoolStatsReply {
         let pools = question.pools.into_iter().filter_map(|name| {
             let id = self.osdmap().pool_id(&name)?;
-            Some((name, usage.pool(id)))
+            Some((name, PoolSpace::of(self.osdmap(), usage, id)))
         });
         GetPoolStatsReply { fsid: self.fsid, pools: pools.collect() }
     }
@@ -299,8 +332,11 @@ impl Mon {
     /// Makes `change` the next epoch, and tells who wants to know.
     fn commit(&mut self, mut change: Incremental) -> Epoch {
         fullness::flag_pools(self.osdmap(), &mut change);
+        let now = Time::from(change.modified);
         let epoch = self.maps.commit(change);
         tracing::debug!(epoch, "new osdmap");
+        let summary = osds::summary(self.osdmap());
+        self.log(now, LogLevel::Debug, format!("osdmap e{epoch}: {summary}"));
         self.publish();
         epoch
     }

@@ -4,6 +4,7 @@
 
 use super::Mon;
 use onego_ceph::addr::AddrVec;
+use onego_ceph::messages::LogLevel;
 use onego_ceph::osdmap::{OsdMap, WEIGHT_IN, state};
 use onego_ceph::types::{Epoch, PgId};
 use onego_wire::Time;
@@ -16,6 +17,19 @@ pub(crate) fn ids(map: &OsdMap) -> impl Iterator<Item = i32> {
 /// Does the map give data to this OSD?
 pub(crate) fn is_in(map: &OsdMap, osd: i32) -> bool {
     map.exists(osd) && map.osd_weight[osd as usize] != 0
+}
+
+/// How many OSDs there are, are up and are in.
+pub(super) fn counts(map: &OsdMap) -> (usize, usize, usize) {
+    let up = ids(map).filter(|osd| map.is_up(*osd)).count();
+    let taken_in = ids(map).filter(|osd| is_in(map, *osd)).count();
+    (ids(map).count(), up, taken_in)
+}
+
+/// The same in words.
+pub(super) fn summary(map: &OsdMap) -> String {
+    let (all, up, taken_in) = counts(map);
+    format!("{all} total, {up} up, {taken_in} in")
 }
 
 /// What is to be done with an OSD.
@@ -33,6 +47,9 @@ impl Mon {
         if up.is_empty() {
             return self.maps.epoch();
         }
+        for osd in &up {
+            self.log(now, LogLevel::Info, format!("osd.{osd} is down"));
+        }
         let mut change = self.maps.change(now);
         // What is named here is flipped.
         change.new_state = up.into_iter().map(|osd| (osd, state::UP)).collect();
@@ -44,6 +61,7 @@ impl Mon {
     pub(crate) fn osds_up(&mut self, now: Time, osds: &[(i32, AddrVec)]) -> Epoch {
         let mut change = self.maps.change(now);
         for (osd, addrs) in osds {
+            self.log(now, LogLevel::Info, format!("osd.{osd} {addrs} boot"));
             change.new_up_client.insert(*osd, addrs.clone());
             change.new_up_cluster.insert(*osd, addrs.clone());
             change.new_heartbeat_back_up.insert(*osd, addrs.clone());

@@ -4,7 +4,7 @@
 //! Source: ceph `src/messages/{MGetPoolStats,MGetPoolStatsReply,MMgrMap,MCommand,MCommandReply}.h`,
 //! `src/osd/osd_types.cc` (`pool_stat_t`, `object_stat_sum_t`, `store_statfs_t`).
 
-use crate::osd::PoolUsage;
+use super::space::PoolSpace;
 use onego_buf::List;
 use onego_ceph::encoding::{Decode, Encode, write_envelope};
 use onego_ceph::messages::{Payload, kind};
@@ -53,10 +53,10 @@ impl Payload for GetPoolStats {
 }
 
 /// The statistics of pools, by name (`MGetPoolStatsReply`).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct GetPoolStatsReply {
     pub(super) fsid: Uuid,
-    pub(super) pools: Vec<(String, PoolUsage)>,
+    pub(super) pools: Vec<(String, PoolSpace)>,
 }
 
 impl Payload for GetPoolStatsReply {
@@ -68,12 +68,12 @@ impl Payload for GetPoolStatsReply {
         encode_head(w);
         self.fsid.encode(w);
         w.count(self.pools.len());
-        for (name, usage) in &self.pools {
+        for (name, space) in &self.pools {
             w.string(name);
-            encode_pool_stat(w, usage);
+            encode_pool_stat(w, space);
         }
-        // Not counted by the store pool by pool: what is taken follows from the objects.
-        w.bool(false);
+        // The stores tell what each pool takes.
+        w.bool(true);
     }
 
     fn decode(_: u16, front: &[u8], _: List) -> Decoded<Self> {
@@ -84,30 +84,38 @@ impl Payload for GetPoolStatsReply {
 }
 
 /// `pool_stat_t`, version 7.
-fn encode_pool_stat(w: &mut Writer, usage: &PoolUsage) {
+fn encode_pool_stat(w: &mut Writer, space: &PoolSpace) {
     write_envelope(w, 7, 5, |w| {
         write_envelope(w, 2, 2, |w| {
-            encode_stat_sum(w, usage);
+            encode_stat_sum(w, space);
             w.u32(0); // sums by category, which are gone
         });
         w.i64(0); // length of the log
         w.i64(0); // of that on disk
         w.i32(1); // OSDs up
         w.i32(1); // OSDs acting
-        write_envelope(w, 1, 1, |w| w.put(&[0; 10 * 8])); // what the store says of the pool
-        w.u32(0); // stores that said it
+        write_envelope(w, 1, 1, |w| {
+            (0..3).for_each(|_| w.u64(0)); // in all, free, reserved: no pool has that alone
+            w.u64(space.used); // allocated
+            w.u64(space.used); // stored
+            (0..5).for_each(|_| w.u64(0)); // compressed (three), maps, metadata
+        });
+        w.u32(1); // stores that said it
     });
 }
 
 /// `object_stat_sum_t`, version 20.
-fn encode_stat_sum(w: &mut Writer, usage: &PoolUsage) {
+fn encode_stat_sum(w: &mut Writer, space: &PoolSpace) {
+    let usage = &space.usage;
     write_envelope(w, 20, 14, |w| {
         let zeros = |w: &mut Writer, count: usize| (0..count).for_each(|_| w.i64(0));
         w.u64(usage.bytes);
         w.u64(usage.objects);
         w.i64(0); // clones
-        w.u64(usage.objects); // copies
-        zeros(w, 3); // missing on the primary, degraded, unfound
+        w.u64(space.copies);
+        w.i64(0); // missing on the primary
+        w.u64(space.degraded);
+        w.i64(0); // unfound
         w.u64(usage.reads);
         w.u64(usage.read_bytes >> 10);
         w.u64(usage.writes);
@@ -168,6 +176,7 @@ impl Payload for Tell {
 pub(crate) struct TellReply {
     pub(crate) result: i32,
     pub(crate) status: String,
+    pub(crate) output: List,
 }
 
 impl Payload for TellReply {
@@ -175,13 +184,14 @@ impl Payload for TellReply {
     const VERSION: u16 = 1;
     const COMPAT: u16 = 1;
 
-    fn encode(&self, w: &mut Writer, _: &mut List) {
+    fn encode(&self, w: &mut Writer, data: &mut List) {
         w.i32(self.result);
         w.string(&self.status);
+        data.append(self.output.clone());
     }
 
-    fn decode(_: u16, front: &[u8], _: List) -> Decoded<Self> {
+    fn decode(_: u16, front: &[u8], output: List) -> Decoded<Self> {
         let r = &mut Reader::new(front);
-        Ok(Self { result: r.i32("result")?, status: r.string("status")? })
+        Ok(Self { result: r.i32("result")?, status: r.string("status")?, output })
     }
 }

@@ -6,7 +6,7 @@
 use super::Mon;
 use super::stats::MgrMapMessage;
 use onego_ceph::caps::{MonAccess, MonCap};
-use onego_ceph::messages::{Config, Subscribe, Subscription};
+use onego_ceph::messages::{Config, LogLevel, Subscribe, Subscription};
 use onego_ceph::msgr::{Message, Peer};
 use onego_ceph::types::Epoch;
 use onego_wire::ConnId;
@@ -21,6 +21,17 @@ pub(super) struct Session {
     pub(super) cap: Arc<MonCap>,
     osdmap: Option<MapWish>,
     config: bool,
+    /// Entries of the log that the client is told of.
+    pub(super) log: Option<LogWish>,
+}
+
+/// The entries of the log that a client wants: from a version on, 0 being the newest, and at least of a level.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogWish {
+    pub(super) level: LogLevel,
+    pub(super) next: u64,
+    /// One message is enough.
+    pub(super) once: bool,
 }
 
 /// The next epoch of the OSD map that a client wants.
@@ -33,7 +44,7 @@ struct MapWish {
 
 impl Session {
     pub(super) fn new(peer: Peer, cap: MonCap) -> Self {
-        Self { peer, cap: Arc::new(cap), osdmap: None, config: false }
+        Self { peer, cap: Arc::new(cap), osdmap: None, config: false, log: None }
     }
 }
 
@@ -59,11 +70,25 @@ impl Mon {
                     }
                     self.send_config(session);
                 }
-                // Up to date, or a map of something that there is not: file systems, services, logs.
+                what if what.starts_with("log-") => self.subscribe_log(session, &cap, what, wish),
+                // Up to date, or a map of something that there is not: file systems, services.
                 _ => {}
             }
         }
         // No acknowledgement: that is for clients of before Jewel, which renew their subscriptions.
+    }
+
+    /// A session has one wish for the log: the newest.
+    fn subscribe_log(&mut self, session: ConnId, cap: &MonCap, what: &str, wish: Subscription) {
+        let Some(level) = what.strip_prefix("log-").and_then(LogLevel::named) else { return };
+        if !cap.allows("log", MonAccess::READ) {
+            tracing::warn!(?session, "a client wants the cluster's log, and has no capability to see it");
+            return;
+        }
+        if let Some(session) = self.sessions.get_mut(&session) {
+            session.log = Some(LogWish { level, next: wish.start, once: wish.once });
+        }
+        self.send_log(session);
     }
 
     fn subscribe_osdmap(&mut self, session: ConnId, wish: Subscription) {

@@ -2,7 +2,7 @@
 //!
 //! Source for what each does in which case: ceph `src/osd/PrimaryLogPG.cc`, do_osd_ops.
 
-use super::class;
+use super::class::{self, Context};
 use super::compare;
 use super::errno::{Errno, Outcome};
 use super::store::ObjectId;
@@ -18,10 +18,9 @@ use std::collections::BTreeSet;
 /// Largest object, bytes (`osd_max_object_size`).
 const MAX_OBJECT_SIZE: u64 = 128 << 20;
 
-/// Longest name of an attribute (`osd_max_attr_name_len`), and largest value. Ceph leaves that to the store; a value
-/// is copied as a whole with each change of the object's attributes, so it has a bound here.
+/// Longest name of an attribute (`osd_max_attr_name_len`). A value is bound by what a request may bring, as it is with
+/// Ceph (`osd_max_attr_size` is 0).
 const MAX_XATTR_NAME: usize = 100;
-const MAX_XATTR_VALUE: usize = 1 << 20;
 
 /// Most entries of a map in one reply (`osd_max_omap_entries_per_request`).
 const MAX_OMAP_ENTRIES: u64 = 1024;
@@ -243,23 +242,24 @@ impl Execution<'_> {
 
     fn call(&mut self, class: &str, method: &str, input: &List) -> Output {
         let method = class::find(class, method).ok_or(Errno::OPNOTSUPP)?;
-        let mut context = class::Context {
+        let mut context = Context {
             state: self.state.reborrow(),
             now: Utime::from(self.now),
             origin: self.origin,
             zeros: self.zeros,
             changed: false,
             removed: false,
+            number: 0,
         };
         let output = (method.run)(&mut context, &input.to_segment())?;
-        let (changed, removed) = (context.changed, context.removed);
+        let Context { changed, removed, number, .. } = context;
         if removed {
             self.effects.push(Effect::Gone);
         }
         if changed {
             self.modify();
         }
-        Ok((0, output.into()))
+        Ok((number, output.into()))
     }
 
     fn run_other_read(&mut self, op: Op) -> Output {
@@ -332,9 +332,6 @@ impl Execution<'_> {
                 return Ok((1, List::new()));
             }
             Op::SetXattr { name, value } => {
-                if value.len() > MAX_XATTR_VALUE {
-                    return Err(Errno::FBIG);
-                }
                 if name.len() > MAX_XATTR_NAME {
                     return Err(Errno::NAMETOOLONG);
                 }

@@ -264,6 +264,11 @@ impl Osd {
         self.transaction.take()
     }
 
+    /// May a client give commands to the OSD itself?
+    pub(crate) fn may_command(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|client| client.rights.allow_everything())
+    }
+
     /// What requests change from now on will be in this record of the journal.
     pub(crate) fn set_record(&mut self, record: u64) {
         self.record = record;

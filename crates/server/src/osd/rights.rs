@@ -29,6 +29,11 @@ impl Rights {
         Self { cap: Some(cap), ..Self::everything() }
     }
 
+    /// Is everything allowed, in all pools?
+    pub(super) fn allow_everything(&self) -> bool {
+        self.cap.as_ref().is_none_or(OsdCap::allows_everything)
+    }
+
     /// May a request be carried out? Its pool must be in the map. (ceph `PrimaryLogPG::op_has_sufficient_caps`)
     pub(super) fn allow(&mut self, request: &OsdOp, ops: &[(Op, u32)], map: &OsdMap) -> bool {
         let Some(cap) = &self.cap else { return true };

@@ -208,6 +208,18 @@ impl Net {
         None
     }
 
+    /// The next message of a kind as it came; those before are dropped.
+    pub(crate) fn receive_raw(&mut self, who: Who, kind: u16) -> Option<Message> {
+        self.run();
+        let inbox = &mut self.clients[who.0].inbox;
+        while let Some(message) = inbox.pop_front() {
+            if message.header.kind == kind {
+                return Some(message);
+            }
+        }
+        None
+    }
+
     /// Kinds of the messages that wait for a client.
     pub(crate) fn waiting(&mut self, who: Who) -> Vec<u16> {
         self.run();

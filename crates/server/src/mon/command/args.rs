@@ -1,7 +1,7 @@
 //! A command's arguments, checked.
 
 use super::table::{Arg, ArgKind, Command};
-use super::{Asked, Refusal, Reply};
+use super::{Asked, Caller, Refusal, Reply};
 use crate::mon::usage::Usage;
 use onego_buf::List;
 use onego_wire::Time;
@@ -36,6 +36,7 @@ pub(crate) struct Call<'a> {
     pub(crate) now: Time,
     pub(crate) usage: &'a Usage,
     pub(crate) format: Format,
+    pub(crate) caller: &'a Caller,
     /// What `ceph -i FILE` sent along.
     pub(crate) input: &'a List,
     fields: Map<String, Value>,
@@ -58,8 +59,8 @@ impl<'a> Call<'a> {
                 None => {}
             }
         }
-        let &Asked { now, usage, input, .. } = asked;
-        Ok(Self { now, usage, format, input, fields })
+        let &Asked { now, usage, caller, input, .. } = asked;
+        Ok(Self { now, usage, format, caller, input, fields })
     }
 
     /// A text that may be left out.

@@ -8,6 +8,7 @@ mod auth;
 mod config;
 mod crush;
 mod describe;
+mod log;
 mod mons;
 mod osd;
 mod osd_df;
@@ -20,12 +21,19 @@ mod status;
 mod table;
 
 pub(crate) use args::{Call, Format};
+pub(crate) use mons::version_json;
 
 use super::Mon;
+use super::cluster_log::AUDIT;
 use super::usage::Usage;
 use crate::errno::{EACCES, EINVAL, ENOENT};
 use onego_buf::List;
+use onego_ceph::addr::AddrVec;
+use onego_ceph::auth::AuthName;
 use onego_ceph::caps::MonCap;
+use onego_ceph::messages::LogLevel;
+use onego_ceph::msgr::Peer;
+use onego_ceph::types::EntityName;
 use onego_wire::Time;
 use serde_json::{Map, Value};
 use table::Command;
@@ -89,8 +97,27 @@ pub(crate) struct Asked<'a> {
     pub(crate) usage: &'a Usage,
     /// What whoever gives it may do.
     pub(crate) cap: &'a MonCap,
+    pub(crate) caller: &'a Caller,
+    /// Is it for the daemon itself (`ceph tell`)?
+    pub(crate) is_tell: bool,
     /// What `ceph -i FILE` sends along.
     pub(crate) input: &'a List,
+}
+
+/// Who gives a command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) name: AuthName,
+    pub(crate) rank: EntityName,
+    pub(crate) addrs: AddrVec,
+}
+
+impl Caller {
+    /// Whoever is behind a session; nobody, if it is gone.
+    pub(crate) fn of(peer: Option<&Peer>) -> Self {
+        let Some(peer) = peer else { return Self::default() };
+        Self { name: peer.auth_name.clone().unwrap_or_default(), rank: peer.name, addrs: peer.addrs.clone() }
+    }
 }
 
 /// Runs a command: one string of JSON, or, from some clients, several that make it up.
@@ -115,16 +142,34 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
     if prefix == "get_command_descriptions" {
         return Ok(Reply { status: String::new(), output: describe::descriptions().into_bytes() });
     }
+    if asked.is_tell && prefix == "version" {
+        return Ok(Reply { status: String::new(), output: args::pretty(&version_json()).into_bytes() });
+    }
     let Some(command) = table::find(&prefix) else {
         return Err(Refusal::invalid(format!(
             "command '{prefix}' is not known here; `ceph --help` lists those that are"
         )));
     };
     if !may_run(command, &fields, asked.cap) {
+        audit(mon, asked, LogLevel::Info, &text, "access denied");
         return Err(Refusal::new(EACCES, "access denied"));
     }
     let call = Call::check(command, fields, format, asked)?;
-    (command.run)(mon, &call)
+    let shown = if command.is_secret { command.words } else { &text };
+    let level = if command.changes { LogLevel::Info } else { LogLevel::Debug };
+    audit(mon, asked, level, shown, "dispatch");
+    let outcome = (command.run)(mon, &call);
+    if command.changes && outcome.is_ok() {
+        audit(mon, asked, LogLevel::Info, shown, "finished");
+    }
+    outcome
+}
+
+/// Notes who gave which command (ceph `Monitor::handle_command`).
+fn audit(mon: &mut Mon, asked: &Asked<'_>, level: LogLevel, command: &str, how: &str) {
+    let Caller { name, rank, addrs } = asked.caller;
+    let text = format!("from='{rank} {addrs}' entity='{name}' cmd=[{command}]: {how}");
+    mon.log_to(asked.now, AUDIT, level, text);
 }
 
 /// May somebody give a command with these arguments? (ceph `Monitor::_allowed_command`)

@@ -7,6 +7,7 @@ use super::{Call, Outcome, Refusal, Reply};
 use crate::VERSION_TEXT;
 use crate::mon::Mon;
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
+use crate::mon::osds::counts;
 use crate::mon::text;
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::encoding::Encode as _;
@@ -55,17 +56,30 @@ pub(super) fn version(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"version": VERSION_TEXT}), format!("{VERSION_TEXT}\n")))
 }
 
-pub(super) fn versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
-    let one = json!({VERSION_TEXT: 1});
-    Ok(call.show_json(&json!({"mon": one, "mgr": {}, "osd": one, "mds": {}, "overall": {VERSION_TEXT: 2}})))
+/// What a daemon says to `ceph tell ... version` (ceph `src/common/ceph_context.cc`).
+pub(crate) fn version_json() -> Value {
+    json!({"version": env!("CARGO_PKG_VERSION"), "release": "pacific", "release_type": "onego"})
+}
+
+/// How many OSDs are up: each is of this version.
+fn running(mon: &Mon) -> usize {
+    counts(mon.osdmap()).1
+}
+
+pub(super) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let daemons = |count: usize| json!({VERSION_TEXT: count});
+    let osds = running(mon);
+    let json =
+        json!({"mon": daemons(1), "mgr": {}, "osd": daemons(osds), "mds": {}, "overall": daemons(1 + osds)});
+    Ok(call.show_json(&json))
 }
 
 pub(super) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json!({VERSION_TEXT: 1})))
 }
 
-pub(super) fn osd_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
-    Ok(call.show_json(&json!({VERSION_TEXT: 1})))
+pub(super) fn osd_versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    Ok(call.show_json(&json!({VERSION_TEXT: running(mon)})))
 }
 
 pub(super) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {

@@ -6,7 +6,8 @@
 use super::args::joined;
 use super::{Call, Outcome};
 use crate::mon::first_map::MON_NAME;
-use crate::mon::osds::{ids, is_in};
+use crate::mon::osds::{counts, ids, is_in};
+use crate::mon::space::PoolSpace;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::{GroupState, Usage};
 use crate::mon::{Fullness, Mon, osd_flags};
@@ -225,18 +226,10 @@ impl GroupCounts {
     }
 }
 
-/// How many OSDs are up and in.
-fn up_and_in(mon: &Mon) -> (usize, usize, usize) {
-    let map = mon.osdmap();
-    let up = ids(map).filter(|osd| map.is_up(*osd)).count();
-    let taken_in = ids(map).filter(|osd| is_in(map, *osd)).count();
-    (ids(map).count(), up, taken_in)
-}
-
 /// How many OSDs are up and in, and since when.
 pub(super) fn osd_counts(mon: &Mon) -> Value {
     let map = mon.osdmap();
-    let (all, up, taken_in) = up_and_in(mon);
+    let (all, up, taken_in) = counts(mon.osdmap());
     json!({
         "epoch": map.epoch,
         "num_osds": all,
@@ -251,7 +244,7 @@ pub(super) fn osd_counts(mon: &Mon) -> Value {
 pub(super) fn osd_summary(mon: &Mon, now: Time) -> String {
     let map = mon.osdmap();
     let age = |since: Utime| text::span(now.since(since.into()));
-    let (all, up, taken_in) = up_and_in(mon);
+    let (all, up, taken_in) = counts(mon.osdmap());
     let mut summary = format!(
         "{all} osds: {up} up (since {}), {taken_in} in (since {})",
         age(map.last_up_change),
@@ -349,29 +342,23 @@ pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, df_text(mon, usage, detail)))
 }
 
-/// The share that a pool has in what it could have.
-fn used_share(usage: &Usage, id: i64) -> f64 {
-    let stored = usage.pool(id).bytes as f64;
-    if stored == 0.0 { 0.0 } else { stored / (stored + usage.available() as f64) }
-}
-
 fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
-    let pool = usage.pool(id);
-    let stored = pool.bytes;
-    let stats = json!({
-        "stored": stored,
-        "objects": pool.objects,
-        "kb_used": stored.div_ceil(1024),
-        "bytes_used": stored,
-        "percent_used": used_share(usage, id),
-        "max_avail": usage.available(),
-    });
     let map = mon.osdmap();
+    let space = PoolSpace::of(map, usage, id);
+    let pool = space.usage;
+    let stats = json!({
+        "stored": pool.bytes,
+        "objects": pool.objects,
+        "kb_used": space.used.div_ceil(1024),
+        "bytes_used": space.used,
+        "percent_used": space.share(),
+        "max_avail": space.available,
+    });
     let more = || {
         json!({
-            "stored_data": stored,
+            "stored_data": pool.bytes,
             "stored_omap": 0,
-            "data_bytes_used": stored,
+            "data_bytes_used": space.used,
             "omap_bytes_used": 0,
             "quota_objects": map.pools[&id].quota_max_objects,
             "quota_bytes": map.pools[&id].quota_max_bytes,
@@ -382,8 +369,8 @@ fn df_pool_json(mon: &Mon, usage: &Usage, id: i64, detail: bool) -> Value {
             "wr_bytes": pool.written_bytes,
             "compress_bytes_used": 0,
             "compress_under_bytes": 0,
-            "stored_raw": stored,
-            "avail_raw": usage.available(),
+            "stored_raw": space.used,
+            "avail_raw": space.raw_available,
         })
     };
     let stats = if detail { joined([stats, more()]) } else { stats };
@@ -399,28 +386,29 @@ fn df_text(mon: &Mon, usage: &Usage, detail: bool) -> String {
     total.row(["TOTAL".into(), size, free, used.clone(), used, text::percent(usage.ratio())]);
 
     let split: &[&str] = if detail { &["(DATA)", "(OMAP)"] } else { &[] };
-    let more: &[&str] = if detail { &["QUOTA OBJECTS", "QUOTA BYTES", "DIRTY"] } else { &[] };
+    let more: &[&str] =
+        if detail { &["QUOTA OBJECTS", "QUOTA BYTES", "DIRTY", "USED COMPR", "UNDER COMPR"] } else { &[] };
     let headings: [&[&str]; 6] =
         [&["POOL", "ID", "PGS", "STORED"], split, &["OBJECTS", "USED"], split, &["%USED", "MAX AVAIL"], more];
     let columns: Vec<_> = headings.concat().into_iter().map(column).collect();
     let mut pools = Table::new(&columns);
     for (id, pool) in &mon.osdmap().pools {
-        let used = usage.pool(*id);
-        let stored = text::bytes(used.bytes);
-        let parts: Vec<String> =
-            split.iter().zip([used.bytes, 0]).map(|(_, part)| text::bytes(part)).collect();
+        let space = PoolSpace::of(mon.osdmap(), usage, *id);
+        let parts = |data: u64| split.iter().zip([data, 0]).map(|(_, part)| text::bytes(part));
+        let (stored, used) = (space.usage.bytes, space.used);
         let mut row = vec![mon.osdmap().pool_names[id].clone(), id.to_string(), pool.pg_num.to_string()];
-        row.push(stored.clone());
-        row.extend(parts.clone());
-        row.extend([text::number(used.objects), stored]);
-        row.extend(parts);
-        row.extend([text::percent(used_share(usage, *id)), text::bytes(usage.available())]);
+        row.push(text::bytes(stored));
+        row.extend(parts(stored));
+        row.extend([text::number(space.usage.objects), text::bytes(used)]);
+        row.extend(parts(used));
+        row.extend([text::percent(space.share()), text::bytes(space.available)]);
         if detail {
             let or_none =
                 |quota, text: fn(u64) -> String| if quota == 0 { "N/A".to_owned() } else { text(quota) };
             row.push(or_none(pool.quota_max_objects, text::number));
             row.push(or_none(pool.quota_max_bytes, text::bytes));
             row.push("N/A".to_owned());
+            row.extend([text::bytes(0), text::bytes(0)]);
         }
         pools.row(row);
     }

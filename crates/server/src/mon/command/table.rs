@@ -1,7 +1,7 @@
 //! The commands there are.
 
 use super::{
-    Call, Outcome, auth, config, crush, mons, osd, osd_df, osd_dump, pg, pool, pool_set, quota, status,
+    Call, Outcome, auth, config, crush, log, mons, osd, osd_df, osd_dump, pg, pool, pool_set, quota, status,
 };
 use crate::mon::Mon;
 use onego_ceph::caps::MonAccess;
@@ -14,6 +14,8 @@ pub(super) struct Command {
     pub(super) help: &'static str,
     /// Does it change the cluster?
     pub(super) changes: bool,
+    /// May what it is given be in no log?
+    pub(super) is_secret: bool,
     pub(super) run: fn(&mut Mon, &Call<'_>) -> Outcome,
 }
 
@@ -80,7 +82,7 @@ const fn show(
     help: &'static str,
     run: fn(&mut Mon, &Call<'_>) -> Outcome,
 ) -> Command {
-    Command { words, args, help, changes: false, run }
+    Command { words, args, help, changes: false, is_secret: false, run }
 }
 
 const fn change(
@@ -89,7 +91,7 @@ const fn change(
     help: &'static str,
     run: fn(&mut Mon, &Call<'_>) -> Outcome,
 ) -> Command {
-    Command { words, args, help, changes: true, run }
+    Command { words, args, help, changes: true, is_secret: false, run }
 }
 
 /// The command with these words.
@@ -134,6 +136,14 @@ const ENTITY: Arg = arg("entity", ArgKind::Entity);
 const CAPS: Arg = many("caps", ArgKind::Text);
 const AUTH_ARGS: &[Arg] = &[ENTITY, CAPS];
 const CAPS_ARGS: &[Arg] = &[ENTITY, Arg { required: true, ..CAPS }];
+const LOG_LEVELS: &str = "debug|info|sec|warn|error";
+const LOG_LAST_ARGS: &[Arg] = &[
+    opt("num", ArgKind::Int { min: 1 }),
+    opt("level", ArgKind::Choices(LOG_LEVELS)),
+    opt("channel", ArgKind::Choices("*|cluster|audit|cephadm")),
+];
+const LOG_ARGS: &[Arg] =
+    &[Arg { required: true, ..many("logtext", ArgKind::Text) }, opt("level", ArgKind::Choices(LOG_LEVELS))];
 const DF_ARGS: &[Arg] = &[opt("output_method", ArgKind::Choices("plain|tree"))];
 const OSDS: &[Arg] = &[Arg { required: true, ..many("ids", ArgKind::Text) }];
 const RATIO_ARGS: &[Arg] = &[arg("ratio", ArgKind::Share)];
@@ -162,6 +172,9 @@ pub(super) const COMMANDS: &[Command] = &[
     show("versions", &[], "which versions run", mons::versions),
     show("features", &[], "what features daemons and clients have", mons::features),
     show("quorum_status", &[], "which monitors are in the quorum", mons::quorum_status),
+
+    show("log last", LOG_LAST_ARGS, "the newest entries of the cluster's log", log::last),
+    change("log", LOG_ARGS, "write to the cluster's log", log::write),
 
     show("mon dump", &[EPOCH], "all that the monitors' map says", mons::dump),
     show("mon stat", &[], "the monitors in a line", mons::stat),

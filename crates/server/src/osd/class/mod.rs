@@ -4,6 +4,7 @@
 
 mod directory;
 mod header;
+mod hello;
 mod lock;
 mod object_map;
 mod snapshot;
@@ -28,6 +29,8 @@ pub(super) struct Context<'a> {
     pub(super) zeros: &'a Segment,
     pub(super) changed: bool,
     pub(super) removed: bool,
+    /// What the method returns beside its reply, as a number that is not negative.
+    pub(super) number: i32,
 }
 
 /// A method that can be called.
@@ -42,7 +45,8 @@ pub(super) struct Entry {
 /// The method of that name. What is not found is refused with EOPNOTSUPP before anything is done, like a class that is
 /// not installed (ceph `src/osd/osd_op_util.cc`).
 pub(super) fn find(class: &str, name: &str) -> Option<&'static Entry> {
-    METHODS.iter().find(|method| method.name == name && method.class == class)
+    let mut all = METHODS.iter().chain(hello::METHODS);
+    all.find(|method| method.name == name && method.class == class)
 }
 
 /// Decodes the arguments, calls the method and encodes the reply.

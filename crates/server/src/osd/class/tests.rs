@@ -298,10 +298,45 @@ fn no_input_and_no_state_make_a_method_panic() {
         bench.run(Op::OmapSetVals { entries: [(key, noise.clone().into())].into() });
         bench.run(Op::SetXattr { name: "lock.l".into(), value: noise.clone().into() });
         bench.run(Op::WriteFull { data: noise.clone().into() });
-        for method in super::METHODS {
+        for method in super::METHODS.iter().chain(super::hello::METHODS) {
             let input = if round % 2 == 0 { noise.clone() } else { vec![1; roll(64)] };
             let (class, name) = (method.class.to_owned(), method.name.to_owned());
             bench.run(Op::Call { class, method: name, input: input.into() });
         }
     }
+}
+
+#[test]
+fn the_class_hello_greets_records_and_refuses_what_does_not_behave() {
+    let mut bench = Bench::new();
+    let hello = |method: &str, input: &[u8]| Op::Call {
+        class: "hello".into(),
+        method: method.into(),
+        input: input.to_vec().into(),
+    };
+    let attribute = |name: &str| Op::GetXattr { name: name.into() };
+    // Methods that read fail where there is no object, whatever they do with it.
+    assert_eq!(bench.run(hello("say_hello", b"")), failed(Errno::NOENT));
+    assert_eq!(bench.run(hello("turn_it_to_11", b"")), failed(Errno::NOENT));
+    assert_eq!(bench.run(hello("record_hello", &[b'x'; 101])), failed(Errno::INVAL));
+    assert_eq!(bench.run(Op::Stat), failed(Errno::NOENT));
+
+    assert_eq!(bench.run(hello("record_hello", b"ebs")), 0);
+    assert_eq!(bench.run(hello("record_hello", b"ebs")), failed(Errno::EXIST));
+    assert_eq!(bench.get(hello("replay", b"")), b"Hello, ebs!");
+    assert!(bench.get(attribute("said_by")).starts_with(b"client.100 "));
+    assert_eq!(bench.get(hello("say_hello", b"")), b"Hello, world!");
+    assert_eq!(bench.get(hello("say_hello", b"nose")), b"Hello, nose!");
+    assert_eq!(bench.run(hello("turn_it_to_11", b"")), 0);
+    assert_eq!(bench.get(hello("replay", b"")), b"HELLO, EBS!");
+    assert!(bench.get(attribute("amplified_by")).starts_with(b"client.100 "));
+
+    assert_eq!(bench.run(hello("writes_dont_return_data", b"too much")), failed(Errno::INVAL));
+    assert_eq!(bench.run(attribute("foo")), failed(Errno::NODATA));
+    // Without the flag that asks for it, a write returns nothing.
+    assert_eq!(bench.run(hello("writes_dont_return_data", b"")), 0);
+    assert_eq!(bench.get(attribute("foo")), b"bar");
+    assert_eq!(bench.run(hello("bad_reader", b"")), failed(Errno::IO));
+    assert_eq!(bench.run(hello("bad_writer", b"lost")), failed(Errno::IO));
+    assert_eq!(bench.get(hello("replay", b"")), b"HELLO, EBS!");
 }

@@ -36,6 +36,11 @@ fn attributes_are_set_read_and_removed() {
     assert_eq!(bench.run(Op::RmXattr { name: "color".into() }), 0);
     let long = Op::SetXattr { name: "n".repeat(101), value: List::new() };
     assert_eq!(bench.run(long), failed(Errno::NAMETOOLONG));
+    // As with Ceph, only the length of a request bounds a value.
+    let name = "n".repeat(100);
+    let large = vec![b'v'; 5 << 20];
+    assert_eq!(bench.run(Op::SetXattr { name: name.clone(), value: large.clone().into() }), 0);
+    assert_eq!(bench.get(Op::GetXattr { name }), large);
 }
 
 #[test]
