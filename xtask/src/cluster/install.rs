@@ -80,7 +80,16 @@ impl Installs {
 }
 
 /// What all releases need.
-const PACKAGES: &[&str] = &["ceph-mon", "ceph-osd", "ceph-common", "fio", "qemu-block-extra", "qemu-utils"];
+const PACKAGES: &[&str] = &[
+    "ceph-mon",
+    "ceph-osd",
+    "ceph-common",
+    "fio",
+    "python3-pytest",
+    "python3-rados",
+    "qemu-block-extra",
+    "qemu-utils",
+];
 
 /// How debootstrap makes any release that has a merged `/usr`: it knows no release by name that is newer than itself.
 const SCRIPT: &str = "/usr/share/debootstrap/scripts/sid";
@@ -181,7 +190,7 @@ fn quietly(command: &mut Command) -> Result<()> {
 }
 
 /// Where this host takes its Debian packages from.
-fn mirror() -> Result<String> {
+pub(crate) fn mirror() -> Result<String> {
     let format = "$(ORIGIN) $(REPO_URI) $(CODENAME)";
     let targets =
         sh::text(Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]))?;

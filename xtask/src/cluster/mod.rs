@@ -9,6 +9,6 @@ mod stage;
 
 pub(crate) use embedded::Embedded;
 pub(crate) use ganesha::{EXPORT as GANESHA_EXPORT, FILE_MAX as GANESHA_FILE_MAX, Ganesha};
-pub(crate) use install::{Install, Installs, Release};
+pub(crate) use install::{Install, Installs, Release, mirror};
 pub(crate) use real::{RealCeph, Store};
 pub(crate) use stage::{ADDRESS, Home, Stage};

@@ -19,6 +19,7 @@ mod nfs;
 mod osds;
 mod pjdfstest;
 mod qemu_img;
+mod rados_tests;
 mod tools;
 mod tshark;
 mod users;

@@ -242,7 +242,7 @@ proptest! {
 }
 
 fn snapshot(before: u64, kept: &Kept) -> Snapshot {
-    let monitor = (&kept.maps, kept.settings.clone());
+    let monitor = (&kept.maps, kept.settings.clone(), kept.log.clone());
     Snapshot::new(before, monitor, kept.life.clone(), &kept.groups, kept.osds.iter())
 }
 
