@@ -63,7 +63,7 @@ fn a_subscription_to_the_log_gets_the_newest_entry_and_what_follows() {
     let audit: Vec<&str> =
         texts.iter().filter(|entry| entry.channel == "audit").map(|entry| entry.text.as_str()).collect();
     assert!(
-        audit[0].contains("entity='client.admin' cmd=[{") && audit[0].ends_with(": dispatch"),
+        audit[0].contains("entity='client.admin' cmd='[{") && audit[0].ends_with(": dispatch"),
         "{audit:?}"
     );
 
@@ -187,4 +187,68 @@ fn space_is_counted_with_all_copies() {
     };
     assert_eq!(space(Some(1)).kb_avail, raw / 3 / 1024);
     assert!(space(None).kb_used > 0, "an empty cluster takes memory, too");
+}
+
+#[test]
+fn values_are_kept_by_keys_and_their_text_is_in_no_log() {
+    let mut net = Net::new();
+    let mon = net.client(MON);
+    net.done(mon, r#""prefix": "config-key set", "key": "mgr/a", "val": "sesame""#);
+    let (result, ..) = net.command_with(mon, r#"{"prefix": "config-key put", "key": "mgr/b"}"#, "\u{7f}input");
+    assert_eq!(result, 0);
+    let (_, _, value) = net.command(mon, r#"{"prefix": "config-key get", "key": "mgr/a"}"#);
+    assert_eq!(value, b"sesame");
+    assert_eq!(net.json(mon, r#""prefix": "config-key ls""#), json!(["mgr/a", "mgr/b"]));
+    let dump = net.json(mon, r#""prefix": "config-key dump", "key": "mgr/b""#);
+    assert_eq!(dump, json!({"mgr/b": "\u{7f}input"}));
+    net.done(mon, r#""prefix": "config-key exists", "key": "mgr/a""#);
+    net.done(mon, r#""prefix": "config-key rm", "key": "mgr/a""#);
+    for prefix in ["config-key exists", "config-key get"] {
+        assert_eq!(net.command(mon, &format!(r#"{{"prefix": "{prefix}", "key": "mgr/a"}}"#)).0, -2);
+    }
+    let (result, status, _) =
+        net.command_with(mon, r#"{"prefix": "config-key set", "key": "c"}"#, &"x".repeat(65_537));
+    assert!(result == -27 && status.contains("65536"), "{status}");
+    let audit = net.json(mon, r#""prefix": "log last", "num": 100, "level": "debug", "channel": "audit""#);
+    assert!(audit.to_string().contains("config-key set") && !audit.to_string().contains("sesame"), "{audit}");
+}
+
+#[test]
+fn placement_groups_are_listed_by_pool_osd_and_state() {
+    let mut net = Net::new();
+    let mon = net.client(MON);
+    net.done(mon, r#""prefix": "osd pool create", "pool": "small", "pg_num": 4"#);
+    let mut count = |fields: &str| {
+        let listed = net.json(mon, fields);
+        listed["pg_stats"].as_array().unwrap().len()
+    };
+    assert_eq!(count(r#""prefix": "pg ls""#), 36);
+    assert_eq!(count(r#""prefix": "pg ls", "pool": 2"#), 4);
+    assert_eq!(count(r#""prefix": "pg ls-by-pool", "poolstr": "small", "states": ["clean"]"#), 4);
+    assert_eq!(count(r#""prefix": "pg ls", "states": ["degraded"]"#), 0);
+    assert_eq!(count(r#""prefix": "pg ls-by-osd", "id": "osd.0""#), 36);
+    assert_eq!(count(r#""prefix": "pg ls-by-primary", "id": "0", "pool": 1"#), 32);
+    assert_eq!(net.command(mon, r#"{"prefix": "pg ls", "pool": 9}"#).0, -2);
+    assert_eq!(net.command(mon, r#"{"prefix": "pg ls-by-osd", "id": "7"}"#).0, -2);
+}
+
+#[test]
+fn what_ceph_can_do_and_the_cluster_cannot_is_refused_with_its_reason() {
+    let mut net = Net::new();
+    let mon = net.client(MON);
+    for (command, why) in [
+        ("osd tier add", "cache tiers"),
+        ("osd erasure-code-profile set", "erasure-coded"),
+        ("osd crush reweight", "CRUSH rule"),
+        ("osd pg-upmap-items", "CRUSH rule"),
+        ("osd pool mksnap", "snapshots"),
+        ("fs new", "file systems"),
+        ("mgr module enable", "no manager"),
+        ("pg deep-scrub", "scrub"),
+        ("mon add", "started with"),
+    ] {
+        let (result, status, _) = net.command(mon, &format!(r#"{{"prefix": "{command}"}}"#));
+        assert!(result == EOPNOTSUPP && status.contains(why), "{command}: {result} {status}");
+    }
+    assert_eq!(net.command(mon, r#"{"prefix": "osd tierce"}"#).0, EINVAL);
 }

@@ -125,6 +125,13 @@ impl Stage {
         self.folder.with_file_name(name)
     }
 
+    /// The Debian release whose Ceph programs are used, if it is not the host's.
+    pub(crate) fn suite(&self) -> Result<&str> {
+        // Systems have its name.
+        let name = self.root.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+        name.context("the stage uses the host's programs")
+    }
+
     /// A file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

@@ -5,6 +5,7 @@ pub(crate) mod attacks;
 mod bad_input;
 mod blocklist;
 mod cephx;
+mod commands;
 mod compression;
 mod disk;
 mod dns;
@@ -151,6 +152,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     since_reef:
+    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", rados_tests::run;
+    "commands", "every command that Ceph's daemons know is answered by our embedded cluster", commands::all;
     "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
     tentacle:

@@ -1,6 +1,6 @@
 //! Upstream's own tests of librados's bindings for Python, from Debian's source package of Ceph, on our embedded cluster.
 
-use crate::cluster::{Embedded, Release, Stage, mirror};
+use crate::cluster::{Embedded, Stage, mirror};
 use crate::guest;
 use crate::sh;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -39,13 +39,9 @@ const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools
 /// Tests that must pass at least: a run of few would say nothing.
 const MIN_PASSED: usize = 75;
 
-/// The tests of 18.2.
-pub(crate) fn reef(stage: &Stage) -> Result<()> {
-    run(stage, Release::Reef)
-}
-
-fn run(stage: &Stage, release: Release) -> Result<()> {
-    let folder = sources(stage, release).context("cannot get the tests of Ceph's source package")?;
+/// The tests of the release whose bindings are there.
+pub(crate) fn run(stage: &Stage) -> Result<()> {
+    let folder = sources(stage, stage.suite()?).context("cannot get the tests of Ceph's source package")?;
     for file in FILES {
         fs::copy(folder.join(file), stage.path(file))?;
     }
@@ -100,8 +96,7 @@ fn judge(outcomes: &BTreeMap<&str, bool>) -> Result<()> {
 }
 
 /// A folder with [`FILES`], which are taken from the source package the first time.
-fn sources(stage: &Stage, release: Release) -> Result<PathBuf> {
-    let suite = release.suite();
+fn sources(stage: &Stage, suite: &str) -> Result<PathBuf> {
     guest::keep(&stage.cache("sources"), &format!("ceph-{suite}"), MADE_OF, |folder| {
         sh::step(&format!("getting the tests of {suite}'s source package of Ceph (once)"));
         let tarball = download(folder, suite)?;

@@ -106,9 +106,15 @@ impl Authority {
         &self.keyring
     }
 
-    /// Adds somebody with a new key.
-    pub fn create(&mut self, now: Time, name: AuthName, caps: BTreeMap<String, String>) -> &Entry {
-        let key = Key::generate(Cipher::Aes, now.into(), &mut self.entropy);
+    /// Adds somebody with a new key, or gives somebody another one.
+    pub fn create(
+        &mut self,
+        now: Time,
+        name: AuthName,
+        caps: BTreeMap<String, String>,
+        cipher: Cipher,
+    ) -> &Entry {
+        let key = Key::generate(cipher, now.into(), &mut self.entropy);
         self.insert(name, Entry { key, caps })
     }
 

@@ -43,12 +43,12 @@ pub mod kind {
     pub const POOL_OP: u16 = 49;
     pub const MON_COMMAND: u16 = 50;
     pub const MON_COMMAND_ACK: u16 = 51;
+    pub const LOG: u16 = 52;
     pub const GET_POOL_STATS: u16 = 58;
     pub const GET_POOL_STATS_REPLY: u16 = 59;
     pub const OSD_BACKOFF: u16 = 61;
     pub const CONFIG: u16 = 62;
     pub const GET_CONFIG: u16 = 63;
-    pub const LOG: u16 = 68;
     pub const COMMAND: u16 = 97;
     pub const COMMAND_REPLY: u16 = 98;
     pub const MGR_MAP: u16 = 0x704;

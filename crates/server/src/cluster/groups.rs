@@ -188,7 +188,7 @@ impl Groups {
                 recovering: !group.targets.is_empty() && !backfilling,
                 ..group.last
             };
-            (pg, GroupReport { state, objects: usage.objects, degraded }, usage.bytes)
+            (pg, GroupReport { state, objects: usage.objects, bytes: usage.bytes, degraded }, usage.bytes)
         };
         self.iter().map(report).collect()
     }

@@ -44,8 +44,9 @@ impl OsdUsage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GroupReport {
     pub(crate) state: GroupState,
-    /// Its objects.
+    /// Its objects, and the bytes of their data.
     pub(crate) objects: u64,
+    pub(crate) bytes: u64,
     /// Copies of objects that there should be and are not.
     pub(crate) degraded: u64,
 }

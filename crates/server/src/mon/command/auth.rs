@@ -6,7 +6,7 @@
 use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::{EEXIST, EOPNOTSUPP};
 use crate::mon::Mon;
-use onego_ceph::auth::{AuthName, Authority, Entry, Keyring};
+use onego_ceph::auth::{AuthName, Authority, Cipher, Entry, Keyring};
 use onego_ceph::caps::{MonCap, OsdCap};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -81,6 +81,11 @@ fn input_keyring(call: &Call<'_>) -> Result<Option<Keyring>, Refusal> {
     let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::invalid("error decoding keyring"))?;
     let wrong = |error| Refusal::invalid(format!("error decoding keyring: {error}"));
     Keyring::parse(text).map(Some).map_err(wrong)
+}
+
+/// The kind of key that is asked for.
+fn cipher(call: &Call<'_>) -> Cipher {
+    if call.get("key_type") == Some("aes256k") { Cipher::Aes256k } else { Cipher::Aes }
 }
 
 fn insert(authority: &mut Authority, name: AuthName, entry: Entry) -> Result<(), Refusal> {
@@ -168,7 +173,7 @@ fn found_or_created(mon: &Mon, call: &Call<'_>) -> Result<(AuthName, Entry), Ref
         };
     }
     check_room(&authority, &name)?;
-    let entry = authority.create(call.now, name.clone(), wanted).clone();
+    let entry = authority.create(call.now, name.clone(), wanted, cipher(call)).clone();
     Ok((name, entry))
 }
 
@@ -216,7 +221,7 @@ pub(super) fn add(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         Some(given) => insert(&mut authority, name, Entry { caps, ..given })?,
         None => {
             check_room(&authority, &name)?;
-            authority.create(call.now, name, caps);
+            authority.create(call.now, name, caps, cipher(call));
         }
     }
     Ok(Reply::done(status))
@@ -245,6 +250,18 @@ pub(super) fn import(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
     keyring.entries.into_iter().try_for_each(|(name, entry)| insert(&mut authority, name, entry))?;
     Ok(Reply::done("imported keyring"))
+}
+
+/// Gives somebody another key. Tickets that were given for the old one stay good for their time.
+pub(super) fn rotate(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let name = entity(call)?;
+    let cipher = cipher(call);
+    let mut authority = authority(mon)?;
+    let missing = || Refusal::missing(format!("failed to find {name} in keyring"));
+    let caps = authority.keyring().entries.get(&name).ok_or_else(missing)?.caps.clone();
+    let entry = authority.create(call.now, name.clone(), caps, cipher).clone();
+    let status = format!("rotated key for {name}");
+    Ok(show_keyring(call, &Keyring { entries: [(name, entry)].into() }).with_status(status))
 }
 
 pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {

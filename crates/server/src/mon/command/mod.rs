@@ -6,6 +6,7 @@
 mod args;
 mod auth;
 mod config;
+mod config_key;
 mod crush;
 mod describe;
 mod log;
@@ -17,6 +18,7 @@ mod pg;
 mod pool;
 mod pool_set;
 mod quota;
+mod refused;
 mod status;
 mod table;
 
@@ -146,9 +148,7 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
         return Ok(Reply { status: String::new(), output: args::pretty(&version_json()).into_bytes() });
     }
     let Some(command) = table::find(&prefix) else {
-        return Err(Refusal::invalid(format!(
-            "command '{prefix}' is not known here; `ceph --help` lists those that are"
-        )));
+        return Err(refused::refusal(&prefix));
     };
     if !may_run(command, &fields, asked.cap) {
         audit(mon, asked, LogLevel::Info, &text, "access denied");
@@ -168,7 +168,7 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
 /// Notes who gave which command (ceph `Monitor::handle_command`).
 fn audit(mon: &mut Mon, asked: &Asked<'_>, level: LogLevel, command: &str, how: &str) {
     let Caller { name, rank, addrs } = asked.caller;
-    let text = format!("from='{rank} {addrs}' entity='{name}' cmd=[{command}]: {how}");
+    let text = format!("from='{rank} {addrs}' entity='{name}' cmd='[{command}]': {how}");
     mon.log_to(asked.now, AUDIT, level, text);
 }
 

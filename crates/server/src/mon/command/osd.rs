@@ -36,7 +36,7 @@ pub(super) fn map_at(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Refusal> {
 }
 
 /// An OSD that there is, by its number or its name.
-fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
+pub(super) fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
     let number = id.strip_prefix("osd.").unwrap_or(id).parse::<i32>();
     let number = number.map_err(|_| Refusal::invalid(format!("'{id}' is not the number of an OSD")))?;
     if mon.osdmap().exists(number) {

@@ -6,7 +6,7 @@ use super::status::{GroupCounts, usage_summary};
 use super::{Call, Outcome, Refusal};
 use crate::mon::Mon;
 use crate::mon::text::{self, Left, Right, Table};
-use crate::mon::usage::Usage;
+use crate::mon::usage::{GroupReport, Usage};
 use onego_ceph::osdmap::{OsdMap, Placement};
 use onego_ceph::types::PgId;
 use serde_json::{Value, json};
@@ -54,14 +54,8 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (map, usage) = (mon.osdmap(), call.usage);
     let state = |pg: &PgId| usage.groups.get(pg).map_or("unknown".into(), |group| group.state.name());
     let groups: Vec<(PgId, Placement)> = all(map).take(MAX_LISTED).map(|pg| (pg, map.place(pg))).collect();
-    let stats: Vec<Value> = groups
-        .iter()
-        .map(|(pg, place)| {
-            json!({"pgid": pg.to_string(), "state": state(pg), "up": place.up, "acting": place.acting,
-                "up_primary": place.up_primary, "acting_primary": place.acting_primary,
-                "stat_sum": {"num_objects": usage.groups.get(pg).map_or(0, |group| group.objects)}})
-        })
-        .collect();
+    let report = |pg: &PgId| usage.groups.get(pg).copied().unwrap_or_default();
+    let stats: Vec<Value> = groups.iter().map(|(pg, place)| group_json(*pg, place, &report(pg))).collect();
     let json = json!({"pg_ready": true, "pg_map": {
         "version": map.epoch,
         "stamp": text::stamp(call.now.into()),
@@ -78,16 +72,74 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         ("ACTING_PRIMARY", Left, Right),
     ]);
     for (pg, place) in &groups {
-        let set = |osds: &[i32]| {
-            let osds: Vec<String> = osds.iter().map(ToString::to_string).collect();
-            format!("[{}]", osds.join(","))
-        };
-        let (up, acting) = (set(&place.up), set(&place.acting));
+        let (up, acting) = (osd_set(&place.up), osd_set(&place.acting));
         let [up_primary, acting_primary] =
             [place.up_primary, place.acting_primary].map(|osd| osd.to_string());
         table.row([pg.to_string(), state(pg), up, up_primary, acting, acting_primary]);
     }
     Ok(call.show(&json, table.render()).with_status("dumped pgs"))
+}
+
+/// The states that a group may be said to be in (`active`, `clean`, ...).
+fn is_in_states(state: &str, wanted: &[String]) -> bool {
+    wanted.is_empty()
+        || wanted.iter().any(|wanted| wanted == "all" || state.split('+').any(|one| one == wanted))
+}
+
+/// The groups of a pool, of an OSD, or in certain states, as the arguments have it.
+pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    list_where(mon, call, |place, osd| place.acting.contains(&osd))
+}
+
+/// The groups whose first OSD is the one that is named.
+pub(super) fn list_by_primary(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    list_where(mon, call, |place, osd| place.acting_primary == osd)
+}
+
+fn list_where(mon: &Mon, call: &Call<'_>, serves: fn(&Placement, i32) -> bool) -> Outcome {
+    let (map, usage) = (mon.osdmap(), call.usage);
+    let pool = match (call.get("poolstr"), call.int("pool")) {
+        (Some(name), _) => Some(mon.find_pool(name)?),
+        (None, Some(id)) if !map.pools.contains_key(&id) => {
+            return Err(Refusal::missing(format!("pool {id} does not exist")));
+        }
+        (None, id) => id,
+    };
+    let osd = call.get("id").map(|id| super::osd::find_osd(mon, id)).transpose()?;
+    let states = call.list("states");
+    let report = |pg: &PgId| usage.groups.get(pg).copied().unwrap_or_default();
+    let groups = all(map).filter(|pg| pool.is_none_or(|pool| pool == pg.pool)).filter_map(|pg| {
+        let place = map.place(pg);
+        let wanted =
+            osd.is_none_or(|osd| serves(&place, osd)) && is_in_states(&report(&pg).state.name(), &states);
+        wanted.then_some((pg, place))
+    });
+    let groups: Vec<(PgId, Placement)> = groups.take(MAX_LISTED).collect();
+    let stats: Vec<Value> = groups.iter().map(|(pg, place)| group_json(*pg, place, &report(pg))).collect();
+    let columns = ["PG", "OBJECTS", "DEGRADED", "BYTES", "STATE", "UP", "ACTING"];
+    let mut table =
+        Table::new(&columns.map(|heading| (heading, Left, if heading == "PG" { Left } else { Right })));
+    for (pg, place) in &groups {
+        let GroupReport { state, objects, degraded, bytes } = report(pg);
+        let set = |osds: &[i32], primary| format!("{}p{primary}", osd_set(osds));
+        let [objects, degraded, bytes] = [objects, degraded, bytes].map(|number| number.to_string());
+        let (up, acting) = (set(&place.up, place.up_primary), set(&place.acting, place.acting_primary));
+        table.row([pg.to_string(), objects, degraded, bytes, state.name(), up, acting]);
+    }
+    Ok(call.show(&json!({"pg_ready": true, "pg_stats": stats}), table.render()))
+}
+
+/// OSDs as Ceph writes them: `[0,2,1]`.
+fn osd_set(osds: &[i32]) -> String {
+    let osds: Vec<String> = osds.iter().map(ToString::to_string).collect();
+    format!("[{}]", osds.join(","))
+}
+
+fn group_json(pg: PgId, place: &Placement, report: &GroupReport) -> Value {
+    json!({"pgid": pg.to_string(), "state": report.state.name(), "up": place.up, "acting": place.acting,
+        "up_primary": place.up_primary, "acting_primary": place.acting_primary,
+        "stat_sum": {"num_objects": report.objects, "num_bytes": report.bytes,
+            "num_objects_degraded": report.degraded}})
 }
 
 fn pool_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {

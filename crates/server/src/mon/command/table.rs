@@ -1,7 +1,8 @@
 //! The commands there are.
 
 use super::{
-    Call, Outcome, auth, config, crush, log, mons, osd, osd_df, osd_dump, pg, pool, pool_set, quota, status,
+    Call, Outcome, auth, config, config_key, crush, log, mons, osd, osd_df, osd_dump, pg, pool, pool_set,
+    quota, status,
 };
 use crate::mon::Mon;
 use onego_ceph::caps::MonAccess;
@@ -22,7 +23,7 @@ pub(super) struct Command {
 impl Command {
     /// What a user's right to the command is counted by: its first word, as far as there is such a service.
     pub(super) fn service(&self) -> &'static str {
-        const SERVICES: [&str; 7] = ["osd", "pg", "mgr", "auth", "config", "mds", "fs"];
+        const SERVICES: [&str; 8] = ["osd", "pg", "mgr", "auth", "config", "config-key", "mds", "fs"];
         self.words.split(' ').next().filter(|word| SERVICES.contains(word)).unwrap_or("mon")
     }
 
@@ -94,6 +95,16 @@ const fn change(
     Command { words, args, help, changes: true, is_secret: false, run }
 }
 
+/// A change whose arguments are in no log.
+const fn secret(
+    words: &'static str,
+    args: &'static [Arg],
+    help: &'static str,
+    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+) -> Command {
+    Command { is_secret: true, ..change(words, args, help, run) }
+}
+
 /// The command with these words.
 pub(super) fn find(words: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.words == words)
@@ -128,13 +139,17 @@ const CREATE_ARGS: &[Arg] = &[
 const APP: Arg = arg("app", ArgKind::Text);
 const KEY: Arg = arg("key", ArgKind::Text);
 const WHO: Arg = arg("who", ArgKind::Text);
+const STATES: Arg = many("states", ArgKind::Text);
+const BY_OSD_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), opt("pool", ArgKind::Int { min: 0 }), STATES];
 const DUMP_CONTENTS: Arg =
     many("dumpcontents", ArgKind::Choices("all|summary|sum|delta|pools|osds|pgs|pgs_brief"));
 const CONFIG_ARGS: &[Arg] =
     &[WHO, arg("name", ArgKind::Text), arg("value", ArgKind::Text), opt("force", ArgKind::Bool)];
+const KEY_ARGS: &[Arg] = &[KEY, opt("val", ArgKind::Text)];
 const ENTITY: Arg = arg("entity", ArgKind::Entity);
 const CAPS: Arg = many("caps", ArgKind::Text);
-const AUTH_ARGS: &[Arg] = &[ENTITY, CAPS];
+const KEY_TYPE: Arg = opt("key_type", ArgKind::Choices("aes|aes256k"));
+const AUTH_ARGS: &[Arg] = &[ENTITY, CAPS, KEY_TYPE];
 const CAPS_ARGS: &[Arg] = &[ENTITY, Arg { required: true, ..CAPS }];
 const LOG_LEVELS: &str = "debug|info|sec|warn|error";
 const LOG_LAST_ARGS: &[Arg] = &[
@@ -192,6 +207,16 @@ pub(super) const COMMANDS: &[Command] = &[
     show("config dump", &[], "all settings that are kept", config::dump),
     change("config set", CONFIG_ARGS, "keep a setting for somebody, or for all", config::set),
     change("config rm", &[WHO, arg("name", ArgKind::Text)], "forget a setting", config::remove),
+    secret("config-key set", KEY_ARGS, "keep a value, or the input, by a key of one's own", config_key::set),
+    secret("config-key put", KEY_ARGS, "the same", config_key::set),
+    show("config-key get", &[KEY], "what is kept by a key", config_key::get),
+    change("config-key rm", &[KEY], "forget a key", config_key::remove),
+    change("config-key del", &[KEY], "forget a key", config_key::remove),
+    show("config-key exists", &[KEY], "whether something is kept by a key", config_key::exists),
+    show("config-key ls", &[], "the keys by which something is kept", config_key::list),
+    show("config-key list", &[], "the keys by which something is kept", config_key::list),
+    show("config-key dump", &[opt("key", ArgKind::Text)], "keys, all or those that begin so, and what is kept by them",
+        config_key::dump),
     show("auth ls", &[], "who has a key", auth::list),
     show("auth list", &[], "who has a key", auth::list),
     show("auth get", &[ENTITY], "somebody's key and rights", auth::get),
@@ -202,6 +227,7 @@ pub(super) const COMMANDS: &[Command] = &[
     change("auth add", AUTH_ARGS, "add somebody, with the key in the input or a new one", auth::add),
     change("auth get-or-create", AUTH_ARGS, "somebody's key, who is added if need be", auth::get_or_create),
     change("auth get-or-create-key", AUTH_ARGS, "the same, as the key alone", auth::get_or_create_key),
+    change("auth rotate", &[ENTITY, KEY_TYPE], "give somebody another key", auth::rotate),
     change("auth caps", CAPS_ARGS, "change somebody's rights", auth::set_caps),
     change("auth import", &[], "add or change those in the keyring in the input", auth::import),
     change("auth del", &[ENTITY], "remove somebody", auth::remove),
@@ -264,6 +290,10 @@ pub(super) const COMMANDS: &[Command] = &[
 
     show("pg stat", &[], "the placement groups in a line", pg::stat),
     show("pg dump", &[DUMP_CONTENTS], "the placement groups", pg::dump),
+    show("pg ls", &[opt("pool", ArgKind::Int { min: 0 }), STATES], "the placement groups, of a pool or in such states", pg::list),
+    show("pg ls-by-pool", &[arg("poolstr", ArgKind::Pool), STATES], "a pool's placement groups", pg::list),
+    show("pg ls-by-osd", BY_OSD_ARGS, "the placement groups that an OSD serves", pg::list),
+    show("pg ls-by-primary", BY_OSD_ARGS, "the placement groups that an OSD serves first", pg::list_by_primary),
     show("pg map", &[arg("pgid", ArgKind::Pg)], "where a placement group is", pg::map),
 ];
 

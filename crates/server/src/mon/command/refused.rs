@@ -1,0 +1,164 @@
+//! Commands that Ceph has and this cluster refuses, and why.
+//!
+//! Source: ceph `src/mon/MonCommands.h`, `src/mgr/MgrCommands.h`.
+
+use super::Refusal;
+use crate::errno::EOPNOTSUPP;
+use crate::mon::pools::NO_SNAPSHOTS;
+
+const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";
+const FIXED_PLACEMENT: &str =
+    "the embedded cluster spreads objects evenly over its OSDs by one CRUSH rule, which cannot be changed";
+const FIXED_MEMBERS: &str = "the embedded cluster has the monitor and the OSDs that it was started with";
+const NO_MANAGER: &str = "the embedded cluster has no manager: its monitor answers what managers would";
+const NO_FILE_SYSTEMS: &str = "the embedded cluster has no file systems and no metadata servers";
+const NO_DEVICES: &str = "the embedded cluster keeps objects in memory, not on devices";
+const NO_SCRUB: &str = "the embedded cluster keeps objects in memory, where there is nothing to scrub";
+const BY_ITSELF: &str = "the embedded cluster decides by itself how groups are served and recovered";
+const FIXED_RELEASE: &str = "what releases of Ceph the embedded cluster serves cannot be changed";
+const NO_PENDING_KEYS: &str = "the embedded cluster has no pending keys: 'auth rotate' changes a key at once";
+const NO_MUTES: &str = "the health of the embedded cluster cannot be muted";
+const PER_DAEMON: &str =
+    "the daemons of the embedded cluster share a process, whose log and options say what it does";
+const FLAGS_FOR_ALL: &str = "flags of the embedded cluster are for all OSDs: see 'osd set'";
+const OTHER_NAME: &str = "this has another name since Ceph 16: 'osd blocklist'";
+const NO_SUCH_VIEW: &str = "the embedded cluster does not count what this shows";
+
+/// How such commands begin, whole words, and why they are refused. The first that fits counts.
+const REFUSED: &[(&str, &str)] = &[
+    ("osd tier", "the embedded cluster has no cache tiers"),
+    ("osd erasure-code-profile", NO_ERASURE_CODING),
+    ("osd crush rule create-erasure", NO_ERASURE_CODING),
+    ("osd crush", FIXED_PLACEMENT),
+    ("osd setcrushmap", FIXED_PLACEMENT),
+    ("osd pg-upmap", FIXED_PLACEMENT),
+    ("osd pg-upmap-items", FIXED_PLACEMENT),
+    ("osd pg-upmap-primary", FIXED_PLACEMENT),
+    ("osd rm-pg-upmap", FIXED_PLACEMENT),
+    ("osd rm-pg-upmap-items", FIXED_PLACEMENT),
+    ("osd rm-pg-upmap-primary", FIXED_PLACEMENT),
+    ("osd rm-pg-upmap-primary-all", FIXED_PLACEMENT),
+    ("osd reweight-by-pg", FIXED_PLACEMENT),
+    ("osd reweight-by-utilization", FIXED_PLACEMENT),
+    ("osd test-reweight-by-pg", FIXED_PLACEMENT),
+    ("osd test-reweight-by-utilization", FIXED_PLACEMENT),
+    ("osd reweightn", FIXED_PLACEMENT),
+    ("osd primary-affinity", FIXED_PLACEMENT),
+    ("osd pg-temp", BY_ITSELF),
+    ("osd primary-temp", BY_ITSELF),
+    ("osd rm-primary-temp", BY_ITSELF),
+    ("osd force-create-pg", BY_ITSELF),
+    ("osd force_healthy_stretch_mode", BY_ITSELF),
+    ("osd force_recovery_stretch_mode", BY_ITSELF),
+    ("osd lost", BY_ITSELF),
+    ("osd new", FIXED_MEMBERS),
+    ("osd create", FIXED_MEMBERS),
+    ("osd rm", FIXED_MEMBERS),
+    ("osd destroy", FIXED_MEMBERS),
+    ("osd destroy-actual", FIXED_MEMBERS),
+    ("osd purge", FIXED_MEMBERS),
+    ("osd purge-actual", FIXED_MEMBERS),
+    ("osd purge-new", FIXED_MEMBERS),
+    ("osd setmaxosd", FIXED_MEMBERS),
+    ("osd safe-to-destroy", FIXED_MEMBERS),
+    ("osd ok-to-stop", NO_SUCH_VIEW),
+    ("osd ok-to-upgrade", NO_SUCH_VIEW),
+    ("osd last-stat-seq", NO_SUCH_VIEW),
+    ("osd numa-status", NO_SUCH_VIEW),
+    ("osd blocked-by", NO_SUCH_VIEW),
+    ("osd tree-from", NO_SUCH_VIEW),
+    ("osd scrub", NO_SCRUB),
+    ("osd deep-scrub", NO_SCRUB),
+    ("osd repair", NO_SCRUB),
+    ("osd pool scrub", NO_SCRUB),
+    ("osd pool deep-scrub", NO_SCRUB),
+    ("osd pool repair", NO_SCRUB),
+    ("osd pool mksnap", NO_SNAPSHOTS),
+    ("osd pool rmsnap", NO_SNAPSHOTS),
+    ("osd pool force-remove-snap", NO_SNAPSHOTS),
+    ("osd pool availability-status", NO_SUCH_VIEW),
+    ("osd pool clear-availability-status", NO_SUCH_VIEW),
+    ("osd pool autoscale-status", NO_MANAGER),
+    ("osd pool", BY_ITSELF),
+    ("osd require-osd-release", FIXED_RELEASE),
+    ("osd set-require-min-compat-client", FIXED_RELEASE),
+    ("osd set-allow-crimson", FIXED_RELEASE),
+    ("osd set-group", FLAGS_FOR_ALL),
+    ("osd unset-group", FLAGS_FOR_ALL),
+    ("osd add-nodown", FLAGS_FOR_ALL),
+    ("osd add-noin", FLAGS_FOR_ALL),
+    ("osd add-noout", FLAGS_FOR_ALL),
+    ("osd add-noup", FLAGS_FOR_ALL),
+    ("osd rm-nodown", FLAGS_FOR_ALL),
+    ("osd rm-noin", FLAGS_FOR_ALL),
+    ("osd rm-noout", FLAGS_FOR_ALL),
+    ("osd rm-noup", FLAGS_FOR_ALL),
+    ("osd blacklist", OTHER_NAME),
+    ("pg scrub", NO_SCRUB),
+    ("pg deep-scrub", NO_SCRUB),
+    ("pg repair", NO_SCRUB),
+    ("pg debug", NO_SUCH_VIEW),
+    ("pg getmap", NO_SUCH_VIEW),
+    ("pg dump_stuck", NO_SUCH_VIEW),
+    ("pg", BY_ITSELF),
+    ("mon scrub", NO_SCRUB),
+    ("mon ok-to-stop", NO_SUCH_VIEW),
+    ("mon ok-to-rm", NO_SUCH_VIEW),
+    ("mon ok-to-add-offline", NO_SUCH_VIEW),
+    ("mon", FIXED_MEMBERS),
+    ("quorum enter", FIXED_MEMBERS),
+    ("quorum exit", FIXED_MEMBERS),
+    ("mgr", NO_MANAGER),
+    ("device", NO_DEVICES),
+    ("service dump", NO_MANAGER),
+    ("service status", NO_MANAGER),
+    ("fs", NO_FILE_SYSTEMS),
+    ("mds", NO_FILE_SYSTEMS),
+    ("nvme-gw", "the embedded cluster has no NVMe-oF gateways"),
+    ("auth get-or-create-pending", NO_PENDING_KEYS),
+    ("auth clear-pending", NO_PENDING_KEYS),
+    ("auth commit-pending", NO_PENDING_KEYS),
+    ("auth dump-keys", "the embedded cluster does not show the keys of its services"),
+    (
+        "auth wipe-rotating-service-keys",
+        "the embedded cluster does not change the keys of its services by command",
+    ),
+    ("config show", PER_DAEMON),
+    ("config show-with-defaults", PER_DAEMON),
+    (
+        "config",
+        "the embedded cluster keeps settings for clients and knows no options of its own: see 'config set'",
+    ),
+    ("health mute", NO_MUTES),
+    ("health unmute", NO_MUTES),
+    ("report", NO_SUCH_VIEW),
+    ("node ls", NO_SUCH_VIEW),
+    ("sessions", PER_DAEMON),
+    ("ops", PER_DAEMON),
+    ("dump_historic_ops", PER_DAEMON),
+    ("dump_historic_ops_by_duration", PER_DAEMON),
+    ("dump_historic_slow_ops", PER_DAEMON),
+    ("dump_ops_in_flight", PER_DAEMON),
+    ("heap", PER_DAEMON),
+    ("injectargs", PER_DAEMON),
+    ("smart", NO_DEVICES),
+    ("compact", NO_DEVICES),
+    ("sync_force", FIXED_MEMBERS),
+    ("add_bootstrap_peer_hint", FIXED_MEMBERS),
+    ("add_bootstrap_peer_hintv", FIXED_MEMBERS),
+    ("connection scores", FIXED_MEMBERS),
+    ("tell", "'ceph tell' sends a command to its daemon by itself"),
+];
+
+/// Why a command that is not served is refused.
+pub(super) fn refusal(words: &str) -> Refusal {
+    let begins =
+        |start: &str| words.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    match REFUSED.iter().find(|(start, _)| begins(start)) {
+        Some((_, why)) => Refusal::new(EOPNOTSUPP, format!("'{words}' is not supported: {why}")),
+        None => {
+            let text = format!("command '{words}' is not known here; `ceph --help` lists those that are");
+            Refusal::invalid(text)
+        }
+    }
+}
