@@ -192,6 +192,14 @@ fn keys_are_added_shown_and_removed_as_ceph_does() {
     let (_, _, all) = run(r#""prefix": "auth ls""#, "");
     assert!(all.contains(&format!("client.a\n\tkey: {key}\n\tcaps: [mon] allow r\n")), "{all}");
 
+    // Another key goes with the same capabilities, and has the type that is asked for.
+    let (result, _, rotated) = run(&format!(r#""prefix": "auth rotate", {a}, "key_type": "aes256k""#), "");
+    assert!(result == 0 && rotated.ends_with("\tcaps osd = \"allow rw pool=a\"\n"), "{rotated}");
+    let (_, _, longer) = run(&format!(r#""prefix": "auth print-key", {a}"#), "");
+    assert!(longer.len() > key.len() && rotated.contains(&longer), "{rotated}");
+    assert_eq!(run(&format!(r#""prefix": "auth rotate", {a}, "key_type": "rot13""#), "").0, EINVAL);
+    assert_eq!(run(r#""prefix": "auth rotate", "entity": "client.nobody""#, "").0, ENOENT);
+
     assert_eq!(run(&format!(r#""prefix": "auth rm", {a}"#), ""), (0, "updated".into(), String::new()));
     assert_eq!(run(&format!(r#""prefix": "auth rm", {a}"#), "").1, "entity client.a does not exist");
     let (result, status, _) = run(&format!(r#""prefix": "auth get-key", {a}"#), "");

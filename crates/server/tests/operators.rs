@@ -194,7 +194,8 @@ fn values_are_kept_by_keys_and_their_text_is_in_no_log() {
     let mut net = Net::new();
     let mon = net.client(MON);
     net.done(mon, r#""prefix": "config-key set", "key": "mgr/a", "val": "sesame""#);
-    let (result, ..) = net.command_with(mon, r#"{"prefix": "config-key put", "key": "mgr/b"}"#, "\u{7f}input");
+    let (result, ..) =
+        net.command_with(mon, r#"{"prefix": "config-key put", "key": "mgr/b"}"#, "\u{7f}input");
     assert_eq!(result, 0);
     let (_, _, value) = net.command(mon, r#"{"prefix": "config-key get", "key": "mgr/a"}"#);
     assert_eq!(value, b"sesame");

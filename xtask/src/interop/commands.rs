@@ -18,9 +18,32 @@ const MIN_COMMANDS: usize = 250;
 
 /// Commands that must be answered by what they ask for: those that programs and operators use to look at a cluster.
 const ANSWERED: &[&str] = &[
-    "status", "health", "df", "fsid", "log last", "log", "osd dump", "osd tree", "osd df", "osd pool ls", "osd stat", "pg dump",
-    "pg ls", "pg stat", "config-key ls", "config-key dump", "config dump", "mon dump", "mgr dump", "quorum_status", "versions",
-    "osd pool stats", "osd crush dump", "osd erasure-code-profile ls", "version", "bench",
+    "status",
+    "health",
+    "df",
+    "fsid",
+    "log last",
+    "log",
+    "osd dump",
+    "osd tree",
+    "osd df",
+    "osd pool ls",
+    "osd stat",
+    "pg dump",
+    "pg ls",
+    "pg stat",
+    "config-key ls",
+    "config-key dump",
+    "config dump",
+    "mon dump",
+    "mgr dump",
+    "quorum_status",
+    "versions",
+    "osd pool stats",
+    "osd crush dump",
+    "osd erasure-code-profile ls",
+    "version",
+    "bench",
 ];
 
 /// No command hangs, and none is refused without a word.

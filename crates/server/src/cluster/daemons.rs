@@ -367,6 +367,11 @@ impl Daemons {
     fn send_mon(&mut self, now: Time, links: &mut Links) {
         self.note_log();
         while let Some((conn, message)) = self.mon.poll() {
+            // The log is not kept for clients that do not read.
+            let is_log = message.header.kind == kind::LOG;
+            if is_log && links.get(conn).is_some_and(|link| link.is_behind()) {
+                continue;
+            }
             if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, links) {
                 links.send(now, conn, message);
             }

@@ -75,6 +75,13 @@ pub(super) struct Link {
     heard: Time,
 }
 
+impl Link {
+    /// Does the client leave unread what it is sent?
+    pub(super) fn is_behind(&self) -> bool {
+        self.stopped
+    }
+}
+
 /// The connections.
 #[derive(Debug)]
 pub(super) struct Links {

@@ -9,6 +9,7 @@ use crate::mon::MapHistory;
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
 use onego_ceph::auth::Keyring;
+use onego_ceph::messages::LogEntry;
 use onego_ceph::ops::{Omap, Op};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use proptest::prelude::*;
@@ -341,4 +342,17 @@ fn settings_are_kept() {
         let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };
         assert_eq!(read, settings);
     }
+}
+
+#[test]
+fn the_newest_entries_of_the_log_are_kept() {
+    let mut kept = Kept::new(maps(), MonSettings::default(), &Config::default());
+    let entry = |n: usize| LogEntry { text: format!("entry {n}"), ..LogEntry::default() };
+    for from in (0..1500).step_by(100) {
+        let body = Entry::Log((from..from + 100).map(entry).collect()).encode();
+        let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
+        kept.apply(Entry::decode(&bytes.into()).unwrap()).unwrap();
+    }
+    let texts: Vec<&str> = kept.log.iter().map(|entry| entry.text.as_str()).collect();
+    assert_eq!((texts.len(), texts[0], texts[999]), (1000, "entry 500", "entry 1499"));
 }
