@@ -76,7 +76,7 @@ impl ClusterLog {
             let next = if from_debug { debug.next() } else { entries.next() };
             match next {
                 Some((version, entry)) if *version >= from => {
-                    newest.extend(Some(entry).filter(|entry| wants(entry)))
+                    newest.extend(Some(entry).filter(|entry| wants(entry)));
                 }
                 _ => break,
             }
