@@ -42,13 +42,14 @@ impl Cluster {
         let path = dir.path().display();
         // Nobody else takes a port that was just given back, for a while.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // By default, a monitor ends where 95 percent of the disk are used, however large that is.
         let config = format!(
             "[global]\nfsid = {FSID}\nmon host = [v2:127.0.0.1:{port}/0]\n\
              public addr = 127.0.0.1\ncluster addr = 127.0.0.1\n\
              auth cluster required = none\nauth service required = none\nauth client required = none\n\
              keyring = {path}/keyring\nrun dir = {path}\nlog file =\nadmin socket =\n\
              osd objectstore = memstore\nosd crush chooseleaf type = 0\nosd crush update on start = false\nosd data = {path}/osd.$id\n\
-             mon data = {path}/mon\nmon allow pool delete = true\n\
+             mon data = {path}/mon\nmon data avail crit = 0\nmon data avail warn = 0\nmon allow pool delete = true\n\
              paxos propose interval = 0.02\npaxos min wait = 0.01\n"
         );
         fs::write(dir.path().join("ceph.conf"), config).unwrap();
