@@ -181,9 +181,12 @@ fn code_of(error: &onego::Error) -> Code {
     match error {
         E::NotFound { .. } => Code::NotFound,
         E::Exists { .. } => Code::Exists,
-        E::Auth(_) | E::Refused { .. } | E::Command { .. } | E::Busy { .. } | E::Features { .. } => {
-            Code::Refused
-        }
+        E::Auth(_)
+        | E::Refused { .. }
+        | E::Command { .. }
+        | E::Busy { .. }
+        | E::Features { .. }
+        | E::Clone { .. } => Code::Refused,
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         E::NoAnswer { .. } => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,
@@ -243,6 +246,12 @@ mod tests {
         let unreadable = Failure::file(Path::new("a.raw"))(io::ErrorKind::PermissionDenied.into());
         assert_eq!(unreadable.code(), Code::Failed);
         assert!(unreadable.sentence().starts_with("a.raw: "));
+    }
+
+    #[test]
+    fn a_clone_is_refused_and_not_a_wrong_command_line() {
+        let refused = Failure::from(onego::Error::Clone { image: "disk".into(), action: "read" });
+        assert_eq!(refused.code(), Code::Refused);
     }
 
     #[test]
