@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn only_what_may_exist_is_given_up() {
-        let mut map = ObjectMap::new(10, object_state::NONEXISTENT);
+        let mut map = ObjectMap::new(10);
         assert_eq!(there(None, 4, 0, 40), Some((0, 40)));
         assert_eq!(there(Some(&map), 4, 0, 40), None);
         map.set(3, object_state::EXISTS);
