@@ -312,13 +312,18 @@ fn a_call_that_comes_again_is_not_carried_out_again() {
     net.send_message(again, 77, &remove);
     assert_eq!(net.answer(again, 77), first);
     assert!(matches!(first, Answered::Reply(_)));
-    // Another number, another client, or another name: another call.
+    // Another number, another client, another user, or another name: another call.
     net.send_message(again, 78, &remove);
     let status = |answer| nfs_support::results::<v3::Remove>(answer).unwrap_err().status;
     assert_eq!(status(net.answer(again, 78)), Status::Noent);
     let other = net.connect("10.0.0.2:700");
     net.send_message(other, 77, &remove);
     assert_eq!(status(net.answer(other, 77)), Status::Noent);
+    net.credential = user(5);
+    let other_user = net.message::<v3::Remove>(&place(root, "file"));
+    net.send_message(again, 77, &other_user);
+    assert_eq!(status(net.answer(again, 77)), Status::Noent);
+    net.credential = user(0);
     let else_remove = net.message::<v3::Remove>(&place(root, "x"));
     net.send_message(again, 77, &else_remove);
     assert_eq!(status(net.answer(again, 77)), Status::Noent);

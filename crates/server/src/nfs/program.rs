@@ -162,7 +162,8 @@ impl Program {
         payload: List,
     ) -> Outcome<'_> {
         let (xid, procedure, read_only) = (header.xid, header.procedure, self.export.read_only);
-        let key = is_once(procedure).then(|| Key::new(peer.host, xid, procedure, &arguments, &payload));
+        let key = is_once(procedure)
+            .then(|| Key::new((peer.host, peer.caller.uid), xid, procedure, &arguments, &payload));
         match key.map(|key| self.replies.begin(key)) {
             None | Some(Known::New) => {}
             // There is a key.

@@ -5,8 +5,8 @@
 //! has received of the old connection, or on a thread that waits for a disk. If it were carried out then, its bytes
 //! would replace those of a later WRITE that was acknowledged in between.
 //!
-//! A call is known by its number, its client, its procedure and its arguments, of data as much as the kernel's server
-//! takes. The client's port is no part of that: a client that connects anew may have another, and over RDMA it has no say
+//! A call is known by its number, its client and its user, its procedure and its arguments, of data as much as the kernel's
+//! server takes. (Two programs on a host may number their calls alike; no user gets the reply to another.) The client's port is no part of that: a client that connects anew may have another, and over RDMA it has no say
 //! in it. Clients number calls anew after a restart, so that the number alone does not do.
 
 use onego_buf::List;
@@ -49,13 +49,21 @@ pub(super) fn is_once(procedure: u32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     from: IpAddr,
+    uid: u32,
     xid: u32,
     procedure: u32,
     arguments: u64,
 }
 
 impl Key {
-    pub(super) fn new(from: IpAddr, xid: u32, procedure: u32, front: &[u8], payload: &List) -> Self {
+    /// A call by a user of a host.
+    pub(super) fn new(
+        (from, uid): (IpAddr, u32),
+        xid: u32,
+        procedure: u32,
+        front: &[u8],
+        payload: &List,
+    ) -> Self {
         let mut hasher = DefaultHasher::new();
         hasher.write(front);
         hasher.write_usize(payload.len());
@@ -68,7 +76,7 @@ impl Key {
                 break;
             }
         }
-        Self { from, xid, procedure, arguments: hasher.finish() }
+        Self { from, uid, xid, procedure, arguments: hasher.finish() }
     }
 }
 
@@ -171,7 +179,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     fn key(xid: u32, arguments: &[u8]) -> Key {
-        Key::new(IpAddr::V4(Ipv4Addr::LOCALHOST), xid, 14, arguments, &List::new())
+        Key::new((IpAddr::V4(Ipv4Addr::LOCALHOST), 7), xid, 14, arguments, &List::new())
     }
 
     #[test]
@@ -216,7 +224,7 @@ mod tests {
                 list.append(List::from(piece.to_vec()));
                 list
             });
-            Key::new(from, xid, v3::Write::NUMBER, b"front", &data)
+            Key::new((from, 7), xid, v3::Write::NUMBER, b"front", &data)
         };
         let bytes = [7; 1000];
         assert_eq!(write(1, &[&bytes]), write(1, &[&bytes[..100], &bytes[100..]]));
