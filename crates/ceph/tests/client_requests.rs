@@ -9,6 +9,7 @@ use onego_ceph::messages::{BackoffOp, ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::osdmap::{flag as map_flag, pool_flag};
 use onego_ceph::types::{HObject, PgId};
+use std::time::Duration;
 
 #[test]
 fn what_is_written_is_read_back() {
@@ -366,6 +367,49 @@ fn a_read_that_a_replica_cannot_serve_goes_to_the_primary() {
         assert_eq!(fake.expect_ok(ticket).ops[0].output.to_vec(), b"x");
     }
     assert!(fake.osds[1].seen.len() > 3, "replicas are asked too");
+}
+
+/// What an OSD answers that does not want to decide yet.
+fn undecided() -> OsdOpReply {
+    OsdOpReply { result: -11, ..OsdOpReply::default() }
+}
+
+#[test]
+fn a_request_that_an_osd_does_not_decide_on_is_made_anew_and_done_once() {
+    let mut fake = Fake::ready(1, 1);
+    fake.want_map();
+    fake.settle();
+    let object = fake.object_on(0);
+    fake.osds[0].answers = vec![undecided(), undecided(), undecided()];
+    let ticket = fake.submit(append(&object, b"x"));
+    fake.settle();
+    let (first, second) = (fake.osds[0].seen[0].0, fake.osds[0].seen[1].0);
+    assert!(first != second, "the OSD remembers what it has answered to the first");
+    assert_eq!(fake.osds[0].seen.len(), 2, "the third does not follow at once");
+    assert!(fake.take_done(ticket).is_none());
+    fake.advance(Duration::from_secs(1));
+    fake.expect_ok(ticket);
+    assert_eq!(fake.osds[0].seen.len(), 4);
+    assert_eq!(fake.store.objects[&(POOL, object)], b"x");
+}
+
+#[test]
+fn a_request_that_is_made_anew_again_and_again_pauses_and_can_be_taken_back() {
+    let mut fake = Fake::ready(1, 1);
+    fake.want_map();
+    fake.settle();
+    let object = fake.object_on(0);
+    fake.osds[0].answers = vec![undecided(); 1000];
+    let ticket = fake.ticket();
+    let id = fake.client.submit(fake.now, append(&object, b"x"), ticket).ok().expect("there is room");
+    for _ in 0..600 {
+        fake.advance(Duration::from_millis(100));
+    }
+    let seen = fake.osds[0].seen.len();
+    assert!((30..80).contains(&seen), "{seen} times in a minute");
+    fake.client.cancel(id);
+    fake.settle();
+    assert!(matches!(fake.expect_error(ticket), Error::Cancelled));
 }
 
 #[test]

@@ -14,13 +14,14 @@ use super::{AuthName, Entropy, Entry, Key, Keyring, Secret, Usage, service};
 use crate::encoding::{Decode, Encode};
 use crate::types::Utime;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use onego_wire::{DecodeError, Reader, Time, Writer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Keys of a service that are known at a time, if one is made in each lifetime of tickets: tickets are sealed with the
+/// Keys of a service that are known at a time: there is one for each lifetime of tickets, tickets are sealed with the
 /// newest, and those that were sealed with the two before are still known (`KEY_ROTATE_NUM`).
-const KEYS: u32 = 3;
+const KEYS: u64 = 3;
 
 /// Services that tickets are given for, by the names that capabilities are kept under.
 const SERVICES: [(u32, &str); 5] = [
@@ -57,15 +58,6 @@ impl From<DecodeError> for Refused {
     }
 }
 
-/// The keys of a service.
-#[derive(Debug, Default)]
-struct Rotating {
-    /// The keys, and when they were made.
-    keys: BTreeMap<u64, (Time, Key)>,
-    newest: u64,
-    renewed_at: Time,
-}
-
 /// What a client that asks for a session is to be given.
 pub(super) struct Session<'a> {
     pub(super) name: &'a AuthName,
@@ -87,18 +79,32 @@ pub(super) struct Given {
 }
 
 /// Knows everybody's key, and gives tickets.
+///
+/// The keys of the services follow from one secret, the service, and the time. So whoever keeps that secret
+/// ([`service_secret`](Self::service_secret)) over a restart still knows the tickets that were given before, and need not
+/// keep each key when it is made.
 #[derive(Debug)]
 pub struct Authority {
     keyring: Keyring,
-    rotating: BTreeMap<u32, Rotating>,
+    service_secret: Secret,
     lifetimes: Lifetimes,
     entropy: Entropy,
 }
 
 impl Authority {
-    /// The authority over those in `keyring`.
-    pub fn new(keyring: Keyring, lifetimes: Lifetimes, entropy: Entropy) -> Self {
-        Self { keyring, rotating: BTreeMap::new(), lifetimes, entropy }
+    /// The authority over those in `keyring`, with a new secret for the keys of the services.
+    pub fn new(keyring: Keyring, lifetimes: Lifetimes, mut entropy: Entropy) -> Self {
+        Self { keyring, service_secret: entropy.secret(32), lifetimes, entropy }
+    }
+
+    /// What the keys of the services follow from.
+    pub fn service_secret(&self) -> &Secret {
+        &self.service_secret
+    }
+
+    /// Goes on with the keys that services had before: with what they follow from.
+    pub fn set_service_secret(&mut self, secret: Secret) {
+        self.service_secret = secret;
     }
 
     /// Everybody.
@@ -138,23 +144,26 @@ impl Authority {
         if service == service::AUTH { self.lifetimes.monitor } else { self.lifetimes.service }
     }
 
-    /// Gives the service a new key if its time has come.
-    fn rotate(&mut self, now: Time, service: u32) {
-        let lifetime = self.lifetime(service);
-        let rotating = self.rotating.entry(service).or_default();
-        if !rotating.keys.is_empty() && now < rotating.renewed_at + lifetime {
-            return;
-        }
-        rotating.newest += 1;
-        rotating.renewed_at = now;
-        let key = Key::generate(Cipher::Aes, now.into(), &mut self.entropy);
-        rotating.keys.insert(rotating.newest, (now, key));
-        rotating.keys.retain(|_, (made_at, _)| now < *made_at + lifetime * KEYS);
+    /// The number of the newest key of a service: there is a new one in each lifetime of its tickets.
+    fn newest_key(&self, now: Time, service: u32) -> u64 {
+        let lifetime = u64::try_from(self.lifetime(service).as_nanos()).unwrap_or(u64::MAX);
+        now.as_nanos() / lifetime.max(1)
+    }
+
+    /// The key of a service with this number.
+    fn service_key(&self, service: u32, number: u64) -> Key {
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, self.service_secret.expose());
+        let mut name = [0; 12];
+        name[..4].copy_from_slice(&service.to_le_bytes());
+        name[4..].copy_from_slice(&number.to_le_bytes());
+        let seed = Secret::new(hmac::sign(&secret, &name).as_ref().to_vec());
+        // Nobody looks at when it was made.
+        Key::generate(Cipher::Aes, Utime::default(), &mut Entropy::from(seed))
     }
 
     /// Opens a ticket that is still good. `None`: it is not from here, or has run out.
     pub(super) fn open_ticket(
-        &mut self,
+        &self,
         now: Time,
         service: u32,
         ticket: &TicketBlob,
@@ -164,17 +173,19 @@ impl Authority {
     }
 
     /// Opens a ticket that may have run out.
-    fn open_old_ticket(&mut self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
-        self.rotate(now, service);
-        let (_, key) = self.rotating.get(&service)?.keys.get(&ticket.secret_id)?;
-        open(key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()
+    fn open_old_ticket(&self, now: Time, service: u32, ticket: &TicketBlob) -> Option<ServiceTicketInfo> {
+        // After the clock was set back there are tickets with newer keys.
+        let is_known = self.newest_key(now, service).abs_diff(ticket.secret_id) < KEYS;
+        let key = is_known.then(|| self.service_key(service, ticket.secret_id))?;
+        open(&key, Usage::TicketInfo, &ticket.blob.0, "a ticket").ok()
     }
 
     /// Makes a ticket, with a new session key: the client's part is sealed with `key`, the service's part, if it is in
     /// place of an older one, with that one's session key. Says how it is written.
     fn write_ticket(&mut self, now: Time, grant: &Grant<'_>, w: &mut Writer) -> Key {
-        self.rotate(now, grant.service);
         let validity = self.lifetime(grant.service);
+        let secret_id = self.newest_key(now, grant.service);
+        let service_key = self.service_key(grant.service, secret_id);
         let entropy = &mut self.entropy;
         // Who has a key of this cipher knows the cipher, and is as safe with it as its key is.
         let session_key = Key::generate(grant.key.cipher(), now.into(), entropy);
@@ -191,10 +202,8 @@ impl Authority {
             session_key: session_key.clone(),
         };
         let mine = ServiceTicket { session_key: session_key.clone(), validity: Validity(validity) };
-        let rotating = &self.rotating[&grant.service];
-        let (_, key) = &rotating.keys[&rotating.newest];
-        let sealed = seal(key, Usage::TicketInfo, &info, entropy);
-        let blob = TicketBlob { secret_id: rotating.newest, blob: Blob(sealed) }.to_bytes();
+        let sealed = seal(&service_key, Usage::TicketInfo, &info, entropy);
+        let blob = TicketBlob { secret_id, blob: Blob(sealed) }.to_bytes();
         w.u32(grant.service);
         w.u8(1);
         seal_counted(grant.key, Usage::TicketSessionKey, &mine, entropy, w);

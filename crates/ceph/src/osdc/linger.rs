@@ -237,7 +237,7 @@ impl<T> Objects<T> {
         };
         let target = linger.target.clone();
         for tid in stale.into_iter().flatten() {
-            self.table.remove(tid);
+            self.table.current(tid).map(|tid| self.table.remove(tid));
         }
         let tid = self.send_linger(now, hub, target, op, owner, flags);
         if let Some(linger) = self.lingers.by_id.get_mut(&id) {
@@ -300,7 +300,7 @@ impl<T> Objects<T> {
     fn forget(&mut self, id: WatchId) -> Option<Linger<T>> {
         let linger = self.lingers.by_id.remove(&id)?;
         for tid in [linger.request, linger.ping].into_iter().flatten() {
-            self.table.remove(tid);
+            self.table.current(tid).map(|tid| self.table.remove(tid));
         }
         Some(linger)
     }

@@ -199,7 +199,9 @@ impl<T> Objects<T> {
 
     /// Takes a request back. Its completion says [`Error::Cancelled`], once its buffer is free.
     pub(crate) fn cancel(&mut self, hub: &mut Hub<T>, id: OpId) {
-        self.fail(hub, id.0, Error::Cancelled);
+        if let Some(tid) = self.table.current(id.0) {
+            self.fail(hub, tid, Error::Cancelled);
+        }
     }
 
     /// Takes the requests and notifications back whose tickets are `unwanted`.
@@ -252,6 +254,7 @@ impl<T> Objects<T> {
         }
         self.expire(now, hub);
         self.retry(now, hub);
+        self.send_postponed(now, hub);
         self.relax(now, hub);
         if self.tick.is_some_and(|tick| tick <= now) {
             self.tick = None;
@@ -262,7 +265,8 @@ impl<T> Objects<T> {
             sessions().filter(|session| session.conn.is_none()).filter_map(|session| session.retry_at);
         let careful = sessions().filter_map(|session| session.careful_until());
         let deadlines = self.table.iter().filter(|op| op.failed.is_none()).filter_map(|op| op.deadline);
-        self.wakeup = deadlines.chain(retries).chain(careful).chain(self.tick).min();
+        let postponed = self.table.iter().filter_map(|op| op.not_before);
+        self.wakeup = deadlines.chain(postponed).chain(retries).chain(careful).chain(self.tick).min();
     }
 
     /// Gives up the requests whose time is over.

@@ -109,11 +109,9 @@ impl<T> Objects<T> {
         if let Some(redirect) = reply.redirect {
             return self.redirect(now, hub, tid, *redirect);
         }
-        if reply.result == errno::EAGAIN && op.replica {
-            // The replica does not have the object, or not yet: the primary does (osd_client.c, handle_reply).
-            op.message.flags &= !(flag::BALANCE_READS | flag::LOCALIZE_READS);
-            op.sent_on = None;
-            return self.launch(now, hub, tid);
+        if reply.result == errno::EAGAIN {
+            // Of a replica: it does not have the object, or not yet.
+            return self.make_anew(now, hub, tid);
         }
         let OsdReply { result, mut ops, version, user_version, .. } = reply;
         if ops.len() != op.message.ops.len() {

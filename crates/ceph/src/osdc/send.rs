@@ -7,9 +7,10 @@ use super::target::{Astray, Target, is_split};
 use crate::client::{Ended, Error, Event, Hub, Role, errno};
 use crate::msgr::{Connection, Event as LinkEvent};
 use crate::ops::flag;
-use crate::types::EntityName;
+use crate::types::{EntityName, ReqId};
 use onego_buf::SegmentMut;
 use onego_wire::{ConnId, Time};
+use std::time::Duration;
 
 /// Connections that a request may end, one after the other and alone on each, before it fails. With the waits between
 /// them that takes a second or so: an OSD that is just going down has no open port by then.
@@ -129,6 +130,9 @@ impl<T> Objects<T> {
         if op.osd == NOBODY || op.paused || op.landing || op.failed.is_some() || op.sent_on.is_some() {
             return;
         }
+        if op.not_before.is_some() {
+            return;
+        }
         let osd = op.osd;
         let Some(Some(session)) = self.sessions.get_mut(osd as usize) else {
             return self.open(now, hub, osd);
@@ -152,6 +156,41 @@ impl<T> Objects<T> {
         op.sent_at = now;
         op.sent_epoch = self.epoch;
         hub.send(conn, tid, &op.message);
+    }
+
+    /// Makes a request anew that an OSD does not want to decide on (EAGAIN): with another id, because the OSD remembers what
+    /// it has answered to this one; at the primary; and at once, but from the second time on after a pause (Objecter.cc,
+    /// handle_osd_op_reply, which makes none).
+    pub(super) fn make_anew(&mut self, now: Time, hub: &mut Hub<T>, tid: u64) {
+        /// The first pause; each is twice as long as the one before.
+        const PAUSE: Duration = Duration::from_millis(10);
+        /// Doublings of it: up to 1.3 s.
+        const DOUBLINGS: u32 = 7;
+        let Some((tid, op)) = self.table.renew(tid) else { return };
+        op.message.flags &= !(flag::BALANCE_READS | flag::LOCALIZE_READS | flag::RETRY);
+        op.message.reqid = ReqId::default();
+        (op.sent_on, op.attempts) = (None, 0);
+        if op.renewals > 0 {
+            let doublings = (op.renewals - 1).min(DOUBLINGS);
+            op.not_before = Some(now + PAUSE * (1 << doublings));
+            if doublings == DOUBLINGS {
+                tracing::warn!(osd = op.osd, object = ?op.message.object, "an OSD does not decide on a request (EAGAIN)");
+            }
+        }
+        op.renewals = op.renewals.saturating_add(1);
+        let not_before = op.not_before;
+        self.wake_by(not_before);
+        self.launch(now, hub, tid);
+    }
+
+    /// Sends the requests whose pause is over.
+    pub(super) fn send_postponed(&mut self, now: Time, hub: &mut Hub<T>) {
+        for tid in self.table.ordered(|op| op.not_before.is_some_and(|at| at <= now)) {
+            if let Some(op) = self.table.get_mut(tid) {
+                op.not_before = None;
+            }
+            self.send(now, hub, tid);
+        }
     }
 
     /// Sends all requests to an OSD that are not sent, in order.

@@ -62,6 +62,12 @@ pub(super) struct Op<T> {
     pub(super) attempts: i32,
     /// Connections in a row that ended when it was the only request on them.
     pub(super) rejections: u32,
+    /// The id that it was submitted with: it has another once an OSD wants it to be made anew.
+    submitted_as: u64,
+    /// How often an OSD wanted that, one time after the other.
+    pub(super) renewals: u32,
+    /// It is not sent before.
+    pub(super) not_before: Option<Time>,
     /// When it fails.
     pub(super) deadline: Option<Time>,
     /// How long after its submission that is.
@@ -113,6 +119,9 @@ impl<T> Op<T> {
             sent_epoch: 0,
             attempts: 0,
             rejections: 0,
+            submitted_as: 0,
+            renewals: 0,
+            not_before: None,
             deadline: None,
             timeout: Duration::ZERO,
             cost: 0,
@@ -153,6 +162,7 @@ impl<T> Op<T> {
         self.message.reqid = ReqId::default();
         (self.osd, self.replica, self.paused) = (NOBODY, false, false);
         (self.sent_on, self.sent_epoch, self.attempts, self.rejections) = (None, 0, 0, 0);
+        (self.renewals, self.not_before) = (0, None);
         (self.no_pool, self.pool_missing_since) = (false, 0);
         (self.landing, self.failed) = (false, None);
         (
@@ -213,7 +223,23 @@ impl<T> Table<T> {
         });
         let place = &mut self.slots[usize::from(slot)];
         place.tid = self.submitted << SLOT_BITS | u64::from(slot);
+        place.op.submitted_as = place.tid;
         (place.tid, &mut place.op)
+    }
+
+    /// Gives a request another id, as if it were submitted now: nobody takes it for the one that it was.
+    pub(super) fn renew(&mut self, tid: u64) -> Option<(u64, &mut Op<T>)> {
+        let slot = self.slot(tid);
+        let place = self.slots.get_mut(slot).filter(|place| place.tid == tid)?;
+        self.submitted += 1;
+        place.tid = self.submitted << SLOT_BITS | slot as u64;
+        Some((place.tid, &mut place.op))
+    }
+
+    /// The id of the request that was submitted with this one, if it is still in flight.
+    pub(super) fn current(&self, submitted_as: u64) -> Option<u64> {
+        let place = self.slots.get(self.slot(submitted_as))?;
+        (place.tid != 0 && place.op.submitted_as == submitted_as).then_some(place.tid)
     }
 
     #[inline]
