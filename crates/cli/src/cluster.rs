@@ -63,7 +63,7 @@ A line that starts with \"ready:\" says that it serves, and where its ceph.conf 
 
 #[derive(clap::Args)]
 pub(crate) struct StartOptions {
-    /// Where to listen; the port is the monitor's, any free one if there is none
+    /// Where to listen; the port is the monitor's, the one in --data or any free one if there is none
     #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
     listen: SocketAddr,
     /// Where the state is kept, so that it is there at the next start: what is acknowledged is durable. Made if it does not
@@ -93,9 +93,10 @@ pub(crate) struct StartOptions {
     /// --messenger v2
     #[arg(long)]
     secure_only: bool,
-    /// Bytes of data that each OSD takes; from 95 % on the cluster is full, and writes wait for room
-    #[arg(long, value_name = "LIMIT", default_value = "1G", value_parser = memory)]
-    memory: u64,
+    /// Bytes of data that each OSD takes; from 95 % on the cluster is full, and writes wait for room [default: 1G, or as in
+    /// --data]
+    #[arg(long, value_name = "LIMIT", value_parser = memory)]
+    memory: Option<u64>,
     /// End when the program that started this one ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
@@ -197,7 +198,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             "monitor {}, OSD {}, {} of memory{}",
             cluster.mon_addr(),
             osds.join(" "),
-            size::human(options.memory),
+            size::human(cluster.memory_limit()),
             if osds.len() > 1 { " each" } else { "" }
         ),
         format!("try: ceph -c {conf} -s"),

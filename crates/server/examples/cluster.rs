@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             "--conf-dir" => config.conf_dir = Some(value()?.into()),
             "--engine" => config.engine = value()?.parse()?,
-            "--memory" => config.memory_limit = value()?.parse()?,
+            "--memory" => config.memory_limit = Some(value()?.parse()?),
             "--null-writes" => config.null_writes = true,
             other => return Err(format!("{other} is not an option").into()),
         }

@@ -2,7 +2,7 @@
 
 use crate::osd::Rights;
 use onego_ceph::auth::{
-    AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, mode, service,
+    AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, Secret, mode, service,
 };
 use onego_ceph::caps::{CapError, MonCap, OsdCap};
 use onego_ceph::msgr::Peer;
@@ -55,10 +55,14 @@ impl Cephx {
 /// Knows everybody's key; all daemons share it.
 pub(crate) type SharedAuthority = Arc<Mutex<Authority>>;
 
-/// The authority of a cluster that takes not everybody.
-pub(crate) fn authority(cephx: Option<&Cephx>) -> Option<SharedAuthority> {
+/// The authority of a cluster that takes not everybody. `service_secret`: what the keys of its services followed from
+/// before, if there was one: tickets of then are good for their time.
+pub(crate) fn authority(cephx: Option<&Cephx>, service_secret: Option<&Secret>) -> Option<SharedAuthority> {
     let cephx = cephx?.clone();
-    let authority = Authority::new(cephx.keyring, cephx.lifetimes, cephx.entropy);
+    let mut authority = Authority::new(cephx.keyring, cephx.lifetimes, cephx.entropy);
+    if let Some(secret) = service_secret.filter(|secret| !secret.is_empty()) {
+        authority.set_service_secret(secret.clone());
+    }
     Some(Arc::new(Mutex::new(authority)))
 }
 

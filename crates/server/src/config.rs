@@ -11,8 +11,8 @@ use onego_engine::{EngineKind, Spin};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Bytes that an OSD of a cluster holds if nobody says how many.
-const DEFAULT_MEMORY: u64 = 1 << 30;
+/// Bytes that an OSD of a new cluster holds if nobody says how many.
+pub(crate) const DEFAULT_MEMORY: u64 = 1 << 30;
 
 /// Bytes of a log from which on there is a new checkpoint: some seconds of writing, and of reading at the next start.
 const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
@@ -28,7 +28,7 @@ pub const MAX_OSDS: u32 = 32;
 /// What a cluster is told to be.
 ///
 /// ```
-/// let config = onego_server::Config { memory_limit: 64 << 20, ..onego_server::Config::default() };
+/// let config = onego_server::Config { memory_limit: Some(64 << 20), ..onego_server::Config::default() };
 /// assert_eq!(config.pools[0].name, "rbd");
 /// ```
 #[derive(Debug, Clone)]
@@ -37,15 +37,18 @@ pub struct Config {
     pub listen: IpAddr,
     /// In which versions of the messenger's protocol clients may connect. Each has a port of its own.
     pub versions: Versions,
-    /// The monitor's port; 0: any. With 3300 version 1 has 6789, otherwise any.
+    /// The monitor's port; 0: any, or that of the data directory if nobody else has it. With 3300 version 1 has 6789,
+    /// otherwise any.
     pub mon_port: u16,
     /// How many OSDs there are: from one to [`MAX_OSDS`]. None: one, or as many as the data directory is of.
     pub osds: Option<u32>,
-    /// The first OSD's port, those of the others following it; 0: any.
+    /// The first OSD's port, those of the others following it; 0: any, or those of the data directory if nobody else has
+    /// them.
     pub osd_port: u16,
     /// Bytes that each OSD holds at most. From 95 % of it on (`ceph osd set-full-ratio`) the cluster is full, and clients
-    /// keep writes back until there is room again; a write that would take an OSD beyond 97 % gets ENOSPC.
-    pub memory_limit: u64,
+    /// keep writes back until there is room again; a write that would take an OSD beyond 97 % gets ENOSPC. None: 1 GiB, or as
+    /// many as in the data directory.
+    pub memory_limit: Option<u64>,
     /// Writes are acknowledged and thrown away, and reads give zeros: to measure everything but the store.
     pub null_writes: bool,
     /// The pools that there are from the start of a new cluster.
@@ -87,7 +90,7 @@ impl Default for Config {
             mon_port: 0,
             osds: None,
             osd_port: 0,
-            memory_limit: DEFAULT_MEMORY,
+            memory_limit: None,
             null_writes: false,
             pools: vec![NewPool::for_images("rbd")],
             engine: EngineKind::default(),
@@ -145,7 +148,7 @@ pub struct Settings {
     pub mon: AddrVec,
     /// The OSDs, the first being number 0.
     pub osds: Vec<OsdSettings>,
-    /// See [`Config::memory_limit`].
+    /// Bytes that each OSD holds at most: see [`Config::memory_limit`].
     pub memory_limit: u64,
     /// See [`Config::null_writes`].
     pub null_writes: bool,

@@ -3,7 +3,9 @@
 use onego_ceph::addr::Versions;
 use onego_server::journal::DataError;
 use onego_server::{Cluster, Config, Error, NewPool};
+use std::net::TcpListener;
 use std::path::Path;
+use std::time::Duration;
 
 fn config(folder: &Path) -> Config {
     Config { data: Some(folder.join("data")), versions: Versions::Two, ..Config::default() }
@@ -78,6 +80,39 @@ fn a_cluster_stays_where_it_is_told_to_be_and_what_it_was() {
 }
 
 #[test]
+fn daemons_stay_where_they_were_and_osds_are_said_to_have_been_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let both = |folder: &Path| Config { osds: Some(2), versions: Versions::Any, ..config(folder) };
+    let memory_limit = Some(32 << 20);
+    let ports = |cluster: &Cluster| -> Vec<u16> {
+        let addrs = std::iter::once(cluster.mon_addr()).chain(cluster.osd_addrs());
+        addrs.flat_map(|addrs| &addrs.0).map(|addr| addr.sock.unwrap().port()).collect()
+    };
+    let cluster = Cluster::start(Config { memory_limit, ..both(folder.path()) }).unwrap();
+    let (before, last) = (ports(&cluster), epoch(&cluster));
+    settle(&cluster);
+    drop(cluster);
+
+    let cluster = Cluster::start(both(folder.path())).unwrap();
+    assert_eq!(ports(&cluster), before);
+    let limit = cluster.stats().unwrap().usage.osds.values().map(|osd| osd.total).max();
+    assert_eq!((Some(cluster.memory_limit()), limit), (memory_limit, memory_limit));
+    let map = cluster.with(|machine, _| machine.osdmap().unwrap().clone()).unwrap();
+    for info in &map.osd_info {
+        assert!(last < info.down_at && info.down_at < info.up_from, "{info:?} after epoch {last}");
+    }
+    settle(&cluster);
+    drop(cluster);
+
+    // Somebody else has one of the ports now.
+    let _other = TcpListener::bind(("127.0.0.1", before[3])).unwrap();
+    let cluster = Cluster::start(both(folder.path())).unwrap();
+    let now = ports(&cluster);
+    assert_eq!((&now[..3], &now[4..]), (&before[..3], &before[4..]));
+    assert_ne!(now[3], before[3]);
+}
+
+#[test]
 fn a_cluster_insists_on_encryption_by_the_keys_that_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let secure = Config { secure_only: true, ..config(folder.path()) };
@@ -90,6 +125,24 @@ fn a_cluster_insists_on_encryption_by_the_keys_that_it_has() {
     let error = Cluster::start(Config { versions: Versions::Any, ..secure.clone() }).unwrap_err();
     assert!(matches!(error, Error::CannotEncrypt), "{error}");
     assert_eq!(Cluster::start(secure).unwrap().keyring(), Some(&keyring));
+}
+
+#[test]
+fn a_cluster_whose_disk_fails_ends_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(Config { log_limit: 20_000, ..config(folder.path()) }).unwrap();
+    let failure = cluster.failure().unwrap();
+    settle(&cluster);
+    // The next file cannot be made.
+    std::fs::rename(folder.path().join("data"), folder.path().join("elsewhere")).unwrap();
+    let mut pools = 0;
+    while cluster.create_pool(NewPool::new(format!("pool{pools}"))).is_ok() {
+        pools += 1;
+        assert!(pools < 1_000_000, "the cluster goes on");
+    }
+    let error = failure.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(matches!(error, Error::Data(_)), "{error:?}");
+    assert_eq!(error.to_string(), "beginning a log failed: No such file or directory (os error 2)");
 }
 
 #[test]

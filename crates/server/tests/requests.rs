@@ -4,7 +4,7 @@ mod support;
 
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{MapUpdate, ObjectName, OsdOp, OsdOpReply};
-use onego_ceph::ops::{Op, flag};
+use onego_ceph::ops::{Op, WatchOp, flag};
 use onego_ceph::osdmap::{pool_flag, state};
 use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
 use onego_server::{NewPool, OsdSettings, Settings};
@@ -407,6 +407,40 @@ fn one_that_was_away(flag: &str, wiped: bool) -> (Net, Who) {
     let now = net.now;
     net.machine.start_osd(now, 1);
     (net, mon)
+}
+
+#[test]
+fn a_write_is_for_the_primary_whatever_its_flags_say() {
+    let second = OsdSettings { uuid: Uuid([9; 16]), addrs: "v2:127.0.0.1:6801/1001".parse().unwrap() };
+    let mut settings = support::settings();
+    settings.osds.push(second);
+    settings.pools = vec![NewPool { size: Some(2), ..NewPool::for_images("rbd") }];
+    let mut net = Net::with(settings);
+    let osd = net.client(OSD);
+    let map = net.machine.osdmap().unwrap().clone();
+    let is_replica = |name: &String| {
+        let pool = &map.pools[&1];
+        let seed = pool.hash_object(name.as_bytes(), b"", b"");
+        let pg = pool.pg(PgId { pool: 1, seed });
+        map.place(pg).acting_primary == 1
+    };
+    let name = (0..).map(|n| format!("object{n}")).find(is_replica).unwrap();
+    for flags in [flag::BALANCE_READS, flag::LOCALIZE_READS] {
+        for op in [
+            Op::WriteFull { data: vec![1; 10].into() },
+            Op::Call { class: "lock".into(), method: "lock".into(), input: Vec::new().into() },
+            Op::Watch { cookie: 1, op: WatchOp::Watch, generation: 0, timeout: 0 },
+        ] {
+            let mut smuggled = request(&net, &name, [op]);
+            smuggled.flags = flag::READ | flags;
+            assert!(ask(&mut net, osd, &smuggled).is_none(), "{smuggled:?}");
+        }
+        // A read of it is the replica's, too.
+        let mut read = read(&net, &name);
+        read.flags = flag::READ | flags;
+        assert!(ask(&mut net, osd, &read).is_some());
+    }
+    assert_eq!(net.machine.usage().objects(), 0);
 }
 
 /// Are copies missing after a while?

@@ -154,6 +154,11 @@ impl Sim {
         self.run_until(nodes, self.now() + time);
     }
 
+    /// Has the clock stop at that time, whatever happens then.
+    pub fn stop_at(&mut self, time: Time) {
+        self.network.borrow_mut().stop_at(time);
+    }
+
     /// Runs until that time.
     pub fn run_until(&mut self, nodes: &mut [&mut dyn Node], time: Time) {
         // An event of the network's own, so that the clock stops there.

@@ -47,6 +47,11 @@ impl Embedded {
         Ok(Self { server })
     }
 
+    /// Asks the server to end in order, and waits until it has.
+    pub(crate) fn stop(self) -> Result<()> {
+        self.server.stop()
+    }
+
     /// The server's process.
     pub(crate) fn server(&mut self) -> &mut Daemon {
         &mut self.server

@@ -21,6 +21,7 @@ mod osds;
 mod pjdfstest;
 mod qemu_img;
 mod rados_tests;
+mod restart;
 mod tools;
 mod tshark;
 mod users;
@@ -149,6 +150,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "tools-compression", "Ceph's programs compress what they send to our embedded cluster, if they can", compression::on_ours;
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
+    "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", restart::under_load;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     since_reef:

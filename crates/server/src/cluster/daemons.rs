@@ -111,10 +111,12 @@ impl Daemons {
         let life = Life {
             number: kept.as_ref().map_or(0, |kept| kept.life.number) + 1,
             mon: settings.mon.clone(),
+            osds: settings.osds.iter().map(|osd| osd.addrs.clone()).collect(),
             memory_limit: settings.memory_limit,
         };
         let first: Vec<FirstOsd> = settings.osds.iter().map(|osd| osd.in_life(life.number)).collect();
-        let authority = authority(settings.cephx.as_ref());
+        let service_secret = kept.as_ref().map(|kept| &kept.settings.service_secret);
+        let authority = authority(settings.cephx.as_ref(), service_secret);
         let identity = Identity {
             fsid: settings.fsid,
             mon_addrs: settings.mon.clone(),
@@ -123,7 +125,8 @@ impl Daemons {
         };
         let is_new = kept.is_none();
         let (mon, osds, groups) = match kept {
-            Some(kept) => {
+            Some(mut kept) => {
+                kept.osds.iter_mut().for_each(|osd| osd.set_memory_limit(settings.memory_limit));
                 let mon = Mon::restore(now, identity, kept.maps, kept.settings, kept.log, life.number);
                 (mon, kept.osds, kept.groups)
             }

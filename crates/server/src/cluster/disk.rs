@@ -1,7 +1,7 @@
 //! The threads that carry out the jobs of a cluster's journal: one for the log, and one for a checkpoint while it is
 //! written.
 
-use crate::journal::{Append, DataError, Directory, Done, Job, Snapshot, Writer, write_checkpoint};
+use crate::journal::{Append, DataError, Done, Files, Job, Snapshot, Writer, write_checkpoint};
 use onego_engine::Waker;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,11 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Begins a log in a directory, whose first record has this number. `waker` is woken when there are results.
-    pub(super) fn start(directory: Directory, first: u64, waker: Waker) -> Result<Self, DataError> {
+    pub(super) fn start<F>(directory: F, first: u64, waker: Waker) -> Result<Self, DataError>
+    where
+        F: Files + Send + Sync + 'static,
+        F::File: Send,
+    {
         let failed = |source| DataError::Files { what: "beginning a log", source };
         let writer = Writer::begin(&directory, first).map_err(failed)?;
         let (jobs, inbox) = channel();
@@ -80,15 +84,19 @@ impl Tell {
 }
 
 /// The log's thread.
-struct Thread {
-    directory: Arc<Directory>,
-    writer: Writer<Directory>,
+struct Thread<F: Files> {
+    directory: Arc<F>,
+    writer: Writer<F>,
     tell: Tell,
     /// The last checkpoint's thread.
     checkpoint: Option<JoinHandle<()>>,
 }
 
-impl Thread {
+impl<F> Thread<F>
+where
+    F: Files + Send + Sync + 'static,
+    F::File: Send,
+{
     fn run(mut self, jobs: &Receiver<Job>) {
         while let Some(first) = self.next(jobs) {
             // All that has come while the last sync ran goes into the next one.
@@ -160,5 +168,213 @@ impl Thread {
             Err(error) => return self.tell.tell("starting a checkpoint", Err(error)),
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ClusterMachine, Keeping};
+    use super::*;
+    use crate::config::{OsdSettings, Settings};
+    use crate::journal::{Directory, Restored};
+    use crate::mon::NewPool;
+    use onego_ceph::types::Uuid;
+    use onego_engine::{Engine as _, EngineKind};
+    use onego_wire::{Action, Machine as _, Time};
+    use std::fs::File;
+    use std::io::{Read, Write};
+    use std::path::Path;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::{Duration, Instant};
+
+    const ENOSPC: i32 = 28;
+    const EIO: i32 = 5;
+
+    /// Counts down to the operation that fails, and then how many come after it.
+    #[derive(Clone)]
+    struct Fuse {
+        left: Arc<AtomicI64>,
+        errno: i32,
+    }
+
+    impl Fuse {
+        fn burn(&self) -> io::Result<()> {
+            match self.left.fetch_sub(1, Ordering::Relaxed) {
+                1 => Err(io::Error::from_raw_os_error(self.errno)),
+                _ => Ok(()),
+            }
+        }
+
+        fn after(&self) -> i64 {
+            -self.left.load(Ordering::Relaxed)
+        }
+    }
+
+    /// A directory of which one operation fails.
+    struct Faulty {
+        directory: Directory,
+        fuse: Fuse,
+    }
+
+    struct FaultyFile(File, Fuse);
+
+    impl Write for FaultyFile {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let burnt = self.1.burn();
+            // What fails may have been written in part.
+            let taken = self.0.write(&bytes[..if burnt.is_ok() { bytes.len() } else { bytes.len() / 2 }])?;
+            burnt.map(|()| taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Files for Faulty {
+        type File = FaultyFile;
+
+        fn names(&self) -> io::Result<Vec<String>> {
+            self.fuse.burn()?;
+            self.directory.names()
+        }
+
+        fn open(&self, name: &str) -> io::Result<(Box<dyn Read + '_>, u64)> {
+            self.fuse.burn()?;
+            self.directory.open(name)
+        }
+
+        fn create(&self, name: &str) -> io::Result<FaultyFile> {
+            self.fuse.burn()?;
+            Ok(FaultyFile(self.directory.create(name)?, self.fuse.clone()))
+        }
+
+        fn sync(&self, file: &FaultyFile) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.sync(&file.0)
+        }
+
+        fn cut(&self, name: &str, len: u64) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.cut(name, len)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.rename(from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.remove(name)
+        }
+
+        fn sync_names(&self) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.sync_names()
+        }
+    }
+
+    fn machine(restored: Restored) -> ClusterMachine {
+        let osds = (1..3).map(|n| OsdSettings::new(Uuid([n; 16]), "v2:127.0.0.1:6800/0".parse().unwrap()));
+        let settings = Settings {
+            fsid: Uuid([7; 16]),
+            mon: "v2:127.0.0.1:3300/0".parse().unwrap(),
+            osds: osds.collect(),
+            memory_limit: 1 << 20,
+            null_writes: false,
+            pools: Vec::new(),
+            cephx: None,
+            compression: None,
+            registrable: 0,
+        };
+        let mut machine = ClusterMachine::kept(settings, Keeping { restored, log_limit: 2000 });
+        while let Some(action) = machine.next_action(Time::default()) {
+            let Action::Listen { listener, addr } = action else { continue };
+            machine.listening(Time::default(), listener, Ok(addr));
+        }
+        machine
+    }
+
+    /// Makes pools on a disk that fails at its `at`th operation. Returns how many were acknowledged, and why it ended, if
+    /// it did.
+    fn pools_on(path: &Path, fuse: &Fuse) -> (usize, Option<DataError>) {
+        let directory = Directory::open(path).unwrap();
+        let restored = Restored::load(&directory, None).unwrap();
+        let next = restored.next();
+        let mut machine = machine(restored);
+        let engine = onego_engine::open(EngineKind::Epoll).unwrap();
+        let disk = match Disk::start(Faulty { directory, fuse: fuse.clone() }, next, engine.waker()) {
+            Ok(disk) => disk,
+            Err(error) => return (0, Some(error)),
+        };
+        let (mut acknowledged, mut wanted, mut durable, mut checkpointing) = (0, 0, 0, false);
+        for pool in 0..12 {
+            machine.create_pool(Time::default(), &NewPool::new(format!("pool{pool}")));
+            loop {
+                while machine.has_job()
+                    && let Some(job) = machine.next_job()
+                {
+                    match &job {
+                        Job::Append(append) if append.sync => wanted = append.last,
+                        Job::Append(_) => {}
+                        Job::Checkpoint(_) => checkpointing = true,
+                    }
+                    disk.carry_out(job);
+                }
+                if durable >= wanted && !checkpointing {
+                    break;
+                }
+                let done = match next_result(&disk) {
+                    Ok(done) => done,
+                    Err(error) => {
+                        let before = fuse.after();
+                        drop(disk);
+                        // A checkpoint and the log have a thread each, and one may be in the middle of something.
+                        assert!(checkpointing || fuse.after() == before, "something is tried after {error}");
+                        return (acknowledged, Some(error));
+                    }
+                };
+                match done {
+                    Done::Durable(record) => durable = record,
+                    Done::Checkpoint(_) => checkpointing = false,
+                }
+                machine.done(Time::default(), done);
+            }
+            acknowledged += 1;
+        }
+        (acknowledged, None)
+    }
+
+    fn next_result(disk: &Disk) -> Result<Done, DataError> {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(result) = disk.result() {
+                return result;
+            }
+            assert!(Instant::now() < end, "a job comes to no end");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn whichever_operation_fails_it_is_the_last_and_what_was_acknowledged_is_there() {
+        for (errno, why) in [(ENOSPC, "No space left on device"), (EIO, "Input/output error")] {
+            for at in 1.. {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("data");
+                let fuse = Fuse { left: Arc::new(AtomicI64::new(at)), errno };
+                let (acknowledged, error) = pools_on(&path, &fuse);
+                let directory = Directory::open(&path).unwrap();
+                let restored = Restored::load(&directory, None).unwrap();
+                let pools = restored.kept.map_or(0, |kept| kept.maps.newest().pools.len());
+                assert!(pools >= acknowledged, "{pools} of {acknowledged} pools after operation {at}");
+                let Some(error) = error else {
+                    assert!(at > 40, "{at} operations");
+                    break;
+                };
+                assert!(error.to_string().contains(why), "{error}");
+            }
+        }
     }
 }

@@ -124,11 +124,14 @@ impl Daemons {
         None
     }
 
-    /// The cluster was there before, and its OSDs have new addresses.
+    /// The cluster was there before, and its OSDs begin new lives: as with OSDs of Ceph that were started again, there is
+    /// an epoch in which they were down. Without it Ceph's clients do not send again what they had under way. Both epochs are
+    /// in one record, so that the groups go on as they were.
     pub(super) fn rejoin(&mut self, now: Time, links: &mut Links) {
         let addrs: Vec<(i32, AddrVec)> = (0..).zip(self.addresses().osds).collect();
         let map = self.mon.osdmap();
         let up: Vec<_> = addrs.into_iter().filter(|(osd, _)| map.is_up(*osd)).collect();
+        self.mon.osds_down(now, up.iter().map(|(osd, _)| *osd));
         self.mon.osds_up(now, &up);
         // What was to follow from the last map may not have been durable: it follows again.
         self.groups.look_again();

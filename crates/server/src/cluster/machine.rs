@@ -4,7 +4,7 @@ use super::daemons::Daemons;
 use super::keeping::Keeping;
 use super::links::{Links, Service};
 use crate::config::Settings;
-use crate::journal::{Done, Job};
+use crate::journal::{Done, Job, Life};
 use crate::mon::{NewPool, Usage};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::addr::{AddrVec, EntityAddr};
@@ -23,14 +23,35 @@ struct Listener {
     /// The address that is asked for, until it is up.
     addr: EntityAddr,
     up: bool,
+    /// Nobody has asked for this port: it is that of the life before.
+    may_move: bool,
+}
+
+impl Listener {
+    /// One that is still to be opened. A port that may be any is the one of `before`, where clients may still look for it.
+    fn new(service: Service, addr: &EntityAddr, before: Option<&AddrVec>) -> Self {
+        let mut listener = Self { service, addr: *addr, up: false, may_move: false };
+        let before = before.and_then(|addrs| addrs.0.iter().find(|old| old.kind == addr.kind));
+        let port = before.and_then(|old| old.sock).map(|sock| sock.port());
+        if let (Some(sock), Some(port)) = (&mut listener.addr.sock, port)
+            && sock.port() == 0
+        {
+            sock.set_port(port);
+            listener.may_move = true;
+        }
+        listener
+    }
 }
 
 /// The listeners that the settings ask for; [`ListenerId`]s are their places.
-fn listeners(settings: &Settings) -> Vec<Listener> {
-    let mon = settings.mon.0.iter().map(|addr| (Service::Mon, *addr));
-    let osds = (0..).zip(&settings.osds);
-    let osds = osds.flat_map(|(id, osd)| osd.addrs.0.iter().map(move |addr| (Service::Osd(id), *addr)));
-    mon.chain(osds).map(|(service, addr)| Listener { service, addr, up: false }).collect()
+fn listeners(settings: &Settings, before: Option<&Life>) -> Vec<Listener> {
+    let mon_before = before.map(|life| &life.mon);
+    let mon = settings.mon.0.iter().map(|addr| Listener::new(Service::Mon, addr, mon_before));
+    let osds = (0..).zip(&settings.osds).flat_map(|(id, osd)| {
+        let before = before.and_then(|life| life.osds.get(id as usize));
+        osd.addrs.0.iter().map(move |addr| Listener::new(Service::Osd(id), addr, before))
+    });
+    mon.chain(osds).collect()
 }
 
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
@@ -82,7 +103,8 @@ impl ClusterMachine {
     fn with(settings: Settings, keeping: Option<Keeping>) -> Self {
         let pool = Pool::registrable(IDLE_MEMORY, settings.registrable);
         let mut links = Links::new(pool.clone());
-        let listeners = listeners(&settings);
+        let before = keeping.as_ref().and_then(|keeping| keeping.restored.life());
+        let listeners = listeners(&settings, before);
         for (id, addr) in (0..).zip(listeners.iter().map(|listener| listener.addr.sock)) {
             let Some(addr) = addr else { continue };
             links.push_action(Action::Listen { listener: ListenerId(id), addr });
@@ -276,10 +298,17 @@ impl Machine for ClusterMachine {
 
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
         let Stage::Starting = self.stage else { return };
-        let Some(Listener { addr, up, .. }) = self.listeners.get_mut(listener.0 as usize) else { return };
-        match result {
-            Ok(sock) => (addr.sock, *up) = (Some(sock), true),
-            Err(error) => {
+        let Some(Listener { addr, up, may_move, .. }) = self.listeners.get_mut(listener.0 as usize) else {
+            return;
+        };
+        match (result, &mut addr.sock) {
+            (Ok(sock), _) => (addr.sock, *up) = (Some(sock), true),
+            (Err(error), Some(sock)) if std::mem::take(may_move) => {
+                tracing::warn!(%sock, %error, "a daemon cannot listen where it did before, and gets another port");
+                sock.set_port(0);
+                self.links.push_action(Action::Listen { listener, addr: *sock });
+            }
+            (Err(error), _) => {
                 let wanted = addr.sock.map_or_else(|| addr.to_string(), |sock| sock.to_string());
                 let error = io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}"));
                 self.stage = Stage::Failed(Some(error));

@@ -9,7 +9,7 @@ use super::groups::Group;
 use super::keeping::{Notes, Rests};
 use super::links::Links;
 use crate::journal::{Entry, Held};
-use crate::osd::{Transaction, bounds};
+use crate::osd::{Transaction, bounds, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::msgr::Message;
 use onego_ceph::ops::{flag, respects_full};
@@ -71,9 +71,11 @@ impl Daemons {
         let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
         // Who writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
         // already is not done in part: one write of several to an object could fit where the one before did not.
-        let full_since = if respects_full(op.flags) { self.groups.full_since(pg.pool) } else { 0 };
+        let writes = may_write(&op.ops);
+        let flags = op.flags | if writes { flag::WRITE } else { 0 };
+        let full_since = if respects_full(flags) { self.groups.full_since(pg.pool) } else { 0 };
         let since = group.since.max(pool.last_force_op_resend).max(full_since);
-        if op.epoch < since || !may_serve(group, osd, op.flags) {
+        if op.epoch < since || !may_serve(group, osd, flags) {
             tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
             return Ok(());
         }
@@ -87,7 +89,6 @@ impl Daemons {
             links.send_payload(now, conn, 0, &block);
             return Ok(());
         }
-        let writes = op.flags & flag::WRITE != 0;
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let daemon = &mut self.osds[osd as usize];
@@ -151,7 +152,7 @@ impl Daemons {
     }
 }
 
-/// May an OSD carry out a request with these flags? Reads may go to any that serves the group, if they say so.
+/// May an OSD carry out a request with these flags, of which that for writes is true? Reads may go to any that serves the group, if they say so.
 fn may_serve(group: &Group, osd: i32, flags: u32) -> bool {
     let balanced = flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0;
     group.primary == osd || (balanced && group.acting.contains(&osd))

@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::keeping::Keeping;
 use super::machine::{Addresses, ClusterMachine};
 use crate::auth::{Cephx, KEYRING};
-use crate::config::{Config, MAX_OSDS, OsdSettings, Settings, conf_text};
+use crate::config::{Config, DEFAULT_MEMORY, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
 use crate::private_file::{self, PUBLIC, SECRET};
@@ -100,6 +100,7 @@ pub struct Cluster {
     addresses: Addresses,
     /// Where the monitor was before, if that was elsewhere.
     old_mon: Option<AddrVec>,
+    memory_limit: u64,
     /// Who has a key; none: nobody needs one.
     keyring: Option<Keyring>,
     compression: Option<Compression>,
@@ -135,7 +136,8 @@ impl Cluster {
         let fsid = settings.fsid;
         let keyring = settings.cephx.as_ref().map(|cephx| cephx.keyring.clone());
         let compression = settings.compression.clone();
-        let old_mon = kept.and_then(Restored::mon).cloned();
+        let old_mon = kept.and_then(Restored::life).map(|life| life.mon.clone());
+        let memory_limit = settings.memory_limit;
         let begin = move |engine| {
             let (pump, disk) = begin(engine, settings, data)?;
             let addresses = pump.machine().addresses().ok_or(ServiceError::Stopped)?;
@@ -145,7 +147,7 @@ impl Cluster {
         let (service, addresses) =
             Service::start("onego-cluster", config.engine, config.zero_copy, config.spin, begin)?;
         let old_mon = old_mon.filter(|old| *old != addresses.mon);
-        let cluster = Self { fsid, addresses, old_mon, keyring, compression, service };
+        let cluster = Self { fsid, addresses, old_mon, memory_limit, keyring, compression, service };
         if let Some(dir) = &config.conf_dir {
             cluster.write_conf(dir)?;
         }
@@ -165,6 +167,11 @@ impl Cluster {
     /// Where they reached it when the cluster ran last, if that was elsewhere. Who still goes there finds nobody.
     pub fn old_mon_addr(&self) -> Option<&AddrVec> {
         self.old_mon.as_ref()
+    }
+
+    /// Bytes that each OSD holds at most.
+    pub fn memory_limit(&self) -> u64 {
+        self.memory_limit
     }
 
     /// Where it is told why the cluster has ended, if it ends by itself; it is closed when the cluster is gone. None for
@@ -307,12 +314,14 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
         }
         cephx
     });
-    let memory = config.memory_limit.saturating_mul(osds.len() as u64);
+    let memory_limit = config.memory_limit.or(kept.and_then(Restored::life).map(|life| life.memory_limit));
+    let memory_limit = memory_limit.unwrap_or(DEFAULT_MEMORY);
+    let memory = memory_limit.saturating_mul(osds.len() as u64);
     Ok(Settings {
         fsid,
         mon: config.mon_addrs(),
         osds,
-        memory_limit: config.memory_limit,
+        memory_limit,
         null_writes: config.null_writes,
         pools: config.pools.clone(),
         cephx,

@@ -4,7 +4,7 @@ use super::record::HEADER;
 use crate::osd::{Body, Group, Name, Parts, State, Transaction};
 use onego_buf::Segment;
 use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::Keyring;
+use onego_ceph::auth::{Keyring, Secret};
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
@@ -23,6 +23,8 @@ pub(crate) struct MonSettings {
     pub(crate) config_keys: BTreeMap<String, Vec<u8>>,
     /// Who has a key, which may be nobody; none: nobody needs one.
     pub(crate) keyring: Option<Keyring>,
+    /// What the keys of the services follow from; empty: they have none.
+    pub(crate) service_secret: Secret,
 }
 
 impl Encode for MonSettings {
@@ -37,6 +39,7 @@ impl Encode for MonSettings {
         if let Some(keyring) = &self.keyring {
             w.string(&keyring.to_text());
         }
+        w.blob(self.service_secret.expose());
     }
 }
 
@@ -51,7 +54,8 @@ impl Decode for MonSettings {
             // Nothing of it is shown.
             Keyring::parse(&text).map_err(|_| DecodeError::Invalid { what: "keyring", value: 0 })
         });
-        Ok(Self { config, config_keys, keyring: keyring.transpose()? })
+        let service_secret = Secret::new(r.blob("secret of the services")?.to_vec());
+        Ok(Self { config, config_keys, keyring: keyring.transpose()?, service_secret })
     }
 }
 
@@ -69,6 +73,8 @@ pub(crate) struct Life {
     pub(crate) number: u32,
     /// Where the monitor is reached.
     pub(crate) mon: AddrVec,
+    /// Where the OSDs are reached, the first being number 0.
+    pub(crate) osds: Vec<AddrVec>,
     /// Bytes that each OSD holds at most.
     pub(crate) memory_limit: u64,
 }
@@ -77,13 +83,19 @@ impl Encode for Life {
     fn encode(&self, w: &mut Writer) {
         w.u32(self.number);
         self.mon.encode(w);
+        self.osds.encode(w);
         w.u64(self.memory_limit);
     }
 }
 
 impl Decode for Life {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { number: r.u32("life")?, mon: AddrVec::decode(r)?, memory_limit: r.u64("memory limit")? })
+        Ok(Self {
+            number: r.u32("life")?,
+            mon: AddrVec::decode(r)?,
+            osds: Vec::decode(r)?,
+            memory_limit: r.u64("memory limit")?,
+        })
     }
 }
 

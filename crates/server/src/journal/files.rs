@@ -3,8 +3,8 @@
 use super::DataError;
 use super::direct::DirectFile;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, Read, Seek as _, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// What the journal needs of a folder. Nothing of it is durable before it is synced, and then files and their names are
@@ -45,7 +45,7 @@ pub trait Files {
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.
-const FORMAT: &str = "Onego cluster, format 2\n";
+const FORMAT: &str = "Onego cluster, format 3\n";
 
 /// A data directory that nobody else uses.
 #[derive(Debug)]
@@ -63,23 +63,18 @@ impl Directory {
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("make"))?;
         let path = path.canonicalize().map_err(failed("find"))?;
         let identity = path.join(IDENTITY);
-        if !identity.exists() {
-            let mut names = std::fs::read_dir(&path).map_err(failed("read"))?;
-            if names
-                .any(|name| name.is_ok_and(|name| name.file_name() != format!("{IDENTITY}.part").as_str()))
-            {
-                return Err(DataError::Foreign { path });
-            }
-            write_identity(&path).map_err(failed("write to"))?;
+        if !identity.exists() && !is_alone(&path).map_err(failed("read"))? {
+            return Err(DataError::Foreign { path });
         }
-        let lock = File::open(&identity).map_err(failed("read"))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DataError::InUse { path }),
-            Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
-        }
-        let found = std::fs::read_to_string(&identity).map_err(failed("read"))?;
-        if found != FORMAT {
+        let lock = lock(&identity).map_err(failed("lock"))?;
+        let Some(mut lock) = lock else { return Err(DataError::InUse { path }) };
+        let mut found = String::new();
+        lock.read_to_string(&mut found).map_err(failed("read"))?;
+        // A start that ended early may have left a part of it.
+        let is_new = found.len() < FORMAT.len() && FORMAT.starts_with(&found);
+        if is_new && is_alone(&path).map_err(failed("read"))? {
+            write_identity(&mut lock, &path).map_err(failed("write to"))?;
+        } else if found != FORMAT {
             return Err(DataError::Format { path, found: found.trim().to_owned(), known: FORMAT.trim() });
         }
         let folder = File::open(&path).map_err(failed("open"))?;
@@ -91,14 +86,63 @@ impl Directory {
     }
 }
 
-/// Marks an empty folder as a data directory. The mark is there as a whole or not at all.
-fn write_identity(path: &Path) -> io::Result<()> {
-    let part = path.join(format!("{IDENTITY}.part"));
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+/// Opens and locks a file, which is made if there is none. None: somebody else has it.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path)?;
+    match file.try_lock() {
+        // The lock is on the file, not on its name: if the file was replaced, it protects nothing.
+        Ok(()) => Ok(if is_at(&file, path)? { Some(file) } else { None }),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Is there nothing in a folder but, perhaps, what says that it is a data directory?
+fn is_alone(path: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(path)? {
+        if entry?.file_name() != IDENTITY {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Is this open file the one at `path`?
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match path.metadata() {
+        Ok(named) => Ok((open.dev(), open.ino()) == (named.dev(), named.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Marks an empty folder as a data directory. Once the mark is durable, so is the way to it.
+fn write_identity(file: &mut File, path: &Path) -> io::Result<()> {
+    sync_ways_to(path, &mut |folder| File::open(folder)?.sync_all())?;
+    file.set_len(0)?;
+    file.rewind()?;
     file.write_all(FORMAT.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(part, path.join(IDENTITY))?;
-    File::open(path)?.sync_all()
+    file.sync_all()
+}
+
+/// Syncs a folder and those that it is in, as far as their file system goes: any of them may have been made a moment ago,
+/// by this process or by one that was killed.
+fn sync_ways_to(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let device = path.metadata()?.dev();
+    for folder in path.ancestors() {
+        if folder.metadata()?.dev() != device {
+            break;
+        }
+        match sync(folder) {
+            // Where this user cannot look, this user has made nothing.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            result => result?,
+        }
+    }
+    Ok(())
 }
 
 impl Files for Directory {
@@ -171,4 +215,42 @@ pub(super) fn numbers(names: &[String], kind: &str) -> Vec<u64> {
     let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
     numbers.sort_unstable();
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_a_new_directory_is_made_durable_from_its_end_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let path = top.join("a/b");
+        std::fs::create_dir_all(&path).unwrap();
+        let mut synced = Vec::new();
+        sync_ways_to(&path, &mut |folder| Ok(synced.push(folder.to_owned()))).unwrap();
+        assert_eq!(synced[..3], [path.clone(), top.join("a"), top.clone()]);
+        // What is not readable ends it, and what fails is an error.
+        let errors = [(io::ErrorKind::PermissionDenied, true), (io::ErrorKind::StorageFull, false)];
+        for (kind, is_fine) in errors {
+            let mut left = 2;
+            let result = sync_ways_to(&path, &mut |_| {
+                left -= 1;
+                if left == 0 { Err(kind.into()) } else { Ok(()) }
+            });
+            assert_eq!((result.is_ok(), left), (is_fine, 0));
+        }
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_was_replaced_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = File::create(&path).unwrap();
+        assert!(is_at(&file, &path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+        std::fs::write(&path, "another").unwrap();
+        assert!(!is_at(&file, &path).unwrap());
+    }
 }

@@ -1,7 +1,7 @@
 //! Reads what a data directory keeps: the newest checkpoint, and the logs since.
 
 use super::DataError;
-use super::entry::Entry;
+use super::entry::{Entry, Life};
 use super::files::{Files, PART, checkpoint_name, log_name, numbers};
 use super::log::Sizes;
 use super::record::{Next, Record, Records};
@@ -9,7 +9,6 @@ use super::snapshot::Kept;
 use super::writer::remove_old;
 use crate::mon::MapHistory;
 use crate::osd;
-use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::Keyring;
 use onego_ceph::types::Uuid;
 use onego_wire::{DecodeError, Decoded};
@@ -50,9 +49,9 @@ impl Restored {
         self.kept.as_ref().map(|kept| kept.maps.newest().osd_uuid.clone())
     }
 
-    /// Where its monitor was reached.
-    pub(crate) fn mon(&self) -> Option<&AddrVec> {
-        self.kept.as_ref().map(|kept| &kept.life.mon)
+    /// Its last life, unless that ended before it had begun.
+    pub(crate) fn life(&self) -> Option<&Life> {
+        self.kept.as_ref().map(|kept| &kept.life).filter(|life| life.number > 0)
     }
 
     /// Who has which key; none: nobody needs one, or there is no cluster.
@@ -60,9 +59,12 @@ impl Restored {
         self.kept.as_ref()?.settings.keyring.clone()
     }
 
-    /// What is kept in a directory. What a crash has left of a record at the end of the last log is cut off; all that is
+    /// What is kept in a directory. `memory_limit`: bytes that each OSD may hold; none: as many as it could in its last
+    /// life. What a crash has left of a record at the end of the last log is cut off; all that is
     /// read is durable then.
-    pub fn load<F: Files>(files: &F, memory_limit: u64) -> Result<Self, DataError> {
+    pub fn load<F: Files>(files: &F, memory_limit: Option<u64>) -> Result<Self, DataError> {
+        // Whatever it holds fitted then.
+        let memory_limit = memory_limit.unwrap_or(u64::MAX);
         let config = osd::Config { memory_limit, null_writes: false, transactions: true };
         let failed = |what: &'static str| move |source| DataError::Files { what, source };
         let names = files.names().map_err(failed("listing the directory"))?;

@@ -8,7 +8,7 @@ use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoin
 use crate::mon::MapHistory;
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
-use onego_ceph::auth::Keyring;
+use onego_ceph::auth::{Keyring, Secret};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::ops::{Omap, Op};
 use onego_ceph::osdmap::{OsdMap, Pool};
@@ -19,6 +19,8 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
 
 const MEMORY: u64 = 64 << 20;
 
@@ -168,7 +170,7 @@ impl Files for InMemory<'_> {
 
 fn load(files: &[(String, &[u8])]) -> Result<(Restored, Vec<Vec<u8>>), DataError> {
     let files = InMemory(RefCell::new(files.iter().cloned().collect()));
-    let restored = Restored::load(&files, MEMORY)?;
+    let restored = Restored::load(&files, Some(MEMORY))?;
     let content = restored.kept.as_ref().map(|kept| content(&kept.osds[0])).unwrap_or_default();
     Ok((restored, content))
 }
@@ -217,14 +219,14 @@ proptest! {
     ) {
         let story = Story::new(requests);
         let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
-        let restored = Restored::load(&directory, MEMORY).unwrap();
+        let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
         let (next, kept) = (restored.next(), restored.kept.unwrap());
         Writer::begin(&directory, next).unwrap();
         write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
         let mut names = directory.names().unwrap();
         names.sort();
         prop_assert_eq!(names, [checkpoint_name(next), log_name(next), "onego-cluster".to_owned()]);
-        let again = Restored::load(&directory, MEMORY).unwrap();
+        let again = Restored::load(&directory, Some(MEMORY)).unwrap();
         prop_assert_eq!(again.next(), next);
         let again = again.kept.unwrap();
         prop_assert_eq!((&again.life, &again.settings), (&kept.life, &kept.settings));
@@ -235,10 +237,10 @@ proptest! {
         let mut bytes = fs::read(&path).unwrap();
         let at = flip.index(bytes.len());
         fs::write(&path, &bytes[..at]).unwrap();
-        prop_assert!(matches!(Restored::load(&directory, MEMORY), Err(DataError::Corrupt { .. })), "cut at {at}");
+        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY)), Err(DataError::Corrupt { .. })), "cut at {at}");
         bytes[at] ^= 1;
         fs::write(&path, &bytes).unwrap();
-        prop_assert!(matches!(Restored::load(&directory, MEMORY), Err(DataError::Corrupt { .. })), "flip at {at}");
+        prop_assert!(matches!(Restored::load(&directory, Some(MEMORY)), Err(DataError::Corrupt { .. })), "flip at {at}");
     }
 }
 
@@ -269,7 +271,7 @@ fn logs_of_several_lives_follow_each_other_and_none_may_be_missing() {
 fn what_a_crash_has_torn_is_cut_off_for_good() {
     let story = Story::new(vec![(0, write(0, b"one")), (0, write(0, b"two"))]);
     let (_folder, directory) = directory(&[(log_name(1), &story.bytes[..story.bytes.len() - 1])]);
-    let restored = Restored::load(&directory, MEMORY).unwrap();
+    let restored = Restored::load(&directory, Some(MEMORY)).unwrap();
     assert_eq!(restored.next(), 4);
     let len = fs::metadata(directory.path().join(log_name(1))).unwrap().len();
     assert_eq!(len as usize, story.ends[2]);
@@ -297,7 +299,7 @@ fn the_records_of_several_jobs_are_synced_once() {
 fn what_does_not_fit_the_memory_is_refused_with_how_much_it_had() {
     let story = Story::new(vec![(0, write(0, &[7; 100_000]))]);
     let (_folder, directory) = directory(&[(log_name(1), &story.bytes)]);
-    let error = Restored::load(&directory, 50_000).unwrap_err();
+    let error = Restored::load(&directory, Some(50_000)).unwrap_err();
     assert!(matches!(error, DataError::TooLarge { osd: 0, limit: 50_000, was: MEMORY }), "{error}");
 }
 
@@ -325,9 +327,32 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     fs::remove_file(path.join("onego-cluster")).unwrap();
     assert!(matches!(Directory::open(&path), Err(DataError::Foreign { .. })));
     // A start that ended early leaves nothing that is in the way of the next.
+    fs::write(path.join("onego-cluster"), "Onego").unwrap();
+    assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })), "there is a log of something");
     fs::remove_file(path.join("log")).unwrap();
-    fs::write(path.join("onego-cluster.part"), "Onego").unwrap();
     Directory::open(&path).unwrap();
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 3\n");
+}
+
+#[test]
+fn of_many_that_make_a_directory_at_once_one_has_it() {
+    const OPENERS: usize = 6;
+    for _ in 0..50 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let start = Barrier::new(OPENERS);
+        let open = || {
+            start.wait();
+            Directory::open(&path)
+        };
+        let opened: Vec<_> = thread::scope(|scope| {
+            let openers: Vec<_> = (0..OPENERS).map(|_| scope.spawn(open)).collect();
+            openers.into_iter().map(|opener| opener.join().unwrap()).collect()
+        });
+        assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1, "{opened:?}");
+        let in_use = |opened: &Result<_, _>| matches!(opened, Ok(_) | Err(DataError::InUse { .. }));
+        assert!(opened.iter().all(in_use), "{opened:?}");
+    }
 }
 
 #[test]
@@ -336,7 +361,8 @@ fn settings_are_kept() {
     // That nobody has a key is not that nobody needs one.
     for keyring in [Some(keyring()), Some(Keyring::default()), None] {
         let config_keys = BTreeMap::from([("mgr/a".to_owned(), vec![0, 255])]);
-        let settings = MonSettings { config: config.clone(), config_keys, keyring };
+        let service_secret = Secret::new(vec![7; 32 * usize::from(keyring.is_some())]);
+        let settings = MonSettings { config: config.clone(), config_keys, keyring, service_secret };
         let body = Entry::Settings(settings.clone()).encode();
         let bytes = body.front.as_slice()[super::record::HEADER..].to_vec();
         let Ok(Entry::Settings(read)) = Entry::decode(&bytes.into()) else { panic!("other settings") };

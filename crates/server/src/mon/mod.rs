@@ -137,8 +137,16 @@ impl Mon {
 
     /// What is to be kept beside the maps.
     pub(crate) fn settings(&self) -> MonSettings {
-        let keyring = self.authority().map(|authority| authority.keyring().clone());
-        MonSettings { config: self.config.clone(), config_keys: self.config_keys.clone(), keyring }
+        let authority = self.authority();
+        let keyring = authority.as_ref().map(|authority| authority.keyring().clone());
+        let service_secret = authority.map(|authority| authority.service_secret().clone());
+        let service_secret = service_secret.unwrap_or_default();
+        MonSettings {
+            config: self.config.clone(),
+            config_keys: self.config_keys.clone(),
+            keyring,
+            service_secret,
+        }
     }
 
     /// Who knows the keys; none: nobody needs one.

@@ -117,6 +117,15 @@ fn access(ops: &[(Op, u32)]) -> Result<Access, Errno> {
     Ok(access)
 }
 
+/// May operations change their object? What the flags of a request say is up to its sender (ceph
+/// `src/osd/osd_op_util.cc`, OpInfo::set_from_op).
+pub(crate) fn may_write(ops: &[(Op, u32)]) -> bool {
+    ops.iter().any(|(op, _)| match op {
+        Op::Call { class, method, .. } => class::find(class, method).is_none_or(|method| method.writes),
+        op => op.writes(),
+    })
+}
+
 /// What operations need of their client's capabilities (ceph `src/osd/osd_op_util.cc`, OpInfo::set_from_op).
 pub(super) fn wanted(ops: &[(Op, u32)]) -> OsdAccess {
     let none = OsdAccess::default();

@@ -2,24 +2,21 @@
 //!
 //! A client sends a request again whenever it cannot know that it was done: after its connection broke, after the map
 //! changed. As in Ceph, the outcomes belong to a placement group (`osd_pg_log_dups_tracked`: 3,000 of them, ceph
-//! `src/osd/PGLog.h`), because any of its OSDs may be asked next; within it they are kept for each client, because that
-//! is who sends again.
+//! `src/osd/PGLog.h`), because any of its OSDs may be asked next. The group forgets its oldest outcome first, whoever asked
+//! for it: the newest outcomes of every client stay.
 
 use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::OpResult;
 use onego_ceph::types::{EVersion, EntityName, ReqId};
 use onego_wire::{Decoded, Reader, Writer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
-/// Outcomes kept for a client. It can send again only what is not answered, and Ceph's clients have at most 1,024
-/// requests under way (`objecter_inflight_ops`).
-const PER_CLIENT: usize = 4096;
-
-/// Clients remembered, and outcomes of all of them together. A client that is forgotten was silent while others wrote.
-const CLIENTS: usize = 256;
-const ALL: usize = 4 * PER_CLIENT;
+/// Outcomes that a group remembers. A client can send again only what is not answered, and Ceph's clients have at most
+/// 1,024 requests under way (`objecter_inflight_ops`): eight such clients can have all of theirs in one group.
+const MAX: usize = 8192;
 
 /// What became of a write.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,98 +24,108 @@ pub(crate) struct Done {
     pub(crate) result: i32,
     pub(crate) version: EVersion,
     pub(crate) user_version: u64,
-    /// What each operation gave, if the client wanted to know.
+    /// What each operation gave; none: no result and no output of any.
     pub(crate) ops: Option<Box<SmallVec<[OpResult; 2]>>>,
 }
 
-#[derive(Clone, Default)]
-struct Client {
-    /// By number. Clients count up, so what is new goes to the end, or close to it.
-    done: VecDeque<(u64, Done)>,
-    /// Counts up with each write of anybody.
-    used: u64,
+/// A life of a client.
+type Client = (EntityName, i32);
+
+fn client(id: &ReqId) -> Client {
+    (id.name, id.inc)
 }
 
 /// Outcomes of recent writes.
 #[derive(Clone, Default)]
 pub(crate) struct Duplicates {
-    clients: FxHashMap<(EntityName, i32), Client>,
-    /// Outcomes of all of them.
-    len: usize,
-    clock: u64,
+    /// By the client and by its number for the request. Clients count up, so what is new goes to the end, or close to it.
+    clients: FxHashMap<Client, VecDeque<(u64, Done)>>,
+    /// All of these requests, in the order in which they were done.
+    order: VecDeque<ReqId>,
 }
 
 impl Duplicates {
     /// What became of a request, if it was done before.
     pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
-        let done = &self.clients.get(&(id.name, id.inc))?.done;
-        if done.back().is_none_or(|(newest, _)| *newest < id.tid) {
+        let outcomes = self.clients.get(&client(id))?;
+        if outcomes.back().is_none_or(|(newest, _)| *newest < id.tid) {
             return None;
         }
-        let found = done.binary_search_by_key(&id.tid, |(tid, _)| *tid).ok()?;
-        Some(&done[found].1)
+        let found = outcomes.binary_search_by_key(&id.tid, |(tid, _)| *tid).ok()?;
+        Some(&outcomes[found].1)
     }
 
     /// Remembers what became of a request.
     pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
-        self.clock += 1;
-        let key = (id.name, id.inc);
-        let crowded = self.clients.len() >= CLIENTS && !self.clients.contains_key(&key);
-        if crowded || self.len >= ALL {
-            let others = self.clients.iter().filter(|(other, _)| **other != key);
-            let oldest = others.min_by_key(|(_, client)| client.used).map(|(key, _)| *key);
-            let forgotten = oldest.and_then(|oldest| self.clients.remove(&oldest));
-            self.len -= forgotten.map_or(0, |client| client.done.len());
+        if self.order.len() == MAX {
+            self.forget_oldest();
         }
-        let client = self.clients.entry(key).or_default();
-        client.used = self.clock;
-        if client.done.len() == PER_CLIENT {
-            client.done.pop_front();
-            self.len -= 1;
+        let outcomes = self.clients.entry(client(id)).or_default();
+        let at = match outcomes.back() {
+            Some((newest, _)) if *newest >= id.tid => outcomes.partition_point(|(tid, _)| *tid < id.tid),
+            _ => outcomes.len(),
+        };
+        if let Some((_, known)) = outcomes.get_mut(at).filter(|(tid, _)| *tid == id.tid) {
+            *known = done;
+            return;
         }
-        self.len += 1;
-        let behind = client.done.iter().rev().take_while(|(tid, _)| *tid > id.tid).count();
-        client.done.insert(client.done.len() - behind, (id.tid, done));
+        outcomes.insert(at, (id.tid, done));
+        self.order.push_back(*id);
     }
 
-    /// Remembers what another group remembers too.
-    pub(crate) fn merge(&mut self, other: Self) {
-        for ((name, inc), client) in other.clients {
-            for (tid, done) in client.done {
-                self.record(&ReqId { name, tid, inc }, done);
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.order.pop_front() else { return };
+        let Entry::Occupied(mut entry) = self.clients.entry(client(&oldest)) else { return };
+        let outcomes = entry.get_mut();
+        // Nearly always it is the first.
+        if outcomes.pop_front_if(|(tid, _)| *tid == oldest.tid).is_none()
+            && let Ok(at) = outcomes.binary_search_by_key(&oldest.tid, |(tid, _)| *tid)
+        {
+            outcomes.remove(at);
+        }
+        if outcomes.is_empty() {
+            entry.remove();
+        }
+    }
+
+    /// What a group remembers that several groups become. Nobody knows which of two groups' outcomes is older, so the
+    /// newest of each group stay. Several may know the same outcome: all groups that came out of one do.
+    pub(crate) fn merged(groups: &[Self]) -> Self {
+        let longest = groups.iter().map(|group| group.order.len()).max().unwrap_or(0);
+        let newest_first = (1..=longest).flat_map(|age| {
+            groups
+                .iter()
+                .filter_map(move |group| Some((group.order[group.order.len().checked_sub(age)?], group)))
+        });
+        let mut known = FxHashSet::default();
+        let newest: Vec<_> = newest_first.filter(|(id, _)| known.insert(*id)).take(MAX).collect();
+        let mut merged = Self::default();
+        for (id, group) in newest.into_iter().rev() {
+            if let Some(done) = group.find(&id) {
+                merged.record(&id, done.clone());
             }
         }
+        merged
     }
 }
 
 impl Encode for Duplicates {
     fn encode(&self, w: &mut Writer) {
-        w.u64(self.clock);
-        w.count(self.clients.len());
-        for ((name, inc), client) in &self.clients {
-            name.encode(w);
-            w.i32(*inc);
-            w.u64(client.used);
-            w.count(client.done.len());
-            client.done.iter().for_each(|(tid, done)| {
-                w.u64(*tid);
-                done.encode(w);
-            });
+        w.count(self.order.len());
+        for id in &self.order {
+            id.encode(w);
+            // What stands in the order is remembered.
+            self.find(id).into_iter().for_each(|done| done.encode(w));
         }
     }
 }
 
 impl Decode for Duplicates {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        let mut all = Self { clock: r.u64("clock")?, ..Self::default() };
-        for _ in 0..r.count(1, "clients of a group")? {
-            let key = (EntityName::decode(r)?, r.i32("incarnation of a client")?);
-            let used = r.u64("clock of a client")?;
-            let count = r.count(1, "outcomes of a client")?;
-            let done = (0..count).map(|_| Ok((r.u64("number of a request")?, Done::decode(r)?)));
-            let done = done.collect::<Decoded<VecDeque<_>>>()?;
-            all.len += done.len();
-            all.clients.insert(key, Client { done, used });
+        let mut all = Self::default();
+        for _ in 0..r.count(1, "outcomes of a group")? {
+            let id = ReqId::decode(r)?;
+            all.record(&id, Done::decode(r)?);
         }
         Ok(all)
     }
@@ -127,6 +134,7 @@ impl Decode for Duplicates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onego_ceph::types::Epoch;
 
     fn id(client: u64, tid: u64) -> ReqId {
         ReqId { name: EntityName::client(client), tid, inc: 0 }
@@ -136,6 +144,10 @@ mod tests {
         Done { result, version: EVersion::default(), user_version: 0, ops: None }
     }
 
+    fn knows(duplicates: &Duplicates, client: u64, tid: u64) -> bool {
+        duplicates.find(&id(client, tid)).is_some()
+    }
+
     #[test]
     fn a_request_is_recognised_among_later_ones_and_other_clients() {
         let mut duplicates = Duplicates::default();
@@ -143,26 +155,64 @@ mod tests {
             duplicates.record(&id(1, tid), done(-(tid as i32)));
         }
         assert_eq!(duplicates.find(&id(1, 2)).map(|done| done.result), Some(-2));
-        assert!(duplicates.find(&id(1, 4)).is_none());
-        assert!(duplicates.find(&id(1, 10)).is_none());
-        assert!(duplicates.find(&id(2, 2)).is_none());
+        assert!(!knows(&duplicates, 1, 4) && !knows(&duplicates, 1, 10) && !knows(&duplicates, 2, 2));
         assert!(duplicates.find(&ReqId { inc: 1, ..id(1, 2) }).is_none());
     }
 
     #[test]
-    fn both_bounds_hold_and_the_oldest_goes_first() {
+    fn the_oldest_outcome_goes_first_whoever_asked_for_it() {
         let mut duplicates = Duplicates::default();
-        for tid in 0..=PER_CLIENT as u64 {
-            duplicates.record(&id(1, tid), done(0));
+        // One client is silent after its first request; the others take turns.
+        duplicates.record(&id(9, 1), done(0));
+        let all: Vec<(u64, u64)> = (0..MAX as u64 * 3).map(|n| (n % 5, n / 5)).collect();
+        for (at, (client, tid)) in all.iter().enumerate() {
+            duplicates.record(&id(*client, *tid), done(0));
+            assert_eq!(knows(&duplicates, 9, 1), at + 1 < MAX);
+            let recent = at.saturating_sub(MAX - 1);
+            assert!(knows(&duplicates, all[recent].0, all[recent].1));
+            assert!(recent == 0 || !knows(&duplicates, all[recent - 1].0, all[recent - 1].1));
         }
-        assert!(duplicates.find(&id(1, 0)).is_none());
-        assert!(duplicates.find(&id(1, 1)).is_some());
-        for client in 2..=CLIENTS as u64 + 1 {
-            duplicates.record(&id(client, 1), done(0));
+        assert_eq!(duplicates.order.len(), MAX);
+        assert_eq!(duplicates.clients.values().map(VecDeque::len).sum::<usize>(), MAX);
+        assert_eq!(duplicates.clients.len(), 5, "who has no outcome left is forgotten");
+    }
+
+    #[test]
+    fn requests_that_are_done_out_of_order_are_forgotten_in_that_order() {
+        let mut duplicates = Duplicates::default();
+        let tids = (0..MAX as u64 + 3).map(|n| n ^ 1);
+        tids.for_each(|tid| duplicates.record(&id(1, tid), done(0)));
+        assert!([0, 1, 3].iter().all(|tid| !knows(&duplicates, 1, *tid)) && knows(&duplicates, 1, 2));
+    }
+
+    #[test]
+    fn what_is_kept_is_forgotten_in_the_same_order_after_a_restart() {
+        let mut duplicates = Duplicates::default();
+        let version = EVersion { version: 7, epoch: 3 as Epoch };
+        for n in 0..MAX as u64 {
+            duplicates.record(&id(n % 3, n ^ 1), Done { version, ..done(n as i32) });
         }
-        assert_eq!(duplicates.clients.len(), CLIENTS);
-        assert_eq!(duplicates.len, CLIENTS);
-        assert!(duplicates.find(&id(1, 1)).is_none());
-        assert!(duplicates.find(&id(2, 1)).is_some());
+        let mut w = Writer::new();
+        duplicates.encode(&mut w);
+        let mut read = Duplicates::decode(&mut Reader::new(w.as_slice())).unwrap();
+        assert_eq!(read.order, duplicates.order);
+        assert_eq!(read.find(&id(2, 4)), duplicates.find(&id(2, 4)));
+        read.record(&id(5, 1), done(0));
+        assert!(!knows(&read, 0, 1) && knows(&read, 1, 0));
+    }
+
+    #[test]
+    fn groups_that_become_one_keep_the_newest_outcomes_of_each() {
+        let group = |client: u64| {
+            let mut group = Duplicates::default();
+            (0..MAX as u64).for_each(|tid| group.record(&id(client, tid), done(0)));
+            group
+        };
+        let merged = Duplicates::merged(&[group(1), group(2), group(2)]);
+        assert_eq!(merged.order.len(), MAX);
+        let half = MAX as u64 / 2;
+        for client in [1, 2] {
+            assert!(knows(&merged, client, half) && !knows(&merged, client, half - 1));
+        }
     }
 }

@@ -132,14 +132,18 @@ impl Group {
         part
     }
 
-    /// Two groups become one. What changed in which order can no longer be told.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.version = self.version.max(other.version);
+    /// Several groups become one. What changed in which order can no longer be told.
+    pub(crate) fn merge(&mut self, others: Vec<Self>) {
+        let mut outcomes = vec![std::mem::take(&mut self.outcomes)];
+        for other in others {
+            self.version = self.version.max(other.version);
+            self.objects += other.objects;
+            self.bytes += other.bytes;
+            outcomes.push(other.outcomes);
+        }
         self.log.clear();
         self.tail = self.version;
-        self.outcomes.merge(other.outcomes);
-        self.objects += other.objects;
-        self.bytes += other.bytes;
+        self.outcomes = Duplicates::merged(&outcomes);
     }
 }
 

@@ -28,6 +28,7 @@ mod transaction;
 mod watch;
 
 pub(crate) use crate::extents::COPY_MAX;
+pub(crate) use admit::may_write;
 pub(crate) use codec::{Body, Parts};
 pub(crate) use group::Group;
 pub(crate) use object::State;
@@ -280,6 +281,11 @@ impl Osd {
         self.rests_on
     }
 
+    /// Objects may take so much memory from now on.
+    pub(crate) fn set_memory_limit(&mut self, limit: u64) {
+        self.config.memory_limit = limit;
+    }
+
     /// Memory that objects may take.
     pub(crate) fn memory_limit(&self) -> u64 {
         self.config.memory_limit
@@ -363,7 +369,7 @@ impl Osd {
             return Some(Ending::failed(Errno::INVAL, &ops));
         }
         if let Err(error) = self.check_space(found, &ops) {
-            return Some(Ending::failed(error, &ops));
+            return Some(self.refuse(request, reqid, Ending::failed(error, &ops)));
         }
         let id = found.unwrap_or_else(|| self.store.prepare(&identity));
         let brought: u64 = ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
@@ -391,7 +397,7 @@ impl Osd {
         if let Some(error) = no_room {
             self.settle(pg, id, before);
             let tries = request.flags & flag::FULL_TRY != 0;
-            return tries.then(|| Ending::undone(error, &results));
+            return tries.then(|| self.refuse(request, reqid, Ending::undone(error, &results)));
         }
         if changed && result >= 0 {
             stamp(&mut execution, next.version, request.mtime);
@@ -417,8 +423,8 @@ impl Osd {
         } else {
             EVersion::default()
         };
-        let ops = (request.flags & flag::RETURN_VEC != 0).then(|| Box::new(results.clone()));
-        let done = Done { result, version, user_version, ops };
+        let (remembered_result, ops) = to_remember(result, &results);
+        let done = Done { result: remembered_result, version, user_version, ops };
         if noted {
             self.transaction = Some(Box::new(Transaction {
                 pg,
@@ -431,6 +437,25 @@ impl Osd {
         }
         group.outcomes.record(reqid, done);
         Some(Ending { tried: true, result, results, version, user_version })
+    }
+
+    /// Remembers that there was no room for a write. When it is sent again there may be, but what its client has written
+    /// since was done.
+    fn refuse(&mut self, request: &OsdOp, reqid: &ReqId, ending: Ending) -> Ending {
+        let pg = request.pg.pg;
+        let done = Done { result: ending.result, version: ending.version, user_version: 0, ops: None };
+        if self.config.transactions {
+            self.transaction = Some(Box::new(Transaction {
+                pg,
+                object: Name::of(&identity(request)),
+                version: None,
+                mutations: Vec::new(),
+                reqid: *reqid,
+                done: done.clone(),
+            }));
+        }
+        self.groups.entry(pg).or_default().outcomes.record(reqid, done);
+        ending
     }
 
     /// ENOSPC if the operations may need more memory than there is.
@@ -570,6 +595,30 @@ fn settle_outputs(flags: u32, result: i32, results: &mut Results) -> i32 {
         result = op.result;
     }
     result
+}
+
+/// What is remembered of the results of a write, in case it is sent again: nothing, if no operation has any. Outputs are
+/// copied, because they may be small parts of large objects. One that is not remembered is an error in place of a reply
+/// without it: a write that has changed nothing may return whatever it has read.
+fn to_remember(result: i32, results: &Results) -> (i32, Option<Box<Results>>) {
+    /// Bytes of outputs that are remembered of one write: methods of classes return a few names and numbers.
+    const MAX_OUTPUTS: usize = 4096;
+    if results.iter().all(|op| op.result == 0 && op.output.is_empty()) {
+        return (result, None);
+    }
+    let (mut result, mut left) = (result, MAX_OUTPUTS);
+    let remember = |op: &OpResult| match left.checked_sub(op.output.len()) {
+        Some(rest) => {
+            left = rest;
+            OpResult { output: op.output.to_vec().into(), ..*op }
+        }
+        None => {
+            result = Errno::OVERFLOW.result();
+            OpResult { code: op.code, result, output: onego_buf::List::new() }
+        }
+    };
+    let remembered = results.iter().map(remember).collect();
+    (result, Some(Box::new(remembered)))
 }
 
 impl Ending {

@@ -8,7 +8,7 @@ use super::{Before, Osd};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an OSD has of a placement group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -246,10 +246,14 @@ impl Osd {
     }
 
     fn merge(&mut self, pool: i64, before: u32, after: &Pool) {
+        let mut children = BTreeMap::<PgId, Vec<Group>>::new();
         for child in (after.pg_num..before).map(|seed| PgId { pool, seed }) {
             if let Some(group) = self.groups.remove(&child) {
-                self.groups.entry(after.pg(child)).or_default().merge(group);
+                children.entry(after.pg(child)).or_default().push(group);
             }
+        }
+        for (parent, groups) in children {
+            self.groups.entry(parent).or_default().merge(groups);
         }
     }
 }

@@ -55,8 +55,9 @@ struct State {
     /// Changes of names that are not durable.
     changes: Vec<Change>,
     random: SmallRng,
-    /// Operations until the disk fails.
+    /// Operations until the disk fails, and by which error.
     left: u64,
+    errno: i32,
 }
 
 /// A disk; clones are the same disk.
@@ -78,12 +79,14 @@ impl Disk {
             changes: Vec::new(),
             random: SmallRng::seed_from_u64(seed ^ 0xd15c),
             left: u64::MAX,
+            errno: 0,
         })))
     }
 
-    /// The disk fails after so many operations.
-    pub(crate) fn fail_after(&self, operations: u64) {
-        self.0.borrow_mut().left = operations;
+    /// The disk fails at this operation from now on, the next being number 1, and at all after it.
+    pub(crate) fn fail_after(&self, operations: u64, errno: i32) {
+        let mut state = self.0.borrow_mut();
+        (state.left, state.errno) = (operations, errno);
     }
 
     /// The machine loses its power: of what was not synced, any part is left.
@@ -127,7 +130,7 @@ impl Disk {
     fn operate(&self) -> io::Result<()> {
         let mut state = self.0.borrow_mut();
         state.left = state.left.saturating_sub(1);
-        if state.left == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        if state.left == 0 { Err(io::Error::from_raw_os_error(state.errno)) } else { Ok(()) }
     }
 
     fn change(&self, change: Change) -> io::Result<()> {

@@ -9,7 +9,10 @@
 //! `ONEGO_SEEDS=1000 cargo test -p onego-testkit --release --test cluster` runs more seeds;
 //! `ONEGO_SEED=17 cargo test -p onego-testkit --release --test cluster` runs one again.
 
+mod crowd;
 mod disk;
+mod errors;
+mod kept;
 mod model;
 mod tickets;
 mod user;

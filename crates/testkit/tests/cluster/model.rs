@@ -61,6 +61,17 @@ pub(crate) fn random_op(random: &mut SmallRng, token: u64) -> Op {
     }
 }
 
+/// A random operation that writes little, and of which it shows for good if it is carried out a second time. `token` is
+/// different each time.
+pub(crate) fn small_write(random: &mut SmallRng, token: u64) -> Op {
+    let data: List = token.to_le_bytes().to_vec().into();
+    match random.random_range(0..10) {
+        0 => Op::Create { exclusive: true },
+        1 => Op::Write { offset: random.random_range(0..64), data },
+        _ => Op::Append { data },
+    }
+}
+
 /// The request that makes an operation.
 pub(crate) fn request(pool: i64, object: &str, op: Op) -> Request {
     Request::one(pool, ObjectName::from(object), op)

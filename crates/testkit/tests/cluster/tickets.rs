@@ -1,5 +1,7 @@
 //! Clients whose tickets run out.
 
+use super::disk::Disk;
+use super::kept::Kept;
 use super::user::{User, client_addr};
 use super::wire::Wire;
 use super::world::{SERVER, settings};
@@ -7,6 +9,7 @@ use onego_ceph::addr::Versions;
 use onego_engine::Pump;
 use onego_server::{ClusterMachine, Lifetimes};
 use onego_testkit::{Faults, Sim};
+use std::slice::from_mut;
 use std::time::Duration;
 
 const LIFETIMES: Lifetimes = Lifetimes { monitor: Duration::from_secs(3), service: Duration::from_secs(1) };
@@ -32,5 +35,23 @@ fn who_could_not_reach_the_cluster_for_longer_than_tickets_are_good_goes_on() {
             user.take_replies();
             assert!(user.waiting.is_empty(), "{versions:?}, {lifetimes} lifetimes");
         }
+    }
+}
+
+#[test]
+fn tickets_of_before_a_restart_are_good_after_it() {
+    for versions in [Versions::Two, Versions::One] {
+        let wire = Wire::with_keys(versions, Lifetimes::default());
+        let mut sim = Sim::new(1, Faults::none());
+        let mut cluster = Kept::start(&sim, Disk::new(1), settings(&wire, 0, 1, 1));
+        let mut user = User::new(&sim, &wire, 0, 1);
+        for life in 1..4 {
+            user.read_everything(cluster.pool());
+            cluster.run_until_answered(&mut sim, from_mut(&mut user));
+            cluster.crash(&sim, settings(&wire, life, 1, 1));
+        }
+        user.read_everything(cluster.pool());
+        cluster.run_until_answered(&mut sim, from_mut(&mut user));
+        assert_eq!((user.refused_tickets, cluster.crashes), (0, 3), "{versions:?}");
     }
 }

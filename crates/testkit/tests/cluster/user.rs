@@ -1,6 +1,6 @@
 //! A client of a world, what it asks for and what must come of it.
 
-use super::model::{Expected, Model, random_op, request};
+use super::model::{Expected, Model, random_op, request, small_write};
 use super::wire::Wire;
 use super::world::SERVER;
 use onego_buf::{Pool, SegmentMut};
@@ -102,6 +102,13 @@ impl User {
                 self.rests_until = now + random.random_range(Duration::ZERO..=2 * lifetime);
             }
         }
+    }
+
+    /// Makes a request that writes little, and that must not be carried out twice.
+    pub(crate) fn make_small_write(&mut self, random: &mut SmallRng, pool: i64) {
+        let object = random.random_range(0..OBJECTS);
+        let op = small_write(random, self.submitted << 8 | self.name as u64);
+        self.submit(pool, object, op, false);
     }
 
     fn submit(&mut self, pool: i64, object: usize, op: Op, buffered: bool) {

@@ -55,6 +55,11 @@ impl Wire {
         Self { seed: 1, versions, keys: Some((mode::CRC, lifetimes)), compression: None }
     }
 
+    /// Connections without keys and compression.
+    pub(crate) fn open() -> Self {
+        Self { seed: 1, versions: Versions::Two, keys: None, compression: None }
+    }
+
     /// The addresses of a daemon, which listens for both versions.
     pub(crate) fn addrs(ip: IpAddr, port: u16) -> AddrVec {
         let at = |port| SocketAddr::new(ip, port);

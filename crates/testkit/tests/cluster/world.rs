@@ -28,6 +28,9 @@ const FORGOTTEN: u32 = 1200;
 /// Most pools of a cluster.
 const MAX_POOLS: usize = 12;
 
+/// The disk is full.
+const ENOSPC: i32 = 28;
+
 /// Bytes that an OSD holds.
 const MEMORY: u64 = 1 << 30;
 
@@ -216,7 +219,7 @@ impl World {
         self.next_crash = replies + self.random.random_range(5..100);
         match self.random.random() {
             true => self.crash(),
-            false => storage.disk.fail_after(self.random.random_range(1..60)),
+            false => storage.disk.fail_after(self.random.random_range(1..60), ENOSPC),
         }
     }
 
@@ -315,7 +318,7 @@ impl World {
     fn end_faults(&mut self) {
         let now = self.sim.now();
         if let Some(storage) = &self.storage {
-            storage.disk.fail_after(u64::MAX);
+            storage.disk.fail_after(u64::MAX, 0);
         }
         self.sim.set_faults(Faults::none());
         self.sim.heal_all();
@@ -391,8 +394,8 @@ pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settin
 /// A cluster that goes on with what is on a disk. Now and then the power goes while that is read.
 fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMachine, Storage) {
     if random.random_range(0..4) == 0 {
-        disk.fail_after(random.random_range(1..12));
-        let begun = Restored::load(&disk, MEMORY)
+        disk.fail_after(random.random_range(1..12), ENOSPC);
+        let begun = Restored::load(&disk, Some(MEMORY))
             .map(|restored| Storage::begin(disk.clone(), restored.next(), 0).map(drop));
         assert!(
             matches!(begun, Ok(_) | Err(DataError::Files { .. } | DataError::File { .. })),
@@ -401,7 +404,8 @@ fn restore(disk: Disk, settings: Settings, random: &mut SmallRng) -> (ClusterMac
         );
         disk.crash();
     }
-    let restored = Restored::load(&disk, MEMORY).unwrap_or_else(|error| panic!("after a crash: {error}"));
+    let restored =
+        Restored::load(&disk, Some(MEMORY)).unwrap_or_else(|error| panic!("after a crash: {error}"));
     let storage = Storage::begin(disk, restored.next(), random.random()).expect("the disk is well");
     // Small logs, so that there are checkpoints.
     let keeping = Keeping { restored, log_limit: random.random_range(1_000..1_000_000) };

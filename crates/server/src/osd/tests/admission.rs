@@ -3,6 +3,7 @@
 use super::*;
 use onego_ceph::addr::AddrKind;
 use onego_ceph::encoding::{Decode, Encode};
+use onego_ceph::ops::op_flag;
 use onego_ceph::outputs::Listing;
 use onego_ceph::types::HObject;
 
@@ -37,6 +38,43 @@ fn a_failure_is_remembered_too() {
     let second = bench.osd.request(bench.now, CLIENT, 50, create, &bench.map).unwrap();
     assert_eq!(second.result, failed(Errno::NOENT));
     assert_eq!(bench.run(Op::Stat), 0);
+}
+
+#[test]
+fn what_a_write_that_changed_nothing_has_returned_is_returned_again() {
+    let mut bench = Bench::new();
+    bench.run(write(0, b"before"));
+    // To zero what is behind the end changes nothing.
+    let nothing = || (Op::Zero { offset: 100, length: 5 }, 0);
+    let compare = (Op::CmpExt { offset: 0, data: list(b"behind") }, op_flag::FAIL_OK);
+    for (tid, ops, flags) in [
+        (50, vec![(read(0, 6), 0), nothing()], 0),
+        (51, vec![(read(0, 6), 0), nothing()], flag::RETURN_VEC),
+        (52, vec![compare, nothing()], 0),
+        (53, vec![(Op::GetXattr { name: "none".into() }, 0), nothing()], 0),
+    ] {
+        let mut request = bench.request("o", ops);
+        request.flags |= flags;
+        let first = bench.osd.request(bench.now, CLIENT, tid, request.clone(), &bench.map).unwrap();
+        assert!(first.ops.iter().any(|op| op.result != 0 || !op.output.is_empty()), "{tid}: {first:?}");
+        bench.run(write(0, b"afterwards"));
+        let second = bench.osd.request(bench.now, CLIENT, tid, request, &bench.map).unwrap();
+        assert_eq!((second.result, second.ops), (first.result, first.ops), "{tid}");
+        bench.run(Op::WriteFull { data: list(b"before") });
+    }
+}
+
+#[test]
+fn what_is_too_much_to_be_remembered_is_an_error_when_it_is_asked_for_again() {
+    let mut bench = Bench::new();
+    bench.run(write(0, &[7; 10_000]));
+    let ops = vec![(read(0, 10_000), 0), (Op::Zero { offset: 20_000, length: 5 }, 0)];
+    let request = bench.request("o", ops);
+    let first = bench.osd.request(bench.now, CLIENT, 50, request.clone(), &bench.map).unwrap();
+    assert_eq!((first.result, first.ops[0].output.len()), (0, 10_000));
+    let second = bench.osd.request(bench.now, CLIENT, 50, request, &bench.map).unwrap();
+    assert_eq!(second.result, failed(Errno::OVERFLOW));
+    assert_eq!((second.ops[0].result, second.ops[0].output.len()), (failed(Errno::OVERFLOW), 0));
 }
 
 #[test]

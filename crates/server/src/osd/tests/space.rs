@@ -43,6 +43,22 @@ fn a_write_over_the_limit_changes_nothing() {
 }
 
 #[test]
+fn a_write_that_there_was_no_room_for_is_not_done_when_it_is_sent_again() {
+    let mut bench = full();
+    let large = bench.request("o", vec![(write(0, &[1; 200_000]), 0)]);
+    let result = |bench: &mut Bench| {
+        bench.osd.request(bench.now, CLIENT, 5000, large.clone(), &bench.map).unwrap().result
+    };
+    assert_eq!(result(&mut bench), failed(Errno::NOSPC));
+    for filler in 0..4 {
+        assert_eq!(bench.ask(&format!("filler-{filler}"), vec![Op::Delete]).result, 0);
+    }
+    assert_eq!(bench.run(write(0, b"newer")), 0);
+    assert_eq!(result(&mut bench), failed(Errno::NOSPC));
+    assert_eq!(bench.get(read(0, 0)), b"newer");
+}
+
+#[test]
 fn what_is_there_can_be_overwritten_and_deleted_when_all_is_full() {
     let mut bench = full();
     for _ in 0..1000 {

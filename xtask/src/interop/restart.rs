@@ -1,0 +1,51 @@
+//! An embedded cluster that keeps its state ends and starts again under the load of Ceph's clients.
+
+use super::tools::ensure_pool;
+use crate::cluster::process::Daemon;
+use crate::cluster::{Embedded, Stage};
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a client may take until it does something again. Ceph's try again within seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines that `rbd bench` writes until it is said to make progress: one in each second in which something was done.
+const PROGRESS: usize = 2;
+
+/// How a cluster ends.
+#[derive(Clone, Copy)]
+enum End {
+    Stopped,
+    Killed,
+}
+
+/// librbd goes on where it was, whether the cluster was stopped or killed.
+pub(crate) fn under_load(stage: &Stage) -> Result<()> {
+    let start = || Embedded::start(stage, "--data data --osds 3 --pool-size 2");
+    let mut cluster = start()?;
+    ensure_pool(stage)?;
+    stage.ceph("rbd create --size 64M rbd/disk")?;
+    let log = stage.path("bench.out");
+    // It writes each line at once. There is more than it can do: it ends with the stage.
+    let line = "stdbuf -oL rbd bench --io-type write --io-pattern rand --io-size 4K --io-threads 16 --io-total 1T rbd/disk";
+    let mut bench = Daemon::spawn("rbd bench", stage.ceph_daemon(line), &log)?;
+    wait_for_progress(&mut bench, &log)?;
+    for end in [End::Stopped, End::Killed, End::Killed, End::Stopped] {
+        match end {
+            End::Stopped => cluster.stop()?,
+            End::Killed => drop(cluster),
+        }
+        cluster = start()?;
+        wait_for_progress(&mut bench, &log)?;
+    }
+    Ok(())
+}
+
+/// Waits until `rbd bench` has written some lines more.
+fn wait_for_progress(bench: &mut Daemon, log: &Path) -> Result<()> {
+    let lines = || fs::read_to_string(log).map_or(0, |said| said.lines().count());
+    let before = lines();
+    bench.wait_until("progress", PATIENCE, || lines() >= before + PROGRESS)
+}
