@@ -401,7 +401,7 @@ fn a_request_that_is_made_anew_again_and_again_pauses_and_can_be_taken_back() {
     let object = fake.object_on(0);
     fake.osds[0].answers = vec![undecided(); 1000];
     let ticket = fake.ticket();
-    let id = fake.client.submit(fake.now, append(&object, b"x"), ticket).ok().expect("there is room");
+    let id = fake.client.submit(fake.now, append(&object, b"x"), ticket).expect("there is room");
     for _ in 0..600 {
         fake.advance(Duration::from_millis(100));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How long a client may take until it does something again. Ceph's try again within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lines that `rbd bench` writes until it is said to make progress: one in each second in which something was done.
+/// Lines that `rbd bench` writes until it is said to make progress: one for each second in which something was done.
 const PROGRESS: usize = 2;
 
 /// How a cluster ends.
@@ -43,9 +43,10 @@ pub(crate) fn under_load(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Waits until `rbd bench` has written some lines more.
+/// Waits until `rbd bench` has written some lines more that say how fast it is: it also says what has failed.
 fn wait_for_progress(bench: &mut Daemon, log: &Path) -> Result<()> {
-    let lines = || fs::read_to_string(log).map_or(0, |said| said.lines().count());
+    let is_progress = |line: &&str| line.ends_with("B/s");
+    let lines = || fs::read_to_string(log).map_or(0, |said| said.lines().filter(is_progress).count());
     let before = lines();
     bench.wait_until("progress", PATIENCE, || lines() >= before + PROGRESS)
 }
