@@ -181,7 +181,10 @@ fn a_message_of_which_a_bit_was_changed_is_refused_even_if_its_checksums_are_rig
                     assert!(refused || is_sum, "bit {bit}: {events:?}");
                 }
                 _ => {
-                    assert!(matches!(&events[..], [Event::Fault(Error::Corrupt(_))]), "bit {bit}: {events:?}")
+                    assert!(
+                        matches!(&events[..], [Event::Fault(Error::Corrupt(_))]),
+                        "bit {bit}: {events:?}"
+                    );
                 }
             }
         }

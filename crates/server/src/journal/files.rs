@@ -228,7 +228,11 @@ mod tests {
         let path = top.join("a/b");
         std::fs::create_dir_all(&path).unwrap();
         let mut synced = Vec::new();
-        sync_ways_to(&path, &mut |folder| Ok(synced.push(folder.to_owned()))).unwrap();
+        let mut note = |folder: &Path| {
+            synced.push(folder.to_owned());
+            Ok(())
+        };
+        sync_ways_to(&path, &mut note).unwrap();
         assert_eq!(synced[..3], [path.clone(), top.join("a"), top.clone()]);
         // What is not readable ends it, and what fails is an error.
         let errors = [(io::ErrorKind::PermissionDenied, true), (io::ErrorKind::StorageFull, false)];
