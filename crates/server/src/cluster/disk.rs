@@ -181,7 +181,6 @@ mod tests {
     use onego_ceph::types::Uuid;
     use onego_engine::{Engine as _, EngineKind};
     use onego_wire::{Action, Machine as _, Time};
-    use std::fs::File;
     use std::io::{Read, Write};
     use std::path::Path;
     use std::sync::atomic::{AtomicI64, Ordering};
@@ -216,7 +215,7 @@ mod tests {
         fuse: Fuse,
     }
 
-    struct FaultyFile(File, Fuse);
+    struct FaultyFile(<Directory as Files>::File, Fuse);
 
     impl Write for FaultyFile {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -227,7 +226,8 @@ mod tests {
         }
 
         fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+            self.1.burn()?;
+            self.0.flush()
         }
     }
 
@@ -249,9 +249,14 @@ mod tests {
             Ok(FaultyFile(self.directory.create(name)?, self.fuse.clone()))
         }
 
-        fn sync(&self, file: &FaultyFile) -> io::Result<()> {
+        fn sync(&self, file: &mut FaultyFile) -> io::Result<()> {
             self.fuse.burn()?;
-            self.directory.sync(&file.0)
+            self.directory.sync(&mut file.0)
+        }
+
+        fn finish(&self, file: &mut FaultyFile) -> io::Result<()> {
+            self.fuse.burn()?;
+            self.directory.finish(&mut file.0)
         }
 
         fn cut(&self, name: &str, len: u64) -> io::Result<()> {
