@@ -70,6 +70,11 @@ impl Pieces {
         }
     }
 
+    /// Continues the CRC-32C `seed` over the part.
+    pub fn crc32c(&self, seed: u32) -> u32 {
+        onego_buf::crc32c(self.list.crc32c(seed), &self.tail)
+    }
+
     /// Takes all of it.
     #[inline]
     pub fn take(&mut self) -> List {

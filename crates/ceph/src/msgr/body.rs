@@ -6,8 +6,8 @@
 use super::message::{Header, Message, Placer};
 use super::part::gather;
 use super::place::{self, BULK, Place};
-use onego_buf::{List, Segment, SegmentMut, crc32c};
-use onego_wire::Landing;
+use onego_buf::{Segment, SegmentMut, crc32c};
+use onego_wire::{Landing, Pieces};
 
 /// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
@@ -45,7 +45,7 @@ pub(super) struct Body {
     gathered: Vec<u8>,
     front: Option<Segment>,
     middle: Option<Segment>,
-    data: List,
+    data: Pieces,
     place: Option<Place>,
 }
 
@@ -62,7 +62,7 @@ impl Body {
             gathered: Vec::new(),
             front: None,
             middle: None,
-            data: List::new(),
+            data: Pieces::default(),
             place: None,
         }
     }
@@ -84,6 +84,32 @@ impl Body {
     /// Takes what is here of it. `true`: all of it is here.
     #[inline]
     pub(super) fn take(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
+        let whole = self.take_parts(header, bytes, placer);
+        if !whole {
+            self.settle();
+        }
+        whole
+    }
+
+    /// More will come only with another receive: what is here must not keep the memory that many messages are received in.
+    fn settle(&mut self) {
+        for part in [&mut self.front, &mut self.middle].into_iter().flatten() {
+            if part.len() <= part.block_len() / 4 {
+                *part = Segment::copy_from(part);
+            }
+        }
+        self.data.settle();
+    }
+
+    /// Bytes of a message that are here, of which all is to come if none has begun.
+    pub(super) fn held(&self) -> usize {
+        let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
+        let placed = self.place.as_ref().map_or(0, |place| place.filled);
+        self.gathered.len() + part(&self.front) + part(&self.middle) + self.data.len() + placed
+    }
+
+    #[inline]
+    fn take_parts(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
         if self.stage == Stage::Front {
             let Some(front) = gather(&mut self.gathered, self.lens[0], bytes) else { return false };
             self.crcs[0] = self.sum(&front);
@@ -186,7 +212,7 @@ impl Body {
             header,
             front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
             middle: self.middle.take(),
-            data: std::mem::take(&mut self.data),
+            data: self.data.take(),
             placed: self.place.take().map(|place| place.buffer),
         }
     }

@@ -15,7 +15,7 @@ use crate::encoding::{Decode, Encode};
 use crate::messages::Payload;
 use crate::types::Utime;
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Landing, Reader, Time};
+use onego_wire::{Landing, Reader, Time, Unfinished};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -128,6 +128,18 @@ impl Connection {
 
     /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
     ///
+    /// Is there an [event](Self::poll)?
+    #[inline]
+    pub(super) fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// What has begun to come in and is not whole, once the handshake is through.
+    #[inline]
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+        if self.is_ready() { self.rx.unfinished() } else { None }
+    }
+
     /// # Panics
     /// If it is not that buffer.
     pub(super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {

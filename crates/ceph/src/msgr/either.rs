@@ -9,7 +9,7 @@ use super::v1::Connection as Msgr1;
 use crate::addr::{AddrKind, AddrVec};
 use crate::messages::Payload;
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Landing, Time};
+use onego_wire::{Landing, Time, Unfinished};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -121,6 +121,12 @@ impl Connection {
         either!(&mut self.0, it => it.landed(now, place, filled));
     }
 
+    /// The message of which a part has come and a part has not. The handshake is none: it has a deadline of its own.
+    #[inline]
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        either!(&self.0, it => it.unfinished())
+    }
+
     /// Bytes arrived in shared memory. `placer` is asked where the payloads go whose messages begin in them.
     pub fn received(&mut self, now: Time, bytes: Segment, placer: &mut dyn Placer) {
         either!(&mut self.0, it => it.received(now, bytes, placer));
@@ -165,6 +171,12 @@ impl Connection {
     /// The next event, until there is none.
     pub fn poll(&mut self) -> Option<Event> {
         either!(&mut self.0, it => it.poll())
+    }
+
+    /// Is there an event?
+    #[inline]
+    pub fn has_event(&self) -> bool {
+        either!(&self.0, it => it.has_event())
     }
 
     /// Stops asking for bytes, or goes on: back-pressure. What was received is still delivered. While it is paused a

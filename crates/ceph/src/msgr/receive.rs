@@ -16,7 +16,7 @@ use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use super::unpack::{Unpacker, packed_bound};
 use onego_buf::{Pool, Segment, SegmentMut};
-use onego_wire::{Landing, Part};
+use onego_wire::{Landing, Part, Unfinished};
 
 /// The most bytes of a fixed part.
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
@@ -135,6 +135,22 @@ impl Receiver {
             return secure.landed(rest, filled);
         }
         self.body.landed(rest, filled);
+    }
+
+    /// The frame of which a part has come and a part has not.
+    #[inline]
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+        if let Some(secure) = &self.secure {
+            return secure.unfinished();
+        }
+        if self.stage == Stage::Preamble && self.part.is_empty() {
+            return None;
+        }
+        let announced = match self.stage {
+            Stage::Preamble => 0,
+            _ => self.last.preamble().announced(),
+        };
+        Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
     }
 
     /// The place of the message that is being received, if it is not out.

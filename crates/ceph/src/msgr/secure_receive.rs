@@ -15,7 +15,7 @@ use super::receive::{HEADER_SIZE, Input, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use super::unpack::Unpacker;
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_wire::Landing;
+use onego_wire::{Landing, Unfinished};
 
 /// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
 const PART_MAX: usize = SEALED_HEAD_LEN;
@@ -153,6 +153,22 @@ impl SecureReceiver {
         let part = self.part.as_mut().expect("only what was handed out lands");
         part.place.landed(rest, filled);
         part.open(self.preamble.lens[3] as usize, &mut self.keys);
+    }
+
+    /// The frame of which a part has come and a part has not.
+    #[inline]
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+        let announced = match self.stage {
+            Stage::Head if self.fixed_filled == 0 => return None,
+            Stage::Head => 0,
+            _ => self.preamble.announced(),
+        };
+        let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
+        let filled = self.part.as_ref().map_or(0, |part| part.place.filled);
+        Some(Unfinished {
+            announced,
+            held: self.first.len() + part(&self.front) + part(&self.middle) + filled,
+        })
     }
 
     /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,

@@ -114,6 +114,11 @@ impl Account {
         matches!(self.slot, Slot::Held(_))
     }
 
+    /// Bytes of its replies that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
     /// Does it hold nothing but its place in the table?
     fn is_quiet(&self) -> bool {
         self.held == 0 && self.waiting == 0 && self.slot == Slot::None
@@ -464,6 +469,11 @@ impl Admission {
     /// Are there so few replies again that all may go on who were stopped for that?
     pub(crate) fn has_room_for_replies(&self) -> bool {
         self.replies <= self.bounds.replies / 2
+    }
+
+    /// Bytes of replies that have to go until there is room again.
+    pub(crate) fn excess_of_replies(&self) -> usize {
+        self.replies.saturating_sub(self.bounds.replies / 2)
     }
 
     /// Sees to it that connections are looked at before long.

@@ -1,10 +1,10 @@
 //! The connections of the cluster's daemons, what goes up to the driver, and the bounds on memory.
 //!
-//! A peer can make a daemon hold memory in two ways: by payloads that it begins to send, and by answers that it does
-//! not take. Both are bounded for each connection and over all of them; at the bound a connection is not read from
-//! until there is room again.
+//! A peer can make a daemon hold memory in two ways: by messages that it begins to send, and by answers that it does
+//! not take. What is bounded for each connection is here; what all hold together is counted by [`Admission`].
 
 use super::backoffs::Backoffs;
+use crate::admission::{Account, Admission, Bounds, Look};
 use crate::osd::{COPY_MAX, SessionId};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
@@ -14,25 +14,23 @@ use onego_ceph::types::{Epoch, PgId};
 use onego_wire::{Action, ConnId, ConnTable, Landing, Time};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::time::Duration;
 
-/// Connections at a time. Somebody with a thousand images open has one to each daemon for each.
-const MAX_CONNECTIONS: usize = 16_384;
+/// What all connections hold together.
+const BOUNDS: Bounds = Bounds {
+    // Somebody with a thousand images open has one to each daemon for each.
+    connections: 16_384,
+    // RBD's payloads have 4 MiB.
+    slots: 64 << 20,
+    // What has a place of its own.
+    slot_from: COPY_MAX + 1,
+    unfinished: 256 << 20,
+    replies: 256 << 20,
+    // Most reads are of an object of RBD.
+    reply_max: 4 << 20,
+};
 
-/// Bytes of payloads that may be under way to the daemons at a time, if there is more than one such payload: of each
-/// connection it is one at most, and RBD's have 4 MiB.
-const INTAKE_LIMIT: usize = 64 << 20;
-
-/// Time after which a payload is given up of which nothing more comes. What it takes of the room for all must not be
-/// gone for ever when a peer vanishes; none that is alive is silent for so long in the middle of a message.
-const INTAKE_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Bytes of answers that may wait on one connection, and on all. The answers to a deep queue of large reads fit.
+/// Bytes of answers that may wait on one connection. The answers to a deep queue of large reads fit.
 const QUEUE_LIMIT: usize = 64 << 20;
-const QUEUE_LIMIT_ALL: usize = 256 << 20;
-
-/// With no more than this waiting on all, connections that were stopped are read from again.
-const ROOM_FOR_ALL: usize = QUEUE_LIMIT_ALL / 2;
 
 /// Answers that may wait on one connection, however small.
 const QUEUE_LIMIT_MESSAGES: usize = 16_384;
@@ -51,6 +49,7 @@ pub(super) struct Link {
     /// Where the peer is, as the transport has it.
     pub(super) from: IpAddr,
     connection: Connection,
+    account: Account,
     /// The OSD's number for it, once the client has identified itself.
     pub(super) session: Option<SessionId>,
     /// The newest OSD map that the OSD told the peer of.
@@ -65,14 +64,8 @@ pub(super) struct Link {
     over: bool,
     /// Not read from because of what waits to be sent.
     stopped: bool,
-    /// Bytes that wait to be sent, as they were counted last.
-    queued: usize,
-    /// Bytes of payloads that are under way.
-    intake: usize,
-    /// Those do not count yet, and are not read: they wait for room.
-    held: bool,
-    /// When something came last, or when there was room for it again.
-    heard: Time,
+    /// Bytes that the driver has taken, and has not sent as far as is known.
+    given: usize,
 }
 
 impl Link {
@@ -90,22 +83,20 @@ pub(super) struct Links {
     /// No connection wants to be told the time before: a lower bound.
     wakeup: Option<Time>,
     pool: Pool,
-    /// Bytes of payloads that are under way, without those held.
-    intake: usize,
-    /// Connections whose payloads wait for room: first come, first served.
-    held: VecDeque<ConnId>,
-    /// Bytes that wait to be sent.
-    queued: usize,
+    admission: Admission,
+    /// Connections whose unfinished messages take too much memory.
+    too_heavy: Vec<ConnId>,
     /// How many connections are stopped.
     stopped: usize,
     /// Nothing is read from anybody: too much has to be made durable first.
     stalled: bool,
 }
 
-/// Gives payloads memory of their own, and counts it.
+/// Gives payloads memory of their own: fresh one if they have to wait for a slot (see [`Admission`]).
 struct Intake<'a> {
     pool: &'a Pool,
-    taken: usize,
+    admission: &'a Admission,
+    account: &'a Account,
 }
 
 impl Placer for Intake<'_> {
@@ -115,8 +106,8 @@ impl Placer for Intake<'_> {
         if data_len <= COPY_MAX || data_len as u64 > MAX_WRITE {
             return None;
         }
-        self.taken += data_len;
-        Some(self.pool.get(data_len))
+        let has_room = self.account.has_slot() || self.admission.has_room(data_len);
+        Some(if has_room { self.pool.get(data_len) } else { SegmentMut::zeroed(data_len) })
     }
 }
 
@@ -127,9 +118,8 @@ impl Links {
             actions: VecDeque::new(),
             wakeup: None,
             pool,
-            intake: 0,
-            held: VecDeque::new(),
-            queued: 0,
+            admission: Admission::new(BOUNDS),
+            too_heavy: Vec::new(),
             stopped: 0,
             stalled: false,
         }
@@ -143,8 +133,23 @@ impl Links {
         }
     }
 
+    /// Sets how many connections there may be.
+    pub(super) fn limit_connections(&mut self, most: usize) {
+        self.admission.limit_connections(most);
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.table.len() >= MAX_CONNECTIONS
+        self.admission.is_full()
+    }
+
+    /// The connection that gives way to one from that host.
+    pub(super) fn pick(&mut self, now: Time, host: IpAddr) -> Option<ConnId> {
+        self.admission.pick(now, host, &self.table, |link| (!link.over).then_some(&link.account))
+    }
+
+    /// A connection whose unfinished message takes memory that others need.
+    pub(super) fn next_too_heavy(&mut self) -> Option<ConnId> {
+        self.too_heavy.pop()
     }
 
     pub(super) fn add(
@@ -159,6 +164,8 @@ impl Links {
             service,
             from,
             connection,
+            // The handshake has a deadline of its own.
+            account: self.admission.open(now, from, false),
             session: None,
             told: 0,
             backoffs: Backoffs::default(),
@@ -166,10 +173,7 @@ impl Links {
             landing: false,
             over: false,
             stopped: false,
-            queued: 0,
-            intake: 0,
-            held: false,
-            heard: now,
+            given: 0,
         });
         self.announce(conn);
         conn
@@ -236,40 +240,46 @@ impl Links {
     pub(super) fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
         let Some(link) = self.get(conn) else { return };
         link.connection.transmit(out, limit);
+        // The driver asks again when all of it is sent.
+        link.given = out.len();
         link.announced = link.connection.has_output();
         self.count_queue(now, conn);
     }
 
     /// Counts again what waits to be sent, and stops reading or goes on accordingly.
     fn count_queue(&mut self, now: Time, conn: ConnId) {
-        let Some(link) = self.table.get_mut(conn) else { return };
-        let queued = if link.over { 0 } else { link.connection.queued_bytes() };
-        let before = self.queued;
-        self.queued = self.queued - link.queued + queued;
-        link.queued = queued;
+        let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
+        let had_room = self.admission.has_room_for_replies();
+        let queued = link.connection.queued_bytes();
+        let waiting = queued + link.given;
+        self.admission.count_replies(now, &mut link.account, waiting, 0);
         let many = queued > QUEUE_LIMIT || link.connection.queued_messages() > QUEUE_LIMIT_MESSAGES;
-        let stop = many || (self.queued > QUEUE_LIMIT_ALL && queued > 0);
-        if stop && !link.stopped && !link.over {
+        if (many || (waiting > 0 && !self.admission.may_answer(&link.account))) && !link.stopped {
             link.stopped = true;
             link.connection.pause(now, true);
             self.stopped += 1;
+            self.admission.watch(now);
         }
-        let room = self.queued <= ROOM_FOR_ALL;
-        if room && before > ROOM_FOR_ALL && self.stopped > 0 {
-            let stopped: Vec<ConnId> =
-                self.table.iter().filter(|(_, link)| link.stopped).map(|(conn, _)| conn).collect();
-            stopped.into_iter().for_each(|conn| self.resume(now, conn, room));
+        if self.stopped > 0 && !had_room && self.admission.has_room_for_replies() {
+            self.resume_all(now);
         } else {
-            self.resume(now, conn, room);
+            self.resume(now, conn);
         }
     }
 
-    /// Reads again from a connection that was stopped and of which half of what may wait is gone; `room`: and so is
-    /// half of what may wait on all.
-    fn resume(&mut self, now: Time, conn: ConnId, room: bool) {
+    fn resume_all(&mut self, now: Time) {
+        let stopped = self.table.iter().filter(|(_, link)| link.stopped);
+        let stopped: Vec<ConnId> = stopped.map(|(conn, _)| conn).collect();
+        stopped.into_iter().for_each(|conn| self.resume(now, conn));
+    }
+
+    /// Reads again from a connection that was stopped and of which half of what may wait is gone, if there is room.
+    fn resume(&mut self, now: Time, conn: ConnId) {
         let Some(link) = self.table.get_mut(conn).filter(|link| link.stopped) else { return };
         let few = link.connection.queued_messages() <= QUEUE_LIMIT_MESSAGES / 2;
-        if link.queued == 0 || (room && few && link.queued <= QUEUE_LIMIT / 2) {
+        let queued = link.connection.queued_bytes();
+        let room = few && queued <= QUEUE_LIMIT / 2 && self.admission.may_answer(&link.account);
+        if room || link.account.waiting() == 0 {
             link.stopped = false;
             self.stopped -= 1;
             link.connection.pause(now, false);
@@ -280,9 +290,10 @@ impl Links {
     /// Where the next bytes of a connection go.
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
         let stalled = self.stalled;
-        let link = self.get(conn).filter(|link| !link.held && !stalled);
+        let link = self.table.get_mut(conn).filter(|link| !link.over && link.account.is_read() && !stalled);
         let Some(link) = link else { return Landing::default() };
-        let landing = link.connection.landing();
+        let mut landing = link.connection.landing();
+        landing.ahead = landing.ahead.min(self.admission.ahead(&link.account));
         link.landing = landing.place.is_some();
         landing
     }
@@ -291,73 +302,53 @@ impl Links {
     pub(super) fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
         let Some(link) = self.table.get_mut(conn) else { return };
         link.landing = false;
-        link.heard = now;
         link.connection.landed(now, place, filled);
         if link.over {
-            self.forget(now, conn);
+            return self.forget(conn);
         }
+        self.progress(now, conn, filled);
     }
 
     /// Bytes came in.
     pub(super) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
-        let mut intake = Intake { pool: &self.pool, taken: 0 };
-        link.heard = now;
-        link.connection.received(now, bytes, &mut intake);
-        let taken = intake.taken;
-        if taken > 0 {
-            self.take_in(conn, taken);
-            self.wake_by(Some(now + INTAKE_PATIENCE));
-        }
+        let Link { connection, account, .. } = link;
+        let came = bytes.len();
+        connection.received(
+            now,
+            bytes,
+            &mut Intake { pool: &self.pool, admission: &self.admission, account },
+        );
+        self.progress(now, conn, came);
     }
 
-    /// Payloads have begun to come in. Memory from the allocator is taken by and by, as they do come: a payload that is
-    /// held takes next to none.
-    fn take_in(&mut self, conn: ConnId, bytes: usize) {
+    /// `came` bytes have come: counts what has begun to come in, and what has ended.
+    fn progress(&mut self, now: Time, conn: ConnId, came: usize) {
         let Some(link) = self.table.get_mut(conn) else { return };
-        link.intake += bytes;
-        if self.intake > 0 && self.intake + bytes > INTAKE_LIMIT && !link.held {
-            link.held = true;
-            self.intake -= link.intake - bytes;
-            self.held.push_back(conn);
-        } else if !link.held {
-            self.intake += bytes;
-        }
-    }
-
-    /// Payloads are here, or given up.
-    fn let_go(&mut self, now: Time, conn: ConnId, bytes: usize) {
-        let Some(link) = self.table.get_mut(conn).filter(|_| bytes > 0) else { return };
-        link.intake -= bytes;
-        if !link.held {
-            self.intake -= bytes;
-        }
+        let (whole, unfinished) = (link.connection.has_event(), link.connection.unfinished());
+        let is_too_much = self.admission.progress(now, conn, &mut link.account, came, whole, unfinished);
         self.admit(now);
+        if is_too_much {
+            let accounts = self.table.iter().filter(|(_, link)| !link.over);
+            let heaviest = self.admission.heaviest(accounts.map(|(conn, link)| (conn, &link.account)));
+            self.too_heavy.extend(heaviest);
+        }
     }
 
-    /// Lets payloads come in that waited for room.
+    /// Lets messages come in that waited for a slot.
     fn admit(&mut self, now: Time) {
-        while let Some(&conn) = self.held.front() {
-            if let Some(link) = self.table.get_mut(conn).filter(|link| link.held) {
-                if self.intake > 0 && self.intake + link.intake > INTAKE_LIMIT {
-                    return;
-                }
-                self.intake += link.intake;
-                link.held = false;
-                link.heard = now;
-                self.actions.push_back(Action::Resume { conn });
-            }
-            self.held.pop_front();
+        while self.admission.is_anybody_waiting()
+            && let Some(next) = self.admission.next_waiting()
+        {
+            let Some(link) = self.table.get_mut(next).filter(|link| !link.over) else { continue };
+            self.admission.grant(now, &mut link.account);
+            self.actions.push_back(Action::Resume { conn: next });
         }
     }
 
     /// The next event of a connection.
-    pub(super) fn poll(&mut self, now: Time, conn: ConnId) -> Option<Event> {
-        let event = self.table.get_mut(conn)?.connection.poll()?;
-        if let Event::Message(Message { placed: Some(place), .. }) | Event::Unplaced(_, place) = &event {
-            self.let_go(now, conn, place.len());
-        }
-        Some(event)
+    pub(super) fn poll(&mut self, conn: ConnId) -> Option<Event> {
+        self.table.get_mut(conn)?.connection.poll()
     }
 
     /// Closes a connection.
@@ -370,23 +361,23 @@ impl Links {
 
     /// A connection is gone.
     pub(super) fn end(&mut self, now: Time, conn: ConnId) {
-        let Some(link) = self.table.get_mut(conn) else { return };
+        let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) else { return };
         link.over = true;
         link.connection.closed();
-        let landing = link.landing;
-        self.count_queue(now, conn);
-        if !landing {
-            self.forget(now, conn);
+        if std::mem::take(&mut link.stopped) {
+            self.stopped -= 1;
         }
+        self.admission.close(conn, &mut link.account);
+        if !link.landing {
+            self.forget(conn);
+        }
+        self.admit(now);
     }
 
-    fn forget(&mut self, now: Time, conn: ConnId) {
+    fn forget(&mut self, conn: ConnId) {
         // The places that it still has come back.
-        while self.poll(now, conn).is_some() {}
-        let left = self.table.get_mut(conn).map_or(0, |link| link.intake);
-        self.let_go(now, conn, left);
+        while self.poll(conn).is_some() {}
         self.table.remove(conn);
-        self.admit(now);
     }
 
     /// Sees to it that a connection's deadline is not missed.
@@ -400,29 +391,59 @@ impl Links {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.wakeup
+        self.wakeup.into_iter().chain(self.admission.deadline()).min()
     }
 
-    /// Tells the connections the time, and returns those that may have something to say.
+    /// Tells the connections the time, and returns those that may have something to say, and those that have to go.
     pub(super) fn timeout(&mut self, now: Time) -> Due {
         let mut due = Due::default();
-        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
-            return due;
-        }
-        self.wakeup = None;
-        for (conn, link) in self.table.iter_mut().filter(|(_, link)| !link.over) {
-            if link.connection.deadline().is_some_and(|deadline| deadline <= now) {
-                link.connection.timeout(now);
-                due.told.push(conn);
+        if self.wakeup.take_if(|wakeup| *wakeup <= now).is_some() {
+            for (conn, link) in self.table.iter_mut().filter(|(_, link)| !link.over) {
+                if link.connection.deadline().is_some_and(|deadline| deadline <= now) {
+                    link.connection.timeout(now);
+                    due.told.push(conn);
+                }
+                self.wakeup = self.wakeup.into_iter().chain(link.connection.deadline()).min();
             }
-            let patience = (link.intake > 0 && !link.held).then_some(link.heard + INTAKE_PATIENCE);
-            if patience.is_some_and(|end| end <= now) {
-                due.stalled.push(conn);
-            }
-            self.wakeup = self.wakeup.into_iter().chain(link.connection.deadline()).chain(patience).min();
+            due.told.iter().for_each(|conn| self.announce(*conn));
         }
-        due.told.iter().for_each(|conn| self.announce(*conn));
+        if self.admission.is_due(now) {
+            self.look_at_all(now, &mut due);
+        }
         due
+    }
+
+    /// Finds connections that are too slow or take no answers, and has messages that had their slot for long enough make
+    /// room for others.
+    fn look_at_all(&mut self, now: Time, due: &mut Due) {
+        let (mut stalled, mut turns) = (Vec::new(), Vec::new());
+        for (conn, link) in self.table.iter_mut().filter(|(_, link)| !link.over) {
+            match self.admission.look(now, &mut link.account, !link.stopped && !self.stalled) {
+                Look::Fine => {}
+                Look::Overdue => due.overdue.push(conn),
+                Look::Stalled(held) => stalled.push((held, link.account.waiting(), conn)),
+                Look::HadItsTurn(since) => turns.push((since, conn)),
+            }
+        }
+        let mut excess = self.admission.excess_of_replies();
+        stalled.sort_unstable();
+        while excess > 0
+            && let Some((_, waiting, conn)) = stalled.pop()
+        {
+            excess = excess.saturating_sub(waiting);
+            due.overdue.push(conn);
+        }
+        self.admission.turns_to_end(&mut turns);
+        for (_, conn) in turns {
+            if let Some(link) = self.table.get_mut(conn).filter(|link| !link.over) {
+                self.admission.end_turn(conn, &mut link.account);
+            }
+        }
+        self.admit(now);
+        if self.stopped > 0 {
+            self.resume_all(now);
+            self.admission.watch(now);
+        }
     }
 }
 
@@ -431,6 +452,6 @@ impl Links {
 pub(super) struct Due {
     /// They may have something to say.
     pub(super) told: Vec<ConnId>,
-    /// Nothing comes any more of the payload that they have begun to send.
-    pub(super) stalled: Vec<ConnId>,
+    /// They send a message too slowly, or do not take answers whose memory others need.
+    pub(super) overdue: Vec<ConnId>,
 }

@@ -13,7 +13,7 @@ use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
 use onego_ceph::types::Epoch;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Where a daemon listens, for one version of the messenger's protocol.
@@ -243,7 +243,7 @@ impl ClusterMachine {
 
     /// Hands what happened on a connection to the daemon that it goes to.
     fn handle_events(&mut self, now: Time, conn: ConnId) {
-        while let Some(event) = self.links.poll(now, conn) {
+        while let Some(event) = self.links.poll(conn) {
             let Stage::Up(daemons) = &mut self.stage else { continue };
             match event {
                 Event::Ready(peer) => daemons.opened(conn, peer, &mut self.links),
@@ -262,6 +262,26 @@ impl ClusterMachine {
         }
         self.links.wake(conn);
         self.links.announce(conn);
+        while let Some(conn) = self.links.next_too_heavy() {
+            tracing::info!(?conn, "unfinished messages take too much memory: a connection is given up");
+            self.hang_up(now, conn);
+        }
+    }
+
+    /// Makes room for a connection from that host. `false`: none gives way.
+    fn make_room(&mut self, now: Time, host: IpAddr) -> bool {
+        if !self.links.is_full() {
+            return true;
+        }
+        let Some(conn) = self.links.pick(now, host) else { return false };
+        tracing::info!(?conn, "a connection that does nothing gives way to another");
+        self.hang_up(now, conn);
+        true
+    }
+
+    /// Sets how many connections there may be at a time, if that is fewer than there may be anyhow.
+    pub fn limit_connections(&mut self, most: usize) {
+        self.links.limit_connections(most);
     }
 
     fn hang_up(&mut self, now: Time, conn: ConnId) {
@@ -327,11 +347,11 @@ impl Machine for ClusterMachine {
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Option<ConnId> {
-        let Stage::Up(daemons) = &mut self.stage else { return None };
-        if self.links.is_full() {
+        if matches!(self.stage, Stage::Up(_)) && !self.make_room(now, peer.ip()) {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return None;
         }
+        let Stage::Up(daemons) = &mut self.stage else { return None };
         let service = self.listeners.get(listener.0 as usize)?.service;
         let connection = daemons.accept(now, service, peer, local)?;
         Some(self.links.add(now, service, peer.ip(), connection))
@@ -380,8 +400,11 @@ impl Machine for ClusterMachine {
         for conn in due.told {
             self.handle_events(now, conn);
         }
-        for conn in due.stalled {
-            tracing::info!(?conn, "a connection has stopped in the middle of a message");
+        for conn in due.overdue {
+            tracing::info!(
+                ?conn,
+                "a peer has stopped in the middle of a message, sends it too slowly, or takes no answers"
+            );
             self.hang_up(now, conn);
         }
         if let Stage::Up(daemons) = &mut self.stage {

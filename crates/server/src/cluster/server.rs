@@ -348,6 +348,8 @@ fn begin(engine: AnyEngine, settings: Settings, data: Option<Data>) -> Result<(P
         }
         None => (None, ClusterMachine::new(settings)),
     };
+    let mut machine = machine;
+    machine.limit_connections(crate::service::descriptors() / 2);
     let mut pump = Pump::new(engine, machine);
     let disk = directory.map(|(directory, next)| Disk::start(directory, next, pump.waker())).transpose()?;
     // The listeners are opened in the first turn.

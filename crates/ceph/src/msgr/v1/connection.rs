@@ -16,7 +16,7 @@ use super::send::Sender;
 use crate::messages::{Payload, kind};
 use crate::types::{EntityName, Utime};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Landing, Time};
+use onego_wire::{Landing, Time, Unfinished};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -115,6 +115,18 @@ impl Connection {
 
     pub(in super::super) fn landing(&mut self) -> Landing {
         if self.paused || matches!(self.phase, Phase::Over) { Landing::default() } else { self.rx.landing() }
+    }
+
+    /// Is there an [event](Self::poll)?
+    #[inline]
+    pub(in super::super) fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// What has begun to come in and is not whole, once the handshake is through.
+    #[inline]
+    pub(in super::super) fn unfinished(&self) -> Option<Unfinished> {
+        if self.is_ready() { self.rx.unfinished() } else { None }
     }
 
     pub(in super::super) fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {

@@ -10,7 +10,7 @@ use crate::auth::Key;
 use crate::encoding::Decode;
 use crate::types::Utime;
 use onego_buf::{Segment, SegmentMut};
-use onego_wire::{Landing, Part, Reader};
+use onego_wire::{Landing, Part, Reader, Unfinished};
 
 /// Bytes of a stamp, and of the number of a message.
 const STAMP_LEN: usize = 8;
@@ -117,6 +117,17 @@ impl Receiver {
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
         self.body.landed(rest, filled);
+    }
+
+    /// The message, or another thing with a tag, of which a part has come and a part has not.
+    #[inline]
+    pub(in super::super) fn unfinished(&self) -> Option<Unfinished> {
+        let announced = match self.stage {
+            Stage::Tag => return None,
+            Stage::Body | Stage::Footer => self.lens.iter().map(|len| *len as usize).sum(),
+            _ => 0,
+        };
+        Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
     }
 
     /// The place of the message that is being received, if it is not out.
