@@ -13,6 +13,7 @@ pub mod nfs;
 pub mod osd;
 mod private_file;
 mod service;
+mod trim;
 
 pub use auth::Cephx;
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};

@@ -74,6 +74,14 @@ impl Place {
         signal(self.cluster.as_ref().unwrap(), name);
     }
 
+    /// Bytes of memory that the cluster has.
+    pub(crate) fn cluster_memory(&self) -> u64 {
+        let pid = self.cluster.as_ref().unwrap().id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     /// Ends the cluster as an interrupt at the terminal does, and says how it ended.
     pub(crate) fn stop_cluster(&mut self) -> Option<i32> {
         let mut child = self.cluster.take().unwrap();

@@ -168,6 +168,11 @@ impl Daemons {
         Addresses { mon: self.mon_config.addrs.clone(), osds: osds.collect() }
     }
 
+    /// Bytes of memory that the objects of all OSDs take.
+    pub(super) fn used(&self) -> u64 {
+        self.osds.iter().map(|daemon| daemon.osd.used()).sum()
+    }
+
     pub(super) fn usage(&self) -> Usage {
         // An OSD keeps the map, too.
         let map = self.mon.maps().newest_len();

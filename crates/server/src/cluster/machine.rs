@@ -158,6 +158,14 @@ impl ClusterMachine {
         }
     }
 
+    /// Bytes of memory that all objects take.
+    pub(super) fn used(&self) -> u64 {
+        match &self.stage {
+            Stage::Up(daemons) => daemons.used(),
+            _ => 0,
+        }
+    }
+
     /// How full the cluster is.
     pub fn usage(&self) -> Usage {
         match &self.stage {

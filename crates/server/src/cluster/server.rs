@@ -9,6 +9,7 @@ use crate::journal::{DataError, Directory, Restored};
 use crate::mon::{NewPool, Usage};
 use crate::private_file::{self, PUBLIC, SECRET};
 use crate::service::{self, Service, ServiceError};
+use crate::trim::Trimmer;
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{Keyring, Secret, mode};
 use onego_ceph::msgr::Compression;
@@ -141,7 +142,11 @@ impl Cluster {
         let begin = move |engine| {
             let (pump, disk) = begin(engine, settings, data)?;
             let addresses = pump.machine().addresses().ok_or(ServiceError::Stopped)?;
-            let exchange = move |pump: &mut Pumped| disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk));
+            let mut trimmer = Trimmer::default();
+            let exchange = move |pump: &mut Pumped| {
+                trimmer.look(pump.machine().used());
+                disk.as_ref().map_or(Ok(()), |disk| exchange(pump, disk))
+            };
             Ok((pump, addresses, exchange))
         };
         let (service, addresses) =
