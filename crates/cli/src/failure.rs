@@ -1,8 +1,8 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
 use crate::interrupt;
-use onego::Config;
 use onego::nfs::MountStatus;
+use onego::{Config, Errno};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -152,8 +152,7 @@ impl Failure {
         };
         let said = match self {
             Self::Client(onego::Error::Command { what, status, errno }) => {
-                let because =
-                    if status.is_empty() { errno.to_string() } else { format!("{status} ({errno})") };
+                let because = if status.is_empty() { &errno.to_string() } else { status };
                 format!("{}: {because}", command_name(what))
             }
             other => other.to_string(),
@@ -179,8 +178,8 @@ const REFUSALS: [i32; 5] = [-1, -13, -28, -30, -122];
 fn code_of(error: &onego::Error) -> Code {
     use onego::Error as E;
     match error {
-        E::NotFound { .. } => Code::NotFound,
-        E::Exists { .. } => Code::Exists,
+        E::NotFound { .. } | E::Command { errno: Errno::NOENT, .. } => Code::NotFound,
+        E::Exists { .. } | E::Command { errno: Errno::EXIST, .. } => Code::Exists,
         E::Auth(_)
         | E::Refused { .. }
         | E::Command { .. }
