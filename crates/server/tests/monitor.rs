@@ -93,7 +93,7 @@ fn versions_and_space_are_told() {
 }
 
 #[test]
-fn pool_operations_make_pools_and_refuse_snapshots() {
+fn pool_operations_make_pools_and_give_ids_of_snapshots_and_refuse_pool_snapshots() {
     let mut net = Net::new();
     let client = net.client(MON);
     let mut run = |op, pool, snap, name: &str, fsid| {
@@ -101,10 +101,12 @@ fn pool_operations_make_pools_and_refuse_snapshots() {
         net.receive::<PoolOpReply>(client).unwrap().1
     };
     let fsid = Uuid([7; 16]);
-    // Writes with snapshots are refused, so nobody gets an id for one.
-    let refused = run(PoolOpKind::CreateUnmanagedSnap, 1, 0, "", fsid);
-    assert_eq!((refused.result, refused.output), (-95, None));
-    assert_eq!(run(PoolOpKind::DeleteUnmanagedSnap, 1, 2, "", fsid).result, -95);
+    // librbd asks for one before it makes the first image of a pool.
+    let first = run(PoolOpKind::CreateUnmanagedSnap, 1, 0, "", fsid);
+    assert_eq!(first.output, Some(2_u64.to_le_bytes().to_vec()));
+    assert_eq!(run(PoolOpKind::CreateUnmanagedSnap, 1, 0, "", fsid).output.unwrap()[0], 3);
+    assert_eq!(run(PoolOpKind::DeleteUnmanagedSnap, 1, 2, "", fsid).result, 0);
+    assert_eq!(run(PoolOpKind::DeleteUnmanagedSnap, 1, 99, "", fsid).result, -2);
     assert_eq!(run(PoolOpKind::CreateUnmanagedSnap, 77, 0, "", fsid).result, -2);
     assert_eq!(run(PoolOpKind::Create, 0, 0, "new", fsid).result, 0);
     assert_eq!(run(PoolOpKind::Create, 0, 0, "new", fsid).result, -17);

@@ -1,6 +1,11 @@
 //! Making, changing and removing pools.
 //!
-//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_new_pool`, `prepare_pool_op`, `_prepare_remove_pool`).
+//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_new_pool`, `prepare_pool_op`, `_prepare_remove_pool`),
+//! `src/osd/osd_types.cc` (`pg_pool_t::add_unmanaged_snap`, `remove_unmanaged_snap`).
+//!
+//! Ids of snapshots are given out although OSDs refuse the writes that would need one to be kept: librbd takes an id and
+//! gives it back before it makes the first image of a pool, to see whether the pool is fit for images (ceph
+//! `src/librbd/image/ValidatePoolRequest.cc`).
 
 use super::Mon;
 use super::command::Refusal;
@@ -239,12 +244,42 @@ impl Mon {
         }
         match op.op {
             PoolOpKind::Delete => self.delete_pool(now, id).map(|_| None),
-            // An id that is given out promises that writes keep what the snapshot shows, and no write does.
-            PoolOpKind::Create
-            | PoolOpKind::CreateUnmanagedSnap
-            | PoolOpKind::DeleteUnmanagedSnap
-            | PoolOpKind::CreateSnap
-            | PoolOpKind::DeleteSnap => Err(Refusal::new(EOPNOTSUPP, NO_SNAPSHOTS)),
+            PoolOpKind::CreateUnmanagedSnap => {
+                let snap = self.create_snap(now, id);
+                Ok(Some(snap.to_le_bytes().to_vec()))
+            }
+            PoolOpKind::DeleteUnmanagedSnap => self.delete_snap(now, id, op.snap).map(|()| None),
+            PoolOpKind::Create | PoolOpKind::CreateSnap | PoolOpKind::DeleteSnap => {
+                Err(Refusal::new(EOPNOTSUPP, NO_SNAPSHOTS))
+            }
         }
+    }
+
+    /// Gives out the id of a new snapshot, which the client manages.
+    fn create_snap(&mut self, now: Time, pool: i64) -> u64 {
+        let mut snap = 0;
+        self.edit_pool(now, pool, |pool, epoch| {
+            // The first id is never given out: once it said that the pool's snapshots are the clients'.
+            snap = pool.snap_seq.max(1) + 1;
+            pool.snap_seq = snap;
+            pool.snap_epoch = epoch;
+            pool.flags |= pool_flag::SELFMANAGED_SNAPS;
+        });
+        snap
+    }
+
+    /// Takes a snapshot out of use: OSDs drop what they keep for it.
+    fn delete_snap(&mut self, now: Time, id: i64, snap: u64) -> Result<(), Refusal> {
+        let pool = self.osdmap().pools.get(&id).filter(|pool| (1..=pool.snap_seq).contains(&snap));
+        let mut pool = pool.ok_or_else(|| Refusal::missing(format!("there is no snapshot {snap}")))?.clone();
+        let mut change = self.maps.change(now);
+        pool.snap_seq += 1;
+        pool.snap_epoch = change.epoch;
+        change.new_pools.insert(id, pool);
+        change.new_removed_snaps.entry(id).or_default().insert(snap, 1);
+        // The OSD has purged it by the time that it serves this epoch.
+        change.new_purged_snaps.entry(id).or_default().insert(snap, 1);
+        self.commit(change);
+        Ok(())
     }
 }
