@@ -5,7 +5,6 @@ pub(crate) mod attacks;
 mod bad_input;
 mod blocklist;
 mod cephx;
-mod commands;
 mod compression;
 mod disk;
 mod dns;
@@ -155,7 +154,6 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", rados_tests::run;
-    "commands", "every command that Ceph's daemons know is answered by our embedded cluster", commands::all;
     "compression", "frames to and from a real OSD are compressed, by every method", compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", compression::on_real_ceph_secure;
     tentacle:
