@@ -3,44 +3,21 @@
 mod support;
 
 use onego_buf::Segment;
-use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
-use onego_ceph::ops::{Op, flag};
-use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
+use onego_ceph::messages::{OsdOp, OsdOpReply};
+use onego_ceph::ops::Op;
 use onego_server::Settings;
 use onego_wire::{Action, Machine as _};
 use std::net::SocketAddr;
 use std::time::Duration;
-use support::{Net, OSD, Who};
+use support::{Net, OSD, Who, request};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Connections that a cluster has at a time.
 const CONNECTIONS: usize = 16_384;
 
-fn request(net: &Net, name: &str, op: Op) -> OsdOp {
-    let map = net.machine.osdmap().unwrap();
-    let pool = &map.pools[&1];
-    let hash = pool.hash_object(name.as_bytes(), b"", b"");
-    OsdOp {
-        pg: SpgId::whole(pool.pg(PgId { pool: 1, seed: hash })),
-        hash,
-        epoch: map.epoch,
-        flags: flag::READ | flag::WRITE | flag::ON_DISK,
-        reqid: ReqId::default(),
-        client_incarnation: 0,
-        mtime: Utime::from(net.now),
-        locator: ObjectLocator { pool: 1, ..ObjectLocator::default() },
-        object: ObjectName::from(name),
-        ops: [(op, 0)].into_iter().collect(),
-        snap: NOSNAP,
-        snap_context: SnapContext::default(),
-        attempt: 0,
-        features: u64::MAX,
-    }
-}
-
 fn write(net: &Net, name: &str, len: usize) -> OsdOp {
-    request(net, name, Op::WriteFull { data: vec![1; len].into() })
+    request(net, name, [Op::WriteFull { data: vec![1; len].into() }])
 }
 
 fn ask(net: &mut Net, who: Who, op: &OsdOp) -> Option<i32> {

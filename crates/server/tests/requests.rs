@@ -3,37 +3,14 @@
 mod support;
 
 use onego_ceph::addr::EntityAddr;
-use onego_ceph::messages::{MapUpdate, ObjectName, OsdOp, OsdOpReply};
+use onego_ceph::messages::{MapUpdate, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, WatchOp, flag};
 use onego_ceph::osdmap::{pool_flag, state};
-use onego_ceph::types::{NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
+use onego_ceph::types::{PgId, Uuid};
 use onego_server::{NewPool, OsdSettings, Settings};
 use onego_wire::Machine;
 use std::time::Duration;
-use support::{MON, Net, OSD, OSD_MAP, OSD_OP_REPLY, Who};
-
-/// A request on an object of pool 1, made by the newest map.
-fn request(net: &Net, name: &str, ops: impl IntoIterator<Item = Op>) -> OsdOp {
-    let map = net.machine.osdmap().unwrap();
-    let pool = &map.pools[&1];
-    let hash = pool.hash_object(name.as_bytes(), b"", b"");
-    OsdOp {
-        pg: SpgId::whole(pool.pg(PgId { pool: 1, seed: hash })),
-        hash,
-        epoch: map.epoch,
-        flags: flag::READ | flag::WRITE | flag::ON_DISK,
-        reqid: ReqId::default(),
-        client_incarnation: 0,
-        mtime: Utime::from(net.now),
-        locator: ObjectLocator { pool: 1, ..ObjectLocator::default() },
-        object: ObjectName::from(name),
-        ops: ops.into_iter().map(|op| (op, 0)).collect(),
-        snap: NOSNAP,
-        snap_context: SnapContext::default(),
-        attempt: 0,
-        features: u64::MAX,
-    }
-}
+use support::{MON, Net, OSD, OSD_MAP, OSD_OP_REPLY, Who, request};
 
 fn write(net: &Net, name: &str, data: Vec<u8>) -> OsdOp {
     request(net, name, [Op::WriteFull { data: data.into() }])

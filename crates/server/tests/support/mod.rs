@@ -5,9 +5,12 @@
 use onego_buf::{List, Pool, Segment};
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::auth::{Login, Principal, service};
-use onego_ceph::messages::{CommandReply, MapUpdate, MonCommand, Payload, Subscribe, Subscription, kind};
+use onego_ceph::messages::{
+    CommandReply, MapUpdate, MonCommand, ObjectName, OsdOp, Payload, Subscribe, Subscription, kind,
+};
 use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Peer, Target};
-use onego_ceph::types::{EntityName, Uuid};
+use onego_ceph::ops::{Op, flag};
+use onego_ceph::types::{EntityName, NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
 use onego_server::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
 use serde_json::Value;
@@ -18,6 +21,29 @@ use std::time::Duration;
 
 pub(crate) const MON: ListenerId = ListenerId(0);
 pub(crate) const OSD: ListenerId = ListenerId(1);
+
+/// A request on an object of pool 1, made by the newest map.
+pub(crate) fn request(net: &Net, name: &str, ops: impl IntoIterator<Item = Op>) -> OsdOp {
+    let map = net.machine.osdmap().unwrap();
+    let pool = &map.pools[&1];
+    let hash = pool.hash_object(name.as_bytes(), b"", b"");
+    OsdOp {
+        pg: SpgId::whole(pool.pg(PgId { pool: 1, seed: hash })),
+        hash,
+        epoch: map.epoch,
+        flags: flag::READ | flag::WRITE | flag::ON_DISK,
+        reqid: ReqId::default(),
+        client_incarnation: 0,
+        mtime: Utime::from(net.now),
+        locator: ObjectLocator { pool: 1, ..ObjectLocator::default() },
+        object: ObjectName::from(name),
+        ops: ops.into_iter().map(|op| (op, 0)).collect(),
+        snap: NOSNAP,
+        snap_context: SnapContext::default(),
+        attempt: 0,
+        features: u64::MAX,
+    }
+}
 
 /// A cluster, and the clients that came to it.
 pub(crate) struct Net {
