@@ -8,7 +8,7 @@ mod rbd;
 mod report;
 mod row;
 
-use crate::cluster::{Home, Stage};
+use crate::cluster::{Home, Install, Stage};
 use crate::interop;
 use crate::packages;
 use crate::workspace::Workspace;
@@ -36,9 +36,12 @@ pub(crate) struct Options {
     /// Measure this program instead of building it
     #[arg(long, value_name = "PROGRAM")]
     onego: Option<PathBuf>,
-    /// Measure an earlier build of the program, too (rbd alone, in crc mode); may be given several times
+    /// Measure an earlier build of the program, too (rbd in crc mode, and nfs); may be given several times
     #[arg(long, value_name = "PROGRAM")]
     baseline: Vec<PathBuf>,
+    /// Measure this program and earlier builds alone: neither other programs nor the floor
+    #[arg(long, requires = "baseline")]
+    no_peers: bool,
     /// Write every row to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -86,6 +89,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         fs::write(path, lines).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Stages for the earlier builds, with what the report calls them.
+fn baselines(options: &Options, home: &Home, install: &Install, name: &str) -> Result<Vec<(String, Stage)>> {
+    let stage = |(at, program): (usize, &PathBuf)| {
+        let program = program.canonicalize().with_context(|| format!("no program {}", program.display()))?;
+        let who =
+            format!("{} {}", report::BASELINE, program.file_name().unwrap_or_default().to_string_lossy());
+        Ok((who, Stage::new(home, &format!("{name}-baseline-{at}"), install, &program)?))
+    };
+    options.baseline.iter().enumerate().map(stage).collect()
+}
+
+/// Builds take turns at being the first: the machine may be slower for whoever comes after another load.
+fn in_turn<T>(builds: &[T], round: u32) -> impl Iterator<Item = &T> {
+    let first = round as usize % builds.len();
+    builds.iter().cycle().skip(first).take(builds.len())
 }
 
 /// One object a line.

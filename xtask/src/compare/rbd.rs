@@ -2,10 +2,10 @@
 
 use super::mode::Mode;
 use super::row::Taken;
-use super::{IMAGE_MIB, Load, OURS, Options, fio, ours, report};
+use super::{IMAGE_MIB, Load, OURS, Options, baselines, fio, in_turn, ours, report};
 use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage, Store};
 use crate::sh;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use std::fs;
 use std::path::Path;
 
@@ -51,12 +51,10 @@ fn in_mode(
     let here = stage("compare-onego", onego)?;
     let [librbd_onego, librbd_ceph] =
         [stage("compare-librbd-onego", onego)?, stage("compare-librbd-ceph", onego)?];
-    let baselines = options.baseline.iter().enumerate().map(|(at, program)| {
-        let program = program.canonicalize().with_context(|| format!("no program {}", program.display()))?;
-        Ok((baseline_name(&program), stage(&format!("compare-baseline-{at}"), &program)?))
-    });
-    let baselines: Vec<(String, Stage)> = baselines.collect::<Result<_>>()?;
+    let mut builds = vec![(OURS.to_owned(), here)];
+    builds.extend(baselines(options, home, install, "compare")?);
     let mut peers = match mode {
+        _ if options.no_peers => None,
         Mode::Crc | Mode::Secure => Some(Peers::start(mode, &librbd_onego, &librbd_ceph)?),
         // librbd speaks version 2 wherever the cluster does.
         Mode::Legacy | Mode::LegacyNocrc => None,
@@ -67,9 +65,9 @@ fn in_mode(
     for round in 1..=options.repeat {
         for load in &loads {
             sh::step(&format!("round {round} of {}: {load}", options.repeat));
-            taken.extend(ours(&here, OURS, load, options.seconds, "")?);
-            for (who, stage) in &baselines {
-                taken.extend(ours(stage, who, load, options.seconds, "--no-floor")?);
+            for (who, stage) in in_turn(&builds, round) {
+                let more = if who == OURS && !options.no_peers { "" } else { "--no-floor" };
+                taken.extend(ours(stage, who, load, options.seconds, more)?);
             }
             if let Some(peers) = &mut peers {
                 taken.extend(peers.measure(load, options.seconds)?);
@@ -77,15 +75,10 @@ fn in_mode(
         }
     }
     drop(peers);
-    let mut stages = baselines.into_iter().map(|(_, stage)| stage).chain([here, librbd_onego, librbd_ceph]);
+    let mut stages = builds.into_iter().map(|(_, stage)| stage).chain([librbd_onego, librbd_ceph]);
     stages.try_for_each(Stage::clear)?;
     report::print(&taken, &loads);
     Ok(taken)
-}
-
-/// What the report calls an earlier build.
-fn baseline_name(program: &Path) -> String {
-    format!("baseline {}", program.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// librbd, with our cluster and with Ceph's.

@@ -4,6 +4,9 @@ use super::rbd::{LIBRBD_CEPH, LIBRBD_OURS};
 use super::row::{Row, Taken};
 use super::{FLOOR, Load, OURS};
 
+/// What the names of earlier builds begin with.
+pub(super) const BASELINE: &str = "baseline";
+
 /// Prints, load by load, everybody's figures and the ratios that count.
 pub(super) fn print(taken: &[Taken], loads: &[Load]) {
     for load in loads {
@@ -14,9 +17,11 @@ pub(super) fn print(taken: &[Taken], loads: &[Load]) {
         }
         let of = |name: &str| all.iter().find(|(who, _)| *who == name).map(|(_, figures)| figures);
         let Some(ours) = of(OURS) else { continue };
-        for (who, before) in all.iter().filter(|(who, _)| who.starts_with("baseline")) {
-            ratio(&format!("IOPS, ours to {who}"), ours.iops, before.iops);
-            ratio("CPU an I/O of both ends, ours to that", ours.cpu(), before.cpu());
+        let rows = |name: &str| -> Vec<&Row> {
+            taken.iter().filter(|t| t.load == *load && t.who == name).map(|t| &t.row).collect()
+        };
+        for (who, _) in all.iter().filter(|(who, _)| who.starts_with(BASELINE)) {
+            beside_baseline(who, &rows(OURS), &rows(who));
         }
         if let Some(peer) = of(LIBRBD_CEPH) {
             ratio("IOPS, ours to librbd with Ceph's OSD", ours.iops, peer.iops);
@@ -30,6 +35,21 @@ pub(super) fn print(taken: &[Taken], loads: &[Load]) {
             ratio("IOPS, ours to the floor", ours.iops, floor.iops);
         }
     }
+}
+
+/// Prints the median of what each round says of a build and of an earlier one that was measured right beside it: the
+/// machine may be twice as fast a round later, so that medians of each by itself say less.
+pub(super) fn beside_baseline(who: &str, ours: &[&Row], before: &[&Row]) {
+    let of_rounds = |figure: fn(&Row) -> Option<f64>| {
+        median(
+            ours.iter()
+                .zip(before)
+                .filter_map(|(ours, before)| Some(figure(ours)? / figure(before)?))
+                .collect(),
+        )
+    };
+    line(&format!("IOPS, ours to {who}, round by round"), of_rounds(|row| Some(row.iops)));
+    line("CPU an I/O of both ends, ours to that", of_rounds(Row::cpu_us_per_io));
 }
 
 /// Everybody's medians, in the order in which they were measured.
@@ -111,8 +131,12 @@ fn median(mut figures: Vec<f64>) -> Option<f64> {
 }
 
 pub(super) fn ratio(what: &str, ours: Option<f64>, theirs: Option<f64>) {
-    if let (Some(ours), Some(theirs)) = (ours, theirs) {
-        println!("  {what:50}{:>9.3}", ours / theirs);
+    line(what, ours.zip(theirs).map(|(ours, theirs)| ours / theirs));
+}
+
+fn line(what: &str, ratio: Option<f64>) {
+    if let Some(ratio) = ratio {
+        println!("  {what:50}{ratio:>9.3}");
     }
 }
 

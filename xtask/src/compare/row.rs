@@ -49,6 +49,11 @@ pub(super) struct Sides {
 }
 
 impl Row {
+    /// CPU microseconds an I/O, client and server together.
+    pub(super) fn cpu_us_per_io(&self) -> Option<f64> {
+        Some(self.cpu_us_per_io.client? + self.cpu_us_per_io.server?)
+    }
+
     /// Is it the same bytes over bare sockets?
     pub(super) fn is_floor(&self) -> bool {
         [&self.bench, &self.engine, &self.mode].iter().any(|name| name.contains("floor"))
