@@ -2,6 +2,7 @@
 
 mod deny;
 mod dependencies;
+mod links;
 mod policy;
 mod tidy;
 
@@ -14,6 +15,7 @@ type Check = (&'static str, fn(&Workspace) -> Result<()>);
 const CHECKS: &[Check] = &[
     ("format", format),
     ("tidiness", tidy::check),
+    ("links of documents", links::check),
     ("dependency direction", dependencies::check),
     ("unsafe policy", policy::check),
     ("clippy", clippy),
