@@ -121,6 +121,12 @@ impl Sim {
         self.network.borrow().trace.hash()
     }
 
+    /// The same without what the bytes were: for nodes that have numbers of the real world in their messages, as those of
+    /// files.
+    pub fn course(&self) -> u64 {
+        self.network.borrow().trace.course()
+    }
+
     /// One turn of one node that has something to do (which one, the seed decides), or else one move of the clock
     /// to the next event or deadline. `false`: nothing will ever happen again.
     ///

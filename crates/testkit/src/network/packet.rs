@@ -2,6 +2,7 @@
 use super::stream::{State, Stream};
 use super::{End, Happening, Network, Socket};
 use crate::faults::{happens, pick};
+use crate::trace::Trace;
 use onego_buf::List;
 use onego_engine::{Event, SocketId};
 use rand::Rng;
@@ -33,12 +34,19 @@ pub(super) enum What {
 }
 
 impl What {
-    fn trace(&self) -> [u64; 3] {
+    fn note(&self, trace: &mut Trace) {
+        if let What::Bytes(_, bytes) = self {
+            trace.note_content(bytes.crc32c(0));
+        }
+        trace.note(self.words());
+    }
+
+    fn words(&self) -> [u64; 3] {
         match self {
             What::Open(from, to) => [1, from.port().into(), to.port().into()],
             What::Refuse(_) => [2, 0, 0],
             What::Accept(_) => [3, 0, 0],
-            What::Bytes(_, bytes) => [4, bytes.len() as u64, bytes.crc32c(0).into()],
+            What::Bytes(_, bytes) => [4, bytes.len() as u64, 0],
             What::End(_) => [5, 0, 0],
             What::Taken(_, n) => [6, *n as u64, 0],
             What::Reset(_) => [7, 0, 0],
@@ -54,7 +62,7 @@ impl What {
 impl Network {
     /// Sends something to the other host.
     pub(super) fn post(&mut self, from: End, to: IpAddr, what: What) {
-        self.trace.note(what.trace());
+        what.note(&mut self.trace);
         let mut arrival = self.now + pick(&mut self.rng, &self.faults.latency);
         if what.in_order()
             && let Some(stream) = self.stream(from)

@@ -1,6 +1,6 @@
 //! A client, what it does, and what must come of it.
 
-use crate::volatile::Volatile;
+use crate::store::Store;
 use onego_buf::{List, Pool, SegmentMut};
 use onego_engine::Pump;
 use onego_nfs::client::{Call, Config, Error, FileClient, Limits, Outcome, Rdma, Sink, Way};
@@ -114,7 +114,7 @@ pub(crate) fn over_rdma(inline: u32) -> Way {
 }
 
 impl User {
-    pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &Volatile, server: SocketAddr, way: &Way) -> Self {
+    pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &Store, server: SocketAddr, way: &Way) -> Self {
         let mut random = SmallRng::seed_from_u64(seed ^ (u64::from(n) << 40));
         let mut client = FileClient::new(config(n));
         client.connect(server, LocalPort::Reserved, way, random.random_range(1..=3));
@@ -122,7 +122,6 @@ impl User {
         let depth = DEPTHS[random.random_range(0..DEPTHS.len())];
         let pump = Pump::new(sim.engine(client_addr(n)), client);
         let (dir, handles) = fs.with(sim.now(), |fs, cx| {
-            use onego_server::nfs::FileSystem as _;
             let root = fs.mount(cx, b"").expect("the root is there");
             let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
             let place = Place { dir: root, name: format!("client-{n}").as_str().into() };
@@ -297,7 +296,7 @@ impl User {
     }
 
     /// Takes what is done, and checks it.
-    pub(crate) fn take_replies(&mut self, now: Time, fs: &Volatile) {
+    pub(crate) fn take_replies(&mut self, now: Time, fs: &Store) {
         // Who uses the machine wakes its pump.
         while self.pump.machine().has_completion()
             && let Some(done) = self.pump.machine_mut().completion()
@@ -343,8 +342,7 @@ impl User {
     }
 
     /// Checks that the directory has what it must have.
-    pub(crate) fn check_names(&self, now: Time, fs: &Volatile) {
-        use onego_server::nfs::FileSystem as _;
+    pub(crate) fn check_names(&self, now: Time, fs: &Store) {
         for name in 0..NAMES {
             let found = fs.with(now, |fs, cx| fs.lookup(cx, self.place(name)));
             let is_dir =
@@ -354,7 +352,7 @@ impl User {
     }
 
     /// Checks that all files durably have what they must have.
-    pub(crate) fn check_content(&self, now: Time, fs: &Volatile) {
+    pub(crate) fn check_content(&self, now: Time, fs: &Store) {
         for (number, file) in self.files.iter().enumerate() {
             assert!(file.content == fs.content(now, file.handle), "file {number} has lost something");
         }

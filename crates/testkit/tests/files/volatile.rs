@@ -1,11 +1,11 @@
 //! A file system whose server may crash: what was written unstable is lost then, unless it was committed.
 
-use onego_buf::{List, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Attributes, Change, CommitOk, Handle, ReadArgs, Stability, Verifier, WriteArgs, WriteOk,
 };
-use onego_server::nfs::{Caller, Context, FileSystem, Memory, Results};
+use onego_server::nfs::{Context, FileSystem, Limits, Memory, Results};
 use onego_wire::Time;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -24,12 +24,10 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Volatile(Arc<Mutex<State>>);
 
-fn root() -> Caller {
-    Caller { uid: 0, gid: 0, groups: Vec::new() }
-}
-
 impl Volatile {
-    pub(crate) fn new(durable: Memory) -> Self {
+    pub(crate) fn new(seed: u64, now: Time) -> Self {
+        let limits = Limits { bytes: 1 << 30, files: 1 << 16 };
+        let durable = Memory::new(limits, seed, Pool::new(1 << 20), now);
         Self(Arc::new(Mutex::new(State { durable, unstable: Vec::new(), starts: 0, lost: 0 })))
     }
 
@@ -50,16 +48,9 @@ impl Volatile {
         self.lock().lost
     }
 
-    /// Does something with what is durable, as root.
-    pub(crate) fn with<T>(&self, now: Time, what: impl FnOnce(&mut Memory, Context<'_>) -> T) -> T {
-        let caller = root();
-        what(&mut self.lock().durable, Context { caller: &caller, now })
-    }
-
-    /// What a file durably has.
-    pub(crate) fn content(&self, now: Time, file: Handle) -> Vec<u8> {
-        let args = ReadArgs { file, offset: 0, count: 1 << 20 };
-        self.with(now, |fs, cx| fs.read(cx, args)).expect("the file is there").data.to_vec()
+    /// Does something with what is durable.
+    pub(crate) fn with_durable<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+        act(&mut self.lock().durable)
     }
 }
 

@@ -1,19 +1,16 @@
 //! A server, its clients, and what happens to them.
 
-use crate::user::{User, client_addr, entropy, over_rdma};
-use crate::volatile::Volatile;
-use onego_buf::Pool;
-use onego_engine::Pump;
+use crate::server::{self, Counts, Server};
+use crate::store::{Kind, Store};
+use crate::user::{User, client_addr, over_rdma};
 use onego_nfs::client::Way;
-use onego_server::nfs::{Export, Limits, Memory, Rdma, ServerMachine, Squash};
-use onego_testkit::{Faults, Node, Sim, SimEngine};
+use onego_testkit::{Faults, Node, Sim};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const CLIENTS: u8 = 3;
 /// Requests of each client.
 const REQUESTS: u64 = 120;
@@ -21,56 +18,70 @@ const REQUESTS: u64 = 120;
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What came of a world.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    trace: u64,
+    /// What happened, without the bytes: a directory's files have other numbers and times in each run.
+    course: u64,
+    /// What happened, where the bytes are the same in each run.
+    trace: Option<u64>,
     pub(crate) crashes: u64,
+    /// Times that the world has reset connections, and cut links.
+    pub(crate) resets: u64,
+    pub(crate) cuts: u64,
     /// Writes that crashes have lost, and that came again.
     pub(crate) lost: u64,
+    /// Calls that the server had carried out elsewhere.
+    pub(crate) calls: Counts,
     /// Reads that were given up.
     pub(crate) given_up: u64,
+}
+
+impl Summary {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.crashes += other.crashes;
+        self.resets += other.resets;
+        self.cuts += other.cuts;
+        self.lost += other.lost;
+        self.calls.add(other.calls);
+        self.given_up += other.given_up;
+    }
 }
 
 pub(crate) struct World {
     sim: Sim,
     random: SmallRng,
-    fs: Volatile,
-    server: Option<Pump<SimEngine, ServerMachine>>,
+    fs: Store,
+    server: Option<Server>,
     users: Vec<User>,
     crashing: bool,
     crashes: u64,
+    resets: u64,
+    cuts: u64,
+    /// What became of calls to earlier servers.
+    calls: Counts,
     next_event: Time,
 }
 
-fn serve(sim: &Sim, fs: &Volatile) -> Pump<SimEngine, ServerMachine> {
-    let tcp = SocketAddr::new(SERVER, 2049);
-    let rdma = Rdma { entropy, ..Rdma::new(SocketAddr::new(SERVER, Rdma::PORT)) };
-    let fs = Box::new(fs.clone());
-    let export = Export { squash: Squash::None, secure: false, ..Export::default() };
-    let machine = ServerMachine::new(vec![tcp], Some(&rdma), export, fs, Pool::new(1 << 20));
-    Pump::new(sim.engine(SERVER), machine)
-}
-
 impl World {
-    pub(crate) fn new(seed: u64, crashing: bool) -> Self {
+    pub(crate) fn new(kind: Kind, seed: u64, crashing: bool) -> Self {
         let mut sim = Sim::new(seed, Faults::none());
         let mut random = SmallRng::seed_from_u64(seed ^ 0x00f1_1e50);
-        let limits = Limits { bytes: 1 << 30, files: 1 << 16 };
-        let fs = Volatile::new(Memory::new(limits, seed, Pool::new(1 << 20), sim.now()));
-        let mut server = serve(&sim, &fs);
+        let mut fs = Store::new(kind, seed, sim.now());
+        let mut server = fs.serve(&sim);
         sim.run_for(&mut [&mut server], Duration::from_millis(10));
         sim.set_faults(Faults::random(seed));
         let users = (0..CLIENTS).map(|n| {
-            let (port, way) = match random.random_range(0..3) {
-                0 => (2049, Way::Tcp),
-                1 => (Rdma::PORT, over_rdma(1 << 10)),
-                _ => (Rdma::PORT, over_rdma(4 << 10)),
+            let (addr, way) = match random.random_range(0..3) {
+                0 => (server::TCP, Way::Tcp),
+                1 => (server::RDMA, over_rdma(1 << 10)),
+                _ => (server::RDMA, over_rdma(4 << 10)),
             };
-            User::new(&sim, n, seed, &fs, SocketAddr::new(SERVER, port), &way)
+            User::new(&sim, n, seed, &fs, addr, &way)
         });
         let users = users.collect();
         let next_event = sim.now() + Duration::from_millis(20);
-        Self { sim, random, fs, server: Some(server), users, crashing, crashes: 0, next_event }
+        let (server, calls) = (Some(server), Counts::default());
+        Self { sim, random, fs, server, users, crashing, crashes: 0, resets: 0, cuts: 0, calls, next_event }
     }
 
     pub(crate) fn run(mut self) -> Summary {
@@ -88,14 +99,17 @@ impl World {
         let now = self.sim.now();
         self.users.iter_mut().for_each(|user| user.sync_all(now));
         self.rest(patience);
-        self.fs.crash();
+        self.stop();
         let now = self.sim.now();
         for user in &self.users {
             user.check_content(now, &self.fs);
             user.check_names(now, &self.fs);
         }
         let given_up = self.users.iter().map(|user| user.given_up).sum();
-        Summary { trace: self.sim.trace(), crashes: self.crashes, lost: self.fs.lost(), given_up }
+        let trace = matches!(self.fs, Store::Memory(_)).then(|| self.sim.trace());
+        let (course, lost) = (self.sim.course(), self.fs.lost_writes());
+        let Self { crashes, resets, cuts, calls, .. } = self;
+        Summary { course, trace, crashes, resets, cuts, lost, calls, given_up }
     }
 
     /// Waits until everything is answered.
@@ -124,19 +138,32 @@ impl World {
         self.next_event = now + Duration::from_millis(self.random.random_range(5..200));
         let client = client_addr(self.random.random_range(0..CLIENTS));
         match self.random.random_range(0..4) {
-            0 => self.sim.reset(client),
-            1 => self.sim.cut(client, SERVER),
+            0 => self.reset(client),
+            1 => {
+                self.cuts += 1;
+                self.sim.cut(client, server::ADDR);
+            }
             2 => self.sim.heal_all(),
             _ if self.crashing => self.crash(),
-            _ => self.sim.reset(SERVER),
+            _ => self.reset(server::ADDR),
         }
+    }
+
+    fn reset(&mut self, addr: IpAddr) {
+        self.resets += 1;
+        self.sim.reset(addr);
     }
 
     /// The server crashes and starts anew.
     fn crash(&mut self) {
         self.crashes += 1;
-        self.server = None;
+        self.stop();
+        self.server = Some(self.fs.serve(&self.sim));
+    }
+
+    /// The server crashes.
+    fn stop(&mut self) {
+        self.calls.add(self.server.take().map_or_else(Counts::default, |server| server.counts()));
         self.fs.crash();
-        self.server = Some(serve(&self.sim, &self.fs));
     }
 }

@@ -170,7 +170,7 @@ impl Directory {
     }
 
     /// Closes what was not used since this was called last.
-    pub(super) fn sweep(&self) {
+    pub fn sweep(&self) {
         let closed = self.table().sweep();
         // It takes its time, which nobody has to wait for.
         drop(closed);
