@@ -1,8 +1,8 @@
 //! The driver's loop of a machine, over any engine.
+mod budget;
 mod chunk;
 mod conn;
-mod moderate;
-mod pace;
+mod low_water;
 mod receive;
 mod spin;
 mod transmit;
@@ -12,7 +12,7 @@ use crate::engine::{Engine, Event, Stats, Wait};
 use crate::table::ByName;
 use crate::{SocketId, Waker};
 use chunk::Chunks;
-use conn::{Conn, Phase};
+use conn::{Conn, Phase, RecvState, SendState};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use spin::Spinner;
 pub use spin::{BadSpin, Spin};
@@ -51,16 +51,15 @@ pub struct Pump<E, M> {
     /// Receives whose buffers the engine has.
     receives_out: usize,
     events: Vec<Event>,
-    /// The machine was told something while its wishes were carried out: the caller may want to look at it before a
-    /// turn sleeps.
-    told: bool,
-    /// The caller has used the machine since its wishes were carried out: it may have new ones.
+    /// The machine got an event while its actions were carried out: the caller may want to look at it before a turn sleeps.
+    notified: bool,
+    /// The caller has used the machine since its actions were carried out: it may have new ones.
     touched: bool,
     /// More is to be sent than what the engine has: a turn that sleeps must not wait for the engine to say so.
     behind: bool,
     spinner: Spinner,
-    /// Connections of which a few bytes are not to be told.
-    moderated: Vec<SocketId>,
+    /// Connections with a low-water mark.
+    marked: Vec<SocketId>,
     /// Waits that were for something that was not there yet.
     waits: u64,
     /// Bytes received and sent.
@@ -82,11 +81,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             lingering: VecDeque::new(),
             receives_out: 0,
             events: Vec::new(),
-            told: false,
+            notified: false,
             touched: true,
             behind: false,
             spinner: Spinner::new(Spin::default()),
-            moderated: Vec::new(),
+            marked: Vec::new(),
             waits: 0,
             moved: 0,
         }
@@ -149,7 +148,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             return Some(self.now());
         }
         let linger = self.lingering.front().map(|&(time, _)| time);
-        earliest(self.machine.deadline(), earliest(linger, self.patience_ends()))
+        earliest(self.machine.deadline(), earliest(linger, self.delay_ends()))
     }
 
     /// One turn of the loop that [`Machine`] states: carries out what the machine wants, waits for events as long as
@@ -158,23 +157,23 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// An error is one of the event engine itself; the pump is of no use after it.
     pub fn turn(&mut self, wait: Wait) -> io::Result<()> {
         let now = self.now();
-        self.told = false;
+        self.notified = false;
         self.carry_out(now);
-        let awake = self.told || std::mem::take(&mut self.behind);
+        let awake = self.notified || std::mem::take(&mut self.behind);
         let now = self.wait(now, if awake { Wait::Poll } else { wait })?;
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             self.deliver(now, event);
         }
         self.events = events;
-        self.end_patience(now);
+        self.end_delays(now);
         self.receive_all(now);
         if self.machine.deadline().is_some_and(|deadline| deadline <= now) {
             self.machine.timeout(now);
         }
         self.end_lingering(now);
         self.carry_out(now);
-        self.begin_patience(now);
+        self.begin_delays(now);
         Ok(())
     }
 
@@ -188,7 +187,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         let wait = match wait {
             Wait::Until(time) if time <= now => Wait::Poll,
-            wait => self.moderated(now, wait, self.spinner.spins()),
+            wait => self.apply_marks(now, wait, self.spinner.spins()),
         };
         if wait == Wait::Poll {
             self.engine.poll(wait, &mut self.events)?;
@@ -245,27 +244,27 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     let id = conn.id;
                     return self.machine.ready(now, id);
                 }
-                conn.readable = true;
+                conn.set_readable();
                 self.want_receive(socket);
             }
             Event::Writable(socket) => {
                 if let Some(conn) = self.conns.get_mut(socket) {
-                    conn.full = false;
+                    if matches!(conn.send, SendState::Full) {
+                        conn.send = SendState::Ready;
+                    }
                     self.want_send(socket);
                 }
             }
             Event::Received(socket, received) => {
-                let waited = self.conns.get_mut(socket).is_some_and(|conn| conn.waiting);
-                self.receives_out -= usize::from(!waited);
+                let provided =
+                    self.conns.get_mut(socket).is_some_and(|conn| conn.recv == RecvState::Provided);
+                self.receives_out -= usize::from(!provided);
                 self.received(now, socket, received);
                 self.want_receive(socket);
             }
             Event::Sent(socket, sent) => {
-                if let Some(conn) = self.conns.get_mut(socket) {
-                    conn.sending = false;
-                    self.sent(socket, sent);
-                    self.want_send(socket);
-                }
+                self.sent(socket, sent);
+                self.want_send(socket);
             }
             Event::Accepted { listener, socket, peer, local } => {
                 self.accepted(now, listener, socket, peer, local);
@@ -344,7 +343,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     self.listeners.insert(socket, listener);
                     local
                 });
-                self.told = true;
+                self.notified = true;
                 self.machine.listening(now, listener, result);
             }
             Action::Connect { conn, addr, local } => {
@@ -365,7 +364,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                     self.want_receive(socket);
                 }
             }
-            Action::Moderate { conn, least } => self.moderate(conn, least),
+            Action::LowWater { conn, bytes } => self.set_mark(conn, bytes),
             Action::Close { conn } => self.close(now, conn),
         }
     }
@@ -378,7 +377,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.conns.insert(socket, Conn::new(conn, phase));
             }
             Err(error) => {
-                self.told = true;
+                self.notified = true;
                 self.machine.disconnected(now, conn, Disconnect::Failed(error));
             }
         }
@@ -405,7 +404,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             return self.engine.close(socket);
         }
         for place in conn.held.take().into_iter().flat_map(Landing::into_places) {
-            self.told = true;
+            self.notified = true;
             self.machine.landed(now, id, place, 0);
         }
         conn.phase = Phase::Flushing;
@@ -430,7 +429,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Closes the engine's socket, once no receive buffer is out.
     fn drop_socket(&mut self, socket: SocketId) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
-        if conn.receiving {
+        if conn.recv == RecvState::Submitted {
             conn.phase = Phase::Doomed;
         } else {
             self.conns.remove(socket);
@@ -449,7 +448,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     fn want_receive(&mut self, socket: SocketId) {
         if let Some(conn) = self.conns.get_mut(socket)
-            && conn.readable
+            && conn.recv == RecvState::Ready
             && !conn.queued_receive
         {
             conn.queued_receive = true;

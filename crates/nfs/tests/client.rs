@@ -59,7 +59,7 @@ impl Ends {
                     self.stream.received(out.to_segment());
                 }
                 Action::Close { .. } => self.conn = None,
-                Action::Moderate { .. } => {}
+                Action::LowWater { .. } => {}
                 other => panic!("a client does not want {other:?}"),
             }
         }

@@ -104,8 +104,8 @@ impl Frames {
     }
 
     /// Wants to be woken for so many bytes.
-    pub fn moderate(&mut self, id: ConnId, least: usize) {
-        self.actions.push_back(Action::Moderate { conn: id, least });
+    pub fn set_low_water(&mut self, id: ConnId, bytes: usize) {
+        self.actions.push_back(Action::LowWater { conn: id, bytes });
     }
 
     /// Takes bytes again.

@@ -411,7 +411,7 @@ fn receives(frames: usize, least: usize) -> u64 {
     sim.run_for(&mut [&mut server, &mut client], Duration::from_millis(1));
     let conn = client.machine_mut().connect(server_addr());
     sim.run_for(&mut [&mut server, &mut client], Duration::from_millis(10));
-    client.machine_mut().moderate(conn, least);
+    client.machine_mut().set_low_water(conn, least);
     let accepted = server.machine_mut().events.drain(..).find_map(|event| match event {
         FrameEvent::Accepted(conn, _) => Some(conn),
         _ => None,

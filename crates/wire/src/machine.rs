@@ -46,14 +46,14 @@ pub enum Action {
         /// The connection.
         conn: ConnId,
     },
-    /// Waking up for a few bytes of this connection is not worth while: tell of what has come once `least` bytes are
-    /// there, or after a short while. With 1 any byte is worth it, as at first. A driver that cannot do that tells of
-    /// them as they come. It may look at what the machine wants to send each time that it has delivered about as many.
-    Moderate {
+    /// Sets the receive low-water mark (`SO_RCVLOWAT`): fewer bytes of this connection are delivered only after a short
+    /// delay. With 1, the initial mark, every byte is delivered at once. A driver without such a mark delivers bytes as they
+    /// arrive. A driver may ask for bytes to send each time that it has delivered about as many as the mark.
+    LowWater {
         /// The connection.
         conn: ConnId,
-        /// Bytes.
-        least: usize,
+        /// The mark.
+        bytes: usize,
     },
     /// Close the connection, after what [`Machine::transmit`] still gives is sent. Nothing more is delivered for
     /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first.

@@ -265,7 +265,7 @@ impl Fake {
                 Action::Connect { conn, addr, .. } => self.connect(conn, addr),
                 Action::Transmit { conn } => self.transmit(conn),
                 Action::Close { conn } => drop(self.drop_wire(conn)),
-                Action::Listen { .. } | Action::Resume { .. } | Action::Moderate { .. } => {
+                Action::Listen { .. } | Action::Resume { .. } | Action::LowWater { .. } => {
                     panic!("unexpected {action:?}")
                 }
             }

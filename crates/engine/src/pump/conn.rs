@@ -1,5 +1,5 @@
-use super::moderate::LowWater;
-use super::pace::Pace;
+use super::budget::Budget;
+use super::low_water::LowWater;
 use onego_buf::List;
 use onego_wire::{ConnId, Landing};
 use std::io;
@@ -22,32 +22,48 @@ pub(super) enum Phase {
     Doomed,
 }
 
+/// What is received on a connection, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecvState {
+    /// Nothing is there, as far as is known.
+    Idle,
+    /// A receive would find something.
+    Ready,
+    /// The engine has receive buffers of this connection.
+    Submitted,
+    /// A receive into the engine's own memory waits in the engine.
+    Provided,
+}
+
+/// What is sent on a connection, and by whom.
+#[derive(Debug)]
+pub(super) enum SendState {
+    /// A send would take something, as far as is known.
+    Ready,
+    /// A send would not take anything.
+    Full,
+    /// The engine has what is being sent.
+    Submitted,
+    /// Sending failed. What the peer sent before is still received.
+    Failed(io::Error),
+}
+
 /// A connection in the pump.
 pub(super) struct Conn {
     pub(super) id: ConnId,
     pub(super) phase: Phase,
-    /// A receive would find something.
-    pub(super) readable: bool,
-    /// The engine has receive buffers of this connection.
-    pub(super) receiving: bool,
-    /// A receive into the engine's own memory waits for something to come.
-    pub(super) waiting: bool,
+    pub(super) recv: RecvState,
+    pub(super) send: SendState,
     /// Bytes received one after the other, and there are more.
     pub(super) run: usize,
     /// Where the next bytes go, if the machine was asked already and nothing came.
     pub(super) held: Option<Landing>,
-    /// From how many bytes on it is to be told of them.
+    /// Fewer bytes do not end a wait.
     pub(super) low_water: LowWater,
-    /// How much is received in a turn, unless the machine knows what is to come.
-    pub(super) pace: Pace,
-    /// A send would not take anything.
-    pub(super) full: bool,
-    /// The engine has what is being sent.
-    pub(super) sending: bool,
+    /// How much is received in a turn.
+    pub(super) budget: Budget,
     /// Taken from the machine and not yet sent.
     pub(super) out: List,
-    /// Why sending failed. What the peer sent before is still received.
-    pub(super) failed: Option<io::Error>,
     /// It is in the queue of those to receive on.
     pub(super) queued_receive: bool,
     /// It is in the queue of those to send on.
@@ -59,19 +75,27 @@ impl Conn {
         Self {
             id,
             phase,
-            readable: false,
-            receiving: false,
-            waiting: false,
+            recv: RecvState::Idle,
+            send: SendState::Ready,
             run: 0,
             held: None,
             low_water: LowWater::default(),
-            pace: Pace::default(),
-            full: false,
-            sending: false,
+            budget: Budget::default(),
             out: List::new(),
-            failed: None,
             queued_receive: false,
             queued_send: false,
         }
+    }
+
+    /// Something may be there to receive. A receive that the engine has will find it.
+    pub(super) fn set_readable(&mut self) {
+        if self.recv == RecvState::Idle {
+            self.recv = RecvState::Ready;
+        }
+    }
+
+    /// Does the engine have a receive of this connection?
+    pub(super) fn is_receiving(&self) -> bool {
+        matches!(self.recv, RecvState::Submitted | RecvState::Provided)
     }
 }

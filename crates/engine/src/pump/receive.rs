@@ -1,5 +1,5 @@
 use super::Pump;
-use super::conn::Phase;
+use super::conn::{Phase, RecvState, SendState};
 use crate::SocketId;
 use crate::engine::{Engine, Received, RecvBufs};
 use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
@@ -25,11 +25,10 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Receives on one connection until there is no more. `true`: there may be more, next turn.
     fn receive(&mut self, now: Time, socket: SocketId) -> bool {
         let Some(conn) = self.conns.get_mut(socket) else { return false };
-        let paced = conn.pace.turn(self.waits);
-        let mut budget = conn.low_water.budget().unwrap_or(paced);
+        let mut budget = conn.budget.turn(self.waits);
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return false };
-            if !conn.readable || conn.receiving || conn.waiting {
+            if conn.recv != RecvState::Ready {
                 return false;
             }
             if budget == 0 || self.receives_out >= MAX_RECEIVES_OUT {
@@ -40,12 +39,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
                 self.fail_drained(now, socket);
                 return false;
             };
-            let lent = bufs.landing.place.is_none() && bufs.ahead.is_none();
+            let provided = bufs.landing.place.is_none() && bufs.ahead.is_none();
             let Some(received) = self.engine.recv(socket, bufs) else {
-                self.receives_out += usize::from(!lent);
+                self.receives_out += usize::from(!provided);
                 if let Some(conn) = self.conns.get_mut(socket) {
-                    conn.receiving = !lent;
-                    conn.waiting = lent;
+                    conn.recv = if provided { RecvState::Provided } else { RecvState::Submitted };
                 }
                 return false;
             };
@@ -80,13 +78,11 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// A receive has ended: the machine gets what came. The caller sees to it that what is left is received, too.
     pub(super) fn received(&mut self, now: Time, socket: SocketId, received: Received) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
-        conn.receiving = false;
-        conn.waiting = false;
         let came = *received.result.as_ref().unwrap_or(&0);
         self.moved += came as u64;
         conn.low_water.received(came);
-        conn.pace.received(came);
-        conn.readable = !received.drained;
+        conn.budget.received(came);
+        conn.recv = if received.drained { RecvState::Idle } else { RecvState::Ready };
         conn.run = if received.drained { 0 } else { conn.run + came };
         let (id, phase) = (conn.id, conn.phase);
         let bufs = received.bufs;
@@ -136,14 +132,14 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             self.engine.await_readable(socket);
         } else {
             conn.held = None;
-            conn.readable = true;
+            conn.set_readable();
             self.want_receive(socket);
         }
     }
 
     fn stop_reading(&mut self, socket: SocketId) {
         if let Some(conn) = self.conns.get_mut(socket) {
-            conn.readable = false;
+            conn.recv = RecvState::Idle;
         }
     }
 
@@ -167,7 +163,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// Ends a connection on which sending has failed, now that all is received that the peer had sent before.
     fn fail_drained(&mut self, now: Time, socket: SocketId) {
         if let Some(conn) = self.conns.get_mut(socket)
-            && let Some(error) = conn.failed.take()
+            && matches!(conn.send, SendState::Failed(_))
+            && let SendState::Failed(error) = std::mem::replace(&mut conn.send, SendState::Full)
         {
             self.disconnect(now, socket, Disconnect::Failed(error));
         }

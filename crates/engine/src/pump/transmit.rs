@@ -1,6 +1,6 @@
 use super::Pump;
-use super::conn::Phase;
-use super::pace;
+use super::budget;
+use super::conn::{Phase, RecvState, SendState};
 use crate::SocketId;
 use crate::engine::{Engine, Sent};
 use onego_buf::List;
@@ -25,16 +25,17 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let mut budget = SEND_BUDGET;
         loop {
             let Some(conn) = self.conns.get_mut(socket) else { return };
-            self.behind |= conn.sending;
-            if conn.sending
-                || conn.full
-                || conn.failed.is_some()
-                || matches!(conn.phase, Phase::Connecting | Phase::Watched)
-            {
-                return;
+            match conn.send {
+                SendState::Submitted => {
+                    self.behind = true;
+                    return;
+                }
+                SendState::Full | SendState::Failed(_) => return,
+                SendState::Ready if matches!(conn.phase, Phase::Connecting | Phase::Watched) => return,
+                SendState::Ready => {}
             }
             // A completion engine has just been asked for more that is there already. What it leads to is sent along.
-            if (conn.waiting || conn.receiving) && (1..pace::MOST).contains(&conn.run) {
+            if conn.is_receiving() && (1..budget::MOST).contains(&conn.run) {
                 return self.want_send(socket);
             }
             conn.run = 0;
@@ -52,7 +53,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             }
             match self.engine.send(socket, std::mem::take(&mut conn.out)) {
                 None => {
-                    conn.sending = true;
+                    conn.send = SendState::Submitted;
                     self.behind |= more;
                     return;
                 }
@@ -69,16 +70,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     pub(super) fn sent(&mut self, socket: SocketId, sent: Sent) {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         conn.out = sent.rest;
-        conn.full = sent.full;
+        conn.send = if sent.full { SendState::Full } else { SendState::Ready };
         match sent.result {
             Ok(n) => self.moved += n as u64,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
                 conn.out = List::new();
-                conn.failed = Some(error);
-                // What the peer said before it went is worth hearing; then comes the end.
-                conn.readable = true;
-                if conn.waiting {
+                conn.send = SendState::Failed(error);
+                // What the peer sent before is received; then the connection ends.
+                conn.set_readable();
+                if conn.recv == RecvState::Provided {
                     self.engine.recall(socket);
                 }
                 self.want_receive(socket);
@@ -91,7 +92,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         let Some(conn) = self.conns.get_mut(socket) else { return };
         if conn.phase == Phase::Flushing {
             conn.phase = Phase::Draining;
-            conn.readable = true;
+            conn.set_readable();
             self.engine.shutdown(socket);
             self.want_receive(socket);
         }

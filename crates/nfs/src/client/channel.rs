@@ -1,6 +1,6 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
-use super::moderation::Moderation;
+use super::expected::ExpectedBytes;
 use super::transport::{Transport, Way};
 use super::{Config, Error, ServerId};
 use onego_buf::{List, SegmentMut};
@@ -108,7 +108,7 @@ pub(super) struct Conn {
     pub(super) placing: Option<u32>,
     /// Calls that were given up after they had been sent, and when that was.
     given_up: Vec<(u32, Time)>,
-    pub(super) moderation: Moderation,
+    pub(super) expected: ExpectedBytes,
     /// Calls that were made since the driver was last given something to send.
     pub(super) made: usize,
 }
@@ -124,7 +124,7 @@ impl Conn {
             over: false,
             placing: None,
             given_up: Vec::new(),
-            moderation: Moderation::default(),
+            expected: ExpectedBytes::default(),
             made: 0,
         }
     }

@@ -17,8 +17,8 @@ mod calls;
 mod channel;
 mod config;
 mod error;
+mod expected;
 mod files;
-mod moderation;
 mod transport;
 mod unstable;
 mod written;
@@ -150,7 +150,7 @@ impl<T> Client<T> {
             let payload = pending.payload.clone();
             let sink = if live.transport.holds_sinks() { pending.offer(&self.config.pool) } else { None };
             live.transport.send(pending.front.as_slice(), payload, sink, pending.results_max);
-            live.moderation.sent(pending.expected);
+            live.expected.sent(pending.expected);
             channel.in_flight += 1;
             live.made += 1;
         }
@@ -196,10 +196,10 @@ impl<T> Client<T> {
             live.announced = true;
             self.actions.push_back(Action::Transmit { conn });
         }
-        if live.transport.is_moderate()
-            && let Some(least) = live.moderation.wish()
+        if live.transport.has_low_water()
+            && let Some(bytes) = live.expected.new_mark()
         {
-            self.actions.push_back(Action::Moderate { conn, least });
+            self.actions.push_back(Action::LowWater { conn, bytes });
         }
     }
 
@@ -215,7 +215,7 @@ impl<T> Client<T> {
                     live.placing = None;
                     let Some(Came { expected, later }) = self.calls.came(conn, incoming) else { continue };
                     self.channels[index].heard(&self.config);
-                    live.moderation.done(expected);
+                    live.expected.done(expected);
                     if let Some(xid) = later {
                         self.later.push_back((now + JUKEBOX, xid));
                     }
@@ -385,7 +385,7 @@ impl<T> Client<T> {
         if let Some((conn, _)) = call.sent {
             channel.in_flight -= 1;
             if let Some(live) = self.conns.get_mut(conn) {
-                live.moderation.done(call.expected);
+                live.expected.done(call.expected);
             }
         }
         let (waited, last) = (now.since(call.made), channel.last.clone());

@@ -210,7 +210,7 @@ impl Transport {
     }
 
     /// May it wait until there are many bytes to receive? Over RDMA that would hold up what the server wants to read.
-    pub(super) fn is_moderate(&self) -> bool {
+    pub(super) fn has_low_water(&self) -> bool {
         matches!(self, Self::Tcp(_))
     }
 

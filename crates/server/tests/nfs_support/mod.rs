@@ -371,7 +371,7 @@ impl Net {
                         client.closed = true;
                     }
                 }
-                Action::Moderate { .. } => {}
+                Action::LowWater { .. } => {}
                 Action::Resume { conn } => {
                     if let Some(client) = self.clients.iter_mut().find(of(conn)) {
                         client.resumed = true;

@@ -319,7 +319,7 @@ impl Net {
                     client.expect("a connection that is known").closed = true;
                 }
                 // All are asked anyway.
-                Action::Transmit { .. } | Action::Resume { .. } | Action::Moderate { .. } => {}
+                Action::Transmit { .. } | Action::Resume { .. } | Action::LowWater { .. } => {}
                 Action::Connect { .. } | Action::Watch { .. } => panic!("a cluster opens no connections"),
             }
         }

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything here takes, so that a test fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Bytes of a frame's payload; its length has four.
 const FRAME: usize = 96;
@@ -32,7 +32,7 @@ impl Ends {
         }
         let (peer, _) = listener.accept().unwrap();
         peer.set_nodelay(true).unwrap();
-        client.machine_mut().moderate(conn, least);
+        client.machine_mut().set_low_water(conn, least);
         Self { client, conn, peer, frames: 0, closed: false }
     }
 
@@ -51,7 +51,7 @@ impl Ends {
 
     /// Turns until so many frames have come in all, or the peer has closed.
     fn run(&mut self, frames: usize) {
-        let end = now() + PATIENCE;
+        let end = now() + DEADLINE;
         while self.frames < frames && !self.closed {
             assert!(now() < end, "{} of {frames} frames have come", self.frames);
             self.client.turn(Wait::Until(end)).unwrap();
@@ -60,7 +60,7 @@ impl Ends {
     }
 
     /// Ends that have had frames, one each time that this side may have gone to sleep again: it waits for many bytes by now.
-    fn moderated(kind: EngineKind) -> Self {
+    fn marked(kind: EngineKind) -> Self {
         let mut ends = Self::new(kind, 1 << 20);
         let mut peer = ends.peer.try_clone().unwrap();
         let dripping = std::thread::spawn(move || {
@@ -99,7 +99,7 @@ fn fewer_bytes_come_after_a_short_while() {
 #[test]
 fn the_end_of_a_stream_is_heard_of_whatever_is_wanted() {
     for kind in EngineKind::ALL {
-        let mut ends = Ends::moderated(kind);
+        let mut ends = Ends::marked(kind);
         ends.peer.shutdown(std::net::Shutdown::Write).unwrap();
         ends.run(51);
         assert!(ends.closed);
@@ -109,13 +109,13 @@ fn the_end_of_a_stream_is_heard_of_whatever_is_wanted() {
 #[test]
 fn bytes_that_are_there_are_heard_of_when_fewer_are_wanted() {
     for kind in EngineKind::ALL {
-        let mut ends = Ends::moderated(kind);
+        let mut ends = Ends::marked(kind);
         let conn = ends.conn;
         for frames in 51..80 {
-            ends.client.machine_mut().moderate(conn, 1 << 20);
+            ends.client.machine_mut().set_low_water(conn, 1 << 20);
             ends.client.turn(Wait::Poll).unwrap();
             ends.peer.write_all(&frame()).unwrap();
-            ends.client.machine_mut().moderate(conn, 1);
+            ends.client.machine_mut().set_low_water(conn, 1);
             ends.run(frames);
         }
     }
