@@ -7,13 +7,14 @@ mod object;
 
 pub use object::{HObject, ObjectLocator};
 
-use crate::addr::EntityAddr;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
-use onego_wire::{DecodeError, Decoded, Reader, Time, Writer};
+pub use onego_msgr::types::{EntityName, ParseError, Utime};
+
+use onego_msgr::types::addr::EntityAddr;
+use onego_msgr::types::encoding::{Decode, Encode, envelope, write_envelope};
+use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// The number of a version of a map.
 pub type Epoch = u32;
@@ -23,58 +24,6 @@ pub const NOSNAP: u64 = u64::MAX - 1;
 
 /// The snapshot id that stands for an object with all its clones.
 pub const SNAPDIR: u64 = u64::MAX;
-
-/// Text that is not the name, number or address it should be.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{text}` is not {expected}")]
-pub struct ParseError {
-    /// The text.
-    pub text: String,
-    /// What was expected, as it reads after "is not".
-    pub expected: &'static str,
-}
-
-impl ParseError {
-    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
-        Self { text: text.to_owned(), expected }
-    }
-}
-
-/// Wall-clock time on the wire (`utime_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Utime {
-    /// Seconds since the Unix epoch.
-    pub sec: u32,
-    /// Nanoseconds within the second.
-    pub nsec: u32,
-}
-
-impl From<Time> for Utime {
-    /// Seconds that do not fit 32 bits (after 2106) are cut off, as everywhere in Ceph.
-    fn from(time: Time) -> Self {
-        let nanos = time.as_nanos();
-        Self { sec: (nanos / 1_000_000_000) as u32, nsec: (nanos % 1_000_000_000) as u32 }
-    }
-}
-
-impl From<Utime> for Time {
-    fn from(time: Utime) -> Self {
-        Time::from_nanos(u64::from(time.sec) * 1_000_000_000 + u64::from(time.nsec))
-    }
-}
-
-impl Decode for Utime {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { sec: r.u32("utime seconds")?, nsec: r.u32("utime nanoseconds")? })
-    }
-}
-
-impl Encode for Utime {
-    fn encode(&self, w: &mut Writer) {
-        w.u32(self.sec);
-        w.u32(self.nsec);
-    }
-}
 
 /// A UUID, as it names clusters and OSDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -139,83 +88,6 @@ impl Decode for Uuid {
 impl Encode for Uuid {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.0);
-    }
-}
-
-/// Who somebody is: a kind of process and its number (`entity_name_t`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct EntityName {
-    /// One of the constants of this type.
-    pub kind: u8,
-    /// The rank of a monitor, the id of an OSD, the global id of a client. Negative: not known yet.
-    pub num: i64,
-}
-
-impl EntityName {
-    /// A monitor.
-    pub const MON: u8 = 0x01;
-    /// A metadata server.
-    pub const MDS: u8 = 0x02;
-    /// An OSD.
-    pub const OSD: u8 = 0x04;
-    /// A client.
-    pub const CLIENT: u8 = 0x08;
-    /// A manager.
-    pub const MGR: u8 = 0x10;
-
-    const KINDS: [(u8, &'static str); 5] = [
-        (Self::MON, "mon"),
-        (Self::MDS, "mds"),
-        (Self::OSD, "osd"),
-        (Self::CLIENT, "client"),
-        (Self::MGR, "mgr"),
-    ];
-
-    /// The OSD with this id.
-    pub fn osd(id: i32) -> Self {
-        Self { kind: Self::OSD, num: id.into() }
-    }
-
-    /// The monitor with this rank.
-    pub fn mon(rank: i64) -> Self {
-        Self { kind: Self::MON, num: rank }
-    }
-
-    /// The client with this global id.
-    pub fn client(global_id: u64) -> Self {
-        Self { kind: Self::CLIENT, num: global_id as i64 }
-    }
-}
-
-impl fmt::Display for EntityName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind =
-            Self::KINDS.iter().find(|(kind, _)| *kind == self.kind).map_or("unknown", |(_, name)| name);
-        if self.num < 0 { write!(f, "{kind}.?") } else { write!(f, "{kind}.{}", self.num) }
-    }
-}
-
-impl FromStr for EntityName {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        let error = || ParseError::new(text, "an entity's name like osd.3");
-        let (kind, num) = text.split_once('.').ok_or_else(error)?;
-        let (kind, _) = Self::KINDS.iter().find(|(_, name)| *name == kind).ok_or_else(error)?;
-        Ok(Self { kind: *kind, num: num.parse().map_err(|_| error())? })
-    }
-}
-
-impl Decode for EntityName {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { kind: r.u8("entity kind")?, num: r.i64("entity number")? })
-    }
-}
-
-impl Encode for EntityName {
-    fn encode(&self, w: &mut Writer) {
-        w.u8(self.kind);
-        w.i64(self.num);
     }
 }
 
@@ -456,21 +328,10 @@ mod tests {
     }
 
     #[test]
-    fn names_and_groups_print_and_parse() {
-        assert_eq!("client.4123".parse(), Ok(EntityName::client(4123)));
-        assert_eq!(EntityName::osd(3).to_string(), "osd.3");
-        assert_eq!(EntityName::mon(-1).to_string(), "mon.?");
-        assert!("admin.1".parse::<EntityName>().is_err());
+    fn groups_print_and_parse() {
         assert_eq!("12.ff".parse(), Ok(PgId { pool: 12, seed: 255 }));
         assert_eq!(PgId { pool: 12, seed: 255 }.to_string(), "12.ff");
         assert_eq!(SpgId { pg: PgId { pool: 1, seed: 16 }, shard: 2 }.to_string(), "1.10s2");
-    }
-
-    #[test]
-    fn time_survives_the_wire() {
-        let time = Time::from_nanos(1_700_000_000_123_456_789);
-        assert_eq!(Time::from(Utime::from(time)), time);
-        assert_eq!(Utime::from(time).to_bytes(), [0, 0xf1, 0x53, 0x65, 0x15, 0xcd, 0x5b, 0x07]);
     }
 
     #[test]

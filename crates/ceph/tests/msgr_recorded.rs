@@ -10,8 +10,8 @@ use onego_wire::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-const MON_CLIENT: &[u8] = include_bytes!("data/msgr2-mon-client.bin");
-const MON_SERVER: &[u8] = include_bytes!("data/msgr2-mon-server.bin");
+const MON_CLIENT: &[u8] = include_bytes!("../../msgr/tests/data/msgr2-mon-client.bin");
+const MON_SERVER: &[u8] = include_bytes!("../../msgr/tests/data/msgr2-mon-server.bin");
 const NOW: Time = Time::from_nanos(1_700_000_000_000_000_000);
 
 fn addr(text: &str) -> SocketAddr {

@@ -16,22 +16,39 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
-    ("onego-ceph", &["onego-wire", "onego-buf", "onego-gcm"]),
+    ("onego-msgr", &["onego-wire", "onego-buf", "onego-gcm"]),
+    ("onego-ceph", &["onego-msgr", "onego-wire", "onego-buf"]),
     (
         "onego",
-        &["onego-ceph", "onego-nfs", "onego-rdma", "onego-verbs", "onego-engine", "onego-wire", "onego-buf"],
+        &[
+            "onego-ceph",
+            "onego-msgr",
+            "onego-nfs",
+            "onego-rdma",
+            "onego-verbs",
+            "onego-engine",
+            "onego-wire",
+            "onego-buf",
+        ],
     ),
-    ("onego-server", &["onego-ceph", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"]),
-    ("onego-bench", &["onego", "onego-server", "onego-ceph", "onego-engine", "onego-wire", "onego-buf"]),
+    (
+        "onego-server",
+        &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
+    ),
+    (
+        "onego-bench",
+        &["onego", "onego-server", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"],
+    ),
     ("onego-cli", &["onego-bench", "onego", "onego-server"]),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];
 const TESTKIT: &str = "onego-testkit";
-const TESTKIT_TESTS: &[&str] = &["onego-ceph", "onego-nfs", "onego-rdma", "onego", "onego-server"];
+const TESTKIT_TESTS: &[&str] =
+    &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
-const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-ceph"];
+const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];

@@ -11,7 +11,7 @@ pub mod rbd;
 use crate::encoding::{Decode, Encode};
 use crate::ops::Op;
 use onego_buf::List;
-use onego_wire::{Decoded, Reader, Writer};
+use onego_wire::{Decoded, Reader};
 
 /// A method of an object class, with its arguments.
 ///
@@ -37,32 +37,6 @@ pub trait Method: Encode + Decode {
     /// Reads the output of the operation.
     fn reply(output: &List) -> Decoded<Self::Reply> {
         Self::Reply::decode(&mut Reader::new(&output.to_segment()))
-    }
-}
-
-impl Encode for () {
-    fn encode(&self, _: &mut Writer) {}
-}
-
-impl Decode for () {
-    fn decode(_: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(())
-    }
-}
-
-/// A value that may be missing, as `std::optional` is encoded.
-impl<T: Encode> Encode for Option<T> {
-    fn encode(&self, w: &mut Writer) {
-        w.bool(self.is_some());
-        if let Some(value) = self {
-            value.encode(w);
-        }
-    }
-}
-
-impl<T: Decode> Decode for Option<T> {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        r.bool("presence of a value")?.then(|| T::decode(r)).transpose()
     }
 }
 

@@ -1,12 +1,12 @@
 //! Entries of the cluster's log (ceph `src/messages/MLog.h`, `src/common/LogEntry.{h,cc}`).
 
-use super::mon::{decode_service_head, encode_service_head};
 use super::{Payload, kind};
 use crate::addr::AddrVec;
 use crate::auth::AuthName;
 use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{EntityName, Utime, Uuid};
 use onego_buf::List;
+use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
 /// How much an entry matters (`clog_type`).

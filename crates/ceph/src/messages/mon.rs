@@ -4,23 +4,9 @@ use super::{Payload, kind};
 use crate::encoding::{Decode, Encode};
 use crate::types::Uuid;
 use onego_buf::List;
+use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
-
-/// The head of every message to or from a monitor's services (`PaxosServiceMessage`): the version that the sender
-/// has, and two fields that only monitors use among themselves.
-pub(super) fn encode_service_head(w: &mut Writer, version: u64) {
-    w.u64(version);
-    w.i16(-1);
-    w.u64(0);
-}
-
-pub(super) fn decode_service_head(r: &mut Reader<'_>) -> Decoded<u64> {
-    let version = r.u64("service version")?;
-    r.i16("session monitor")?;
-    r.u64("session monitor's tid")?;
-    Ok(version)
-}
 
 /// One thing that a client wants to be told of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

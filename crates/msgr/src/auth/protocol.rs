@@ -1,0 +1,411 @@
+//! The structures of cephx.
+//!
+//! Source: ceph `src/auth/cephx/CephxProtocol.h`; `src/auth/Auth.h` (`AuthTicket`, `AuthCapsInfo`). All have a version
+//! of one byte before them unless they say otherwise. A newer peer may append to any, so what follows is left unread.
+
+use super::crypto::{Key, Secret};
+use super::name::AuthName;
+use crate::types::Utime;
+use crate::types::encoding::{Decode, Encode};
+use onego_wire::{Decoded, Reader, Writer};
+use std::time::Duration;
+
+/// What a client asks a monitor for (`CEPHX_GET_*`).
+#[allow(missing_docs)]
+pub mod request {
+    pub const AUTH_SESSION_KEY: u16 = 0x0100;
+    pub const PRINCIPAL_SESSION_KEY: u16 = 0x0200;
+    pub const ROTATING_KEY: u16 = 0x0400;
+}
+
+/// Defines a structure whose fields follow each other behind a version.
+macro_rules! versioned {
+    ($(#[$doc:meta])* $name:ident, version $version:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl Decode for $name {
+            fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+                r.u8(stringify!($name))?;
+                Ok(Self { $($field: <$type>::decode(r)?,)* })
+            }
+        }
+
+        impl Encode for $name {
+            fn encode(&self, w: &mut Writer) {
+                w.u8($version);
+                $(self.$field.encode(w);)*
+            }
+        }
+    };
+}
+
+versioned! {
+    /// What a monitor wants to see encrypted, first of all.
+    ServerChallenge, version 1 {
+        /// Any number but 0.
+        challenge: u64,
+    }
+}
+
+versioned! {
+    /// A service's challenge to an authorizer: so that one that was recorded is of no use.
+    AuthorizeChallenge, version 1 {
+        /// Any number.
+        challenge: u64,
+    }
+}
+
+versioned! {
+    /// What tickets a client wants, as bits of services.
+    ServiceTicketRequest, version 1 {
+        /// The services.
+        keys: u32,
+    }
+}
+
+versioned! {
+    /// The client's part of a new ticket: sealed with a key that the client has.
+    ServiceTicket, version 1 {
+        /// The key that client and service share from now on.
+        session_key: Key,
+        /// How long the ticket is good.
+        validity: Validity,
+    }
+}
+
+versioned! {
+    /// The service's part of a ticket: sealed with a key that only the service and the monitors have.
+    ServiceTicketInfo, version 1 {
+        /// Whom the ticket is for.
+        ticket: AuthTicket,
+        /// The key that client and service share.
+        session_key: Key,
+    }
+}
+
+versioned! {
+    /// The service's part of a ticket as it travels: the client cannot look into it.
+    TicketBlob, version 1 {
+        /// Which of the service's keys it is sealed with.
+        secret_id: u64,
+        /// The sealed [`ServiceTicketInfo`].
+        blob: Blob,
+    }
+}
+
+impl TicketBlob {
+    /// No ticket.
+    pub fn none() -> Self {
+        Self { secret_id: 0, blob: Blob::default() }
+    }
+}
+
+/// Bytes with their length before them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Blob(
+    /// The bytes.
+    pub Vec<u8>,
+);
+
+impl Decode for Blob {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self(r.blob("blob")?.to_vec()))
+    }
+}
+
+impl Encode for Blob {
+    fn encode(&self, w: &mut Writer) {
+        w.blob(&self.0);
+    }
+}
+
+/// A length of time on the wire: that of a `utime_t`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity(
+    /// The time.
+    pub Duration,
+);
+
+impl Decode for Validity {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let Utime { sec, nsec } = Utime::decode(r)?;
+        Ok(Self(Duration::from_secs(sec.into()) + Duration::from_nanos(nsec.into())))
+    }
+}
+
+impl Encode for Validity {
+    fn encode(&self, w: &mut Writer) {
+        let sec = u32::try_from(self.0.as_secs()).unwrap_or(u32::MAX);
+        Utime { sec, nsec: self.0.subsec_nanos() }.encode(w);
+    }
+}
+
+/// What a client sends before a request of cephx. Has no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// See [`request`].
+    pub kind: u16,
+}
+
+impl Decode for RequestHeader {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { kind: r.u16("cephx request")? })
+    }
+}
+
+impl Encode for RequestHeader {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.kind);
+    }
+}
+
+/// What a monitor sends before an answer of cephx. Has no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseHeader {
+    /// What the request was.
+    pub kind: u16,
+    /// 0, or a negative errno.
+    pub status: i32,
+}
+
+impl Decode for ResponseHeader {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { kind: r.u16("cephx response")?, status: r.i32("cephx status")? })
+    }
+}
+
+impl Encode for ResponseHeader {
+    fn encode(&self, w: &mut Writer) {
+        w.u16(self.kind);
+        w.i32(self.status);
+    }
+}
+
+/// What both challenges are put into to be encrypted. Has no version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChallengeBlob {
+    /// The monitor's.
+    pub server: u64,
+    /// The client's.
+    pub client: u64,
+}
+
+impl Decode for ChallengeBlob {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { server: r.u64("server challenge")?, client: r.u64("client challenge")? })
+    }
+}
+
+impl Encode for ChallengeBlob {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.server);
+        w.u64(self.client);
+    }
+}
+
+/// The answer to a monitor's challenge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authenticate {
+    /// The client's own challenge.
+    pub client_challenge: u64,
+    /// Both challenges, encrypted and folded: only who has the key can know it.
+    pub proof: u64,
+    /// The ticket that the client has from before: by it it keeps its global id.
+    pub old_ticket: TicketBlob,
+    /// Services for which it wants tickets in the same answer.
+    pub other_keys: u32,
+    /// A client that has an old ticket sends it, whenever: since version 3.
+    pub sends_old_ticket: bool,
+}
+
+impl Decode for Authenticate {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let version = r.u8("authenticate")?;
+        Ok(Self {
+            client_challenge: r.u64("client challenge")?,
+            proof: r.u64("proof")?,
+            old_ticket: TicketBlob::decode(r)?,
+            other_keys: if version >= 2 { r.u32("other keys")? } else { 0 },
+            sends_old_ticket: version >= 3,
+        })
+    }
+}
+
+impl Encode for Authenticate {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(if self.sends_old_ticket { 3 } else { 2 });
+        w.u64(self.client_challenge);
+        w.u64(self.proof);
+        self.old_ticket.encode(w);
+        w.u32(self.other_keys);
+    }
+}
+
+/// The part of an authorizer that is sealed with the session key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorize {
+    /// Any number: the service shows by it that it has the session key too.
+    pub nonce: u64,
+    /// The service's challenge plus one, once it has sent one.
+    pub challenge_plus_one: Option<u64>,
+}
+
+impl Decode for Authorize {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let version = r.u8("authorize")?;
+        let nonce = r.u64("authorize nonce")?;
+        if version < 2 {
+            return Ok(Self { nonce, challenge_plus_one: None });
+        }
+        let challenged = r.bool("has a challenge")?;
+        let challenge = r.u64("challenge plus one")?;
+        Ok(Self { nonce, challenge_plus_one: challenged.then_some(challenge) })
+    }
+}
+
+impl Encode for Authorize {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(2);
+        w.u64(self.nonce);
+        w.bool(self.challenge_plus_one.is_some());
+        w.u64(self.challenge_plus_one.unwrap_or_default());
+    }
+}
+
+/// A service's answer to an authorizer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorizeReply {
+    /// The client's nonce plus one.
+    pub nonce_plus_one: u64,
+    /// The secret of the connection, if it has one.
+    pub connection_secret: Secret,
+}
+
+impl Decode for AuthorizeReply {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let version = r.u8("authorize reply")?;
+        let nonce_plus_one = r.u64("nonce plus one")?;
+        let secret = if version >= 2 { r.blob("connection secret")?.to_vec() } else { Vec::new() };
+        Ok(Self { nonce_plus_one, connection_secret: Secret::new(secret) })
+    }
+}
+
+impl Encode for AuthorizeReply {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(if self.connection_secret.is_empty() { 1 } else { 2 });
+        w.u64(self.nonce_plus_one);
+        if !self.connection_secret.is_empty() {
+            w.blob(self.connection_secret.expose());
+        }
+    }
+}
+
+/// Whom a ticket is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthTicket {
+    /// The name.
+    pub name: AuthName,
+    /// The number that the monitors gave it.
+    pub global_id: u64,
+    /// When the ticket was made.
+    pub created: Utime,
+    /// Until when it is good.
+    pub expires: Utime,
+    /// Everything is allowed, whatever `caps` says.
+    pub allow_all: bool,
+    /// What is allowed, in the words of the service.
+    pub caps: String,
+    /// Unused.
+    pub flags: u32,
+}
+
+/// A field that once was the number of a user, and that peers still look at (`CEPH_AUTH_UID_DEFAULT`).
+const NO_USER: u64 = u64::MAX;
+
+impl Decode for AuthTicket {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let version = r.u8("ticket")?;
+        let name = AuthName::decode(r)?;
+        let global_id = r.u64("global id")?;
+        if version >= 2 {
+            r.u64("user")?;
+        }
+        let (created, expires) = (Utime::decode(r)?, Utime::decode(r)?);
+        r.u8("capabilities")?;
+        let allow_all = r.bool("allow all")?;
+        // A string within a string; nothing at all in tickets that allow nothing.
+        let mut caps = Reader::new(r.blob("capabilities")?);
+        let caps = if caps.is_empty() { String::new() } else { caps.string("capabilities")? };
+        Ok(Self { name, global_id, created, expires, allow_all, caps, flags: r.u32("ticket flags")? })
+    }
+}
+
+impl Encode for AuthTicket {
+    fn encode(&self, w: &mut Writer) {
+        w.u8(2);
+        self.name.encode(w);
+        w.u64(self.global_id);
+        w.u64(NO_USER);
+        self.created.encode(w);
+        self.expires.encode(w);
+        w.u8(1);
+        w.bool(self.allow_all);
+        w.sized(|w| {
+            if !self.caps.is_empty() {
+                w.string(&self.caps);
+            }
+        });
+        w.u32(self.flags);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::crypto::{Cipher, Entropy};
+    use crate::types::encoding::survives;
+
+    #[test]
+    fn structures_survive_the_wire_and_are_missed_when_cut() {
+        let session_key = Key::generate(Cipher::Aes, Utime { sec: 1, nsec: 2 }, &mut Entropy::new([1; 32]));
+        let ticket = AuthTicket {
+            name: AuthName::client("admin"),
+            global_id: 4123,
+            created: Utime { sec: 10, nsec: 1 },
+            expires: Utime { sec: 20, nsec: 1 },
+            allow_all: false,
+            caps: "allow *".to_owned(),
+            flags: 0,
+        };
+        let blob = TicketBlob { secret_id: 3, blob: Blob(b"sealed".to_vec()) };
+        survives(&ServerChallenge { challenge: 1 });
+        survives(&AuthorizeChallenge { challenge: 2 });
+        survives(&ServiceTicketRequest { keys: 0x25 });
+        let validity = Validity(Duration::from_millis(3500));
+        survives(&ServiceTicket { session_key: session_key.clone(), validity });
+        survives(&AuthTicket { caps: String::new(), ..ticket.clone() });
+        survives(&ServiceTicketInfo { ticket, session_key });
+        survives(&blob);
+        survives(&RequestHeader { kind: request::AUTH_SESSION_KEY });
+        survives(&ResponseHeader { kind: request::ROTATING_KEY, status: -1 });
+        survives(&ChallengeBlob { server: 1, client: 2 });
+        for sends_old_ticket in [false, true] {
+            let old_ticket = blob.clone();
+            survives(&Authenticate {
+                client_challenge: 1,
+                proof: 2,
+                old_ticket,
+                other_keys: 4,
+                sends_old_ticket,
+            });
+        }
+        survives(&Authorize { nonce: 7, challenge_plus_one: None });
+        survives(&Authorize { nonce: 7, challenge_plus_one: Some(8) });
+        survives(&AuthorizeReply { nonce_plus_one: 8, connection_secret: Secret::default() });
+        survives(&AuthorizeReply { nonce_plus_one: 8, connection_secret: Secret::new(vec![5; 64]) });
+    }
+}

@@ -1,0 +1,362 @@
+//! What is decided about a peer that connects, and what each answer makes of a session.
+
+use crate::auth::{Entropy, Login};
+use crate::claim::{Ident, Known, Reconnect, Refusal, Wish};
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::event::Event;
+use crate::message::{Message, NoPlacer};
+use crate::peer::{Target, Visitor};
+use crate::policy::Policy;
+use crate::session::{Accepted, Session};
+use crate::state::SessionState;
+use crate::types::EntityName;
+use crate::types::addr::AddrVec;
+use crate::verdict::{Doing, Verdict};
+use onego_buf::{List, Pool, Segment};
+use onego_wire::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+const START: Time = Time::from_nanos(1_700_000_000_000_000_000);
+const LOW: &str = "v2:10.0.0.1:6800/1";
+const HIGH: &str = "v2:10.0.0.2:6800/1";
+
+fn addrs(text: &str) -> AddrVec {
+    text.parse().unwrap()
+}
+
+fn new(from: &str, cookie: u64, global_seq: u64) -> Wish {
+    let ident = Ident {
+        addrs: addrs(from),
+        target: None,
+        num: 1,
+        global_seq,
+        supported: 0,
+        required: 0,
+        flags: 0,
+        cookie,
+    };
+    Wish::New(ident)
+}
+
+fn resume(from: &str, client_cookie: u64, global_seq: u64, connect_seq: u64) -> Wish {
+    let addrs = addrs(from);
+    Wish::Resume(Reconnect { addrs, client_cookie, server_cookie: 20, global_seq, connect_seq, msg_seq: 0 })
+}
+
+/// A session that the peer asked for, and after some connections.
+fn old(policy: Policy) -> SessionState {
+    let mut state = SessionState::without(policy, 1);
+    (state.client_cookie, state.server_cookie) = (10, 20);
+    (state.connect_seq, state.peer_global_seq) = (5, 100);
+    state
+}
+
+const TAKE: Verdict = Verdict::Take { reset: false };
+
+#[test]
+fn who_asks_for_a_new_session_gets_it_unless_this_side_is_about_to_ask() {
+    let peer = |own: &str, doing, from: &str| {
+        SessionState::without(Policy::LOSSLESS_PEER, 1).judge(doing, &addrs(own), &new(from, 11, 1))
+    };
+    assert_eq!(peer(HIGH, Doing::Nothing, LOW), TAKE);
+    assert_eq!(peer(LOW, Doing::Nothing, HIGH), TAKE);
+    // Both connect: the connection of the lower address is used.
+    assert_eq!(peer(HIGH, Doing::Connecting, LOW), TAKE);
+    assert_eq!(peer(LOW, Doing::Connecting, HIGH), Verdict::Refuse(Refusal::Wait));
+    let server = SessionState::without(Policy::STATEFUL_SERVER, 1);
+    assert_eq!(server.judge(Doing::Connecting, &addrs(LOW), &new(HIGH, 11, 1)), TAKE);
+}
+
+#[test]
+fn a_new_life_of_the_peer_replaces_the_old_one_and_an_earlier_one_does_not() {
+    for (policy, reset) in
+        [(Policy::STATEFUL_SERVER, true), (Policy::LOSSLESS_PEER_REUSE, true), (Policy::LOSSLESS_PEER, false)]
+    {
+        let judge = |wish| old(policy).judge(Doing::Connecting, &addrs(LOW), &wish);
+        assert_eq!(judge(new(HIGH, 11, 101)), Verdict::Take { reset });
+        assert_eq!(judge(new(HIGH, 10, 101)), TAKE, "SERVER_IDENT did not get through");
+        assert_eq!(judge(new(HIGH, 11, 99)), Verdict::Drop);
+    }
+}
+
+#[test]
+fn who_wants_to_go_on_with_a_session_is_told_what_is_in_the_way() {
+    let judge = |wish| old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(LOW), &wish);
+    assert_eq!(judge(resume(HIGH, 10, 101, 6)), TAKE);
+    assert_eq!(judge(resume(HIGH, 10, 99, 6)), Verdict::Refuse(Refusal::RetryGlobal { global_seq: 100 }));
+    assert_eq!(judge(resume(HIGH, 10, 101, 4)), Verdict::Refuse(Refusal::Retry { connect_seq: 5 }));
+    // Both go on at the same time.
+    assert_eq!(judge(resume(HIGH, 10, 101, 5)), Verdict::Refuse(Refusal::Wait));
+    let low = old(Policy::LOSSLESS_PEER).judge(Doing::Connecting, &addrs(HIGH), &resume(LOW, 10, 101, 5));
+    assert_eq!(low, TAKE);
+    let server = old(Policy::STATEFUL_SERVER).judge(Doing::Nothing, &addrs(LOW), &resume(HIGH, 10, 101, 5));
+    assert_eq!(server, TAKE);
+}
+
+#[test]
+fn a_session_that_is_not_known_is_reset() {
+    let reset = |full| Verdict::Refuse(Refusal::Reset { full });
+    for policy in [Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER] {
+        let none = SessionState::without(policy, 1);
+        let judge = |state: &SessionState, wish| state.judge(Doing::Nothing, &addrs(LOW), &wish);
+        assert_eq!(judge(&none, resume(HIGH, 10, 1, 1)), reset(true));
+        // This side asked for a session and never heard that the peer had granted it.
+        let mut asked = SessionState::without(policy, 1);
+        asked.client_cookie = 10;
+        assert_eq!(judge(&asked, resume(HIGH, 10, 1, 1)), reset(false));
+    }
+}
+
+fn session(policy: Policy, own: &str) -> Session {
+    life(1, policy, own)
+}
+
+/// One life after the other of a process: each has cookies of its own.
+fn life(number: u8, policy: Policy, own: &str) -> Session {
+    let config = Config { policy, ..Config::server(EntityName::osd(1), addrs(own), Pool::new(1 << 20)) };
+    Session::new(Arc::new(config), Entropy::new([number; 32]))
+}
+
+fn carry(now: Time, from: &mut Connection, to: &mut Connection) {
+    let mut out = List::new();
+    from.transmit(&mut out, 1 << 20);
+    to.received(now, Segment::from(out.to_vec()), &mut NoPlacer);
+}
+
+/// `low` connects to `high`, and both say all that they have to say.
+fn meet(now: Time, low: &mut Session, high: &mut Session) -> Vec<Event> {
+    let target = Target {
+        kind: EntityName::OSD,
+        addr: addrs(HIGH).0[0],
+        login: Login::unproved("admin", false, 4123),
+    };
+    low.connect(now, target);
+    low.connection().unwrap().opened(now, "10.0.0.1:50000".parse().unwrap());
+    let visitor = Visitor { addr: "10.0.0.1:50000".parse().unwrap(), fresh_global_id: 1 };
+    let local = "10.0.0.2:6800".parse().unwrap();
+    let mut accepted = Some(Connection::accept(now, high.config(), visitor, local));
+    loop {
+        if accepted.as_ref().is_some_and(|it| it.claimed_by().is_some()) {
+            match high.accept(accepted.take().unwrap()) {
+                Accepted::Carries(_) => {}
+                Accepted::Refused(it) => accepted = Some(it),
+                Accepted::Stale(_) => panic!("stale"),
+            }
+        }
+        let there = low.connection().unwrap();
+        let here = match &mut accepted {
+            Some(it) => it,
+            None => high.connection().unwrap(),
+        };
+        if !there.has_output() && !here.has_output() {
+            break;
+        }
+        carry(now, there, here);
+        carry(now, here, there);
+    }
+    std::iter::from_fn(|| low.connection().unwrap().poll()).collect()
+}
+
+fn pair(policy: Policy) -> (Session, Session) {
+    let (mut low, mut high) = (session(policy, LOW), session(policy, HIGH));
+    assert!(matches!(&meet(START, &mut low, &mut high)[..], [Event::Ready(_)]));
+    (low, high)
+}
+
+fn break_both(now: Time, low: &mut Session, high: &mut Session) {
+    assert!(low.lost(now).is_some() && high.lost(now).is_some());
+}
+
+fn message(tid: u64) -> Message {
+    Message::new(42, 1, 1, vec![tid as u8; 10]).with_tid(tid)
+}
+
+/// The transactions of all messages that a session has received.
+fn received(session: &mut Session) -> Vec<u64> {
+    let events = std::iter::from_fn(|| session.connection().unwrap().poll());
+    let tids = events.filter_map(|event| match event {
+        Event::Message(message) => Some(message.header.tid),
+        _ => None,
+    });
+    tids.collect()
+}
+
+#[test]
+fn a_client_tries_again_with_the_numbers_that_the_peer_tells() {
+    let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
+    break_both(START, &mut low, &mut high);
+    high.kept_mut().connect_seq = 70;
+    high.kept_mut().peer_global_seq = u64::MAX / 2;
+    low.send(message(1)).unwrap();
+    assert!(matches!(&meet(START, &mut low, &mut high)[..], [Event::Ready(_)]));
+    assert_eq!((low.state().connect_seq, low.state().global_seq), (71, u64::MAX / 2 + 1));
+    assert_eq!((received(&mut high), low.unacknowledged(), low.resets()), (vec![1], 0, 0));
+}
+
+#[test]
+fn every_attempt_to_connect_has_a_higher_number_than_the_one_before() {
+    for version in ["v2", "v1"] {
+        let mut low = session(Policy::LOSSLESS_PEER, &LOW.replace("v2", version));
+        let addr = addrs(&HIGH.replace("v2", version)).0[0];
+        let mut last = 0;
+        for _ in 0..3 {
+            let login = Login::unproved("admin", false, 4123);
+            low.connect(START, Target { kind: EntityName::OSD, addr, login });
+            assert!(low.state().global_seq > last, "{version}");
+            last = low.state().global_seq;
+            low.lost(START);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_was_never_granted_begins_again_and_loses_nothing() {
+    let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
+    break_both(START, &mut low, &mut high);
+    // As if it had asked for the session itself, and had not heard the answer.
+    high.kept_mut().server_cookie = 0;
+    low.send(message(1)).unwrap();
+    assert!(matches!(&meet(START, &mut low, &mut high)[..], [Event::Ready(_)]));
+    assert_eq!((received(&mut high), low.resets(), low.unacknowledged()), (vec![1], 0, 0));
+}
+
+#[test]
+fn what_was_meant_for_an_earlier_life_reaches_a_later_one_only_where_the_policy_has_it_so() {
+    for policy in [Policy::LOSSLESS_PEER, Policy::LOSSLESS_PEER_REUSE] {
+        // The server of the session lives again: it knows of none, and all that was meant for it is forgotten.
+        let (mut low, mut high) = pair(policy);
+        low.send(message(1)).unwrap();
+        break_both(START, &mut low, &mut high);
+        let mut high = life(2, policy, HIGH);
+        meet(START, &mut low, &mut high);
+        assert_eq!((received(&mut high), low.resets(), low.unacknowledged()), (vec![], 1, 0));
+    }
+    for (policy, expected) in [(Policy::LOSSLESS_PEER, vec![1]), (Policy::LOSSLESS_PEER_REUSE, vec![])] {
+        // The client of the session lives again.
+        let (mut low, mut high) = pair(policy);
+        high.send(message(1)).unwrap();
+        break_both(START, &mut low, &mut high);
+        let mut low = life(2, policy, LOW);
+        let later = START + Duration::from_secs(1);
+        let events = meet(later, &mut low, &mut high);
+        let tids: Vec<u64> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Message(message) => Some(message.header.tid),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((tids, high.unacknowledged()), (expected, 0));
+    }
+}
+
+#[test]
+fn an_acknowledged_message_is_let_go_of_and_one_that_comes_twice_is_passed_over() {
+    let (mut low, mut high) = pair(Policy::LOSSLESS_PEER);
+    low.send(message(1)).unwrap();
+    assert_eq!(low.unacknowledged(), 1);
+    let mut out = List::new();
+    low.connection().unwrap().transmit(&mut out, 1 << 20);
+    for _ in 0..2 {
+        high.connection().unwrap().received(START, Segment::from(out.to_vec()), &mut NoPlacer);
+    }
+    assert_eq!(received(&mut high), [1]);
+    let mut ack = List::new();
+    high.connection().unwrap().transmit(&mut ack, 1 << 20);
+    assert_eq!(ack.len(), 32 + 8 + 4, "one ACK for both");
+    assert!(!high.connection().unwrap().has_output());
+    low.connection().unwrap().received(START, Segment::from(ack.to_vec()), &mut NoPlacer);
+    assert_eq!(low.unacknowledged(), 0);
+    // The same for a message on its own connection: this side has sent one only.
+    let forged = crate::v2::control_frame(crate::tag::Tag::Ack, &2u64.to_le_bytes());
+    low.connection().unwrap().received(START, Segment::from(forged), &mut NoPlacer);
+    let fault = std::iter::from_fn(|| low.connection().unwrap().poll()).last();
+    assert!(matches!(fault, Some(Event::Fault(Error::NeverSent { seq: 2, last: 1 }))), "{fault:?}");
+}
+
+#[test]
+fn a_session_takes_no_more_than_its_bound() {
+    let mut low = session(Policy::LOSSLESS_PEER, LOW);
+    let mut taken = 0;
+    while low.send(message(taken)).is_ok() {
+        taken += 1;
+    }
+    assert_eq!((taken, low.has_room(), low.unacknowledged()), (4096, false, 4096));
+    let mut low = session(Policy::LOSSLESS_PEER, LOW);
+    while low.send(message(0).with_data(vec![0; 16 << 20])).is_ok() {}
+    assert_eq!(low.unacknowledged(), 4);
+}
+
+#[test]
+fn who_connects_again_and_when_is_a_matter_of_policy() {
+    let later = |millis| START + Duration::from_millis(millis);
+    let mut client = session(Policy::LOSSLESS_CLIENT, LOW);
+    assert!(client.wants_connection(START), "a client connects at once");
+    let mut peer = session(Policy::LOSSLESS_PEER, LOW);
+    assert!(!peer.wants_connection(START), "a peer has nothing to say");
+    peer.send(message(1)).unwrap();
+    assert!(peer.wants_connection(START));
+    let mut server = session(Policy::STATEFUL_SERVER, LOW);
+    server.send(message(1)).unwrap();
+    assert!(!server.wants_connection(START) && server.deadline().is_none());
+
+    // Attempts that fail are made ever more seldom.
+    let target = || Target {
+        kind: EntityName::OSD,
+        addr: addrs(HIGH).0[0],
+        login: Login::unproved("admin", false, 4123),
+    };
+    let mut at = 0;
+    for pause in [200, 400, 800, 1600, 3200, 6400, 12_800, 15_000, 15_000] {
+        client.connect(later(at), target());
+        client.lost(later(at));
+        assert_eq!(client.deadline(), Some(later(at + pause)));
+        assert!(
+            !client.wants_connection(later(at + pause - 1)) && client.wants_connection(later(at + pause))
+        );
+        at += pause;
+    }
+}
+
+/// What version 1 answers to a peer that has opened `theirs` connections of a session with one that has opened `own`.
+fn legacy(policy: Policy, known: bool, doing: Doing, own: u64, theirs: u64, from: &str) -> Verdict {
+    let mut state = SessionState::without(policy, 1);
+    (state.connect_seq, state.peer_global_seq) = (own, 100);
+    state.peer = known.then_some(Known { ident: None, kind: EntityName::OSD, auth_name: None });
+    let wish = Wish::Legacy { addrs: addrs(from), global_seq: 101, connect_seq: theirs };
+    state.judge(doing, &addrs("v1:10.0.0.2:6800/1"), &wish)
+}
+
+#[test]
+fn version_1_tells_lives_and_attempts_apart_by_a_count_of_connections() {
+    const FROM_LOW: &str = "v1:10.0.0.1:6800/1";
+    const FROM_HIGH: &str = "v1:10.0.0.3:6800/1";
+    let (peer, server) = (Policy::LOSSLESS_PEER, Policy::STATEFUL_SERVER);
+    let (idle, busy) = (Doing::Nothing, Doing::Connecting);
+    let retry = |connect_seq| Verdict::Refuse(Refusal::Retry { connect_seq });
+    let reset = Verdict::Refuse(Refusal::Reset { full: true });
+    assert_eq!(legacy(peer, false, idle, 0, 0, FROM_LOW), TAKE, "a new session");
+    assert_eq!(legacy(peer, false, idle, 0, 2, FROM_LOW), reset, "a session that is not known");
+    assert_eq!(legacy(server, true, idle, 0, 2, FROM_LOW), reset, "a session that this side has lost");
+    assert_eq!(legacy(peer, true, idle, 3, 4, FROM_LOW), TAKE, "it goes on");
+    assert_eq!(legacy(peer, true, idle, 3, 2, FROM_LOW), retry(4), "an earlier attempt");
+    assert_eq!(legacy(peer, true, idle, 3, 3, FROM_LOW), retry(4), "no race: this side is not connecting");
+    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_LOW), TAKE, "a race that the lower address wins");
+    assert_eq!(legacy(peer, true, busy, 3, 3, FROM_HIGH), Verdict::Refuse(Refusal::Wait));
+    assert_eq!(legacy(server, true, busy, 3, 3, FROM_HIGH), TAKE, "a server does not connect");
+    assert_eq!(legacy(server, true, idle, 3, 0, FROM_LOW), Verdict::Take { reset: true }, "another life");
+    assert_eq!(legacy(peer, true, idle, 3, 0, FROM_LOW), TAKE, "another life");
+    assert_eq!(
+        legacy(server, false, idle, 1, 0, FROM_LOW),
+        TAKE,
+        "it missed the answer to its first attempt"
+    );
+    let mut state = SessionState::without(peer, 1);
+    state.peer_global_seq = 102;
+    let wish = Wish::Legacy { addrs: addrs(FROM_LOW), global_seq: 101, connect_seq: 0 };
+    let stale = state.judge(idle, &addrs(FROM_HIGH), &wish);
+    assert_eq!(stale, Verdict::Refuse(Refusal::RetryGlobal { global_seq: 102 }));
+}

@@ -1,0 +1,127 @@
+//! What outlives the connections of a session.
+
+use crate::auth::Entropy;
+use crate::claim::Known;
+use crate::error::Error;
+use crate::message::Header;
+use crate::policy::Policy;
+use crate::send::outbox::Outbox;
+
+/// What one side keeps of a session while connections come and go.
+#[derive(Debug)]
+pub(crate) struct SessionState {
+    pub(crate) policy: Policy,
+    /// Names of the session: of the side that asked for it, and of the side that granted it. 0: none yet.
+    pub(crate) client_cookie: u64,
+    pub(crate) server_cookie: u64,
+    /// Orders all attempts of this side to connect, and those within the session.
+    pub(crate) global_seq: u64,
+    pub(crate) connect_seq: u64,
+    /// The number that the peer gave its last attempt.
+    pub(crate) peer_global_seq: u64,
+    /// Number of the last message that was received.
+    pub(crate) in_seq: u64,
+    /// Was a message received whose number the peer has not been told?
+    pub(crate) ack_due: bool,
+    pub(crate) outbox: Outbox,
+    /// Who the peer is.
+    pub(crate) peer: Option<Known>,
+    /// The peer asks to wait for its own connection.
+    pub(crate) wait: bool,
+    /// Have messages flowed on the last connection?
+    pub(crate) was_open: bool,
+    /// How often the peer had forgotten the session, and what was meant for it was forgotten, too.
+    pub(crate) resets: u64,
+    cookies: Option<Entropy>,
+}
+
+impl SessionState {
+    /// What a connection has that carries no session, or none yet.
+    pub(crate) fn without(policy: Policy, global_seq: u64) -> Self {
+        Self { global_seq, ..Self::new(policy, None) }
+    }
+
+    pub(crate) fn new(policy: Policy, cookies: Option<Entropy>) -> Self {
+        Self {
+            policy,
+            client_cookie: 0,
+            server_cookie: 0,
+            global_seq: 0,
+            connect_seq: 0,
+            peer_global_seq: 0,
+            in_seq: 0,
+            ack_due: false,
+            outbox: Outbox::new(!policy.lossy),
+            peer: None,
+            wait: false,
+            was_open: false,
+            resets: 0,
+            cookies,
+        }
+    }
+
+    /// Gives away what outlives the connection; nothing is left of it here.
+    pub(crate) fn take(&mut self) -> Self {
+        let nothing = Self::without(self.policy, 0);
+        std::mem::replace(self, nothing)
+    }
+
+    /// The connection that had this state carries `session` from now on. Attempts to connect stay in order.
+    pub(crate) fn go_on_as(&mut self, session: Self) {
+        let global_seq = self.global_seq.max(session.global_seq + 1);
+        *self = Self { global_seq, ..session };
+    }
+
+    /// Another name for a session.
+    pub(crate) fn fresh_cookie(&mut self) -> u64 {
+        self.cookies.as_mut().map_or(0, |cookies| cookies.u64().max(1))
+    }
+
+    /// The peer does not know the session. `full`: what was meant for it is forgotten.
+    pub(crate) fn reset(&mut self, full: bool) {
+        (self.server_cookie, self.connect_seq, self.in_seq) = (0, 0, 0);
+        if full {
+            self.resets += 1;
+            (self.client_cookie, self.peer_global_seq) = (0, 0);
+            self.outbox.reset();
+        }
+    }
+
+    /// A session begins: the peer has received nothing of it, and this side nothing.
+    pub(crate) fn begin(&mut self) {
+        self.in_seq = 0;
+        self.ack_due = false;
+        self.outbox.begin(!self.policy.lossy);
+    }
+
+    /// A message with that header was received. `false`: it was received before, on an earlier connection.
+    ///
+    /// Numbers may skip ahead, because senders may take back messages that they have numbered, but they never go back
+    /// unless a session goes on (ProtocolV2.cc, handle_message; ProtocolV1.cc, handle_message_footer).
+    #[inline]
+    pub(crate) fn received(&mut self, header: &Header) -> Result<bool, Error> {
+        if self.policy.lossy && header.seq > self.in_seq {
+            self.in_seq = header.seq;
+            return Ok(true);
+        }
+        self.received_of_session(header)
+    }
+
+    /// The same beside the hot path.
+    #[cold]
+    fn received_of_session(&mut self, header: &Header) -> Result<bool, Error> {
+        let (seq, last) = (header.seq, self.in_seq);
+        if !self.policy.lossy {
+            self.outbox.acknowledged(header.ack_seq)?;
+            self.ack_due = true;
+        }
+        if seq > last {
+            self.in_seq = seq;
+            Ok(true)
+        } else if self.policy.lossy {
+            Err(Error::OldMessage { seq, last })
+        } else {
+            Ok(false)
+        }
+    }
+}

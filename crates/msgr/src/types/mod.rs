@@ -1,0 +1,13 @@
+//! What everything of Ceph is built on: names and addresses of processes, features, time, and how values are encoded.
+
+pub mod addr;
+pub mod encoding;
+mod entity;
+pub mod features;
+pub mod kind;
+mod payload;
+mod time;
+
+pub use entity::{EntityName, ParseError};
+pub use payload::{Payload, decode_service_head, encode_service_head};
+pub use time::Utime;

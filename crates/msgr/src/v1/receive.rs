@@ -1,0 +1,267 @@
+//! Takes the stream of bytes apart, wherever it is cut: parts of the handshake, then what the tags say.
+
+use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
+use crate::auth::Key;
+use crate::config::Limits;
+use crate::error::Error;
+use crate::message::{Header, Message, Placer};
+use crate::receive::body::{Body, Sums};
+use crate::receive::gather::gather;
+use crate::types::Utime;
+use crate::types::encoding::Decode;
+use onego_buf::{Segment, SegmentMut};
+use onego_wire::{Landing, Part, Reader, Unfinished};
+
+/// Bytes of a stamp, and of the number of a message.
+const STAMP_LEN: usize = 8;
+const SEQ_LEN: usize = 8;
+
+/// The most bytes of a fixed part.
+const PART_MAX: usize = HEADER_LEN;
+const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MAX >= SEQ_LEN);
+
+/// Something whole that was received.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A part of the handshake, of the length that was asked for.
+    Part(Segment),
+    /// A sign of life.
+    Alive,
+    /// A sign of life is asked for, and the answer is to bear this stamp.
+    Keepalive2(Utime),
+    /// Messages up to this number were received.
+    Ack(u64),
+    /// The peer ends the session.
+    Close,
+    /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
+    Message,
+    /// A message whose sender gave it up half way, with the place that was meant for its payload.
+    Aborted(Header, Option<SegmentMut>),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A part of the handshake.
+    Part(usize),
+    Tag,
+    Stamp {
+        answer: bool,
+    },
+    Ack,
+    Header,
+    Body,
+    Footer,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    limits: Limits,
+    stage: Stage,
+    footers: Footers,
+    /// Does this side check the checksums of payloads?
+    checks_data: bool,
+    /// Did the last message come with a checksum of its payload?
+    data_crc: bool,
+    header: Header,
+    header_crc: u32,
+    lens: Lens,
+    /// What messages are signed with.
+    key: Option<Key>,
+    body: Body,
+    part: Part<PART_MAX>,
+    /// What is here of a part of the handshake that came in pieces.
+    gathered: Vec<u8>,
+}
+
+impl Receiver {
+    pub(super) fn new(limits: Limits, checks_data: bool) -> Self {
+        Self {
+            limits,
+            stage: Stage::Part(0),
+            footers: Footers { has_room: false },
+            checks_data,
+            data_crc: true,
+            header: Header::default(),
+            header_crc: 0,
+            lens: [0; 3],
+            key: None,
+            body: Body::new(0),
+            part: Part::default(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// The handshake wants a part of so many bytes next.
+    pub(super) fn want_part(&mut self, len: usize) {
+        self.stage = Stage::Part(len);
+    }
+
+    /// The handshake is through: what comes now has tags, and messages are signed with `key`.
+    pub(super) fn allow_messages(&mut self, footers: Footers, key: Option<Key>) {
+        self.footers = footers;
+        self.key = key;
+        self.stage = Stage::Tag;
+    }
+
+    /// Does the peer leave out the checksums of its payloads?
+    pub(super) fn peer_leaves_out_data_crc(&self) -> bool {
+        !self.data_crc
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn landing(&mut self) -> Landing {
+        self.body.landing()
+    }
+
+    /// The rest of a place comes back with `filled` bytes more.
+    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        self.body.landed(rest, filled);
+    }
+
+    /// The message, or another thing with a tag, of which a part has come and a part has not.
+    #[inline]
+    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
+        let announced = match self.stage {
+            Stage::Tag => return None,
+            Stage::Body | Stage::Footer => self.lens.iter().map(|len| *len as usize).sum(),
+            _ => 0,
+        };
+        Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
+    }
+
+    /// The place of the message that is being received, if it is not out.
+    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        Some((self.header, self.body.take_place()?))
+    }
+
+    /// The header of the message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The message that [`next`](Self::next) has just told of.
+    pub(super) fn take_message(&mut self) -> Message {
+        self.body.take_message(self.header)
+    }
+
+    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
+    /// tells of is taken before it is asked again.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut Segment,
+        placer: &mut dyn Placer,
+    ) -> Result<Option<Input>, Error> {
+        loop {
+            match self.stage {
+                Stage::Part(len) => {
+                    return Ok(gather(&mut self.gathered, len, bytes).map(Input::Part));
+                }
+                Stage::Tag => {
+                    let Some(&tag) = bytes.first() else { return Ok(None) };
+                    bytes.advance(1);
+                    match self.tagged(tag)? {
+                        Some(input) => return Ok(Some(input)),
+                        None => continue,
+                    }
+                }
+                Stage::Stamp { answer } => {
+                    let Some((stamp, used)) = self.part.take(STAMP_LEN, bytes) else { return Ok(None) };
+                    let stamp = Utime::decode(&mut Reader::new(stamp))?;
+                    bytes.advance(used);
+                    self.stage = Stage::Tag;
+                    return Ok(Some(if answer { Input::Keepalive2(stamp) } else { Input::Alive }));
+                }
+                Stage::Ack => {
+                    let Some((seq, used)) = self.part.take(SEQ_LEN, bytes) else { return Ok(None) };
+                    let seq = Reader::new(seq).u64("ack seq")?;
+                    bytes.advance(used);
+                    self.stage = Stage::Tag;
+                    return Ok(Some(Input::Ack(seq)));
+                }
+                Stage::Header => {
+                    let Some((header, used)) = self.part.take(HEADER_LEN, bytes) else { return Ok(None) };
+                    let (header, lens, crc) = read_header(header)?;
+                    bytes.advance(used);
+                    (self.header, self.header_crc, self.lens) = (header, crc, lens);
+                    self.check_lens(lens)?;
+                    // A sum that will not be compared is not made; if one comes after all, it is made then.
+                    let sums = if self.checks_data && self.data_crc { Sums::All } else { Sums::AllButData };
+                    self.body.begin(lens.map(|len| len as usize), sums);
+                    self.stage = Stage::Body;
+                }
+                Stage::Body => {
+                    if !self.body.take(&self.header, bytes, placer) {
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Footer;
+                }
+                Stage::Footer => {
+                    let len = self.footers.len();
+                    let Some((footer, used)) = self.part.take(len, bytes) else { return Ok(None) };
+                    let footer = self.footers.read(footer)?;
+                    bytes.advance(used);
+                    self.stage = Stage::Tag;
+                    let Some(footer) = footer else {
+                        return Ok(Some(Input::Aborted(self.header, self.body.give_up())));
+                    };
+                    self.check(footer)?;
+                    return Ok(Some(Input::Message));
+                }
+            }
+        }
+    }
+
+    /// What a tag stands for: something by itself, or the beginning of something.
+    fn tagged(&mut self, tag: u8) -> Result<Option<Input>, Error> {
+        self.stage = match tag {
+            tag::KEEPALIVE => return Ok(Some(Input::Alive)),
+            tag::CLOSE => return Ok(Some(Input::Close)),
+            tag::KEEPALIVE2 => Stage::Stamp { answer: true },
+            tag::KEEPALIVE2_ACK => Stage::Stamp { answer: false },
+            tag::ACK => Stage::Ack,
+            tag::MESSAGE => Stage::Header,
+            _ => return Err(Error::UnknownTag(tag)),
+        };
+        Ok(None)
+    }
+
+    fn check_lens(&self, [front, middle, data]: Lens) -> Result<(), Error> {
+        let Limits { front: front_bound, middle: middle_bound, data: data_bound, .. } = self.limits;
+        for (what, len, bound) in [
+            ("message front", front, front_bound),
+            ("message middle", middle, middle_bound),
+            ("message payload", data, data_bound),
+        ] {
+            if len > bound {
+                return Err(Error::TooLong { what, len: len.into(), bound: bound.into() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what was received against the footer. Fronts and middles always have checksums.
+    fn check(&mut self, footer: Footer) -> Result<(), Error> {
+        let [front, middle, _] = self.body.crcs();
+        if front != footer.front_crc {
+            return Err(Error::Corrupt("a message's front"));
+        }
+        if middle != footer.middle_crc {
+            return Err(Error::Corrupt("a message's middle"));
+        }
+        if let Some(crc) = footer.data_crc
+            && self.checks_data
+            && self.body.data_crc() != crc
+        {
+            return Err(Error::Corrupt("a message's payload"));
+        }
+        if let Some(key) = &self.key
+            && footer.signature != Some(footer.sign(key, self.header_crc, self.lens, self.header.seq))
+        {
+            return Err(Error::BadMessageSignature);
+        }
+        self.data_crc = footer.data_crc.is_some();
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Puts messages together for the wire: many a call, in as few pieces as can be.
+
+use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
+use crate::auth::Key;
+use crate::message::Message;
+use crate::send::fronts::Fronts;
+use crate::send::outbox::Outbox;
+use crate::send::queue::{Front, Queued};
+use crate::types::encoding::Encode;
+use crate::types::{EntityName, Utime};
+use onego_buf::{Arena, List, Pool, crc32c};
+use onego_wire::Writer;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    assembler: Assembler,
+    /// What goes out before the next message: parts of the handshake, signs of life.
+    control: Writer,
+}
+
+impl Sender {
+    pub(super) fn new(source: EntityName, data_crc: bool, pool: Pool) -> Self {
+        Self {
+            assembler: Assembler {
+                source,
+                data_crc,
+                footers: Footers { has_room: false },
+                key: None,
+                arena: Arena::new(pool),
+            },
+            control: Writer::new(),
+        }
+    }
+
+    /// What goes out before the next message is written here.
+    pub(super) fn control(&mut self) -> &mut Writer {
+        &mut self.control
+    }
+
+    /// Asks for a sign of life: old peers cannot be asked for one that bears a stamp.
+    pub(super) fn keepalive(&mut self, stamp: Option<Utime>) {
+        match stamp {
+            Some(stamp) => {
+                self.control.u8(tag::KEEPALIVE2);
+                stamp.encode(&mut self.control);
+            }
+            None => self.control.u8(tag::KEEPALIVE),
+        }
+    }
+
+    /// Tells which messages were received.
+    pub(super) fn ack(&mut self, seq: u64) {
+        self.control.u8(tag::ACK);
+        self.control.u64(seq);
+    }
+
+    /// Answers the question for a sign of life.
+    pub(super) fn keepalive_ack(&mut self, stamp: Utime) {
+        self.control.u8(tag::KEEPALIVE2_ACK);
+        stamp.encode(&mut self.control);
+    }
+
+    /// The handshake is through: messages come from `source`, have such footers, and are signed with `key`.
+    pub(super) fn begin(&mut self, source: EntityName, footers: Footers, key: Option<Key>) {
+        self.assembler.source = source;
+        self.assembler.footers = footers;
+        self.assembler.key = key;
+    }
+
+    /// From now on payloads have no checksums.
+    pub(super) fn leave_out_data_crc(&mut self) {
+        self.assembler.data_crc = false;
+    }
+
+    /// Forgets everything that was not handed out yet.
+    pub(super) fn clear(&mut self) {
+        self.control.clear();
+    }
+
+    pub(super) fn has_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Appends what goes out before the next message to `out`, and then `first`, which goes before all that is
+    /// queued.
+    pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>, outbox: &mut Outbox) {
+        self.assembler.arena.put(self.control.as_slice(), out);
+        self.control.clear();
+        if let Some(message) = first {
+            let mut message = Queued::from(message);
+            outbox.number(&mut message);
+            self.assembler.message(&mut message, &mut Fronts::default(), out);
+        }
+        self.assembler.arena.flush(out);
+        self.assembler.arena.rest();
+    }
+
+    /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox) {
+        let start = out.len();
+        let Self { assembler, control } = self;
+        assembler.arena.put(control.as_slice(), out);
+        control.clear();
+        while out.len() + assembler.arena.pending() - start < limit {
+            if !outbox.pop(|message, fronts| assembler.message(message, fronts, out)) {
+                break;
+            }
+        }
+        assembler.arena.flush(out);
+        if outbox.is_empty() {
+            assembler.arena.rest();
+        }
+    }
+}
+
+/// Puts messages together.
+#[derive(Debug)]
+struct Assembler {
+    /// Who this side is.
+    source: EntityName,
+    /// Do payloads have checksums?
+    data_crc: bool,
+    footers: Footers,
+    /// What messages are signed with.
+    key: Option<Key>,
+    /// What is on its way out.
+    arena: Arena,
+}
+
+impl Assembler {
+    /// Appends a message, whose data it takes.
+    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        let (source, lens) = (self.source, message.lens());
+        let mut header_crc = 0;
+        self.arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
+        let front_crc = match &message.front {
+            Front::Encoded(len) => {
+                let front = fronts.take(*len);
+                self.arena.bytes(front, out);
+                crc32c(0, front)
+            }
+            Front::Own(front) => {
+                self.arena.piece(front, out);
+                crc32c(0, front)
+            }
+        };
+        let mut middle_crc = 0;
+        if let Some(middle) = &message.middle {
+            middle_crc = crc32c(0, middle);
+            self.arena.piece(middle, out);
+        }
+        let mut data_crc = self.data_crc.then_some(0);
+        self.arena.pieces(&mut message.data, out, |piece| data_crc = data_crc.map(|crc| crc32c(crc, piece)));
+        let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
+        footer.signature =
+            self.key.as_ref().map(|key| footer.sign(key, header_crc, lens, message.header.seq));
+        let mut bytes = [0; FOOTER_MAX];
+        let len = self.footers.put(footer, &mut bytes);
+        self.arena.put(&bytes[..len], out);
+    }
+}

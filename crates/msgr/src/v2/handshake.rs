@@ -1,0 +1,584 @@
+//! From the banner to the point where messages may flow, on both sides.
+//!
+//! Source: ceph `doc/dev/msgr2.rst`, "Authentication", "Message flow handshake"; `src/msg/async/ProtocolV2.cc`.
+//!
+//! Where the policy is a lossy one, nobody keeps a session when a connection breaks: a client never asks to go on with
+//! one (SESSION_RECONNECT), and a server that is asked says that it knows of none (SESSION_RESET), after which the client
+//! asks for a new one. Elsewhere a server lets the session decide that the client has claimed.
+
+use super::banner::Banner;
+use super::control::{
+    AuthBadMethod, AuthDone, AuthMore, AuthRequest, CompressionDone, CompressionRequest, FLAG_LOSSY, Hello,
+    NO_SIGNATURE, SIGNATURE_LEN,
+};
+use super::pack::Packer;
+use super::receive::Receiver;
+use super::secure;
+use super::send::Sender;
+use super::unpack::Unpacker;
+use crate::auth::{Admitted, Answer, Attempt, AuthName, Caps, Granted, Key, Renewals, Secret, mode};
+use crate::claim::{Claim, Ident, Known, Reconnect, Refusal, Wish};
+use crate::compression::Method;
+use crate::config::Config;
+use crate::error::Error;
+use crate::peer::{Peer, Role, Target, Visitor, own_addrs};
+use crate::state::SessionState;
+use crate::tag::Tag;
+use crate::types::EntityName;
+use crate::types::addr::{AddrVec, EntityAddr};
+use crate::types::encoding::{Decode, Encode};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use onego_wire::{Reader, Time};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Frames that a handshake may take: four in each direction are needed, a few more when a peer tries another method
+/// or an old session first. A peer that goes on for ever would have its answers pile up here.
+const MAX_FRAMES: u32 = 32;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Banner,
+    Hello,
+    /// AUTH_REQUEST or AUTH_REQUEST_MORE on a server, the answers to them on a client.
+    Auth,
+    Signature,
+    /// COMPRESSION_REQUEST on a server, the answer to it on a client.
+    Compression,
+    /// CLIENT_IDENT on a server, SERVER_IDENT on a client.
+    Ident,
+    /// The answer to SESSION_RECONNECT.
+    Reconnect,
+    /// What is decided about the client's claim to a session.
+    Claim,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Banner => "a banner was due",
+            Self::Hello => "HELLO was due",
+            Self::Auth => "the authentication was going on",
+            Self::Signature => "AUTH_SIGNATURE was due",
+            Self::Compression => "the agreement on compression was due",
+            Self::Ident => "the identification was due",
+            Self::Reconnect => "the answer about the session was due",
+            Self::Claim => "its session was being looked for",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Handshake {
+    config: Arc<Config>,
+    role: Role,
+    state: State,
+    frames: u32,
+    /// This side's addresses.
+    addrs: AddrVec,
+    peer_kind: u8,
+    /// What the peer has to sign with.
+    expected: [u8; SIGNATURE_LEN],
+    auth_name: Option<AuthName>,
+    caps: Caps,
+    renewals: Option<Renewals>,
+    granted: Option<Granted>,
+    secure: bool,
+    /// Would both sides compress?
+    compression: bool,
+    compressed: Option<Method>,
+    global_id: u64,
+    /// What the client wants, until it is decided about.
+    claim: Option<Claim>,
+}
+
+impl Handshake {
+    pub(super) fn client(config: Arc<Config>, target: Target) -> Self {
+        Self::new(config, Role::Client(target))
+    }
+
+    pub(super) fn server(config: Arc<Config>, visitor: Visitor) -> Self {
+        let role = Role::server(&config, visitor);
+        Self::new(config, role)
+    }
+
+    fn new(config: Arc<Config>, role: Role) -> Self {
+        Self {
+            addrs: AddrVec::default(),
+            config,
+            role,
+            state: State::Banner,
+            frames: 0,
+            peer_kind: 0,
+            expected: NO_SIGNATURE,
+            auth_name: None,
+            caps: Caps::Everything,
+            renewals: None,
+            granted: None,
+            secure: false,
+            compression: false,
+            compressed: None,
+            global_id: 0,
+            claim: None,
+        }
+    }
+
+    /// The transport is there.
+    pub(super) fn open(&mut self, local: SocketAddr, out: &mut Sender) {
+        self.addrs = own_addrs(&self.config, local);
+        out.raw(&self.banner_here().to_wire());
+    }
+
+    fn banner_here(&self) -> Banner {
+        Banner::of_this_side(self.config.compression.is_some())
+    }
+
+    pub(super) fn banner(&mut self, banner: Banner, out: &mut Sender) -> Result<(), Error> {
+        self.compression = self.banner_here().check(banner)?;
+        let your_addr = match &self.role {
+            Role::Client(target) => target.addr,
+            Role::Server(visitor, _) => EntityAddr::msgr2(visitor.addr, 0),
+        };
+        let hello = Hello { kind: self.config.entity.kind, your_addr };
+        out.control(Tag::Hello, |w| hello.encode(w));
+        self.state = State::Hello;
+        Ok(())
+    }
+
+    /// Answers a frame. When it was the last one of the handshake, returns what is known of the peer.
+    pub(super) fn frame(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        payload: &[u8],
+        from: &mut Receiver,
+        out: &mut Sender,
+        session: &mut SessionState,
+    ) -> Result<Option<Peer>, Error> {
+        self.frames += 1;
+        if self.frames > MAX_FRAMES {
+            return Err(Error::EndlessHandshake(MAX_FRAMES));
+        }
+        let mut r = Reader::new(payload);
+        let server = matches!(self.role, Role::Server(..));
+        match (self.state, tag, server) {
+            (State::Hello, Tag::Hello, _) => self.hello(&Hello::decode(&mut r)?, out)?,
+            (State::Auth, Tag::AuthRequest | Tag::AuthRequestMore, true) => {
+                self.receive_client(now, tag, &mut r, from, out)?;
+            }
+            (State::Auth, Tag::AuthDone | Tag::AuthReplyMore | Tag::AuthBadMethod, false) => {
+                self.log_in(tag, &mut r, from, out)?;
+            }
+            (State::Signature, Tag::AuthSignature, _) => {
+                self.signature(&r.array("signature")?, out, session)?;
+            }
+            (State::Compression, Tag::CompressionRequest, true) => {
+                self.answer_compression(&CompressionRequest::decode(&mut r)?, from, out)?;
+            }
+            (State::Compression, Tag::CompressionDone, false) => {
+                self.compression_done(&CompressionDone::decode(&mut r)?, from, out)?;
+                self.ask(out, session);
+            }
+            (State::Ident, Tag::ClientIdent, true) => {
+                return self.client_ident(Ident::decode_client(&mut r)?, out, session);
+            }
+            (State::Ident, Tag::SessionReconnect, true) => {
+                let reconnect = Reconnect::decode(&mut r)?;
+                if session.policy.lossy {
+                    out.control(Tag::SessionReset, |w| w.bool(true));
+                } else {
+                    self.claim(Wish::Resume(reconnect));
+                }
+            }
+            (State::Ident, Tag::ServerIdent, false) => {
+                return self.server_ident(Ident::decode_server(&mut r)?, session).map(Some);
+            }
+            (State::Reconnect, Tag::SessionReconnectOk, false) => {
+                session.outbox.resume(r.u64("msg_seq")?)?;
+                return Ok(self.resumed(session));
+            }
+            (State::Reconnect, Tag::SessionReset | Tag::SessionRetry | Tag::SessionRetryGlobal, false) => {
+                self.refused(tag, &mut r, out, session)?;
+            }
+            (State::Ident, Tag::IdentMissingFeatures, false) => {
+                let lacked_here = r.u64("missing features")?;
+                return Err(Error::Features { lacked_here, lacked_there: 0 });
+            }
+            (State::Ident | State::Reconnect, Tag::Wait, false) => {
+                session.wait = true;
+                return Err(Error::Wait);
+            }
+            (state, tag, _) => return Err(Error::Unexpected { tag, state: state.name() }),
+        }
+        Ok(None)
+    }
+
+    fn hello(&mut self, hello: &Hello, out: &mut Sender) -> Result<(), Error> {
+        self.peer_kind = hello.kind;
+        self.state = State::Auth;
+        let Role::Client(target) = &mut self.role else { return Ok(()) };
+        if hello.kind != target.kind {
+            return Err(Error::WrongKind { expected: target.kind, found: hello.kind });
+        }
+        send_attempt(target.login.begin()?, out);
+        Ok(())
+    }
+
+    /// The server answers a client.
+    fn log_in(
+        &mut self,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Role::Client(Target { login, .. }) = &mut self.role else { return Ok(()) };
+        match tag {
+            Tag::AuthBadMethod => {
+                let AuthBadMethod { result, methods, modes, .. } = AuthBadMethod::decode(r)?;
+                send_attempt(login.refused(result, &methods, &modes)?, out);
+            }
+            Tag::AuthReplyMore => {
+                let answer = AuthMore { payload: login.more(&AuthMore::decode(r)?.payload)? };
+                out.control(Tag::AuthRequestMore, |w| answer.encode(w));
+            }
+            _ => {
+                let done = AuthDone::decode(r)?;
+                let proved = login.done(done.mode, &done.payload)?;
+                self.global_id = done.global_id;
+                self.granted = proved.granted;
+                let (key, secret) = (proved.session_key, proved.connection_secret);
+                self.sign(key.as_ref(), done.mode, &secret, from, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A client wants to be let in.
+    fn receive_client(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Role::Server(_, reception) = &mut self.role else { return Ok(()) };
+        let mut asked = 0;
+        let answer = if tag == Tag::AuthRequest {
+            let AuthRequest { method, modes, payload } = AuthRequest::decode(r)?;
+            asked = method;
+            reception.request(now, method, &modes, &payload)
+        } else {
+            reception.more(now, &AuthMore::decode(r)?.payload)
+        };
+        match answer {
+            Answer::Refuse { result, methods, modes } => {
+                let method = if asked == 0 { methods.first().copied().unwrap_or_default() } else { asked };
+                let refusal = AuthBadMethod { method, result, methods, modes };
+                out.control(Tag::AuthBadMethod, |w| refusal.encode(w));
+            }
+            Answer::More(payload) => {
+                let more = AuthMore { payload };
+                out.control(Tag::AuthReplyMore, |w| more.encode(w));
+            }
+            Answer::Done(admitted) => {
+                let Admitted { name, global_id, mode, payload, .. } = *admitted;
+                let done = AuthDone { global_id, mode, payload };
+                out.control(Tag::AuthDone, |w| done.encode(w));
+                (self.auth_name, self.global_id) = (Some(name), global_id);
+                (self.caps, self.renewals) = (admitted.caps, admitted.renewals);
+                let (key, secret) = (admitted.session_key, admitted.connection_secret);
+                self.sign(key.as_ref(), mode, &secret, from, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Each side signs what it received before, as soon as it knows that the authentication succeeded: so nobody has
+    /// changed what was said in the clear, such as the modes that were offered. The signature is the first that is
+    /// encrypted, if anything is. Without a session key it is all zeros (ProtocolV2.cc, finish_auth).
+    fn sign(
+        &mut self,
+        key: Option<&Key>,
+        mode: u32,
+        secret: &Secret,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let (received, sent) = (from.take_transcript(), out.take_transcript());
+        let signed = |bytes: &[u8]| key.map_or(NO_SIGNATURE, |key| key.sign(&[bytes]));
+        self.expected = signed(&sent);
+        if mode == mode::SECURE {
+            let (rx, tx) = secure::keys(secret, matches!(self.role, Role::Client(_)))?;
+            from.secure(rx, self.config.pool.clone());
+            out.secure(tx);
+            self.secure = true;
+        }
+        out.control(Tag::AuthSignature, |w| w.put(&signed(&received)));
+        self.state = State::Signature;
+        Ok(())
+    }
+
+    fn signature(
+        &mut self,
+        signature: &[u8; SIGNATURE_LEN],
+        out: &mut Sender,
+        session: &mut SessionState,
+    ) -> Result<(), Error> {
+        verify_slices_are_equal(signature, &self.expected).map_err(|_| Error::BadSignature)?;
+        let client = matches!(self.role, Role::Client(_));
+        if let Some(compression) = self.config.compression.as_ref().filter(|_| self.compression) {
+            self.state = State::Compression;
+            if client {
+                let request = compression.request(self.secure);
+                out.control(Tag::CompressionRequest, |w| request.encode(w));
+            }
+            return Ok(());
+        }
+        self.state = State::Ident;
+        if client {
+            self.ask(out, session);
+        }
+        Ok(())
+    }
+
+    /// The server answers what the client wants to compress.
+    fn answer_compression(
+        &mut self,
+        request: &CompressionRequest,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Some(compression) = &self.config.compression else { return Ok(()) };
+        let done = compression.answer(request, self.secure);
+        out.control(Tag::CompressionDone, |w| done.encode(w));
+        self.state = State::Ident;
+        self.compression_done(&done, from, out)
+    }
+
+    /// From now on both sides compress, if they agreed to.
+    fn compression_done(
+        &mut self,
+        done: &CompressionDone,
+        from: &mut Receiver,
+        out: &mut Sender,
+    ) -> Result<(), Error> {
+        let Some(compression) = &self.config.compression else { return Ok(()) };
+        let Some(method) = compression.agreed(done, self.secure)? else { return Ok(()) };
+        let (limits, pool) = (self.config.limits, &self.config.pool);
+        let unpacker = Unpacker::new(method, limits, pool.clone()).ok_or(Error::NoMemory(method))?;
+        let packer =
+            Packer::new(method, compression.min_size, pool.clone()).ok_or(Error::NoMemory(method))?;
+        from.unpack(unpacker);
+        out.pack(packer);
+        self.compressed = Some(method);
+        Ok(())
+    }
+
+    /// A client asks for a session, or to go on with the one that it has.
+    fn ask(&mut self, out: &mut Sender, session: &mut SessionState) {
+        let Role::Client(target) = &self.role else { return };
+        if session.server_cookie != 0 {
+            let reconnect = Reconnect {
+                addrs: self.addrs.clone(),
+                client_cookie: session.client_cookie,
+                server_cookie: session.server_cookie,
+                global_seq: session.global_seq,
+                connect_seq: session.connect_seq,
+                msg_seq: session.in_seq,
+            };
+            out.control(Tag::SessionReconnect, |w| reconnect.encode(w));
+            self.state = State::Reconnect;
+            return;
+        }
+        if session.client_cookie == 0 {
+            session.client_cookie = session.fresh_cookie();
+        }
+        let ident = self.ident(Some(target.addr), session, session.client_cookie);
+        out.control(Tag::ClientIdent, |w| ident.encode(w));
+        self.state = State::Ident;
+    }
+
+    /// The server does not go on with the session as it is: the client asks again.
+    fn refused(
+        &mut self,
+        tag: Tag,
+        r: &mut Reader<'_>,
+        out: &mut Sender,
+        session: &mut SessionState,
+    ) -> Result<(), Error> {
+        match tag {
+            Tag::SessionReset => session.reset(r.bool("full reset")?),
+            Tag::SessionRetry => session.connect_seq = r.u64("connect_seq")?.saturating_add(1),
+            _ => session.global_seq = session.global_seq.max(r.u64("global_seq")?).saturating_add(1),
+        }
+        self.ask(out, session);
+        Ok(())
+    }
+
+    /// Leaves it to the session that is claimed what becomes of the connection.
+    fn claim(&mut self, wish: Wish) {
+        self.claim = Some(Claim { wish, kind: self.peer_kind, auth_name: self.auth_name.clone() });
+        self.state = State::Claim;
+    }
+
+    /// What the client wants, while it is to be decided about.
+    pub(super) fn claimed(&self) -> Option<&Claim> {
+        self.claim.as_ref()
+    }
+
+    /// The client gets what it wants: the connection carries that session.
+    pub(super) fn admit(
+        &mut self,
+        out: &mut Sender,
+        session: &mut SessionState,
+    ) -> Result<Option<Peer>, Error> {
+        match self.claim.take().map(|claim| claim.wish) {
+            Some(Wish::New(ident)) => {
+                session.client_cookie = ident.cookie;
+                session.server_cookie = session.fresh_cookie();
+                session.begin();
+                let answer = self.ident(None, session, session.server_cookie);
+                out.control(Tag::ServerIdent, |w| answer.encode(w));
+                Ok(Some(self.begun(ident, session)))
+            }
+            Some(Wish::Resume(reconnect)) => {
+                session.connect_seq = reconnect.connect_seq;
+                session.peer_global_seq = reconnect.global_seq;
+                session.outbox.resume(reconnect.msg_seq)?;
+                out.control(Tag::SessionReconnectOk, |w| w.u64(session.in_seq));
+                Ok(self.resumed(session))
+            }
+            Some(Wish::Legacy { .. }) | None => Ok(None),
+        }
+    }
+
+    /// The client does not get what it wants. It may ask for something else.
+    pub(super) fn refuse(&mut self, refusal: Refusal, out: &mut Sender) {
+        self.claim = None;
+        self.state = State::Ident;
+        match refusal {
+            Refusal::Reset { full } => out.control(Tag::SessionReset, |w| w.bool(full)),
+            Refusal::Retry { connect_seq } => out.control(Tag::SessionRetry, |w| w.u64(connect_seq)),
+            Refusal::RetryGlobal { global_seq } => {
+                out.control(Tag::SessionRetryGlobal, |w| w.u64(global_seq));
+            }
+            Refusal::Wait => out.control(Tag::Wait, |_| {}),
+        }
+    }
+
+    /// This side's identification.
+    fn ident(&self, target: Option<EntityAddr>, session: &SessionState, cookie: u64) -> Ident {
+        let num = match self.config.entity.num {
+            // The number of a client is its global id.
+            ..0 => self.global_id as i64,
+            num => num,
+        };
+        Ident {
+            addrs: self.addrs.clone(),
+            target,
+            num,
+            global_seq: session.global_seq,
+            supported: self.config.supported,
+            required: self.config.required,
+            flags: if session.policy.lossy { FLAG_LOSSY } else { 0 },
+            cookie,
+        }
+    }
+
+    fn client_ident(
+        &mut self,
+        ident: Ident,
+        out: &mut Sender,
+        session: &mut SessionState,
+    ) -> Result<Option<Peer>, Error> {
+        if ident.addrs.0.first().is_none_or(EntityAddr::is_blank) {
+            return Err(Error::BadFrame("the identification of a client without an address"));
+        }
+        if let Some(wanted) = ident.target.filter(|target| !contains(&self.addrs, target)) {
+            return Err(Error::WrongPeer { wanted, found: self.addrs.clone() });
+        }
+        let missing = self.config.required & !ident.supported;
+        if missing != 0 {
+            // The client hangs up, or identifies itself again as somebody who has them.
+            out.control(Tag::IdentMissingFeatures, |w| w.u64(missing));
+            return Ok(None);
+        }
+        if !session.policy.lossy {
+            self.claim(Wish::New(ident));
+            return Ok(None);
+        }
+        let answer = self.ident(None, session, 0);
+        out.control(Tag::ServerIdent, |w| answer.encode(w));
+        Ok(Some(self.peer(ident)))
+    }
+
+    fn server_ident(&mut self, ident: Ident, session: &mut SessionState) -> Result<Peer, Error> {
+        if let Role::Client(target) = &self.role
+            && !contains(&ident.addrs, &target.addr)
+        {
+            return Err(Error::WrongPeer { wanted: target.addr, found: ident.addrs });
+        }
+        let lacked_here = ident.required & !self.config.supported;
+        let lacked_there = self.config.required & !ident.supported;
+        if lacked_here | lacked_there != 0 {
+            return Err(Error::Features { lacked_here, lacked_there });
+        }
+        if session.policy.lossy {
+            return Ok(self.peer(ident));
+        }
+        // The server decides whether anything is kept.
+        session.policy.lossy = ident.flags & FLAG_LOSSY != 0;
+        session.server_cookie = ident.cookie;
+        session.begin();
+        Ok(self.begun(ident, session))
+    }
+
+    /// A session has begun.
+    fn begun(&mut self, ident: Ident, session: &mut SessionState) -> Peer {
+        session.peer_global_seq = ident.global_seq;
+        let auth_name = self.auth_name.clone();
+        session.peer = Some(Known { ident: Some(ident.clone()), kind: self.peer_kind, auth_name });
+        self.peer(ident)
+    }
+
+    /// A session goes on.
+    fn resumed(&mut self, session: &mut SessionState) -> Option<Peer> {
+        let ident = session.peer.as_ref()?.ident.clone()?;
+        Some(self.peer(ident))
+    }
+
+    fn peer(&mut self, ident: Ident) -> Peer {
+        let num = match ident.num {
+            // librados, to its first monitor.
+            ..0 if self.peer_kind == EntityName::CLIENT => self.global_id as i64,
+            num => num,
+        };
+        Peer {
+            name: EntityName { kind: self.peer_kind, num },
+            auth_name: self.auth_name.take(),
+            caps: self.caps.clone(),
+            renewals: self.renewals.take(),
+            granted: self.granted.take(),
+            secure: self.secure,
+            compression: self.compressed,
+            addrs: ident.addrs,
+            features: ident.supported & self.config.supported,
+            global_id: self.global_id,
+            own_addrs: self.addrs.clone(),
+        }
+    }
+}
+
+/// Is `addr` one of `addrs`, whatever protocol it was said to speak?
+fn contains(addrs: &AddrVec, addr: &EntityAddr) -> bool {
+    addrs.0.iter().any(|a| a.sock == addr.sock && a.nonce == addr.nonce)
+}
+
+fn send_attempt(attempt: Attempt, out: &mut Sender) {
+    let Attempt { method, modes, payload } = attempt;
+    let request = AuthRequest { method, modes, payload };
+    out.control(Tag::AuthRequest, |w| request.encode(w));
+}

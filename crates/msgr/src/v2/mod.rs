@@ -1,0 +1,23 @@
+//! Version 2.1 of the messenger's protocol, in crc and in secure mode.
+//!
+//! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
+
+mod agreement;
+mod banner;
+#[cfg(test)]
+mod capture_tests;
+mod connection;
+mod control;
+mod frame;
+mod handshake;
+mod header;
+mod pack;
+mod receive;
+mod secure;
+mod secure_receive;
+mod send;
+mod unpack;
+
+pub(crate) use connection::Connection;
+#[cfg(test)]
+pub(crate) use frame::control_frame;

@@ -1,0 +1,348 @@
+//! Takes the stream of bytes apart: banner, then frames, wherever the bytes of a frame are cut.
+//!
+//! Small fixed parts are read from a received segment where they lie, or from a scratch buffer if they are cut.
+
+use super::banner::{Banner, PREFIX_LEN};
+use super::frame::{
+    CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED,
+};
+use super::header::HEADER_LEN;
+use super::secure::OpenRx;
+use super::secure_receive::SecureReceiver;
+use super::unpack::{Unpacker, packed_bound};
+use crate::config::Limits;
+use crate::error::Error;
+use crate::message::{Header, Message, NoPlacer, Placer};
+use crate::receive::body::Body;
+use crate::receive::gather::gather;
+use crate::tag::Tag;
+use onego_buf::{Pool, Segment, SegmentMut};
+use onego_wire::{Landing, Part, Unfinished};
+
+/// The most bytes of a fixed part.
+const PART_MAX: usize = HEADER_LEN + CRC_LEN;
+const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
+
+/// The second to fourth segment of a message.
+pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
+    ["a message's front", "a message's middle", "a message's payload"];
+
+pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
+
+/// Something whole that was received.
+#[derive(Debug)]
+pub(super) enum Input {
+    Banner(Banner),
+    Control(Tag, Segment),
+    /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
+    Message,
+    /// A message whose sender gave it up half way, with the place that was meant for its payload.
+    Aborted(Header, SegmentMut),
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    BannerPrefix,
+    BannerPayload(usize),
+    Preamble,
+    Control,
+    Header,
+    Body,
+    /// Header and body of a compressed message.
+    PackedHeader,
+    PackedBody,
+    Epilogue,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// Takes over once the connection is in secure mode.
+    secure: Option<Box<SecureReceiver>>,
+    /// Decompresses, once that is agreed on.
+    unpacker: Option<Box<Unpacker>>,
+    /// All that came until both sides know each other: it will be signed.
+    transcript: Option<Vec<u8>>,
+    framing: Framing,
+    limits: Limits,
+    stage: Stage,
+    /// May messages come, or is the handshake still going on?
+    messages: bool,
+    part: Part<PART_MAX>,
+    /// The preamble of the frame that is being received.
+    last: Known,
+    header: Header,
+    /// The second to fourth segment of a message.
+    body: Body,
+    /// What is here of a banner or a control frame that came in pieces.
+    gathered: Vec<u8>,
+}
+
+impl Receiver {
+    pub(super) fn new(framing: Framing, limits: Limits) -> Self {
+        Self {
+            secure: None,
+            unpacker: None,
+            transcript: Some(Vec::new()),
+            framing,
+            limits,
+            stage: Stage::BannerPrefix,
+            messages: false,
+            part: Part::default(),
+            last: Known::new(Preamble::new(Tag::Ack, [0; MAX_SEGMENTS])),
+            header: Header::default(),
+            body: Body::new(SEGMENT_SEED),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// From now on messages may come.
+    pub(super) fn allow_messages(&mut self) {
+        self.messages = true;
+        if let Some(secure) = &mut self.secure {
+            secure.allow_messages();
+        }
+    }
+
+    /// What follows is encrypted.
+    pub(super) fn secure(&mut self, keys: OpenRx, pool: Pool) {
+        self.secure = Some(Box::new(SecureReceiver::new(keys, self.limits, pool)));
+    }
+
+    /// What follows may be compressed.
+    pub(super) fn unpack(&mut self, unpacker: Unpacker) {
+        match &mut self.secure {
+            Some(secure) => secure.unpack(unpacker),
+            None => self.unpacker = Some(Box::new(unpacker)),
+        }
+    }
+
+    /// All that came so far. It is asked for once, and no more is kept then.
+    pub(super) fn take_transcript(&mut self) -> Vec<u8> {
+        self.transcript.take().unwrap_or_default()
+    }
+
+    /// Where the next bytes go.
+    pub(super) fn landing(&mut self) -> Landing {
+        if let Some(secure) = &mut self.secure {
+            return secure.landing();
+        }
+        self.body.landing()
+    }
+
+    /// The rest of a place comes back with `filled` bytes more.
+    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        if let Some(secure) = &mut self.secure {
+            return secure.landed(rest, filled);
+        }
+        self.body.landed(rest, filled);
+    }
+
+    /// The frame of which a part has come and a part has not.
+    #[inline]
+    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+        if let Some(secure) = &self.secure {
+            return secure.unfinished();
+        }
+        if self.stage == Stage::Preamble && self.part.is_empty() {
+            return None;
+        }
+        let announced = match self.stage {
+            Stage::Preamble => 0,
+            _ => self.last.preamble().announced(),
+        };
+        Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
+    }
+
+    /// The place of the message that is being received, if it is not out.
+    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        if let Some(secure) = &mut self.secure {
+            return secure.take_place();
+        }
+        match self.body.take_place() {
+            Some(place) => Some((self.header, place)),
+            None => self.unpacker.as_mut()?.take_place(),
+        }
+    }
+
+    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
+    /// tells of is taken before it is asked again.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut Segment,
+        placer: &mut dyn Placer,
+    ) -> Result<Option<Input>, Error> {
+        if let Some(secure) = &mut self.secure {
+            return secure.next(bytes, placer);
+        }
+        loop {
+            match self.stage {
+                Stage::BannerPrefix => {
+                    let Some((prefix, used)) = self.part.take(PREFIX_LEN, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, prefix);
+                    self.stage = Stage::BannerPayload(Banner::payload_len(prefix)?);
+                    bytes.advance(used);
+                }
+                Stage::BannerPayload(len) => {
+                    let Some(payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, &payload);
+                    self.stage = Stage::Preamble;
+                    return Ok(Some(Input::Banner(Banner::decode(&payload)?)));
+                }
+                Stage::Preamble => {
+                    let len = self.framing.preamble_len();
+                    let Some((preamble, used)) = self.part.take(len, bytes) else { return Ok(None) };
+                    self.last.take(preamble, |bytes| self.framing.open_preamble(bytes))?;
+                    record(&mut self.transcript, preamble);
+                    bytes.advance(used);
+                    let unpacks = self.unpacker.is_some();
+                    self.stage = check_preamble(self.last.preamble(), self.messages, unpacks, &self.limits)?;
+                }
+                Stage::Control => {
+                    let len = self.framing.first_len(self.last.preamble());
+                    let Some(mut payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
+                    record(&mut self.transcript, &payload);
+                    let len = self.framing.open_first(&payload, "a control frame")?.len();
+                    payload.truncate(len);
+                    self.stage = Stage::Preamble;
+                    if self.last.preamble().compressed {
+                        payload = self.unpacker.as_mut().ok_or(Error::NotAgreed)?.control(&payload)?;
+                    }
+                    return Ok(Some(Input::Control(self.last.preamble().tag, payload)));
+                }
+                Stage::Header => {
+                    let len = self.framing.first_len(self.last.preamble());
+                    let Some((first, used)) = self.part.take(len, bytes) else { return Ok(None) };
+                    let header = self.framing.open_first(first, "a message's header")?;
+                    self.header = Header::from_wire(header.try_into().map_err(|_| HEADER_SIZE)?)?;
+                    bytes.advance(used);
+                    let [_, lens @ ..] = self.last.preamble().lens;
+                    self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+                    self.stage = Stage::Body;
+                }
+                Stage::Body => {
+                    if !self.body.take(&self.header, bytes, placer) {
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Epilogue;
+                }
+                Stage::PackedHeader => {
+                    if !self.packed_header(bytes)? {
+                        return Ok(None);
+                    }
+                }
+                Stage::PackedBody => {
+                    if !self.body.take(&Header::default(), bytes, &mut NoPlacer) {
+                        return Ok(None);
+                    }
+                    self.stage = Stage::Epilogue;
+                }
+                Stage::Epilogue => {
+                    if self.framing.epilogue_len(self.last.preamble()) > 0 {
+                        let Some((epilogue, used)) = self.part.take(EPILOGUE_LEN, bytes) else {
+                            return Ok(None);
+                        };
+                        let Epilogue { aborted, crcs } = self.framing.open_epilogue(epilogue)?;
+                        bytes.advance(used);
+                        if aborted {
+                            self.stage = Stage::Preamble;
+                            match self.body.give_up() {
+                                Some(place) => return Ok(Some(Input::Aborted(self.header, place))),
+                                None => continue,
+                            }
+                        }
+                        self.framing
+                            .check(self.last.preamble(), self.body.crcs(), crcs)
+                            .map_err(|part| Error::Corrupt(PARTS[part]))?;
+                    }
+                    self.stage = Stage::Preamble;
+                    if self.last.preamble().compressed {
+                        let packed = self.body.take_message(Header::default());
+                        let unpacker = self.unpacker.as_mut().ok_or(Error::NotAgreed)?;
+                        self.header = unpacker.message(&packed, placer)?;
+                    }
+                    return Ok(Some(Input::Message));
+                }
+            }
+        }
+    }
+
+    /// Takes the first segment of a compressed message. `true`: all of it is here.
+    fn packed_header(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
+        let len = self.framing.first_len(self.last.preamble());
+        let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(false) };
+        let len = self.framing.open_first(&first, "a message's header")?.len();
+        first.truncate(len);
+        self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
+        let [_, lens @ ..] = self.last.preamble().lens;
+        self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+        self.stage = Stage::PackedBody;
+        Ok(true)
+    }
+
+    /// The header of the message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        match &self.secure {
+            Some(secure) => secure.header(),
+            None => &self.header,
+        }
+    }
+
+    /// The message that [`next`](Self::next) has just told of.
+    #[inline]
+    pub(super) fn take_message(&mut self) -> Message {
+        if let Some(secure) = &mut self.secure {
+            return secure.take_message();
+        }
+        if let Some(message) = self.unpacker.as_mut().and_then(|unpacker| unpacker.take_message()) {
+            return message;
+        }
+        self.body.take_message(self.header)
+    }
+}
+
+/// Keeps `bytes` if all that comes is still to be signed.
+#[inline]
+fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
+    if let Some(transcript) = transcript {
+        transcript.extend_from_slice(bytes);
+    }
+}
+
+/// Checks that a frame of that kind and size may come now, and says what comes next of it. `messages`: is the
+/// handshake over? `unpacks`: was it agreed to compress?
+pub(super) fn check_preamble(
+    preamble: &Preamble,
+    messages: bool,
+    unpacks: bool,
+    limits: &Limits,
+) -> Result<Stage, Error> {
+    let Preamble { tag, lens, segments, compressed } = *preamble;
+    if compressed && !unpacks {
+        return Err(Error::NotAgreed);
+    }
+    let bounded = |what, len: u32, bound: u32| {
+        let bound = if compressed { packed_bound(bound) } else { bound };
+        if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
+    };
+    if tag != Tag::Message {
+        if segments > 1 {
+            return Err(Error::BadFrame("several segments where there is one"));
+        }
+        bounded("control frame", lens[0], limits.control)?;
+        return Ok(Stage::Control);
+    }
+    if !messages {
+        return Err(Error::Unexpected { tag, state: "the handshake goes on" });
+    }
+    if compressed {
+        bounded("message header", lens[0], HEADER_LEN as u32)?;
+    } else if lens[0] as usize != HEADER_LEN {
+        return Err(HEADER_SIZE);
+    }
+    bounded("message front", lens[1], limits.front)?;
+    bounded("message middle", lens[2], limits.middle)?;
+    bounded("message payload", lens[3], limits.data)?;
+    Ok(if compressed { Stage::PackedHeader } else { Stage::Header })
+}

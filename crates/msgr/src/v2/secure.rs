@@ -1,0 +1,221 @@
+//! Secure mode: keys, nonces, and how frames lie on the wire when they are encrypted.
+//!
+//! Source: ceph `doc/dev/msgr2.rst`, "msgr2.1-secure mode"; `src/msg/async/{crypto_onwire,frames_v2}.cc`; linux
+//! `net/ceph/messenger_v2.c`.
+//!
+//! ```text
+//! preamble 32 | first 48 bytes of segment 1, zeros | tag 16
+//! the rest of segment 1, zeros | tag 16                                      if it is longer than that
+//! segment 2, zeros | segment 3, zeros | segment 4, zeros | status 16 | tag 16    if there is more than one
+//! ```
+//! Each line is a record of AES-128-GCM, each with a nonce of its own; zeros fill a segment up to 16 bytes. The key is
+//! the same for both directions, the nonces are not. The counter in a nonce has 64 bits, so that no connection lives
+//! to see the end of it, and nothing is ever keyed anew.
+
+use super::frame::PREAMBLE_LEN;
+use super::header::HEADER_LEN;
+use crate::auth::Secret;
+use crate::error::Error;
+use crate::message::Header;
+use onego_gcm::{KEY_LEN, NONCE_LEN, Opener, Sealer, TAG_LEN};
+
+/// Bytes of the first segment that travel with the preamble.
+pub(super) const INLINE_LEN: usize = 48;
+/// Bytes of the preamble with what travels with it, without the tag.
+pub(super) const HEAD_LEN: usize = PREAMBLE_LEN + INLINE_LEN;
+/// The same with the tag.
+pub(super) const SEALED_HEAD_LEN: usize = HEAD_LEN + TAG_LEN;
+/// Bytes of the status behind the last segment.
+pub(super) const STATUS_LEN: usize = 16;
+/// The same with the tag.
+pub(super) const SEALED_STATUS_LEN: usize = STATUS_LEN + TAG_LEN;
+/// Segments are filled up to a multiple of this.
+pub(super) const BLOCK: usize = 16;
+
+/// Length of a segment that is filled up.
+pub(super) fn padded(len: usize) -> usize {
+    len.next_multiple_of(BLOCK)
+}
+
+/// Bytes of the first segment that do not travel with the preamble, filled up and with their tag; 0: none.
+pub(super) fn first_rest(len: usize) -> usize {
+    if len > INLINE_LEN { padded(len) - INLINE_LEN + TAG_LEN } else { 0 }
+}
+
+/// A nonce, and those that follow it.
+#[derive(Debug)]
+struct Nonces {
+    fixed: [u8; 4],
+    counter: u64,
+}
+
+impl Nonces {
+    fn new(bytes: [u8; NONCE_LEN]) -> Self {
+        let [a, b, c, d, counter @ ..] = bytes;
+        Self { fixed: [a, b, c, d], counter: u64::from_le_bytes(counter) }
+    }
+
+    #[inline]
+    fn next(&mut self) -> [u8; NONCE_LEN] {
+        let mut nonce = [0; NONCE_LEN];
+        nonce[..4].copy_from_slice(&self.fixed);
+        nonce[4..].copy_from_slice(&self.counter.to_le_bytes());
+        self.counter = self.counter.wrapping_add(1);
+        nonce
+    }
+}
+
+/// Seals what is sent.
+#[derive(Debug)]
+pub(super) struct SealTx {
+    sealer: Sealer,
+    nonces: Nonces,
+}
+
+/// Opens what is received.
+#[derive(Debug)]
+pub(super) struct OpenRx {
+    opener: Opener,
+    nonces: Nonces,
+}
+
+/// Both directions of a connection with this secret, on the client's side or on the server's.
+pub(super) fn keys(secret: &Secret, client: bool) -> Result<(OpenRx, SealTx), Error> {
+    let too_short = Error::BadFrame("a secret of the connection that is too short for secure mode");
+    let bytes = secret.expose();
+    let (key, rest) = bytes.split_first_chunk::<KEY_LEN>().ok_or(too_short.clone())?;
+    let (to_client, rest) = rest.split_first_chunk::<NONCE_LEN>().ok_or(too_short.clone())?;
+    let (to_server, _) = rest.split_first_chunk::<NONCE_LEN>().ok_or(too_short)?;
+    let (rx, tx) = if client { (to_client, to_server) } else { (to_server, to_client) };
+    Ok((
+        OpenRx { opener: Opener::new(key), nonces: Nonces::new(*rx) },
+        SealTx { sealer: Sealer::new(key), nonces: Nonces::new(*tx) },
+    ))
+}
+
+impl SealTx {
+    /// Begins a record.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.sealer.begin(&self.nonces.next());
+    }
+
+    /// Seals the next piece of a record, into `to`.
+    #[inline]
+    pub(super) fn seal(&mut self, piece: &[u8], to: &mut [u8]) {
+        self.sealer.seal(piece, to);
+    }
+
+    /// Seals zeros, into `to`.
+    #[inline]
+    pub(super) fn seal_zeros(&mut self, to: &mut [u8]) {
+        to.fill(0);
+        self.sealer.seal_in_place(to);
+    }
+
+    /// Fills `to` with the end of a frame of more than one segment: that it is complete, and the tag.
+    #[inline]
+    pub(super) fn seal_status(&mut self, status: u8, to: &mut [u8; SEALED_STATUS_LEN]) {
+        to.fill(0);
+        to[0] = status;
+        self.finish_in_place(to);
+    }
+
+    /// Seals all but the last bytes of what is left of a record, which get the tag.
+    #[inline]
+    fn finish_in_place(&mut self, record: &mut [u8]) {
+        let at = record.len() - TAG_LEN;
+        let (bytes, tag) = record.split_at_mut(at);
+        self.sealer.seal_in_place(bytes);
+        tag.copy_from_slice(&self.sealer.finish());
+    }
+
+    /// Writes the preamble of a message and its header, which is all of the first segment, to `to`.
+    #[inline]
+    pub(super) fn seal_header(
+        &mut self,
+        preamble: &[u8; PREAMBLE_LEN],
+        header: &Header,
+        to: &mut [u8; SEALED_HEAD_LEN],
+    ) {
+        to[..PREAMBLE_LEN].copy_from_slice(preamble);
+        let (first, rest) = to[PREAMBLE_LEN..].split_at_mut(HEADER_LEN);
+        if let Some(first) = first.first_chunk_mut() {
+            header.put(first);
+        }
+        rest.fill(0);
+        self.begin();
+        self.finish_in_place(to);
+    }
+
+    /// Appends a frame of one segment to `to`.
+    pub(super) fn seal_control(&mut self, preamble: &[u8; PREAMBLE_LEN], first: &[u8], to: &mut Vec<u8>) {
+        let (inline, rest) = first.split_at(first.len().min(INLINE_LEN));
+        let start = to.len();
+        to.extend_from_slice(preamble);
+        to.extend_from_slice(inline);
+        to.resize(start + SEALED_HEAD_LEN, 0);
+        self.begin();
+        self.finish_in_place(&mut to[start..]);
+        if !rest.is_empty() {
+            let start = to.len();
+            to.extend_from_slice(rest);
+            to.resize(start + first_rest(first.len()), 0);
+            self.begin();
+            self.finish_in_place(&mut to[start..]);
+        }
+    }
+}
+
+impl OpenRx {
+    /// Begins a record.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.opener.begin(&self.nonces.next());
+    }
+
+    /// Opens the next piece of a record where it lies.
+    #[inline]
+    pub(super) fn open_in_place(&mut self, piece: &mut [u8]) {
+        self.opener.open_in_place(piece);
+    }
+
+    /// Opens the next piece of a record, into `to`.
+    #[inline]
+    pub(super) fn open(&mut self, piece: &[u8], to: &mut [u8]) {
+        self.opener.open(piece, to);
+    }
+
+    /// Opens what is left of a record, whose last bytes are the tag, and returns it without.
+    #[inline]
+    pub(super) fn finish<'a>(&mut self, record: &'a mut [u8], what: &'static str) -> Result<&'a [u8], Error> {
+        let forged = Error::Tampered(what);
+        let (bytes, tag) = record.split_last_chunk_mut::<TAG_LEN>().ok_or(forged.clone())?;
+        self.opener.open_in_place(bytes);
+        self.opener.finish(tag).map_err(|_| forged)?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_count_in_their_last_eight_bytes() {
+        let mut nonces = Nonces::new([1, 2, 3, 4, 0xff, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(nonces.next(), [1, 2, 3, 4, 0xff, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(nonces.next(), [1, 2, 3, 4, 0, 1, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_secret_that_is_too_short_is_refused() {
+        assert!(keys(&Secret::new(vec![0; 39]), true).is_err());
+        assert!(keys(&Secret::new(vec![0; 40]), true).is_ok());
+    }
+
+    #[test]
+    fn the_rest_of_a_first_segment_begins_behind_the_preamble() {
+        assert_eq!([0, 41, 48, 49, 64, 65].map(first_rest), [0, 0, 0, 32, 32, 48]);
+    }
+}

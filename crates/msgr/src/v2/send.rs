@@ -1,0 +1,280 @@
+//! Puts frames together for the wire: many messages a call, in as few pieces as can be.
+
+use super::control::SIGNATURE_LEN;
+use super::frame::{Framing, Known, LATE_COMPLETE, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED};
+use super::header::HEADER_LEN;
+use super::pack::{Packed, Packer};
+use super::secure::{SEALED_STATUS_LEN, SealTx, padded};
+use crate::send::fronts::Fronts;
+use crate::send::outbox::Outbox;
+use crate::send::queue::{Front, Queued};
+use crate::tag::Tag;
+use onego_buf::{Arena, List, Pool, Segment};
+use onego_wire::Writer;
+
+/// Room for the control frames of a handshake.
+const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    assembler: Assembler,
+    /// Control frames that go out before the next message.
+    control: Vec<u8>,
+    /// All that was sent until both sides know each other: it will be signed.
+    transcript: Option<Vec<u8>>,
+    /// What a control frame says, while it is written.
+    writer: Writer,
+}
+
+impl Sender {
+    pub(super) fn new(framing: Framing, pool: Pool) -> Self {
+        Self {
+            assembler: Assembler {
+                framing,
+                secure: None,
+                packer: None,
+                last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
+                arena: Arena::new(pool),
+            },
+            control: Vec::with_capacity(CONTROL_CAPACITY),
+            transcript: Some(Vec::new()),
+            writer: Writer::new(),
+        }
+    }
+
+    /// Sends bytes that are no frame: the banner.
+    pub(super) fn raw(&mut self, bytes: &[u8]) {
+        self.control.extend_from_slice(bytes);
+        self.record(self.control.len() - bytes.len());
+    }
+
+    /// Sends a control frame with the payload that `body` writes.
+    pub(super) fn control(&mut self, tag: Tag, body: impl FnOnce(&mut Writer)) {
+        self.writer.clear();
+        body(&mut self.writer);
+        let payload = self.writer.as_slice();
+        let packed = self.assembler.packer.as_mut().and_then(|packer| packer.control(payload));
+        let payload = packed.as_deref().unwrap_or(payload);
+        let len = u32::try_from(payload.len()).expect("a control frame has less than 4 GiB");
+        let preamble =
+            Preamble { compressed: packed.is_some(), ..Preamble::new(tag, [len, 0, 0, 0]) }.to_wire();
+        let start = self.control.len();
+        match &mut self.assembler.secure {
+            Some(secure) => secure.seal_control(&preamble, payload, &mut self.control),
+            None => self.assembler.framing.seal_control(&preamble, payload, &mut self.control),
+        }
+        self.record(start);
+    }
+
+    /// Keeps what was sent from `start` on if it is still to be signed.
+    fn record(&mut self, start: usize) {
+        if let Some(transcript) = &mut self.transcript {
+            transcript.extend_from_slice(&self.control[start..]);
+        }
+    }
+
+    /// All that was sent so far. It is asked for once, and no more is kept then.
+    pub(super) fn take_transcript(&mut self) -> Vec<u8> {
+        self.transcript.take().unwrap_or_default()
+    }
+
+    /// What follows is encrypted.
+    pub(super) fn secure(&mut self, keys: SealTx) {
+        self.assembler.secure = Some(Box::new(keys));
+    }
+
+    /// What follows is compressed, where it is worth it.
+    pub(super) fn pack(&mut self, packer: Packer) {
+        self.assembler.packer = Some(Box::new(packer));
+    }
+
+    /// Forgets everything that was not handed out yet.
+    pub(super) fn clear(&mut self) {
+        self.control.clear();
+    }
+
+    pub(super) fn has_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Appends control frames to `out`.
+    pub(super) fn transmit_control(&mut self, out: &mut List) {
+        if !self.control.is_empty() {
+            self.assembler.arena.put(&self.control, out);
+            self.assembler.arena.flush(out);
+            self.control.clear();
+        }
+    }
+
+    /// Appends control frames and about `limit` bytes of messages to `out`. Messages tell the peer that those up to
+    /// number `ack` were received.
+    pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox, ack: u64) {
+        let start = out.len();
+        let Self { assembler, control, .. } = self;
+        assembler.arena.put(control, out);
+        control.clear();
+        while out.len() + assembler.arena.pending() - start < limit {
+            let sent = outbox.pop(|message, fronts| {
+                message.header.ack_seq = ack;
+                assembler.frame(message, fronts, out);
+            });
+            if !sent {
+                break;
+            }
+        }
+        assembler.arena.flush(out);
+        if outbox.is_empty() {
+            assembler.arena.rest();
+        }
+    }
+}
+
+/// Puts frames of messages together.
+#[derive(Debug)]
+struct Assembler {
+    framing: Framing,
+    /// Seals frames in secure mode.
+    secure: Option<Box<SealTx>>,
+    /// Compresses frames, once that is agreed on.
+    packer: Option<Box<Packer>>,
+    /// The preamble of the last message.
+    last: Known,
+    /// What is on its way out.
+    arena: Arena,
+}
+
+impl Assembler {
+    /// Appends the frame of a message, whose data it takes.
+    fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        if let Some(packer) = &mut self.packer
+            && let Some(packed) = packer.message(message, fronts)
+        {
+            return self.packed(&packed, out);
+        }
+        let [front, middle, data] = message.lens();
+        let preamble = Preamble::new(Tag::Message, [HEADER_LEN as u32, front, middle, data]);
+        if let Some(secure) = &mut self.secure {
+            let bytes = self.last.bytes_of(preamble);
+            return Sealing { secure, arena: &mut self.arena, out }
+                .message(bytes, &preamble, message, fronts);
+        }
+        let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
+        self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
+        let front = match &message.front {
+            Front::Encoded(len) => {
+                let front = fronts.take(*len);
+                self.arena.bytes(front, out);
+                framing.sum(SEGMENT_SEED, front)
+            }
+            Front::Own(front) => {
+                self.arena.piece(front, out);
+                framing.sum(SEGMENT_SEED, front)
+            }
+        };
+        let mut middle = SEGMENT_SEED;
+        if let Some(piece) = &message.middle {
+            middle = framing.sum(middle, piece);
+            self.arena.piece(piece, out);
+        }
+        let mut data = SEGMENT_SEED;
+        self.arena.pieces(&mut message.data, out, |piece| data = framing.sum(data, piece));
+        let crcs = [front, middle, data];
+        if self.framing.epilogue_len(&preamble) > 0 {
+            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
+        }
+    }
+
+    /// Appends the frame of a message that is compressed.
+    #[cold]
+    fn packed(&mut self, packed: &Packed, out: &mut List) {
+        let Packed { first, parts: [front, middle, data] } = packed;
+        let lens = [first, front, middle, data].map(|segment| segment.len() as u32);
+        let preamble = Preamble::of_compressed(Tag::Message, lens);
+        let (bytes, framing) = (self.last.bytes_of(preamble), self.framing);
+        let mut head = Vec::with_capacity(PREAMBLE_LEN + first.len() + SEALED_STATUS_LEN);
+        if let Some(secure) = &mut self.secure {
+            secure.seal_control(bytes, first, &mut head);
+            self.arena.bytes(&head, out);
+            return Sealing { secure, arena: &mut self.arena, out }.parts(&preamble, &packed.parts);
+        }
+        framing.seal_control(bytes, first, &mut head);
+        self.arena.bytes(&head, out);
+        let crcs = packed.parts.each_ref().map(|part| {
+            self.arena.piece(part, out);
+            framing.sum(SEGMENT_SEED, part)
+        });
+        if framing.epilogue_len(&preamble) > 0 {
+            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
+        }
+    }
+}
+
+/// A message that is being sealed: to encrypt it is to copy it to where it is sent from.
+struct Sealing<'a> {
+    secure: &'a mut SealTx,
+    arena: &'a mut Arena,
+    out: &'a mut List,
+}
+
+impl Sealing<'_> {
+    fn message(
+        mut self,
+        bytes: &[u8; PREAMBLE_LEN],
+        preamble: &Preamble,
+        message: &mut Queued,
+        fronts: &mut Fronts,
+    ) {
+        let secure = &mut *self.secure;
+        self.arena.write(self.out, |to| secure.seal_header(bytes, &message.header, to));
+        if preamble.segments == 1 {
+            return;
+        }
+        self.secure.begin();
+        match &message.front {
+            Front::Encoded(len) => self.piece(fronts.take(*len)),
+            Front::Own(front) => self.piece(front),
+        }
+        let [_, front, middle, data] = preamble.lens;
+        self.zeros(front);
+        if let Some(piece) = &message.middle {
+            self.piece(piece);
+            self.zeros(middle);
+        }
+        std::mem::take(&mut message.data).segments().for_each(|piece| self.piece(piece));
+        self.zeros(data);
+        self.status();
+    }
+
+    /// The parts of a message behind its header, which are compressed.
+    fn parts(mut self, preamble: &Preamble, parts: &[Segment; MAX_SEGMENTS - 1]) {
+        if preamble.segments == 1 {
+            return;
+        }
+        self.secure.begin();
+        for part in parts {
+            self.piece(part);
+            self.zeros(part.len() as u32);
+        }
+        self.status();
+    }
+
+    fn status(&mut self) {
+        let secure = &mut *self.secure;
+        self.arena.write(self.out, |to| secure.seal_status(LATE_COMPLETE, to));
+    }
+
+    fn piece(&mut self, mut piece: &[u8]) {
+        let secure = &mut *self.secure;
+        self.arena.fill(piece.len(), self.out, |room| {
+            let (now, later) = piece.split_at(room.len());
+            secure.seal(now, room);
+            piece = later;
+        });
+    }
+
+    /// Fills a segment of that length up.
+    fn zeros(&mut self, len: u32) {
+        let (secure, len) = (&mut *self.secure, len as usize);
+        self.arena.fill(padded(len) - len, self.out, |room| secure.seal_zeros(room));
+    }
+}

@@ -1,0 +1,125 @@
+//! Decompresses frames that were received whole.
+//!
+//! Source: ceph `src/msg/async/frames_v2.cc`, `src/msg/async/compression_onwire.cc`.
+//!
+//! A preamble has the lengths of the segments as they are on the wire. What they decompress to is held to the bounds
+//! that hold for segments which are not compressed, before memory is taken for it.
+
+use super::header::HEADER_LEN;
+use super::receive::{HEADER_SIZE, PARTS};
+use crate::compression::Method;
+use crate::compression::codec::{Broken, Decoder};
+use crate::config::Limits;
+use crate::error::Error;
+use crate::message::{Header, Message, Placer};
+use crate::receive::memory::PartMemory;
+use onego_buf::{List, Pool, Segment, SegmentMut};
+
+/// The most bytes that a segment of `bound` bytes takes when it is compressed: no method adds more than a sixth, which
+/// is what snappy reserves, and its lengths.
+pub(super) fn packed_bound(bound: u32) -> u32 {
+    bound.saturating_add(bound / 6).saturating_add(64)
+}
+
+#[derive(Debug)]
+pub(super) struct Unpacker {
+    decoder: Decoder,
+    limits: Limits,
+    memory: PartMemory,
+    /// The first segment of the message that is being received, as it came.
+    first: Segment,
+    /// The message that was decompressed last, until it is taken.
+    message: Option<Message>,
+}
+
+impl Unpacker {
+    /// `None`: there is no memory for one.
+    pub(super) fn new(method: Method, limits: Limits, pool: Pool) -> Option<Self> {
+        Some(Self {
+            decoder: Decoder::new(method)?,
+            limits,
+            memory: PartMemory::new(pool),
+            first: Segment::from_static(b""),
+            message: None,
+        })
+    }
+
+    /// A control frame's payload.
+    pub(super) fn control(&mut self, payload: &[u8]) -> Result<Segment, Error> {
+        self.segment("a control frame", payload, self.limits.control)
+    }
+
+    /// The first segment of a message is here.
+    pub(super) fn begin(&mut self, first: Segment) {
+        self.first = first;
+    }
+
+    /// All of a message is here, the parts of which are compressed in `packed`. Returns its header;
+    /// [`take_message`](Self::take_message) has the message. In an error's case the place that was given for the
+    /// payload is still here.
+    pub(super) fn message(&mut self, packed: &Message, placer: &mut dyn Placer) -> Result<Header, Error> {
+        let first = std::mem::replace(&mut self.first, Segment::from_static(b""));
+        let header = self.segment("a message's header", &first, HEADER_LEN as u32)?;
+        let header = Header::from_wire(header.first_chunk::<HEADER_LEN>().ok_or(HEADER_SIZE)?)?;
+        let front = self.segment(PARTS[0], &packed.front, self.limits.front)?;
+        let middle =
+            self.segment(PARTS[1], packed.middle.as_deref().unwrap_or_default(), self.limits.middle)?;
+        let middle = Some(middle).filter(|middle| !middle.is_empty());
+        let message = self.message.insert(Message { header, front, middle, data: List::new(), placed: None });
+        let whole = contiguous(&packed.data);
+        if whole.is_empty() {
+            return Ok(header);
+        }
+        let broken = broken(PARTS[2], self.limits.data);
+        let len = self.decoder.measure(&whole, self.limits.data as usize).map_err(&broken)?;
+        if let Some(place) = placer.place(&header, &message.front, len) {
+            assert_eq!(place.len(), len, "a place has the size of the payload");
+            self.decoder.decode(&whole, message.placed.insert(place)).map_err(broken)?;
+        } else {
+            let mut data = self.memory.get(len);
+            self.decoder.decode(&whole, &mut data).map_err(broken)?;
+            message.data.push(data);
+        }
+        Ok(header)
+    }
+
+    /// The message that was decompressed last.
+    pub(super) fn take_message(&mut self) -> Option<Message> {
+        self.message.take()
+    }
+
+    /// The place of a message whose payload could not be decompressed.
+    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        let message = self.message.take()?;
+        Some((message.header, message.placed?))
+    }
+
+    fn segment(&mut self, what: &'static str, packed: &[u8], bound: u32) -> Result<Segment, Error> {
+        if packed.is_empty() {
+            return Ok(Segment::from_static(b""));
+        }
+        let broken = broken(what, bound);
+        let len = self.decoder.measure(packed, bound as usize).map_err(&broken)?;
+        let mut plain = self.memory.get(len);
+        self.decoder.decode(packed, &mut plain).map_err(broken)?;
+        Ok(plain.freeze())
+    }
+}
+
+/// What is wrong with a segment that may have `bound` bytes.
+fn broken(what: &'static str, bound: u32) -> impl Fn(Broken) -> Error {
+    move |broken| match broken {
+        Broken::TooLong(len) => Error::TooLong { what, len, bound: bound.into() },
+        Broken::Damaged(reason) => Error::Compressed { what, reason },
+    }
+}
+
+/// A payload in one piece: copied together if it came in several.
+fn contiguous(data: &List) -> Segment {
+    let mut pieces = data.segments();
+    match (pieces.next(), pieces.next()) {
+        (None, _) => Segment::from_static(b""),
+        (Some(piece), None) => piece.clone(),
+        _ => data.to_vec().into(),
+    }
+}
