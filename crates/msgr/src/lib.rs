@@ -16,6 +16,7 @@ mod claim;
 mod compression;
 mod config;
 mod connection;
+mod dialect;
 mod error;
 mod event;
 mod liveness;

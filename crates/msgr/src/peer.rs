@@ -18,6 +18,13 @@ pub struct Target {
     pub login: Login,
 }
 
+impl Target {
+    /// Is version 1 spoken at its address?
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.addr.kind == AddrKind::Legacy
+    }
+}
+
 /// Who connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visitor {

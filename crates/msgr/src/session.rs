@@ -12,9 +12,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::message::Message;
 use crate::peer::Target;
-use crate::state::SessionState;
-use crate::types::addr::AddrKind;
-use crate::v1;
+use crate::state::{SessionState, global_seq};
 use crate::verdict::{Doing, Verdict};
 use onego_wire::Time;
 use std::sync::Arc;
@@ -132,13 +130,10 @@ impl Session {
     pub fn connect(&mut self, now: Time, target: Target) {
         let mut state = self.take_kept();
         let was_open = std::mem::take(&mut state.was_open);
-        if target.addr.kind == AddrKind::Legacy {
-            state.global_seq = u64::from(v1::global_seq(now)).max(state.global_seq + 1);
-            state.connect_seq += u64::from(was_open);
-        } else {
-            state.global_seq = now.as_nanos().max(state.global_seq + 1);
-            state.connect_seq += u64::from(state.server_cookie != 0);
-        }
+        let is_legacy = target.is_legacy();
+        state.global_seq = global_seq(is_legacy, now).max(state.global_seq + 1);
+        let goes_on = if is_legacy { was_open } else { state.server_cookie != 0 };
+        state.connect_seq += u64::from(goes_on);
         self.connection = Some(Connection::resume(now, Arc::clone(&self.config), target, state));
     }
 

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::message::Header;
 use crate::policy::Policy;
 use crate::send::outbox::Outbox;
+use onego_wire::Time;
 
 /// What one side keeps of a session while connections come and go.
 #[derive(Debug)]
@@ -124,4 +125,9 @@ impl SessionState {
             Ok(false)
         }
     }
+}
+
+/// Orders the connections of a process: the time, which version 1 has in units of about a millisecond.
+pub(crate) fn global_seq(is_legacy: bool, now: Time) -> u64 {
+    if is_legacy { u64::from((now.as_nanos() >> 20) as u32) } else { now.as_nanos() }
 }

@@ -15,11 +15,11 @@
 //! - a payload whose checksum its sender leaves out or its receiver does not look at.
 
 mod connect;
-mod connection;
+mod dialect;
 mod frame;
 mod handshake;
 mod mon_auth;
 mod receive;
 mod send;
 
-pub(crate) use connection::{Connection, global_seq};
+pub(crate) use dialect::Version1;

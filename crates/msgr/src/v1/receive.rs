@@ -3,6 +3,7 @@
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
 use crate::config::Limits;
+use crate::dialect::Input;
 use crate::error::Error;
 use crate::message::{Header, Message, Placer};
 use crate::receive::body::{Body, Sums};
@@ -20,9 +21,9 @@ const SEQ_LEN: usize = 8;
 const PART_MAX: usize = HEADER_LEN;
 const _: () = assert!(PART_MAX >= FOOTER_MAX && PART_MAX >= STAMP_LEN && PART_MAX >= SEQ_LEN);
 
-/// Something whole that was received.
+/// What is received beside messages.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(crate) enum Frame {
     /// A part of the handshake, of the length that was asked for.
     Part(Segment),
     /// A sign of life.
@@ -33,10 +34,6 @@ pub(super) enum Input {
     Ack(u64),
     /// The peer ends the session.
     Close,
-    /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
-    Message,
-    /// A message whose sender gave it up half way, with the place that was meant for its payload.
-    Aborted(Header, Option<SegmentMut>),
 }
 
 /// What comes next.
@@ -152,17 +149,19 @@ impl Receiver {
         &mut self,
         bytes: &mut Segment,
         placer: &mut dyn Placer,
-    ) -> Result<Option<Input>, Error> {
+    ) -> Result<Option<Input<Frame>>, Error> {
         loop {
             match self.stage {
                 Stage::Part(len) => {
-                    return Ok(gather(&mut self.gathered, len, bytes).map(Input::Part));
+                    return Ok(
+                        gather(&mut self.gathered, len, bytes).map(|part| Input::Frame(Frame::Part(part)))
+                    );
                 }
                 Stage::Tag => {
                     let Some(&tag) = bytes.first() else { return Ok(None) };
                     bytes.advance(1);
                     match self.tagged(tag)? {
-                        Some(input) => return Ok(Some(input)),
+                        Some(frame) => return Ok(Some(Input::Frame(frame))),
                         None => continue,
                     }
                 }
@@ -171,14 +170,18 @@ impl Receiver {
                     let stamp = Utime::decode(&mut Reader::new(stamp))?;
                     bytes.advance(used);
                     self.stage = Stage::Tag;
-                    return Ok(Some(if answer { Input::Keepalive2(stamp) } else { Input::Alive }));
+                    return Ok(Some(Input::Frame(if answer {
+                        Frame::Keepalive2(stamp)
+                    } else {
+                        Frame::Alive
+                    })));
                 }
                 Stage::Ack => {
                     let Some((seq, used)) = self.part.take(SEQ_LEN, bytes) else { return Ok(None) };
                     let seq = Reader::new(seq).u64("ack seq")?;
                     bytes.advance(used);
                     self.stage = Stage::Tag;
-                    return Ok(Some(Input::Ack(seq)));
+                    return Ok(Some(Input::Frame(Frame::Ack(seq))));
                 }
                 Stage::Header => {
                     let Some((header, used)) = self.part.take(HEADER_LEN, bytes) else { return Ok(None) };
@@ -204,7 +207,10 @@ impl Receiver {
                     bytes.advance(used);
                     self.stage = Stage::Tag;
                     let Some(footer) = footer else {
-                        return Ok(Some(Input::Aborted(self.header, self.body.give_up())));
+                        match self.body.give_up() {
+                            Some(place) => return Ok(Some(Input::Aborted(self.header, place))),
+                            None => continue,
+                        }
                     };
                     self.check(footer)?;
                     return Ok(Some(Input::Message));
@@ -214,10 +220,10 @@ impl Receiver {
     }
 
     /// What a tag stands for: something by itself, or the beginning of something.
-    fn tagged(&mut self, tag: u8) -> Result<Option<Input>, Error> {
+    fn tagged(&mut self, tag: u8) -> Result<Option<Frame>, Error> {
         self.stage = match tag {
-            tag::KEEPALIVE => return Ok(Some(Input::Alive)),
-            tag::CLOSE => return Ok(Some(Input::Close)),
+            tag::KEEPALIVE => return Ok(Some(Frame::Alive)),
+            tag::CLOSE => return Ok(Some(Frame::Close)),
             tag::KEEPALIVE2 => Stage::Stamp { answer: true },
             tag::KEEPALIVE2_ACK => Stage::Stamp { answer: false },
             tag::ACK => Stage::Ack,

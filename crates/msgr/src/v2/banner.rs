@@ -20,7 +20,7 @@ const REQUIRED: u64 = REVISION_1;
 
 /// What a banner says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Banner {
+pub(crate) struct Banner {
     supported: u64,
     required: u64,
 }

@@ -4,12 +4,13 @@ use super::banner::Banner;
 use super::control::{AuthDone, AuthRequest, Hello, NO_SIGNATURE};
 use super::frame::Framing;
 use super::pack::Packer;
-use super::receive::{Input, Receiver};
+use super::receive::{Frame, Receiver};
 use super::send::Sender;
 use super::unpack::Unpacker;
 use crate::claim::Ident;
 use crate::compression::Method;
 use crate::config::Limits;
+use crate::dialect::Input;
 use crate::message::{Message, NoPlacer};
 use crate::send::outbox::Outbox;
 use crate::tag::Tag;
@@ -38,7 +39,7 @@ const BANNER_LEN: usize = 26;
 
 /// Encodes what was received once more.
 fn echo(
-    input: Input,
+    input: Input<Frame>,
     rx: &mut Receiver,
     from_client: bool,
     out: &mut Sender,
@@ -46,8 +47,10 @@ fn echo(
     sent: &mut List,
 ) {
     match input {
-        Input::Banner(_) => {}
-        Input::Control(tag, payload) => out.control(tag, |w| echo_control(tag, &payload, from_client, w)),
+        Input::Frame(Frame::Banner(_)) => {}
+        Input::Frame(Frame::Control(tag, payload)) => {
+            out.control(tag, |w| echo_control(tag, &payload, from_client, w));
+        }
         Input::Message => {
             let message = rx.take_message();
             let ack = message.header.ack_seq;
@@ -118,7 +121,7 @@ fn messages_with_payload_are_encoded_to_their_bytes() {
         let mut rx = Receiver::new(FRAMING, Limits::default());
         rx.allow_messages();
         let mut bytes = Segment::from(stream);
-        assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Banner(_)))));
+        assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Frame(Frame::Banner(_))))));
         assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Message))));
         let message = rx.take_message();
         assert_eq!((message.header.tid, message.data.len(), message.middle), (1, data_len, None));
@@ -132,7 +135,7 @@ fn received(method: Method, stream: &[u8]) -> Message {
     rx.allow_messages();
     rx.unpack(Unpacker::new(method, limits, pool).unwrap());
     let mut bytes = Segment::copy_from(stream);
-    assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Banner(_)))));
+    assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Frame(Frame::Banner(_))))));
     assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(Some(Input::Message))));
     let message = rx.take_message();
     assert!(matches!(rx.next(&mut bytes, &mut NoPlacer), Ok(None)) && bytes.is_empty());

@@ -6,8 +6,8 @@ mod agreement;
 mod banner;
 #[cfg(test)]
 mod capture_tests;
-mod connection;
 mod control;
+mod dialect;
 mod frame;
 mod handshake;
 mod header;
@@ -18,6 +18,6 @@ mod secure_receive;
 mod send;
 mod unpack;
 
-pub(crate) use connection::Connection;
+pub(crate) use dialect::Version2;
 #[cfg(test)]
 pub(crate) use frame::control_frame;

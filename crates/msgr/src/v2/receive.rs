@@ -11,6 +11,7 @@ use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use super::unpack::{Unpacker, packed_bound};
 use crate::config::Limits;
+use crate::dialect::Input;
 use crate::error::Error;
 use crate::message::{Header, Message, NoPlacer, Placer};
 use crate::receive::body::Body;
@@ -29,15 +30,11 @@ pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
 
 pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
 
-/// Something whole that was received.
+/// What is received beside messages.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(crate) enum Frame {
     Banner(Banner),
     Control(Tag, Segment),
-    /// A message, to be had by [`Receiver::take_message`]: it is moved once, to where it stays.
-    Message,
-    /// A message whose sender gave it up half way, with the place that was meant for its payload.
-    Aborted(Header, SegmentMut),
 }
 
 /// What comes next.
@@ -171,7 +168,7 @@ impl Receiver {
         &mut self,
         bytes: &mut Segment,
         placer: &mut dyn Placer,
-    ) -> Result<Option<Input>, Error> {
+    ) -> Result<Option<Input<Frame>>, Error> {
         if let Some(secure) = &mut self.secure {
             return secure.next(bytes, placer);
         }
@@ -187,7 +184,7 @@ impl Receiver {
                     let Some(payload) = gather(&mut self.gathered, len, bytes) else { return Ok(None) };
                     record(&mut self.transcript, &payload);
                     self.stage = Stage::Preamble;
-                    return Ok(Some(Input::Banner(Banner::decode(&payload)?)));
+                    return Ok(Some(Input::Frame(Frame::Banner(Banner::decode(&payload)?))));
                 }
                 Stage::Preamble => {
                     let len = self.framing.preamble_len();
@@ -208,7 +205,7 @@ impl Receiver {
                     if self.last.preamble().compressed {
                         payload = self.unpacker.as_mut().ok_or(Error::NotAgreed)?.control(&payload)?;
                     }
-                    return Ok(Some(Input::Control(self.last.preamble().tag, payload)));
+                    return Ok(Some(Input::Frame(Frame::Control(self.last.preamble().tag, payload))));
                 }
                 Stage::Header => {
                     let len = self.framing.first_len(self.last.preamble());

@@ -7,10 +7,11 @@
 
 use super::frame::{MAX_SEGMENTS, PREAMBLE_LEN, Preamble, is_aborted};
 use super::header::HEADER_LEN;
-use super::receive::{HEADER_SIZE, Input, check_preamble};
+use super::receive::{Frame, HEADER_SIZE, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use super::unpack::Unpacker;
 use crate::config::Limits;
+use crate::dialect::Input;
 use crate::error::Error;
 use crate::message::{Header, Message, Placer};
 use crate::receive::memory::PartMemory;
@@ -188,7 +189,7 @@ impl SecureReceiver {
         &mut self,
         bytes: &mut Segment,
         placer: &mut dyn Placer,
-    ) -> Result<Option<Input>, Error> {
+    ) -> Result<Option<Input<Frame>>, Error> {
         loop {
             match self.stage {
                 Stage::Head => {
@@ -259,7 +260,7 @@ impl SecureReceiver {
     }
 
     /// Opens a preamble and what came with it. Returns what it was if that is all.
-    fn head(&mut self, placer: &mut dyn Placer) -> Result<Option<Input>, Error> {
+    fn head(&mut self, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         self.keys.begin();
         let head = self.keys.finish(&mut self.fixed, "a frame's preamble")?;
         let (preamble, inline) = head.split_first_chunk::<PREAMBLE_LEN>().ok_or(HEADER_SIZE)?;
@@ -305,15 +306,15 @@ impl SecureReceiver {
 
     /// The first segment of a frame is here: that of a control frame, or of a compressed message. Returns what it was if
     /// that is all.
-    fn first(&mut self, first: Segment, placer: &mut dyn Placer) -> Result<Option<Input>, Error> {
+    fn first(&mut self, first: Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         let Preamble { tag, segments, compressed, .. } = self.preamble;
         self.stage = Stage::Head;
         if !compressed {
-            return Ok(Some(Input::Control(tag, first)));
+            return Ok(Some(Input::Frame(Frame::Control(tag, first))));
         }
         let unpacker = self.unpacker.as_mut().ok_or(Error::NotAgreed)?;
         if tag != Tag::Message {
-            return Ok(Some(Input::Control(tag, unpacker.control(&first)?)));
+            return Ok(Some(Input::Frame(Frame::Control(tag, unpacker.control(&first)?))));
         }
         unpacker.begin(first);
         if segments == 1 {
@@ -325,7 +326,7 @@ impl SecureReceiver {
     }
 
     /// All of a message is here, and was sent by the peer.
-    fn whole(&mut self, placer: &mut dyn Placer) -> Result<Input, Error> {
+    fn whole(&mut self, placer: &mut dyn Placer) -> Result<Input<Frame>, Error> {
         if self.preamble.compressed {
             let packed = self.take_parts();
             self.header = self.unpacker.as_mut().ok_or(Error::NotAgreed)?.message(&packed, placer)?;
@@ -399,7 +400,7 @@ impl SecureReceiver {
     }
 
     /// Forgets a message whose sender gave it up.
-    fn give_up_message(&mut self) -> Option<Input> {
+    fn give_up_message(&mut self) -> Option<Input<Frame>> {
         self.bulk = false;
         let Message { header, placed, .. } = self.take_parts();
         placed.map(|place| Input::Aborted(header, place))

@@ -1,0 +1,245 @@
+//! Version 1 as a dialect: handshake, authentication by messages, receiver and sender together.
+
+use super::frame::Footers;
+use super::handshake::{Agreed, Handshake, Next};
+use super::mon_auth::{Answer, MonAuth};
+use super::receive::{Frame, Receiver};
+use super::send::Sender;
+use crate::auth::messages::{Auth, AuthReply};
+use crate::claim::{Claim, Refusal};
+use crate::config::Config;
+use crate::dialect::{Dialect, Input, Meaning};
+use crate::error::Error;
+use crate::message::{Header, Message, Placer};
+use crate::peer::{Peer, Target, Visitor};
+use crate::state::SessionState;
+use crate::types::{EntityName, Payload, Utime};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Landing, Time, Unfinished};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// How far the opening of a connection is.
+#[derive(Debug)]
+enum Opening {
+    Handshake(Box<Handshake>),
+    /// Monitor and client exchange messages of the authentication, and nothing else.
+    Authentication(Box<Authentication>),
+    Done,
+}
+
+/// The authentication between a monitor and its client.
+#[derive(Debug)]
+struct Authentication {
+    exchange: MonAuth,
+    peer: Peer,
+    /// The next message to send.
+    out: Option<Message>,
+}
+
+/// One end of a connection in version 1.
+#[derive(Debug)]
+pub(crate) struct Version1 {
+    opening: Opening,
+    rx: Receiver,
+    tx: Sender,
+    /// The name of this side, as it is configured.
+    entity: EntityName,
+    /// Is this the end that was connected to?
+    server: bool,
+    has_keepalive2: bool,
+}
+
+impl Version1 {
+    pub(crate) fn client(config: &Arc<Config>, target: Target) -> Self {
+        Self::new(config, Handshake::client(Arc::clone(config), target), false)
+    }
+
+    pub(crate) fn server(config: &Arc<Config>, visitor: Visitor) -> Self {
+        Self::new(config, Handshake::server(Arc::clone(config), visitor), true)
+    }
+
+    fn new(config: &Config, handshake: Handshake, server: bool) -> Self {
+        Self {
+            opening: Opening::Handshake(Box::new(handshake)),
+            rx: Receiver::new(config.limits, config.data_crc),
+            tx: Sender::new(config.entity, config.data_crc, config.pool.clone()),
+            entity: config.entity,
+            server,
+            has_keepalive2: false,
+        }
+    }
+
+    fn go_on(&mut self, next: Next) -> Meaning {
+        match next {
+            Next::Part(len) => self.rx.want_part(len),
+            Next::Agreed(agreed) => return self.agreed(*agreed),
+            Next::Claim => {}
+        }
+        Meaning::Nothing
+    }
+
+    fn agreed(&mut self, agreed: Agreed) -> Meaning {
+        let Agreed { peer, has_signatures, has_keepalive2, session_key, auth } = agreed;
+        let footers = Footers { has_room: has_signatures };
+        self.has_keepalive2 = has_keepalive2;
+        self.rx.allow_messages(footers, session_key.clone());
+        let mut source = self.entity;
+        if source.num < 0 && peer.global_id > 0 {
+            // The number of a client is its global id.
+            source = EntityName { num: peer.global_id as i64, ..source };
+        }
+        self.tx.begin(source, footers, session_key);
+        match auth {
+            Some(mut exchange) => {
+                let out = exchange.start();
+                self.opening = Opening::Authentication(Box::new(Authentication { exchange, peer, out }));
+                Meaning::Nothing
+            }
+            None => self.completed(peer),
+        }
+    }
+
+    fn completed(&mut self, peer: Peer) -> Meaning {
+        self.opening = Opening::Done;
+        Meaning::Ready(peer)
+    }
+}
+
+impl Dialect for Version1 {
+    type Frame = Frame;
+
+    fn open(&mut self, local: SocketAddr) {
+        if let Opening::Handshake(handshake) = &mut self.opening {
+            let first = handshake.open(local, self.tx.control());
+            self.rx.want_part(first);
+        }
+    }
+
+    fn landing(&mut self) -> Landing {
+        self.rx.landing()
+    }
+
+    fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        self.rx.landed(rest, filled);
+    }
+
+    #[inline]
+    fn unfinished(&self) -> Option<Unfinished> {
+        self.rx.unfinished()
+    }
+
+    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        self.rx.take_place()
+    }
+
+    #[inline]
+    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
+        self.rx.next(bytes, placer)
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        self.rx.header()
+    }
+
+    #[inline]
+    fn take_message(&mut self) -> Message {
+        if self.server && self.rx.peer_leaves_out_data_crc() {
+            // A client that does not want checksums gets none.
+            self.tx.leave_out_data_crc();
+        }
+        self.rx.take_message()
+    }
+
+    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<Meaning, Error> {
+        match frame {
+            Frame::Part(part) => {
+                let Opening::Handshake(handshake) = &mut self.opening else { return Ok(Meaning::Nothing) };
+                let next = handshake.part(now, &part, self.tx.control(), session)?;
+                Ok(self.go_on(next))
+            }
+            Frame::Alive => Ok(Meaning::Nothing),
+            Frame::Keepalive2(stamp) => Ok(Meaning::Keepalive(stamp)),
+            Frame::Ack(seq) => Ok(Meaning::Ack(seq)),
+            Frame::Close => Err(Error::Closed),
+        }
+    }
+
+    fn early_message(
+        &mut self,
+        now: Time,
+        mut message: Message,
+        session: &mut SessionState,
+    ) -> Result<Meaning, Error> {
+        let Opening::Authentication(auth) = &mut self.opening else { return Ok(Meaning::Nothing) };
+        let expected = if self.server { Auth::KIND } else { AuthReply::KIND };
+        if message.header.kind != expected {
+            // A monitor may send its map first. It sends it again to whoever subscribes.
+            tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
+            return Ok(Meaning::Nothing);
+        }
+        let Answer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;
+        auth.out = message.or(auth.out.take());
+        if !done {
+            return Ok(Meaning::Nothing);
+        }
+        let (peer, out) = (auth.peer.clone(), auth.out.take());
+        if let Some(out) = out {
+            session.outbox.push_first(out);
+        }
+        Ok(self.completed(peer))
+    }
+
+    fn claim(&self) -> Option<&Claim> {
+        match &self.opening {
+            Opening::Handshake(handshake) => handshake.claimed(),
+            Opening::Authentication(_) | Opening::Done => None,
+        }
+    }
+
+    fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error> {
+        let Opening::Handshake(handshake) = &mut self.opening else { return Ok(Meaning::Nothing) };
+        let next = handshake.admit(self.tx.control(), session);
+        Ok(self.go_on(next))
+    }
+
+    fn refuse(&mut self, refusal: Refusal, session: &SessionState) {
+        if let Opening::Handshake(handshake) = &mut self.opening {
+            let len = handshake.refuse(refusal, self.tx.control(), session);
+            self.rx.want_part(len);
+        }
+    }
+
+    fn ask_for_life(&mut self, now: Time) {
+        self.tx.keepalive(self.has_keepalive2.then(|| Utime::from(now)));
+    }
+
+    fn answer_life(&mut self, stamp: Utime) {
+        self.tx.keepalive_ack(stamp);
+    }
+
+    fn has_output(&self) -> bool {
+        self.tx.has_control() || matches!(&self.opening, Opening::Authentication(auth) if auth.out.is_some())
+    }
+
+    fn transmit_handshake(&mut self, out: &mut List, session: &mut SessionState) {
+        let first = match &mut self.opening {
+            Opening::Authentication(auth) => auth.out.take(),
+            Opening::Handshake(_) | Opening::Done => None,
+        };
+        self.tx.transmit_control(out, first, &mut session.outbox);
+    }
+
+    fn transmit(&mut self, out: &mut List, limit: usize, session: &mut SessionState) {
+        if std::mem::take(&mut session.ack_due) {
+            self.tx.ack(session.in_seq);
+        }
+        self.tx.transmit(out, limit, &mut session.outbox);
+    }
+
+    fn close(&mut self) {
+        self.opening = Opening::Done;
+        self.tx.clear();
+    }
+}

@@ -1,0 +1,179 @@
+//! Version 2.1 as a dialect: handshake, receiver and sender together.
+
+use super::frame::Framing;
+use super::handshake::Handshake;
+use super::receive::{Frame, Receiver};
+use super::send::Sender;
+use crate::claim::{Claim, Refusal};
+use crate::config::Config;
+use crate::dialect::{Dialect, Input, Meaning};
+use crate::error::Error;
+use crate::message::{Header, Message, Placer};
+use crate::peer::{Peer, Target, Visitor};
+use crate::state::SessionState;
+use crate::tag::Tag;
+use crate::types::Utime;
+use crate::types::encoding::{Decode, Encode};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Landing, Reader, Time, Unfinished};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// One end of a connection in version 2.1.
+#[derive(Debug)]
+pub(crate) struct Version2 {
+    /// The handshake, until it is complete.
+    handshake: Option<Box<Handshake>>,
+    rx: Receiver,
+    tx: Sender,
+}
+
+impl Version2 {
+    pub(crate) fn client(config: &Arc<Config>, target: Target) -> Self {
+        Self::new(config, Handshake::client(Arc::clone(config), target))
+    }
+
+    pub(crate) fn server(config: &Arc<Config>, visitor: Visitor) -> Self {
+        Self::new(config, Handshake::server(Arc::clone(config), visitor))
+    }
+
+    fn new(config: &Config, handshake: Handshake) -> Self {
+        let framing = Framing::new(config.data_crc);
+        Self {
+            handshake: Some(Box::new(handshake)),
+            rx: Receiver::new(framing, config.limits),
+            tx: Sender::new(framing, config.pool.clone()),
+        }
+    }
+
+    /// The handshake is complete if the peer is known.
+    fn completed(&mut self, peer: Option<Peer>) -> Meaning {
+        if peer.is_some() {
+            self.handshake = None;
+            self.rx.allow_messages();
+        }
+        peer.into()
+    }
+}
+
+/// What a control frame means after the handshake.
+fn meaning(tag: Tag, payload: &[u8]) -> Result<Meaning, Error> {
+    let mut r = Reader::new(payload);
+    match tag {
+        Tag::Keepalive2 => Ok(Meaning::Keepalive(Utime::decode(&mut r)?)),
+        Tag::Keepalive2Ack => Ok(Utime::decode(&mut r).map(|_| Meaning::Nothing)?),
+        Tag::Ack => Ok(Meaning::Ack(r.u64("ack seq")?)),
+        _ => Err(Error::Unexpected { tag, state: "messages were being exchanged" }),
+    }
+}
+
+impl Dialect for Version2 {
+    type Frame = Frame;
+
+    fn open(&mut self, local: SocketAddr) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.open(local, &mut self.tx);
+        }
+    }
+
+    fn landing(&mut self) -> Landing {
+        self.rx.landing()
+    }
+
+    fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        self.rx.landed(rest, filled);
+    }
+
+    #[inline]
+    fn unfinished(&self) -> Option<Unfinished> {
+        self.rx.unfinished()
+    }
+
+    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        self.rx.take_place()
+    }
+
+    #[inline]
+    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
+        self.rx.next(bytes, placer)
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        self.rx.header()
+    }
+
+    #[inline]
+    fn take_message(&mut self) -> Message {
+        self.rx.take_message()
+    }
+
+    fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<Meaning, Error> {
+        match (frame, &mut self.handshake) {
+            (Frame::Banner(banner), Some(handshake)) => {
+                handshake.banner(banner, &mut self.tx)?;
+                Ok(Meaning::Nothing)
+            }
+            (Frame::Banner(_), None) => Ok(Meaning::Nothing),
+            (Frame::Control(tag, payload), Some(handshake)) => {
+                let (rx, tx) = (&mut self.rx, &mut self.tx);
+                let peer = handshake.frame(now, tag, &payload, rx, tx, session)?;
+                Ok(self.completed(peer))
+            }
+            (Frame::Control(tag, payload), None) => meaning(tag, &payload),
+        }
+    }
+
+    /// The receiver lets no message through before the handshake is complete.
+    fn early_message(&mut self, _: Time, _: Message, _: &mut SessionState) -> Result<Meaning, Error> {
+        Err(Error::Unexpected { tag: Tag::Message, state: "the handshake goes on" })
+    }
+
+    fn claim(&self) -> Option<&Claim> {
+        self.handshake.as_ref()?.claimed()
+    }
+
+    fn admit(&mut self, session: &mut SessionState) -> Result<Meaning, Error> {
+        let Some(handshake) = &mut self.handshake else { return Ok(Meaning::Nothing) };
+        let peer = handshake.admit(&mut self.tx, session)?;
+        Ok(self.completed(peer))
+    }
+
+    fn refuse(&mut self, refusal: Refusal, _: &SessionState) {
+        if let Some(handshake) = &mut self.handshake {
+            handshake.refuse(refusal, &mut self.tx);
+        }
+    }
+
+    fn ask_for_life(&mut self, now: Time) {
+        self.tx.control(Tag::Keepalive2, |w| Utime::from(now).encode(w));
+    }
+
+    fn answer_life(&mut self, stamp: Utime) {
+        self.tx.control(Tag::Keepalive2Ack, |w| stamp.encode(w));
+    }
+
+    fn has_output(&self) -> bool {
+        self.tx.has_control()
+    }
+
+    fn transmit_handshake(&mut self, out: &mut List, _: &mut SessionState) {
+        self.tx.transmit_control(out);
+    }
+
+    /// A lossy connection sends no acknowledgements but the number in every message's header: no lossy peer keeps what
+    /// it has sent. The kernel's client sends them all the same.
+    fn transmit(&mut self, out: &mut List, limit: usize, session: &mut SessionState) {
+        let SessionState { ack_due, outbox, in_seq, .. } = session;
+        if std::mem::take(ack_due) && outbox.is_empty() {
+            // No message goes out that could say so.
+            self.tx.control(Tag::Ack, |w| w.u64(*in_seq));
+        }
+        self.tx.transmit(out, limit, outbox, *in_seq);
+    }
+
+    fn close(&mut self) {
+        self.handshake = None;
+        self.tx.clear();
+    }
+}
