@@ -2,6 +2,7 @@
 
 use crate::auth::Gate;
 use crate::compression::Compression;
+use crate::error::Error;
 use crate::policy::Policy;
 use crate::types::EntityName;
 use crate::types::addr::AddrVec;
@@ -35,6 +36,23 @@ impl Default for Limits {
             data: 64 << 20,
         }
     }
+}
+
+impl Limits {
+    /// Checks the lengths of front, middle and data. `most` makes of a bound the most bytes that it takes on the wire.
+    pub(crate) fn check(&self, lens: [u32; 3], most: impl Fn(u32) -> u32) -> Result<(), Error> {
+        let bounds =
+            [("message front", self.front), ("message middle", self.middle), ("message payload", self.data)];
+        for ((what, bound), len) in bounds.into_iter().zip(lens) {
+            within(what, len, most(bound))?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the length of `what` against its bound.
+pub(crate) fn within(what: &'static str, len: u32, bound: u32) -> Result<(), Error> {
+    if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
 }
 
 /// When to ask a peer that says nothing for a sign of life, and when to give it up.

@@ -110,6 +110,14 @@ impl Message {
     }
 }
 
+/// Which checksums of a message's parts are made, while the parts are in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sums {
+    All,
+    AllButData,
+    None,
+}
+
 /// Says where payloads are to be received.
 pub trait Placer {
     /// A buffer of exactly `data_len` bytes for the payload of the message with this header and front, or `None`:

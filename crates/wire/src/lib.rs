@@ -24,7 +24,7 @@ pub use layer::Layer;
 pub use machine::{Action, Disconnect, Landing, ListenerId, LocalPort, Machine};
 pub use part::Part;
 pub use pieces::Pieces;
-pub use place::{AHEAD_OF_BULK, Ahead, BULK, Place};
+pub use place::{AHEAD, AHEAD_OF_BULK, Ahead, BULK, Place};
 pub use share::first_share;
 pub use time::Time;
 pub use unfinished::Unfinished;

@@ -2,7 +2,7 @@ use crate::Landing;
 use onego_buf::SegmentMut;
 
 /// Bytes that are asked for ahead as a rule: many small messages a system call.
-const AHEAD: usize = 256 << 10;
+pub const AHEAD: usize = 256 << 10;
 
 /// Bytes that are asked for ahead while large payloads come in: what follows one, the headers of the next, and the
 /// message that tells of them. What is more would be payload that has to be copied to its place.
@@ -102,16 +102,32 @@ impl Place {
 }
 
 /// How far to read ahead of what is known to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ahead {
+    /// Payload from which on the connection is taken to carry bulk, and for how many messages.
+    threshold: usize,
+    lasts: u8,
     /// Messages for which the connection is still taken to carry bulk.
     bulk: u8,
 }
 
+impl Default for Ahead {
+    fn default() -> Self {
+        Self::new(BULK, BULK_LASTS)
+    }
+}
+
 impl Ahead {
+    /// After a payload of `threshold` bytes the connection is taken to carry bulk for `lasts` messages, that one
+    /// included.
+    pub fn new(threshold: usize, lasts: u8) -> Self {
+        Self { threshold, lasts, bulk: 0 }
+    }
+
     /// A message begins, with so much payload that has a place.
+    #[inline]
     pub fn message(&mut self, payload: usize) {
-        self.bulk = if payload >= BULK { BULK_LASTS } else { self.bulk.saturating_sub(1) };
+        self.bulk = if payload >= self.threshold { self.lasts } else { self.bulk.saturating_sub(1) };
     }
 
     /// Where the next bytes go, if `place` is to be received into, or `rest` bytes of payload are to be copied.

@@ -3,11 +3,11 @@
 //! Fronts and payloads are slices of what was received. Only a front that is cut, and a payload that has a place, are
 //! copied: the payload only as far as it was here before its place was known.
 
+use super::buffer::{RecvBuffer, read_ahead};
 use super::gather::gather;
-use super::place::{self, BULK, Place};
-use crate::message::{Header, Message, Placer};
+use crate::message::{Header, Message, Placer, Sums};
 use onego_buf::{Segment, SegmentMut, crc32c};
-use onego_wire::{Landing, Pieces};
+use onego_wire::{Ahead, Landing, Pieces};
 
 /// Bytes that are copied to a place and summed up in one go, so that the sum finds them in the first-level cache.
 const COPY_CHUNK: usize = 16 << 10;
@@ -20,14 +20,6 @@ enum Stage {
     Data,
 }
 
-/// Which checksums are made of the parts as they come, while they are in the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sums {
-    All,
-    AllButData,
-    None,
-}
-
 /// One body after the other.
 #[derive(Debug)]
 pub(crate) struct Body {
@@ -38,15 +30,15 @@ pub(crate) struct Body {
     /// Checksums of the parts.
     crcs: [u32; 3],
     sums: Sums,
-    /// Does the connection carry bulk at the moment?
-    bulk: bool,
+    ahead: Ahead,
     /// What is here of a front or a middle that came in pieces. A copy: slices would keep a block of received memory
     /// for each piece, and end in a copy all the same.
     gathered: Vec<u8>,
     front: Option<Segment>,
     middle: Option<Segment>,
     data: Pieces,
-    place: Option<Place>,
+    /// Where the payload goes, if the owner gave a buffer for it.
+    placed: Option<RecvBuffer>,
 }
 
 impl Body {
@@ -58,12 +50,12 @@ impl Body {
             seed,
             crcs: [seed; 3],
             sums: Sums::All,
-            bulk: false,
+            ahead: read_ahead(),
             gathered: Vec::new(),
             front: None,
             middle: None,
             data: Pieces::default(),
-            place: None,
+            placed: None,
         }
     }
 
@@ -104,7 +96,7 @@ impl Body {
     /// Bytes of a message that are here, of which all is to come if none has begun.
     pub(crate) fn held(&self) -> usize {
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
-        let placed = self.place.as_ref().map_or(0, |place| place.filled);
+        let placed = self.placed.as_ref().map_or(0, RecvBuffer::filled);
         self.gathered.len() + part(&self.front) + part(&self.middle) + self.data.len() + placed
     }
 
@@ -134,16 +126,16 @@ impl Body {
         let len = self.lens[2];
         let front = self.front.as_deref().unwrap_or_default();
         let buffer = if len > 0 { placer.place(header, front, len) } else { None };
-        self.bulk = buffer.is_some() && len >= BULK;
-        self.place = buffer.map(|buffer| {
-            assert_eq!(buffer.len(), len, "a place has the size of the payload");
-            Place::new(buffer)
+        self.ahead.message(if buffer.is_some() { len } else { 0 });
+        self.placed = buffer.map(|buffer| {
+            assert_eq!(buffer.len(), len, "the buffer has the size of the payload");
+            RecvBuffer::new(buffer)
         });
     }
 
     /// Takes what is here of the payload. `true`: all of it is here.
     fn take_data(&mut self, bytes: &mut Segment) -> bool {
-        let Some(place) = &mut self.place else {
+        let Some(placed) = &mut self.placed else {
             let more = bytes.len().min(self.lens[2] - self.data.len());
             if more > 0 {
                 let piece = bytes.split_to(more);
@@ -154,22 +146,24 @@ impl Body {
             }
             return self.data.len() == self.lens[2];
         };
-        assert!(!place.out, "bytes behind a place that is out come after it");
-        let taken = bytes.len().min(self.lens[2] - place.filled);
+        assert!(!placed.is_out(), "bytes behind a buffer that a receive has come after it");
+        let taken = bytes.len().min(placed.left());
         for chunk in bytes[..taken].chunks(COPY_CHUNK) {
-            place.buffer[place.filled..place.filled + chunk.len()].copy_from_slice(chunk);
+            placed.copy(chunk);
             if self.sums == Sums::All {
                 self.crcs[2] = crc32c(self.crcs[2], chunk);
             }
-            place.filled += chunk.len();
         }
         bytes.advance(taken);
-        place.filled == self.lens[2]
+        placed.left() == 0
     }
 
     /// Where the next bytes go.
     pub(crate) fn landing(&mut self) -> Landing {
-        place::landing(self.place.as_mut(), self.bulk)
+        match &mut self.placed {
+            Some(placed) => placed.landing(&self.ahead),
+            None => self.ahead.landing(None, 0),
+        }
     }
 
     /// The rest of a place comes back with `filled` bytes more.
@@ -177,12 +171,12 @@ impl Body {
         if self.sums == Sums::All {
             self.crcs[2] = crc32c(self.crcs[2], &rest[..filled]);
         }
-        self.place.as_mut().expect("only what was handed out lands").landed(rest, filled);
+        self.placed.as_mut().expect("only what was handed out lands").landed(rest, filled);
     }
 
     /// The place of the payload that is being received, if it is not out.
     pub(crate) fn take_place(&mut self) -> Option<SegmentMut> {
-        self.place.take_if(|place| !place.out).map(|place| place.buffer)
+        self.placed.take_if(|placed| !placed.is_out()).map(RecvBuffer::into_inner)
     }
 
     /// Checksums of front, middle and payload, as far as they were made when these came.
@@ -192,16 +186,16 @@ impl Body {
 
     /// Checksum of the payload that was received, which is made now if it was not made before.
     pub(crate) fn data_crc(&self) -> u32 {
-        match &self.place {
+        match &self.placed {
             _ if self.sums == Sums::All => self.crcs[2],
-            Some(place) => crc32c(self.seed, &place.buffer),
+            Some(placed) => crc32c(self.seed, placed.bytes()),
             None => self.data.crc32c(self.seed),
         }
     }
 
     /// Forgets a message whose sender gave it up, and gives back the place of its payload.
     pub(crate) fn give_up(&mut self) -> Option<SegmentMut> {
-        self.bulk = false;
+        self.ahead.message(0);
         self.take_message(Header::default()).placed
     }
 
@@ -213,7 +207,7 @@ impl Body {
             front: self.front.take().unwrap_or_else(|| Segment::from_static(b"")),
             middle: self.middle.take(),
             data: self.data.take(),
-            placed: self.place.take().map(|place| place.buffer),
+            placed: self.placed.take().map(RecvBuffer::into_inner),
         }
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod fronts;
 pub(crate) mod outbox;
+pub(crate) mod parts;
 pub(crate) mod queue;

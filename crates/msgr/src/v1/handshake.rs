@@ -10,7 +10,7 @@ use super::frame::tag;
 use super::mon_auth::MonAuth;
 use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, mode};
 use crate::claim::{Claim, Known, Refusal, Wish};
-use crate::config::Config;
+use crate::config::{Config, within};
 use crate::error::Error;
 use crate::peer::{Peer, Role, Target, Visitor, own_addrs};
 use crate::policy::Policy;
@@ -208,10 +208,7 @@ impl Handshake {
 
     /// The authorizer comes next, which may be empty.
     fn bounded(&self, len: u32) -> Result<Next, Error> {
-        let bound = self.config.limits.control;
-        if len > bound {
-            return Err(Error::TooLong { what: "authorizer", len: len.into(), bound: bound.into() });
-        }
+        within("authorizer", len, self.config.limits.control)?;
         Ok(Next::Part(len as usize))
     }
 

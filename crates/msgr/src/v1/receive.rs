@@ -5,8 +5,8 @@ use crate::auth::Key;
 use crate::config::Limits;
 use crate::dialect::Input;
 use crate::error::Error;
-use crate::message::{Header, Message, Placer};
-use crate::receive::body::{Body, Sums};
+use crate::message::{Header, Message, Placer, Sums};
+use crate::receive::body::Body;
 use crate::receive::gather::gather;
 use crate::types::Utime;
 use crate::types::encoding::Decode;
@@ -188,7 +188,7 @@ impl Receiver {
                     let (header, lens, crc) = read_header(header)?;
                     bytes.advance(used);
                     (self.header, self.header_crc, self.lens) = (header, crc, lens);
-                    self.check_lens(lens)?;
+                    self.limits.check(lens, |bound| bound)?;
                     // A sum that will not be compared is not made; if one comes after all, it is made then.
                     let sums = if self.checks_data && self.data_crc { Sums::All } else { Sums::AllButData };
                     self.body.begin(lens.map(|len| len as usize), sums);
@@ -231,20 +231,6 @@ impl Receiver {
             _ => return Err(Error::UnknownTag(tag)),
         };
         Ok(None)
-    }
-
-    fn check_lens(&self, [front, middle, data]: Lens) -> Result<(), Error> {
-        let Limits { front: front_bound, middle: middle_bound, data: data_bound, .. } = self.limits;
-        for (what, len, bound) in [
-            ("message front", front, front_bound),
-            ("message middle", middle, middle_bound),
-            ("message payload", data, data_bound),
-        ] {
-            if len > bound {
-                return Err(Error::TooLong { what, len: len.into(), bound: bound.into() });
-            }
-        }
-        Ok(())
     }
 
     /// Checks what was received against the footer. Fronts and middles always have checksums.

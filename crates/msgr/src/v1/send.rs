@@ -2,13 +2,14 @@
 
 use super::frame::{FOOTER_MAX, Footer, Footers, put_head, tag};
 use crate::auth::Key;
-use crate::message::Message;
+use crate::message::{Message, Sums};
 use crate::send::fronts::Fronts;
 use crate::send::outbox::Outbox;
-use crate::send::queue::{Front, Queued};
+use crate::send::parts::{Assemble, put_parts, transmit};
+use crate::send::queue::Queued;
 use crate::types::encoding::Encode;
 use crate::types::{EntityName, Utime};
-use onego_buf::{Arena, List, Pool, crc32c};
+use onego_buf::{Arena, List, Pool};
 use onego_wire::Writer;
 
 #[derive(Debug)]
@@ -97,19 +98,8 @@ impl Sender {
 
     /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox) {
-        let start = out.len();
-        let Self { assembler, control } = self;
-        assembler.arena.put(control.as_slice(), out);
-        control.clear();
-        while out.len() + assembler.arena.pending() - start < limit {
-            if !outbox.pop(|message, fronts| assembler.message(message, fronts, out)) {
-                break;
-            }
-        }
-        assembler.arena.flush(out);
-        if outbox.is_empty() {
-            assembler.arena.rest();
-        }
+        transmit(&mut self.assembler, self.control.as_slice(), out, limit, outbox);
+        self.control.clear();
     }
 }
 
@@ -127,30 +117,19 @@ struct Assembler {
     arena: Arena,
 }
 
-impl Assembler {
-    /// Appends a message, whose data it takes.
+impl Assemble for Assembler {
+    #[inline]
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
     fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
         let (source, lens) = (self.source, message.lens());
         let mut header_crc = 0;
         self.arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
-        let front_crc = match &message.front {
-            Front::Encoded(len) => {
-                let front = fronts.take(*len);
-                self.arena.bytes(front, out);
-                crc32c(0, front)
-            }
-            Front::Own(front) => {
-                self.arena.piece(front, out);
-                crc32c(0, front)
-            }
-        };
-        let mut middle_crc = 0;
-        if let Some(middle) = &message.middle {
-            middle_crc = crc32c(0, middle);
-            self.arena.piece(middle, out);
-        }
-        let mut data_crc = self.data_crc.then_some(0);
-        self.arena.pieces(&mut message.data, out, |piece| data_crc = data_crc.map(|crc| crc32c(crc, piece)));
+        let sums = if self.data_crc { Sums::All } else { Sums::AllButData };
+        let [front_crc, middle_crc, data_crc] = put_parts(message, fronts, &mut self.arena, out, (sums, 0));
+        let data_crc = self.data_crc.then_some(data_crc);
         let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
         footer.signature =
             self.key.as_ref().map(|key| footer.sign(key, header_crc, lens, message.header.seq));

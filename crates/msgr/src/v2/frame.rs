@@ -9,8 +9,7 @@
 
 use super::header::HEADER_LEN;
 use crate::error::Error;
-use crate::message::{Header, Message};
-use crate::receive::body::Sums;
+use crate::message::{Header, Message, Sums};
 use crate::tag::Tag;
 use onego_buf::crc32c;
 

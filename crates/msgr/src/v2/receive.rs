@@ -10,7 +10,7 @@ use super::header::HEADER_LEN;
 use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use super::unpack::{Unpacker, packed_bound};
-use crate::config::Limits;
+use crate::config::{Limits, within};
 use crate::dialect::Input;
 use crate::error::Error;
 use crate::message::{Header, Message, NoPlacer, Placer};
@@ -319,27 +319,23 @@ pub(super) fn check_preamble(
     if compressed && !unpacks {
         return Err(Error::NotAgreed);
     }
-    let bounded = |what, len: u32, bound: u32| {
-        let bound = if compressed { packed_bound(bound) } else { bound };
-        if len <= bound { Ok(()) } else { Err(Error::TooLong { what, len: len.into(), bound: bound.into() }) }
-    };
+    let most = |bound| if compressed { packed_bound(bound) } else { bound };
     if tag != Tag::Message {
         if segments > 1 {
             return Err(Error::BadFrame("several segments where there is one"));
         }
-        bounded("control frame", lens[0], limits.control)?;
+        within("control frame", lens[0], most(limits.control))?;
         return Ok(Stage::Control);
     }
     if !messages {
         return Err(Error::Unexpected { tag, state: "the handshake goes on" });
     }
     if compressed {
-        bounded("message header", lens[0], HEADER_LEN as u32)?;
+        within("message header", lens[0], most(HEADER_LEN as u32))?;
     } else if lens[0] as usize != HEADER_LEN {
         return Err(HEADER_SIZE);
     }
-    bounded("message front", lens[1], limits.front)?;
-    bounded("message middle", lens[2], limits.middle)?;
-    bounded("message payload", lens[3], limits.data)?;
+    let [_, parts @ ..] = lens;
+    limits.check(parts, most)?;
     Ok(if compressed { Stage::PackedHeader } else { Stage::Header })
 }

@@ -14,11 +14,12 @@ use crate::config::Limits;
 use crate::dialect::Input;
 use crate::error::Error;
 use crate::message::{Header, Message, Placer};
+use crate::receive::buffer::{RecvBuffer, read_ahead};
+use crate::receive::gather::fill;
 use crate::receive::memory::PartMemory;
-use crate::receive::place::{self, BULK, Place};
 use crate::tag::Tag;
 use onego_buf::{List, Pool, Segment, SegmentMut};
-use onego_wire::{Landing, Unfinished};
+use onego_wire::{Ahead, Landing, Part, Unfinished};
 
 /// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
 const PART_MAX: usize = SEALED_HEAD_LEN;
@@ -36,55 +37,54 @@ enum Stage {
     Status,
 }
 
-/// A part that is being received and opened.
+/// A segment that is being received and opened.
 #[derive(Debug)]
-struct Part {
-    place: Place,
+struct Opening {
+    buffer: RecvBuffer,
     /// Bytes that are opened: whole blocks until all is here.
     opened: usize,
     /// Did the [`Placer`] give the buffer?
     placed: bool,
 }
 
-impl Part {
+impl Opening {
     fn new(buffer: SegmentMut, placed: bool) -> Self {
-        Self { place: Place::new(buffer), opened: 0, placed }
+        Self { buffer: RecvBuffer::new(buffer), opened: 0, placed }
     }
 
-    /// Takes what is here of it, `len` bytes in all. `true`: all of it is here, and open.
-    fn take(&mut self, len: usize, keys: &mut OpenRx, bytes: &mut Segment) -> bool {
+    /// Takes what is here of it. `true`: all of it is here, and open.
+    fn take(&mut self, keys: &mut OpenRx, bytes: &mut Segment) -> bool {
         // Up to the end of a block that is cut, then whole blocks out of the received memory, then the rest.
-        let filled = self.place.filled;
-        let begun = (filled.next_multiple_of(BLOCK) - filled).min(len - filled);
-        self.copy(begun.min(bytes.len()), bytes);
-        self.open(len, keys);
-        let filled = self.place.filled;
-        let left = (len - filled).min(bytes.len());
-        let direct = if left == len - filled { left } else { left - left % BLOCK };
-        if direct > 0 && self.opened == filled {
-            let end = filled + direct;
-            keys.open(&bytes[..direct], &mut self.place.buffer[filled..end]);
-            (self.place.filled, self.opened) = (end, end);
+        let filled = self.buffer.filled();
+        self.copy(filled.next_multiple_of(BLOCK) - filled, bytes);
+        self.open(keys);
+        let left = self.buffer.left();
+        let here = left.min(bytes.len());
+        let direct = if here == left { here } else { here - here % BLOCK };
+        if direct > 0 && self.opened == self.buffer.filled() {
+            self.buffer.fill(direct, |to| keys.open(&bytes[..direct], to));
+            self.opened += direct;
             bytes.advance(direct);
         }
-        self.copy((len - self.place.filled).min(bytes.len()), bytes);
-        self.open(len, keys);
-        self.opened == len
+        self.copy(self.buffer.left(), bytes);
+        self.open(keys);
+        self.buffer.left() == 0
     }
 
-    fn copy(&mut self, n: usize, bytes: &mut Segment) {
-        let Place { buffer, filled, .. } = &mut self.place;
-        buffer[*filled..*filled + n].copy_from_slice(&bytes[..n]);
-        *filled += n;
+    /// Copies what is here of the next `len` bytes.
+    fn copy(&mut self, len: usize, bytes: &mut Segment) {
+        let n = len.min(self.buffer.left()).min(bytes.len());
+        self.buffer.copy(&bytes[..n]);
         bytes.advance(n);
     }
 
     /// Opens what is here, where it lies.
-    fn open(&mut self, len: usize, keys: &mut OpenRx) {
-        let filled = self.place.filled;
-        let end = if filled == len { len } else { filled - filled % BLOCK };
+    fn open(&mut self, keys: &mut OpenRx) {
+        let filled = self.buffer.filled();
+        let end = if self.buffer.left() == 0 { filled } else { filled - filled % BLOCK };
         if end > self.opened {
-            keys.open_in_place(&mut self.place.buffer[self.opened..end]);
+            let cut = end - self.opened;
+            keys.open_in_place(&mut self.buffer.filled_from(self.opened)[..cut]);
             self.opened = end;
         }
     }
@@ -96,20 +96,21 @@ pub(super) struct SecureReceiver {
     limits: Limits,
     /// May messages come, or is the handshake still going on?
     messages: bool,
-    /// Does the connection carry bulk at the moment?
-    bulk: bool,
+    ahead: Ahead,
     stage: Stage,
     memory: PartMemory,
     /// Decompresses, once that is agreed on.
     unpacker: Option<Box<Unpacker>>,
+    /// What is here of a fixed part that came in pieces.
+    part: Part<PART_MAX>,
+    /// A fixed part that is whole, to be opened where it lies.
     fixed: [u8; PART_MAX],
-    fixed_filled: usize,
     preamble: Preamble,
     /// What is here of a first segment that is larger than what travels with the preamble.
     first: Vec<u8>,
     header: Header,
-    /// The part that is being received.
-    part: Option<Part>,
+    /// The segment that is being received.
+    opening: Option<Opening>,
     front: Option<Segment>,
     middle: Option<Segment>,
 }
@@ -120,16 +121,16 @@ impl SecureReceiver {
             keys,
             limits,
             messages: false,
-            bulk: false,
+            ahead: read_ahead(),
             stage: Stage::Head,
             memory: PartMemory::new(pool),
             unpacker: None,
+            part: Part::default(),
             fixed: [0; PART_MAX],
-            fixed_filled: 0,
             preamble: Preamble::new(Tag::Ack, [0; MAX_SEGMENTS]),
             first: Vec::new(),
             header: Header::default(),
-            part: None,
+            opening: None,
             front: None,
             middle: None,
         }
@@ -147,27 +148,31 @@ impl SecureReceiver {
 
     /// Where the next bytes go.
     pub(super) fn landing(&mut self) -> Landing {
-        let payload = self.part.as_mut().filter(|_| matches!(self.stage, Stage::Data | Stage::Status));
-        place::landing(payload.map(|part| &mut part.place), self.bulk)
+        match &mut self.opening {
+            Some(payload) if matches!(self.stage, Stage::Data | Stage::Status) => {
+                payload.buffer.landing(&self.ahead)
+            }
+            _ => self.ahead.landing(None, 0),
+        }
     }
 
     /// The rest of a place comes back with `filled` bytes more.
     pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        let part = self.part.as_mut().expect("only what was handed out lands");
-        part.place.landed(rest, filled);
-        part.open(self.preamble.lens[3] as usize, &mut self.keys);
+        let payload = self.opening.as_mut().expect("only what was handed out lands");
+        payload.buffer.landed(rest, filled);
+        payload.open(&mut self.keys);
     }
 
     /// The frame of which a part has come and a part has not.
     #[inline]
     pub(super) fn unfinished(&self) -> Option<Unfinished> {
         let announced = match self.stage {
-            Stage::Head if self.fixed_filled == 0 => return None,
+            Stage::Head if self.part.is_empty() => return None,
             Stage::Head => 0,
             _ => self.preamble.announced(),
         };
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
-        let filled = self.part.as_ref().map_or(0, |part| part.place.filled);
+        let filled = self.opening.as_ref().map_or(0, |opening| opening.buffer.filled());
         Some(Unfinished {
             announced,
             held: self.first.len() + part(&self.front) + part(&self.middle) + filled,
@@ -177,9 +182,10 @@ impl SecureReceiver {
     /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,
     /// so it is wiped.
     pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        if let Some(Part { mut place, .. }) = self.part.take_if(|part| part.placed && !part.place.out) {
-            place.buffer[..place.filled].fill(0);
-            return Some((self.header, place.buffer));
+        let is_here = |opening: &mut Opening| opening.placed && !opening.buffer.is_out();
+        if let Some(Opening { mut buffer, .. }) = self.opening.take_if(is_here) {
+            buffer.filled_from(0).fill(0);
+            return Some((self.header, buffer.into_inner()));
         }
         self.unpacker.as_mut()?.take_place()
     }
@@ -218,10 +224,12 @@ impl SecureReceiver {
                     self.stage = Stage::Data;
                 }
                 Stage::Data => {
-                    let len = self.preamble.lens[3] as usize;
-                    if let Some(part) = &mut self.part {
-                        assert!(!part.place.out, "bytes behind a place that is out come after it");
-                        if !part.take(len, &mut self.keys, bytes) {
+                    if let Some(payload) = &mut self.opening {
+                        assert!(
+                            !payload.buffer.is_out(),
+                            "bytes behind a buffer that a receive has come after it"
+                        );
+                        if !payload.take(&mut self.keys, bytes) {
                             return Ok(None);
                         }
                     }
@@ -246,17 +254,12 @@ impl SecureReceiver {
         }
     }
 
-    /// Gathers a fixed part. `true`: all of it is here.
+    /// Takes a fixed part. `true`: all of it is here.
     fn take_fixed(&mut self, len: usize, bytes: &mut Segment) -> bool {
-        let more = (len - self.fixed_filled).min(bytes.len());
-        self.fixed[self.fixed_filled..self.fixed_filled + more].copy_from_slice(&bytes[..more]);
-        self.fixed_filled += more;
-        bytes.advance(more);
-        let whole = self.fixed_filled == len;
-        if whole {
-            self.fixed_filled = 0;
-        }
-        whole
+        let Some((part, used)) = self.part.take(len, bytes) else { return false };
+        self.fixed[..len].copy_from_slice(part);
+        bytes.advance(used);
+        true
     }
 
     /// Opens a preamble and what came with it. Returns what it was if that is all.
@@ -292,10 +295,7 @@ impl SecureReceiver {
     fn rest(&mut self, bytes: &mut Segment) -> Result<Option<Segment>, Error> {
         let len = self.preamble.lens[0] as usize;
         let inline = len.min(super::secure::INLINE_LEN);
-        let more = (inline + first_rest(len) - self.first.len()).min(bytes.len());
-        self.first.extend_from_slice(&bytes[..more]);
-        bytes.advance(more);
-        if self.first.len() < inline + first_rest(len) {
+        if !fill(&mut self.first, inline + first_rest(len), bytes) {
             return Ok(None);
         }
         self.keys.begin();
@@ -340,15 +340,12 @@ impl SecureReceiver {
         if len == 0 {
             return Some(Segment::from_static(b""));
         }
-        if self.part.is_none() {
-            let buffer = self.memory.get(padded(len));
-            self.part = Some(Part::new(buffer, false));
-        }
-        let part = self.part.as_mut()?;
-        if !part.take(padded(len), &mut self.keys, bytes) {
+        let memory = &mut self.memory;
+        let opening = self.opening.get_or_insert_with(|| Opening::new(memory.get(padded(len)), false));
+        if !opening.take(&mut self.keys, bytes) {
             return None;
         }
-        let mut whole = Segment::from(self.part.take()?.place.buffer);
+        let mut whole = Segment::from(self.opening.take()?.buffer.into_inner());
         whole.truncate(len);
         Some(whole)
     }
@@ -356,18 +353,18 @@ impl SecureReceiver {
     /// Asks where the payload goes, now that the message is known up to it.
     fn find_place(&mut self, placer: &mut dyn Placer) {
         let len = self.preamble.lens[3] as usize;
-        self.bulk = false;
         if len == 0 {
+            self.ahead.message(0);
             return;
         }
         let front = self.front.as_deref().unwrap_or_default();
         // What a compressed payload decompresses to is placed later.
         let given = if self.preamble.compressed { None } else { placer.place(&self.header, front, len) };
-        self.bulk = given.is_some() && len >= BULK;
         let placed = given.is_some();
+        self.ahead.message(if placed { len } else { 0 });
         let buffer = given.unwrap_or_else(|| self.memory.get(len));
-        assert_eq!(buffer.len(), len, "a place has the size of the payload");
-        self.part = Some(Part::new(buffer, placed));
+        assert_eq!(buffer.len(), len, "the buffer has the size of the payload");
+        self.opening = Some(Opening::new(buffer, placed));
     }
 
     /// The header of the message that [`next`](Self::next) has just told of.
@@ -385,9 +382,9 @@ impl SecureReceiver {
     /// The parts of a message as they were received.
     fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
-        match self.part.take() {
-            Some(part) if part.placed => placed = Some(part.place.buffer),
-            Some(part) => data.push(part.place.buffer),
+        match self.opening.take() {
+            Some(opening) if opening.placed => placed = Some(opening.buffer.into_inner()),
+            Some(opening) => data.push(opening.buffer.into_inner()),
             None => {}
         }
         Message {
@@ -401,7 +398,7 @@ impl SecureReceiver {
 
     /// Forgets a message whose sender gave it up.
     fn give_up_message(&mut self) -> Option<Input<Frame>> {
-        self.bulk = false;
+        self.ahead.message(0);
         let Message { header, placed, .. } = self.take_parts();
         placed.map(|place| Input::Aborted(header, place))
     }

@@ -7,6 +7,7 @@ use super::pack::{Packed, Packer};
 use super::secure::{SEALED_STATUS_LEN, SealTx, padded};
 use crate::send::fronts::Fronts;
 use crate::send::outbox::Outbox;
+use crate::send::parts::{Assemble, put_parts, transmit};
 use crate::send::queue::{Front, Queued};
 use crate::tag::Tag;
 use onego_buf::{Arena, List, Pool, Segment};
@@ -34,6 +35,7 @@ impl Sender {
                 secure: None,
                 packer: None,
                 last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
+                ack: 0,
                 arena: Arena::new(pool),
             },
             control: Vec::with_capacity(CONTROL_CAPACITY),
@@ -109,23 +111,9 @@ impl Sender {
     /// Appends control frames and about `limit` bytes of messages to `out`. Messages tell the peer that those up to
     /// number `ack` were received.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox, ack: u64) {
-        let start = out.len();
-        let Self { assembler, control, .. } = self;
-        assembler.arena.put(control, out);
-        control.clear();
-        while out.len() + assembler.arena.pending() - start < limit {
-            let sent = outbox.pop(|message, fronts| {
-                message.header.ack_seq = ack;
-                assembler.frame(message, fronts, out);
-            });
-            if !sent {
-                break;
-            }
-        }
-        assembler.arena.flush(out);
-        if outbox.is_empty() {
-            assembler.arena.rest();
-        }
+        self.assembler.ack = ack;
+        transmit(&mut self.assembler, &self.control, out, limit, outbox);
+        self.control.clear();
     }
 }
 
@@ -139,13 +127,20 @@ struct Assembler {
     packer: Option<Box<Packer>>,
     /// The preamble of the last message.
     last: Known,
+    /// The number of the last message that was received.
+    ack: u64,
     /// What is on its way out.
     arena: Arena,
 }
 
-impl Assembler {
-    /// Appends the frame of a message, whose data it takes.
-    fn frame(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+impl Assemble for Assembler {
+    #[inline]
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+
+    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+        message.header.ack_seq = self.ack;
         if let Some(packer) = &mut self.packer
             && let Some(packed) = packer.message(message, fronts)
         {
@@ -160,30 +155,14 @@ impl Assembler {
         }
         let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
         self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
-        let front = match &message.front {
-            Front::Encoded(len) => {
-                let front = fronts.take(*len);
-                self.arena.bytes(front, out);
-                framing.sum(SEGMENT_SEED, front)
-            }
-            Front::Own(front) => {
-                self.arena.piece(front, out);
-                framing.sum(SEGMENT_SEED, front)
-            }
-        };
-        let mut middle = SEGMENT_SEED;
-        if let Some(piece) = &message.middle {
-            middle = framing.sum(middle, piece);
-            self.arena.piece(piece, out);
-        }
-        let mut data = SEGMENT_SEED;
-        self.arena.pieces(&mut message.data, out, |piece| data = framing.sum(data, piece));
-        let crcs = [front, middle, data];
+        let crcs = put_parts(message, fronts, &mut self.arena, out, (framing.sums(), SEGMENT_SEED));
         if self.framing.epilogue_len(&preamble) > 0 {
             self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
     }
+}
 
+impl Assembler {
     /// Appends the frame of a message that is compressed.
     #[cold]
     fn packed(&mut self, packed: &Packed, out: &mut List) {
