@@ -119,6 +119,16 @@ impl Extents {
                 freed += block.len;
             }
         }
+        self.growth_for(offset, len, freed, writable)
+    }
+
+    /// The same, if the write is to go to a copy because others hold this one.
+    pub(crate) fn growth_of_copy(&self, offset: u64, len: u64) -> u64 {
+        self.growth_for(offset, len, 0, 0)
+    }
+
+    /// The same, if a write gives back `freed` bytes, and finds `writable` bytes in memory that nobody else holds.
+    fn growth_for(&self, offset: u64, len: u64, freed: u64, writable: u64) -> u64 {
         if self.goes_in_place(offset, len) {
             // What is copied goes in place if all of it is there.
             if writable == len {

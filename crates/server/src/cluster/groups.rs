@@ -298,6 +298,11 @@ impl Decode for Group {
 }
 
 impl Group {
+    /// The OSDs that do what this one does for the group: they serve it, too, or catch up.
+    pub(super) fn others(&self, osd: i32) -> Osds {
+        self.acting.iter().chain(&self.targets).copied().filter(|other| *other != osd).collect()
+    }
+
     fn is_clean(&self) -> bool {
         self.active && self.targets.is_empty() && self.has_all_copies() && self.acting == self.up
     }

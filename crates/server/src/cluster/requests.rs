@@ -9,7 +9,7 @@ use super::groups::Group;
 use super::keeping::{Notes, Rests};
 use super::links::Links;
 use crate::journal::{Entry, Held};
-use crate::osd::{Transaction, bounds, may_write};
+use crate::osd::{Replicas, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::msgr::Message;
 use onego_ceph::ops::{flag, respects_full};
@@ -91,14 +91,22 @@ impl Daemons {
         }
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
+        let others = group.others(osd);
+        let replicas = writes
+            .then(|| Replicas::let_go(&mut self.osds, osd, others.iter().copied(), pg, &identity(&op)))
+            .flatten();
         let daemon = &mut self.osds[osd as usize];
         daemon.osd.set_peers_used(peers_used.unwrap_or(0));
         let record = self.notes.as_ref().map_or(0, Notes::next);
         daemon.osd.set_record(record);
         let reply = daemon.osd.request(now, session, tid, op, map);
         let mut rests_on = daemon.osd.rests_on();
-        if let Some(transaction) = daemon.osd.take_transaction() {
-            self.replicate(osd, transaction, record);
+        let transaction = daemon.osd.take_transaction();
+        if let Some(replicas) = replicas {
+            replicas.follow(&mut self.osds, transaction.as_deref(), record);
+        }
+        if let Some(transaction) = transaction {
+            self.note_write(osd, &others, transaction);
             rests_on = record;
         }
         let hold = |reply| Held::Reply(tid, Box::new(reply));
@@ -114,15 +122,10 @@ impl Daemons {
         Ok(())
     }
 
-    /// The other OSDs of a group do what its primary has done, and the journal has it, before the client is told.
-    fn replicate(&mut self, primary: i32, transaction: Box<Transaction>, record: u64) {
-        let Some(group) = self.groups.get(transaction.pg) else { return };
-        let others = group.acting.iter().chain(&group.targets).copied().filter(|osd| *osd != primary);
-        for osd in others.clone() {
-            self.osds[osd as usize].osd.apply(&transaction, record);
-        }
+    /// The journal has what the OSDs of a group have done before the client is told.
+    fn note_write(&mut self, primary: i32, others: &[i32], transaction: Box<Transaction>) {
         if let Some(notes) = &mut self.notes {
-            let osds = std::iter::once(primary).chain(others).collect();
+            let osds = std::iter::once(primary).chain(others.iter().copied()).collect();
             notes.add(&Entry::Write { osds, transaction });
         }
     }

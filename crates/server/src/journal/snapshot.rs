@@ -3,7 +3,7 @@
 use super::entry::{Entry, Life, MonSettings};
 use crate::cluster::{Groups, follow};
 use crate::mon::{MAX_LOG_ENTRIES, MapHistory};
-use crate::osd::{self, Group, Name, Osd, State};
+use crate::osd::{self, Group, Name, Osd, Replicas, State, Transaction};
 use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
@@ -62,11 +62,7 @@ impl Kept {
                 let surplus = self.log.len().saturating_sub(MAX_LOG_ENTRIES);
                 self.log.drain(..surplus);
             }
-            Entry::Write { osds, transaction } => {
-                for osd in osds {
-                    self.osd(osd)?.apply(&transaction, 0);
-                }
-            }
+            Entry::Write { osds, transaction } => self.write(&osds, &transaction)?,
             Entry::Recover { pg, source, target, budget } => {
                 let step = crate::cluster::Step { pg, source, target, budget: budget as usize };
                 let pool = self.maps.newest().pools.get(&pg.pool).ok_or(no_such("pool", pg.pool as i32))?;
@@ -84,12 +80,32 @@ impl Kept {
             }
             Entry::Groups(bytes) => self.groups = Groups::restore(&bytes, self.maps.newest())?,
             Entry::Group { osd, pg, group } => self.osd(osd)?.restore_group(pg, *group),
-            Entry::Object { osd, pool, name, state } => self.osd(osd)?.restore_object(pool, &name, state),
+            Entry::Object { osd, pool, name, state } => self.restore_object(osd, pool, &name, state)?,
             Entry::Mark | Entry::End => {}
             Entry::Monitor { .. } => {
                 return Err(DecodeError::Invalid { what: "kind of a record", value: 0 });
             }
         }
+        Ok(())
+    }
+
+    /// Does again what a request did: the first of these OSDs was its group's primary.
+    fn write(&mut self, osds: &[i32], transaction: &Transaction) -> Decoded<()> {
+        let Some((&primary, others)) = osds.split_first() else { return Ok(()) };
+        let (pg, object) = (transaction.pg, transaction.object.in_pool(transaction.pg.pool));
+        let replicas = Replicas::let_go(&mut self.osds, primary, others.iter().copied(), pg, &object)
+            .ok_or(no_such("number of an OSD", primary))?;
+        self.osd(primary)?.apply(transaction, 0);
+        replicas.follow(&mut self.osds, Some(transaction), 0);
+        Ok(())
+    }
+
+    /// An object was on an OSD. If one that was read before has the same, they share its memory, as they did.
+    fn restore_object(&mut self, osd: i32, pool: i64, name: &Name, mut state: State) -> Decoded<()> {
+        self.osd(osd)?;
+        let _shares =
+            self.osds.iter().take(osd as usize).any(|other| other.share_if_same(pool, name, &mut state));
+        self.osd(osd)?.restore_object(pool, name, state);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It takes itself for the primary of whatever it is asked: which OSD serves a placement group, and when, is decided
 //! elsewhere. Every request is carried out at once, in the order in which it comes; what it changes can be had as a
-//! transaction (`Osd::take_transaction`), which other OSDs of the group apply (`Osd::apply`).
+//! transaction (`Osd::take_transaction`), which the other OSDs of the group follow (`replicas`).
 //!
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
@@ -22,6 +22,7 @@ mod group;
 mod listing;
 mod object;
 mod recover;
+mod replicas;
 mod rights;
 mod store;
 mod transaction;
@@ -32,9 +33,10 @@ pub(crate) use admit::may_write;
 pub(crate) use codec::{Body, Parts};
 pub(crate) use group::Group;
 pub(crate) use object::State;
+pub(crate) use replicas::Replicas;
 pub use rights::Rights;
 pub use store::PoolUsage;
-pub(crate) use store::{Name, bounds};
+pub(crate) use store::{Identity, Name, bounds};
 pub(crate) use transaction::Transaction;
 
 use admit::{Access, Verdict};
@@ -49,7 +51,7 @@ use onego_ceph::types::{EVersion, EntityName, PgId, ReqId, Utime};
 use onego_wire::Time;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use store::{Identity, ObjectId, Store};
+use store::{ObjectId, Store};
 use transaction::{Editor, Mutation};
 use watch::{Origin, Watches};
 
@@ -395,7 +397,7 @@ impl Osd {
             changed = false;
         }
         if let Some(error) = no_room {
-            self.settle(pg, id, before);
+            self.settle(pg, id);
             let tries = request.flags & flag::FULL_TRY != 0;
             return tries.then(|| self.refuse(request, reqid, Ending::undone(error, &results)));
         }
@@ -407,7 +409,7 @@ impl Osd {
             self.apply_effects(now, origin, id, user_version, effects);
         }
         self.store.set_record(id, self.record);
-        self.settle(pg, id, before);
+        self.settle(pg, id);
         let pool = self.store.pool_mut(identity.pool);
         pool.usage.writes += 1;
         if changed {
@@ -504,12 +506,11 @@ impl Osd {
 struct Before {
     existed: bool,
     size: u64,
-    footprint: u64,
 }
 
 impl Before {
     fn of(state: &object::State, existed: bool) -> Self {
-        Self { existed, size: state.size, footprint: state.footprint() }
+        Self { existed, size: state.size }
     }
 
     /// Has an object come to be, or become longer?
@@ -519,7 +520,7 @@ impl Before {
 }
 
 /// All that tells the object of a request from others.
-fn identity(request: &OsdOp) -> Identity<'_> {
+pub(crate) fn identity(request: &OsdOp) -> Identity<'_> {
     Identity {
         pool: request.pg.pg.pool,
         hash: request.hash,

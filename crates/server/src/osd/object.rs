@@ -1,5 +1,6 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
+use super::compare;
 use crate::extents::Extents;
 use onego_buf::{List, Segment};
 use onego_ceph::types::Utime;
@@ -13,13 +14,18 @@ const OBJECT_OVERHEAD: u64 = 512;
 const ENTRY_OVERHEAD: u64 = 64;
 
 /// Attributes and map of an object. Few objects have any, and hardly any operation changes them.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Meta {
     xattrs: BTreeMap<String, Vec<u8>>,
     omap: BTreeMap<Vec<u8>, Vec<u8>>,
     header: Vec<u8>,
     /// Memory that all of it takes.
     bytes: u64,
+}
+
+/// Is it one and the same memory?
+fn is_same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
 }
 
 /// Nothing.
@@ -74,8 +80,9 @@ impl Meta {
     }
 }
 
-/// All of an object that a request may change. A copy is cheap: memory is shared, and what is written while a copy is
-/// held goes elsewhere. That is how a request is undone.
+/// All of an object that a request may change. A copy is cheap: memory is shared, and a write while a copy is held goes
+/// elsewhere. So a request is undone by its copy from before, a checkpoint is a copy of all objects, and OSDs with the same
+/// object have it in memory once (`replicas`).
 #[derive(Clone, Default)]
 pub(crate) struct State {
     pub(crate) exists: bool,
@@ -83,7 +90,8 @@ pub(crate) struct State {
     pub(crate) mtime: Utime,
     /// Version as users count it: it changes with whatever they can see.
     pub(crate) version: u64,
-    data: Extents,
+    /// Shared by copies, among them those of other OSDs.
+    data: Option<Arc<Extents>>,
     meta: Option<Arc<Meta>>,
 }
 
@@ -93,11 +101,45 @@ impl State {
         if !self.exists {
             return 0;
         }
-        OBJECT_OVERHEAD + self.data.pinned() + self.meta().bytes
+        OBJECT_OVERHEAD + self.data.as_ref().map_or(0, |data| data.pinned()) + self.meta().bytes
     }
 
     pub(crate) fn meta(&self) -> &Meta {
         self.meta.as_deref().unwrap_or(&NO_META)
+    }
+
+    fn data_mut(&mut self) -> &mut Extents {
+        Arc::make_mut(self.data.get_or_insert_default())
+    }
+
+    /// Gives up the memory that is shared with `other`, which can then be changed in place. What is left is not the
+    /// object any more, until it is replaced by a copy of what `other` has become.
+    pub(super) fn let_go(&mut self, other: &Self) {
+        if is_same(self.data.as_ref(), other.data.as_ref()) {
+            self.data = None;
+        }
+        if is_same(self.meta.as_ref(), other.meta.as_ref()) {
+            self.meta = None;
+        }
+    }
+
+    /// Shares the memory of `other` if both are the same to the last byte. Returns whether they are.
+    pub(super) fn share_if_same(&mut self, other: &Self) -> bool {
+        let scalars = |state: &Self| (state.exists, state.size, state.mtime, state.version);
+        let no_holes = Segment::from_static(b"");
+        let is_same_run = |(offset, len)| {
+            let (ours, theirs) = (self.read(offset, len, &no_holes), other.read(offset, len, &no_holes));
+            compare::extents(&ours, &theirs).is_ok()
+        };
+        let runs = self.runs(0, u64::MAX);
+        let is_same = scalars(self) == scalars(other)
+            && self.meta() == other.meta()
+            && runs == other.runs(0, u64::MAX)
+            && runs.into_iter().all(is_same_run);
+        if is_same {
+            self.clone_from(other);
+        }
+        is_same
     }
 
     fn meta_mut(&mut self) -> &mut Meta {
@@ -116,24 +158,33 @@ impl State {
     /// The bytes in `offset..offset + len`, fewer at the end.
     pub(crate) fn read(&self, offset: u64, len: u64, zeros: &Segment) -> List {
         let len = len.min(self.size.saturating_sub(offset));
-        if len == 0 { List::new() } else { self.data.read(offset, len, zeros) }
+        match &self.data {
+            _ if len == 0 => List::new(),
+            Some(data) => data.read(offset, len, zeros),
+            None => Extents::default().read(offset, len, zeros),
+        }
     }
 
     /// The runs of bytes that are allocated in `offset..offset + len`.
     pub(crate) fn runs(&self, offset: u64, len: u64) -> Vec<(u64, u64)> {
         let len = len.min(self.size.saturating_sub(offset));
-        if len == 0 { Vec::new() } else { self.data.runs(offset, len) }
+        self.data.as_ref().filter(|_| len > 0).map_or_else(Vec::new, |data| data.runs(offset, len))
     }
 
     /// At most so much more memory does it take to write `len` bytes at `offset`.
     pub(crate) fn growth(&self, offset: u64, len: u64) -> u64 {
-        self.data.growth(offset, len) + if self.exists { 0 } else { OBJECT_OVERHEAD }
+        let growth = match &self.data {
+            Some(data) if Arc::strong_count(data) > 1 => data.growth_of_copy(offset, len),
+            Some(data) => data.growth(offset, len),
+            None => Extents::default().growth(offset, len),
+        };
+        growth + if self.exists { 0 } else { OBJECT_OVERHEAD }
     }
 
     /// Writes `data` at `offset`; the object grows as need be.
     pub(crate) fn write(&mut self, offset: u64, data: List) {
         self.grow_to(offset + data.len() as u64);
-        self.data.write(offset, data);
+        self.data_mut().write(offset, data);
     }
 
     /// The object has at least `size` bytes.
@@ -143,14 +194,14 @@ impl State {
 
     pub(crate) fn truncate(&mut self, size: u64) {
         if size < self.size {
-            self.data.truncate(size);
+            self.data_mut().truncate(size);
         }
         self.size = size;
     }
 
     /// Makes a part of the object zeros; it neither grows nor shrinks.
     pub(crate) fn zero(&mut self, offset: u64, len: u64) {
-        self.data.remove(offset, len);
+        self.data_mut().remove(offset, len);
     }
 
     pub(crate) fn set_xattr(&mut self, name: String, value: Vec<u8>) {
@@ -222,6 +273,36 @@ mod tests {
         state.remove_xattr("a");
         state.omap_clear();
         assert_eq!(state.footprint(), empty);
+    }
+
+    #[test]
+    fn what_is_the_same_to_the_last_byte_is_shared_and_nothing_else() {
+        let no_zeros = Segment::from_static(b"");
+        let memory = |state: &State| state.read(100, 1, &no_zeros).segments().next().unwrap().as_ptr();
+        let state = |parts: &[(u64, usize)], last: u8| {
+            let mut state = State { exists: true, version: 7, ..State::default() };
+            parts.iter().for_each(|(offset, len)| state.write(*offset, vec![1; *len].into()));
+            state.write(59_999, vec![last].into());
+            state.set_xattr("a".into(), vec![1]);
+            state
+        };
+        let one = state(&[(100, 50_000)], 1);
+        let mut same = state(&[(40_000, 10_100), (100, 39_900)], 1);
+        assert!(memory(&same) != memory(&one) && same.share_if_same(&one));
+        assert_eq!(memory(&same), memory(&one));
+        let changes: [fn(&mut State); 6] = [
+            |state| state.version = 8,
+            |state| state.mtime.sec = 1,
+            |state| state.grow_to(60_001),
+            |state| state.set_xattr("a".into(), vec![2]),
+            |state| state.write(7000, vec![2].into()),
+            |state| state.zero(7000, 1),
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let mut other = state(&[(100, 50_000)], 1);
+            change(&mut other);
+            assert!(!other.share_if_same(&one) && memory(&other) != memory(&one), "change {at}");
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What OSDs do for each other: apply the primary's transactions, and bring one up to date that was away.
 
+use super::Osd;
 use super::group::{END, Group, Place};
 use super::object::State;
 use super::store::{Name, ObjectId, hash_range};
 use super::transaction::Transaction;
-use super::{Before, Osd};
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
@@ -31,17 +31,15 @@ impl AsMut<Osd> for Osd {
 
 impl Osd {
     /// The object has changed: counts again what there is. It is gone for good if it does not exist.
-    pub(super) fn settle(&mut self, pg: PgId, id: ObjectId, before: Before) {
-        let Before { existed, size, footprint } = before;
-        let state = &self.store.object(id).state;
+    pub(super) fn settle(&mut self, pg: PgId, id: ObjectId) {
+        let (before, now) = self.store.changed(id);
         let group = self.groups.entry(pg).or_default();
-        group.objects = group.objects + u64::from(state.exists) - u64::from(existed);
-        group.bytes = group.bytes + state.size - size;
-        self.store.changed(id, existed, size, footprint);
+        group.objects = group.objects + now.objects - before.objects;
+        group.bytes = group.bytes + now.bytes - before.bytes;
     }
 
-    /// Does what the primary has done. What changes an object that is missing here is left out: the object comes as a
-    /// whole later.
+    /// Does again what a request did here before a restart. What changes an object that is missing is left out: the object
+    /// comes as a whole later.
     pub(crate) fn apply(&mut self, transaction: &Transaction, record: u64) {
         let Transaction { pg, object, version, mutations, reqid, done } = transaction;
         let group = self.groups.entry(*pg).or_default();
@@ -55,14 +53,13 @@ impl Osd {
         let identity = object.in_pool(pg.pool);
         let found = self.store.find(&identity);
         let id = found.unwrap_or_else(|| self.store.prepare(&identity));
-        let before = Before::of(&self.store.object(id).state, found.is_some());
         let (state, _) = self.store.state_mut(id);
         mutations.iter().for_each(|mutation| state.apply(mutation));
         if !state.exists {
             self.watches.object_gone(id);
         }
         self.store.set_record(id, record);
-        self.settle(*pg, id, before);
+        self.settle(*pg, id);
     }
 
     /// All objects that are here, as copies that keep what is now.
@@ -74,7 +71,14 @@ impl Osd {
     pub(crate) fn restore_object(&mut self, pool: i64, name: &Name, state: State) {
         let id = self.store.prepare(&name.in_pool(pool));
         *self.store.state_mut(id).0 = state;
-        self.store.changed(id, false, 0, 0);
+        self.store.changed(id);
+    }
+
+    /// Has an object that belongs elsewhere share the memory of the one of that name here, if they are the same. Returns
+    /// whether they are.
+    pub(crate) fn share_if_same(&self, pool: i64, name: &Name, state: &mut State) -> bool {
+        let ours = self.store.find(&name.in_pool(pool));
+        ours.is_some_and(|id| state.share_if_same(&self.store.object(id).state))
     }
 
     /// A group was here before this OSD was started.
@@ -183,18 +187,16 @@ impl Osd {
         for id in source.store.at(pg.pool, place) {
             let object = source.store.object(id);
             let copy = self.store.prepare(&object.name().in_pool(pg.pool));
-            let before = Before::of(&self.store.object(copy).state, false);
             self.store.state_mut(copy).0.clone_from(&object.state);
             self.store.set_record(copy, object.record);
-            self.settle(pg, copy, before);
+            self.settle(pg, copy);
         }
     }
 
     fn remove_object(&mut self, pg: PgId, id: ObjectId) {
-        let before = Before::of(&self.store.object(id).state, true);
         self.store.state_mut(id).0.delete();
         self.watches.object_gone(id);
-        self.settle(pg, id, before);
+        self.settle(pg, id);
     }
 
     /// Forgets a group that belongs elsewhere, and removes the objects of up to `budget` places. Returns whether all are
@@ -259,7 +261,7 @@ impl Osd {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::tests::{Bench, write};
     use super::super::{Config, Osd};
     use super::*;
@@ -267,7 +269,7 @@ mod tests {
 
     const PG_NUM: u32 = 8;
 
-    fn pool() -> Pool {
+    pub(crate) fn pool() -> Pool {
         Pool { pg_num: PG_NUM, pgp_num: PG_NUM, ..Pool::default() }
     }
 
@@ -294,7 +296,7 @@ mod tests {
         content.collect()
     }
 
-    fn recover_all(target: &mut Osd, source: &Osd, budget: usize) -> usize {
+    pub(crate) fn recover_all(target: &mut Osd, source: &Osd, budget: usize) -> usize {
         let groups: Vec<PgId> = source.groups().collect();
         let mut steps = 0;
         for pg in groups {

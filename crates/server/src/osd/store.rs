@@ -55,6 +55,24 @@ pub(crate) struct Object {
     pub(crate) state: State,
     /// The record of the journal that has its last change; 0: an older one, or there is no journal.
     pub(crate) record: u64,
+    /// What the store counts it as.
+    counted: Counted,
+}
+
+/// What an object adds to what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counted {
+    /// 1 if it exists.
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+    /// Memory that it takes.
+    footprint: u64,
+}
+
+impl Counted {
+    fn of(state: &State) -> Self {
+        Self { objects: u64::from(state.exists), bytes: state.size, footprint: state.footprint() }
+    }
 }
 
 impl Object {
@@ -165,6 +183,11 @@ impl Store {
         &self.objects[id.0]
     }
 
+    /// The object, if it is still there.
+    pub(crate) fn get(&self, id: ObjectId) -> Option<&Object> {
+        self.objects.get(id.0)
+    }
+
     /// The object, to be changed: [`Store::changed`] must be told.
     pub(crate) fn state_mut(&mut self, id: ObjectId) -> (&mut State, &Segment) {
         (&mut self.objects[id.0].state, &self.zeros)
@@ -187,6 +210,7 @@ impl Store {
             name: Name::of(identity),
             state: State::default(),
             record: 0,
+            counted: Counted::default(),
         });
         let pool = self.pools.entry(identity.pool).or_default();
         pool.by_hash.entry(identity.hash).or_default().push(id);
@@ -194,17 +218,18 @@ impl Store {
         ObjectId(id)
     }
 
-    /// The object had `size` bytes and took `footprint` of memory, if it existed, and may be something else now, or
-    /// nothing.
-    pub(crate) fn changed(&mut self, id: ObjectId, existed: bool, size: u64, footprint: u64) {
-        let object = &self.objects[id.0];
-        let state = &object.state;
-        self.used = self.used - footprint + state.footprint();
+    /// The object may be something else now, or nothing: counts it again. Returns what it was counted as before, and what
+    /// it is counted as now.
+    pub(crate) fn changed(&mut self, id: ObjectId) -> (Counted, Counted) {
+        let object = &mut self.objects[id.0];
+        let now = Counted::of(&object.state);
+        let before = std::mem::replace(&mut object.counted, now);
+        self.used = self.used - before.footprint + now.footprint;
         let (pool, hash) = (object.pool, object.name.hash);
         let pool = self.pools.entry(pool).or_default();
-        pool.usage.objects = pool.usage.objects + u64::from(state.exists) - u64::from(existed);
-        pool.usage.bytes = pool.usage.bytes + state.size - size;
-        if !state.exists {
+        pool.usage.objects = pool.usage.objects + now.objects - before.objects;
+        pool.usage.bytes = pool.usage.bytes + now.bytes - before.bytes;
+        if now.objects == 0 {
             if pool.by_hash.get_mut(&hash).is_some_and(|same_hash| forget(same_hash, id)) {
                 pool.by_hash.remove(&hash);
             }
@@ -214,6 +239,7 @@ impl Store {
             }
             self.objects.remove(id.0);
         }
+        (before, now)
     }
 
     /// The places from `first` to `last` at which a pool has objects.
@@ -233,7 +259,7 @@ impl Store {
         let Some(pool) = self.pools.remove(&pool) else { return Vec::new() };
         let ids: Vec<ObjectId> = pool.order.into_values().flatten().map(ObjectId).collect();
         for id in &ids {
-            self.used -= self.objects.remove(id.0).state.footprint();
+            self.used -= self.objects.remove(id.0).counted.footprint;
         }
         ids
     }
@@ -303,7 +329,7 @@ mod tests {
                 let identity = Identity { pool: 1, hash, namespace: "", key: "", name: name.as_bytes() };
                 let id = store.prepare(&identity);
                 store.state_mut(id).0.create();
-                store.changed(id, false, 0, 0);
+                store.changed(id);
                 assert_eq!(store.find(&identity), Some(id));
             }
             let mut count = 0;

@@ -9,7 +9,7 @@ mod space;
 mod watching;
 
 use super::errno::Errno;
-use super::{Config, Osd, Rights, SessionId};
+use super::{Config, Name, Osd, Rights, SessionId};
 use onego_buf::List;
 use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
@@ -101,6 +101,12 @@ impl Bench {
 
     pub(crate) fn ask(&mut self, object: &str, ops: Vec<Op>) -> OsdOpReply {
         self.ask_as(CLIENT, object, ops)
+    }
+
+    /// The group of an object, and its name.
+    pub(crate) fn place(object: &str) -> (PgId, Name) {
+        let request = Self::new().request(object, Vec::new());
+        (request.pg.pg, Name::of(&super::identity(&request)))
     }
 
     /// The result of one operation on the object `o`.
