@@ -46,6 +46,9 @@ enum Task {
     /// Attacks a directory that is served over NFS (an interop scenario runs this inside its network)
     #[command(hide = true)]
     NfsAttack(interop::attacks::Options),
+    /// Makes a server of NFS hold what it can, and measures that (an interop scenario runs this inside its network)
+    #[command(hide = true)]
+    MemoryAttack(interop::attacks::memory::Options),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Sanitize => sanitize::run(),
         Task::SendGarbage(options) => interop::garbage::run(&options),
         Task::NfsAttack(options) => interop::attacks::attack(&options),
+        Task::MemoryAttack(options) => interop::attacks::memory::attack(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,7 @@
 //! Attacks on a directory that our server of NFS exports, by clients that say to be whoever they like, and what honest
 //! callers do all the same. What counts is what is on the disk then.
 
+pub(crate) mod memory;
 mod wire;
 
 use crate::cluster::{ADDRESS, Embedded, Stage};

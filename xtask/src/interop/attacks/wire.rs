@@ -197,6 +197,11 @@ impl Client {
         (0..count).try_for_each(|_| self.reply().map(drop))
     }
 
+    /// A call of NFS as it is sent.
+    pub(super) fn nfs_message(procedure: u32, user: &User, args: &Words) -> Vec<u8> {
+        Self::message(NFS, procedure, user, args)
+    }
+
     fn message(program: u32, procedure: u32, user: &User, args: &Words) -> Vec<u8> {
         let xid = LAST_XID.fetch_add(1, Ordering::Relaxed) + 1;
         let header = Words::default().u32(xid).u32(0).u32(2).u32(program).u32(VERSION).u32(procedure);
