@@ -1,5 +1,6 @@
-//! A whole server of NFS in memory, and what a fuzzer calls.
+//! A whole server of NFS, of a file system in memory or of a directory, and what a fuzzer calls.
 
+use crate::exported::Exported;
 use arbitrary::Arbitrary;
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
 use onego_nfs::mount;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 const LIMITS: Limits = Limits { bytes: 1 << 20, files: 20 };
 /// Handles that are remembered.
 const HANDLES: usize = 8;
+/// Numbers from here on name handles in which a bit is wrong.
+const FORGED: u8 = 240;
 /// Bytes that the sink of a READ has at most, and a listing.
 const READ_MAX: u32 = 100_000;
 
@@ -47,6 +50,8 @@ pub enum Item<'a> {
     Bytes { rdma: bool, record: bool, bytes: &'a [u8] },
     /// Time passes.
     Pass(u8),
+    /// A local user does something in the directory.
+    Local { what: u8, name: u8 },
 }
 
 /// A call. Numbers of files name those that are remembered.
@@ -152,6 +157,8 @@ struct Message {
 pub struct World {
     now: Time,
     machine: ServerMachine,
+    /// The directory; none: the server has its file system in memory.
+    exported: Option<Exported>,
     clients: [Option<Client>; 2],
     cut: usize,
     last_xid: u32,
@@ -161,21 +168,25 @@ pub struct World {
 }
 
 impl World {
-    fn new(cut: u8) -> Self {
+    fn new(cut: u8, exported: Option<Exported>) -> Self {
         let now = Time::from_nanos(1_700_000_000_000_000_000);
         let pool = Pool::new(1 << 20);
-        let fs = Memory::new(LIMITS, 7, pool.clone(), now);
         let rdma = Rdma { entropy, credits: 4, inline: 1024, ..Rdma::new(addr(20049)) };
-        let fs = Box::new(fs);
         let export = Export { squash: Squash::None, secure: false, ..Export::default() };
-        let mut machine = ServerMachine::new(vec![addr(2049)], Some(&rdma), export, fs, pool);
+        let (addrs, rdma) = (vec![addr(2049)], Some(&rdma));
+        let mut machine = if exported.is_some() {
+            ServerMachine::with_jobs(addrs, rdma, export, pool)
+        } else {
+            let fs = Box::new(Memory::new(LIMITS, 7, pool.clone(), now));
+            ServerMachine::new(addrs, rdma, export, fs, pool)
+        };
         for (listener, addr) in [(0, addr(2049)), (1, addr(20049))] {
             assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
             machine.listening(now, ListenerId(listener), Ok(addr));
         }
         let cut = if cut == 0 { usize::MAX } else { usize::from(cut) * 16 };
         let (handles, last, user, last_xid) = (Vec::new(), None, 0, 0);
-        Self { now, machine, clients: [None, None], cut, last_xid, handles, last, user }
+        Self { now, machine, exported, clients: [None, None], cut, last_xid, handles, last, user }
     }
 
     /// The connection of that kind, which is made if there is none.
@@ -210,7 +221,7 @@ impl World {
     /// Carries bytes until none moves any more.
     fn turn(&mut self) {
         loop {
-            let mut moved = false;
+            let mut moved = self.carry_out();
             while let Some(action) = self.machine.next_action(self.now) {
                 if let Action::Close { conn } = action {
                     let mut words = List::new();
@@ -238,6 +249,17 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Carries out the calls that are to be carried out elsewhere; `true`: there was one.
+    fn carry_out(&mut self) -> bool {
+        let Some(exported) = &self.exported else { return false };
+        let mut any = false;
+        while let Some(job) = self.machine.next_job() {
+            any = true;
+            self.machine.done(self.now, exported.carry_out(job));
+        }
+        any
     }
 
     fn credential(&self) -> Credential {
@@ -310,15 +332,26 @@ impl World {
 
     fn handle(&self, n: u8) -> Handle {
         let nothing = Handle::new(&[n; 24]).unwrap();
-        *self.handles.get(usize::from(n) % (HANDLES + 1)).unwrap_or(&nothing)
+        let handle = *self.handles.get(usize::from(n) % (HANDLES + 1)).unwrap_or(&nothing);
+        if n < FORGED {
+            return handle;
+        }
+        let mut bytes = handle.as_bytes().to_vec();
+        let place = usize::from(n) % bytes.len();
+        bytes[place] ^= 1 << (n % 8);
+        Handle::new(&bytes).expect("it is as long as before")
     }
 
     fn place(&self, (dir, name): (u8, u8)) -> Place {
-        let name = match name % 8 {
-            0 => vec![b'.'],
-            1 => b"..".to_vec(),
-            2 => vec![name; usize::from(name) * 2],
-            n => vec![b'a' + n],
+        let name = match (name % 8, name / 32) {
+            (0, _) => vec![b'.'],
+            (1, 0) => b"../beside/secret".to_vec(),
+            (1, 1) => b"e/secret".to_vec(),
+            (1, 2) => b"g\0h".to_vec(),
+            (1, 3) => Vec::new(),
+            (1, _) => b"..".to_vec(),
+            (2, _) => vec![name; usize::from(name) * 2],
+            (n, _) => vec![b'a' + n],
         };
         Place { dir: self.handle(dir), name: Name(name) }
     }
@@ -578,26 +611,48 @@ impl Client {
     }
 }
 
-/// Does all of it.
+/// Does all of it with a server in memory.
 pub fn run(cut: u8, items: &[Item<'_>]) {
-    let mut world = World::new(cut);
-    world.op(false, &Op::Mount);
-    for item in items {
-        match item {
-            Item::Call { rdma, user, call } => {
-                world.user = *user;
-                world.op(*rdma, call);
-            }
-            Item::Again { rdma } => world.again(*rdma),
-            Item::Any { rdma, program, version, procedure, flavor, file, rest } => {
-                world.any(*rdma, [*program, *version, *procedure], *flavor, *file, rest);
-            }
-            Item::Bytes { rdma, record, bytes } => world.spoil(*rdma, *record, bytes),
-            Item::Pass(seconds) => {
-                world.now = world.now + std::time::Duration::from_secs((*seconds).into());
-                world.machine.timeout(world.now);
-                world.turn();
+    World::new(cut, None).run(items);
+}
+
+/// Does all of it with a server of a directory, and checks what is there then.
+pub fn run_directory(cut: u8, items: &[Item<'_>]) {
+    let mut world = World::new(cut, Some(Exported::new()));
+    world.run(items);
+    let exported = world.exported.take();
+    // The server may have files open.
+    drop(world);
+    exported.into_iter().for_each(Exported::check);
+}
+
+impl World {
+    fn run(&mut self, items: &[Item<'_>]) {
+        self.op(false, &Op::Mount);
+        for item in items {
+            match item {
+                Item::Call { rdma, user, call } => {
+                    self.user = *user;
+                    self.op(*rdma, call);
+                }
+                Item::Again { rdma } => self.again(*rdma),
+                Item::Any { rdma, program, version, procedure, flavor, file, rest } => {
+                    self.any(*rdma, [*program, *version, *procedure], *flavor, *file, rest);
+                }
+                Item::Bytes { rdma, record, bytes } => self.spoil(*rdma, *record, bytes),
+                Item::Pass(seconds) => {
+                    self.now = self.now + std::time::Duration::from_secs((*seconds).into());
+                    self.machine.timeout(self.now);
+                    self.exported.iter().for_each(Exported::sweep);
+                    self.turn();
+                }
+                Item::Local { what, name } => {
+                    self.exported.iter().for_each(|exported| exported.act(*what, *name));
+                }
             }
         }
+        // Whatever has come, it still answers.
+        self.user = 0;
+        self.op(false, &Op::Null);
     }
 }
