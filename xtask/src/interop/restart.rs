@@ -3,7 +3,7 @@
 use super::tools::ensure_pool;
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, Stage};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ enum End {
     Killed,
 }
 
-/// librbd goes on where it was, whether the cluster was stopped or killed.
+/// librbd goes on where it was, whether the cluster was stopped or killed, and the cluster's log has what was said before.
 pub(crate) fn under_load(stage: &Stage) -> Result<()> {
     let start = || Embedded::start(stage, "--data data --osds 3 --pool-size 2");
     let mut cluster = start()?;
@@ -32,13 +32,26 @@ pub(crate) fn under_load(stage: &Stage) -> Result<()> {
     let line = "stdbuf -oL rbd bench --io-type write --io-pattern rand --io-size 4K --io-threads 16 --io-total 1T rbd/disk";
     let mut bench = Daemon::spawn("rbd bench", stage.ceph_daemon(line), &log)?;
     wait_for_progress(&mut bench, &log)?;
-    for end in [End::Stopped, End::Killed, End::Killed, End::Stopped] {
+    for (life, end) in [End::Stopped, End::Killed, End::Killed, End::Stopped].into_iter().enumerate() {
+        // Whether it is killed or not: what was acknowledged is kept.
+        stage.ceph(&format!("ceph log said-in-life-{life}"))?;
         match end {
             End::Stopped => cluster.stop()?,
             End::Killed => drop(cluster),
         }
         cluster = start()?;
+        check_log(stage, life)?;
         wait_for_progress(&mut bench, &log)?;
+    }
+    Ok(())
+}
+
+/// The cluster's log has what was said in each life up to this one, once.
+fn check_log(stage: &Stage, life: usize) -> Result<()> {
+    let last = stage.ceph("ceph log last 1000")?;
+    for said in (0..=life).map(|life| format!("said-in-life-{life}")) {
+        let count = last.lines().filter(|line| line.ends_with(&said)).count();
+        ensure!(count == 1, "the cluster's log has {said} {count} times:\n{last}");
     }
     Ok(())
 }
