@@ -2,7 +2,7 @@
 
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Input, Meaning};
+use crate::dialect::{Dialect, Input, Meaning, Receive as _};
 use crate::error::Error;
 use crate::event::Event;
 use crate::liveness::{Due, Liveness};
@@ -129,7 +129,7 @@ impl Connection {
         if self.link.paused || self.link.phase == Phase::Over {
             return Landing::default();
         }
-        dispatch!(&mut self.version, it => it.landing())
+        dispatch!(&mut self.version, it => it.receiver_mut().landing())
     }
 
     /// The buffer handed out by [`landing`](Self::landing) comes back, its first `filled` bytes received.
@@ -138,7 +138,7 @@ impl Connection {
     /// If it is not that buffer.
     pub fn landed(&mut self, now: Time, place: SegmentMut, filled: usize) {
         dispatch!(&mut self.version, it => {
-            it.landed(place, filled);
+            it.receiver_mut().landed(place, filled);
             if self.link.phase == Phase::Over {
                 self.link.give_back_place(it);
             } else if filled > 0 {
@@ -155,7 +155,7 @@ impl Connection {
     /// The message of which a part has come and a part has not. The handshake is none: it has a deadline of its own.
     #[inline]
     pub fn unfinished(&self) -> Option<Unfinished> {
-        if self.is_ready() { dispatch!(&self.version, it => it.unfinished()) } else { None }
+        if self.is_ready() { dispatch!(&self.version, it => it.receiver().unfinished()) } else { None }
     }
 
     /// Queues a message. Its number and acknowledgement are given when it is sent; before the handshake is complete
@@ -321,7 +321,7 @@ impl Link {
     ) {
         self.liveness.heard(now);
         while self.phase != Phase::Over {
-            let handled = match dialect.next(&mut bytes, placer) {
+            let handled = match dialect.receiver_mut().next(&mut bytes, placer) {
                 Ok(None) => break,
                 Ok(Some(Input::Message)) => self.message(dialect, now),
                 Ok(Some(Input::Aborted(header, place))) => {
@@ -341,7 +341,7 @@ impl Link {
     }
 
     fn message<D: Dialect>(&mut self, dialect: &mut D, now: Time) -> Result<(), Error> {
-        if !self.session.received(dialect.header())? {
+        if !self.session.received(dialect.receiver().header())? {
             self.events.extend(Event::passed_over(dialect.take_message()));
         } else if self.is_ready() {
             self.events.push_back(Event::Message(dialect.take_message()));
@@ -402,7 +402,7 @@ impl Link {
     }
 
     fn give_back_place<D: Dialect>(&mut self, dialect: &mut D) {
-        if let Some((header, place)) = dialect.take_place() {
+        if let Some((header, place)) = dialect.receiver_mut().take_place() {
             self.events.push_back(Event::Unplaced(header, place));
         }
     }

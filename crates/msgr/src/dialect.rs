@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 /// Something whole that was received.
 #[derive(Debug)]
 pub(crate) enum Input<F> {
-    /// A message. [`Dialect::take_message`] returns it: it moves once, to where it stays.
+    /// A message. [`Receive::take_message`] returns it: it moves once, to where it stays.
     Message,
     /// The sender gave a message up half way. The buffer was meant for its payload.
     Aborted(Header, SegmentMut),
@@ -44,13 +44,10 @@ impl From<Option<Peer>> for Meaning {
     }
 }
 
-/// One connection's handshake, receiver and sender, in one version of the protocol.
-pub(crate) trait Dialect: fmt::Debug {
+/// The receiver of a connection: it takes the stream of bytes apart, wherever it is cut.
+pub(crate) trait Receive {
     /// What is received beside messages.
     type Frame;
-
-    /// The transport is open; `local` is this side's address.
-    fn open(&mut self, local: SocketAddr);
 
     /// Where the next bytes go.
     fn landing(&mut self) -> Landing;
@@ -61,7 +58,7 @@ pub(crate) trait Dialect: fmt::Debug {
     /// The message of which a part has come and a part has not.
     fn unfinished(&self) -> Option<Unfinished>;
 
-    /// The buffer of the payload that is being received, unless a receive has it.
+    /// The header, and the buffer of the payload that is being received, unless a receive has it.
     fn take_place(&mut self) -> Option<(Header, SegmentMut)>;
 
     /// The next whole thing in `bytes` and what came before. `None`: all bytes are used up. The caller takes a
@@ -77,9 +74,33 @@ pub(crate) trait Dialect: fmt::Debug {
 
     /// The message that [`next`](Self::next) has returned.
     fn take_message(&mut self) -> Message;
+}
+
+/// One connection's handshake, receiver and sender, in one version of the protocol.
+pub(crate) trait Dialect: fmt::Debug {
+    /// Takes the stream of bytes apart.
+    type Receiver: Receive;
+
+    /// The transport is open; `local` is this side's address.
+    fn open(&mut self, local: SocketAddr);
+
+    fn receiver(&self) -> &Self::Receiver;
+
+    fn receiver_mut(&mut self) -> &mut Self::Receiver;
+
+    /// The message that the receiver has.
+    #[inline]
+    fn take_message(&mut self) -> Message {
+        self.receiver_mut().take_message()
+    }
 
     /// Handles a frame, of the handshake or after it.
-    fn frame(&mut self, now: Time, frame: Self::Frame, session: &mut SessionState) -> Result<Meaning, Error>;
+    fn frame(
+        &mut self,
+        now: Time,
+        frame: <Self::Receiver as Receive>::Frame,
+        session: &mut SessionState,
+    ) -> Result<Meaning, Error>;
 
     /// Handles a message that came before the connection was ready.
     fn early_message(

@@ -1,5 +1,6 @@
 //! The checks that need no running program: one list, each named, all run even when one fails.
 
+mod circles;
 mod deny;
 mod dependencies;
 mod links;
@@ -17,6 +18,7 @@ const CHECKS: &[Check] = &[
     ("tidiness", tidy::check),
     ("links of documents", links::check),
     ("dependency direction", dependencies::check),
+    ("circles of modules", circles::check),
     ("unsafe policy", policy::check),
     ("clippy", clippy),
     ("fuzz targets", fuzz_targets),

@@ -6,33 +6,26 @@ use super::queue::{Front, Queued};
 use crate::message::Sums;
 use onego_buf::{Arena, List, crc32c};
 
-/// Puts messages together, in one version of the protocol.
-pub(crate) trait Assemble {
-    /// What is on its way out.
-    fn arena(&mut self) -> &mut Arena;
-
-    /// Appends a message, whose data it takes.
-    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List);
-}
-
-/// Appends `control` and about `limit` bytes of messages to `out`.
+/// Appends `control` and about `limit` bytes of messages to `out`. `put` appends a message, whose data it takes.
+#[inline]
 pub(crate) fn transmit(
-    assembler: &mut impl Assemble,
+    arena: &mut Arena,
     control: &[u8],
     out: &mut List,
     limit: usize,
     outbox: &mut Outbox,
+    mut put: impl FnMut(&mut Queued, &mut Fronts, &mut Arena, &mut List),
 ) {
     let start = out.len();
-    assembler.arena().put(control, out);
-    while out.len() + assembler.arena().pending() - start < limit {
-        if !outbox.pop(|message, fronts| assembler.message(message, fronts, out)) {
+    arena.put(control, out);
+    while out.len() + arena.pending() - start < limit {
+        if !outbox.pop(|message, fronts| put(message, fronts, arena, out)) {
             break;
         }
     }
-    assembler.arena().flush(out);
+    arena.flush(out);
     if outbox.is_empty() {
-        assembler.arena().rest();
+        arena.rest();
     }
 }
 

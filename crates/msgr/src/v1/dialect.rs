@@ -8,14 +8,14 @@ use super::send::Sender;
 use crate::auth::messages::{Auth, AuthReply};
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Input, Meaning};
+use crate::dialect::{Dialect, Meaning, Receive as _};
 use crate::error::Error;
-use crate::message::{Header, Message, Placer};
+use crate::message::Message;
 use crate::peer::{Peer, Target, Visitor};
 use crate::state::SessionState;
 use crate::types::{EntityName, Payload, Utime};
-use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Landing, Time, Unfinished};
+use onego_buf::List;
+use onego_wire::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Version1 {
 }
 
 impl Dialect for Version1 {
-    type Frame = Frame;
+    type Receiver = Receiver;
 
     fn open(&mut self, local: SocketAddr) {
         if let Opening::Handshake(handshake) = &mut self.opening {
@@ -116,31 +116,14 @@ impl Dialect for Version1 {
         }
     }
 
-    fn landing(&mut self) -> Landing {
-        self.rx.landing()
-    }
-
-    fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        self.rx.landed(rest, filled);
+    #[inline]
+    fn receiver(&self) -> &Receiver {
+        &self.rx
     }
 
     #[inline]
-    fn unfinished(&self) -> Option<Unfinished> {
-        self.rx.unfinished()
-    }
-
-    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        self.rx.take_place()
-    }
-
-    #[inline]
-    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
-        self.rx.next(bytes, placer)
-    }
-
-    #[inline]
-    fn header(&self) -> &Header {
-        self.rx.header()
+    fn receiver_mut(&mut self) -> &mut Receiver {
+        &mut self.rx
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::frame::{FOOTER_MAX, Footer, Footers, HEADER_LEN, Lens, read_header, tag};
 use crate::auth::Key;
 use crate::config::Limits;
-use crate::dialect::Input;
+use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, Placer, Sums};
 use crate::receive::body::Body;
@@ -52,7 +52,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     limits: Limits,
     stage: Stage,
     footers: Footers,
@@ -106,19 +106,58 @@ impl Receiver {
         !self.data_crc
     }
 
-    /// Where the next bytes go.
-    pub(super) fn landing(&mut self) -> Landing {
+    /// What a tag stands for: something by itself, or the beginning of something.
+    fn tagged(&mut self, tag: u8) -> Result<Option<Frame>, Error> {
+        self.stage = match tag {
+            tag::KEEPALIVE => return Ok(Some(Frame::Alive)),
+            tag::CLOSE => return Ok(Some(Frame::Close)),
+            tag::KEEPALIVE2 => Stage::Stamp { answer: true },
+            tag::KEEPALIVE2_ACK => Stage::Stamp { answer: false },
+            tag::ACK => Stage::Ack,
+            tag::MESSAGE => Stage::Header,
+            _ => return Err(Error::UnknownTag(tag)),
+        };
+        Ok(None)
+    }
+
+    /// Checks what was received against the footer. Fronts and middles always have checksums.
+    fn check(&mut self, footer: Footer) -> Result<(), Error> {
+        let [front, middle, _] = self.body.crcs();
+        if front != footer.front_crc {
+            return Err(Error::Corrupt("a message's front"));
+        }
+        if middle != footer.middle_crc {
+            return Err(Error::Corrupt("a message's middle"));
+        }
+        if let Some(crc) = footer.data_crc
+            && self.checks_data
+            && self.body.data_crc() != crc
+        {
+            return Err(Error::Corrupt("a message's payload"));
+        }
+        if let Some(key) = &self.key
+            && footer.signature != Some(footer.sign(key, self.header_crc, self.lens, self.header.seq))
+        {
+            return Err(Error::BadMessageSignature);
+        }
+        self.data_crc = footer.data_crc.is_some();
+        Ok(())
+    }
+}
+
+impl Receive for Receiver {
+    type Frame = Frame;
+
+    fn landing(&mut self) -> Landing {
         self.body.landing()
     }
 
-    /// The rest of a place comes back with `filled` bytes more.
-    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+    fn landed(&mut self, rest: SegmentMut, filled: usize) {
         self.body.landed(rest, filled);
     }
 
-    /// The message, or another thing with a tag, of which a part has come and a part has not.
     #[inline]
-    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
+    fn unfinished(&self) -> Option<Unfinished> {
         let announced = match self.stage {
             Stage::Tag => return None,
             Stage::Body | Stage::Footer => self.lens.iter().map(|len| *len as usize).sum(),
@@ -127,29 +166,11 @@ impl Receiver {
         Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
     }
 
-    /// The place of the message that is being received, if it is not out.
-    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
         Some((self.header, self.body.take_place()?))
     }
 
-    /// The header of the message that [`next`](Self::next) has just told of.
-    #[inline]
-    pub(super) fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// The message that [`next`](Self::next) has just told of.
-    pub(super) fn take_message(&mut self) -> Message {
-        self.body.take_message(self.header)
-    }
-
-    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
-    /// tells of is taken before it is asked again.
-    pub(super) fn next(
-        &mut self,
-        bytes: &mut Segment,
-        placer: &mut dyn Placer,
-    ) -> Result<Option<Input<Frame>>, Error> {
+    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         loop {
             match self.stage {
                 Stage::Part(len) => {
@@ -219,41 +240,12 @@ impl Receiver {
         }
     }
 
-    /// What a tag stands for: something by itself, or the beginning of something.
-    fn tagged(&mut self, tag: u8) -> Result<Option<Frame>, Error> {
-        self.stage = match tag {
-            tag::KEEPALIVE => return Ok(Some(Frame::Alive)),
-            tag::CLOSE => return Ok(Some(Frame::Close)),
-            tag::KEEPALIVE2 => Stage::Stamp { answer: true },
-            tag::KEEPALIVE2_ACK => Stage::Stamp { answer: false },
-            tag::ACK => Stage::Ack,
-            tag::MESSAGE => Stage::Header,
-            _ => return Err(Error::UnknownTag(tag)),
-        };
-        Ok(None)
+    #[inline]
+    fn header(&self) -> &Header {
+        &self.header
     }
 
-    /// Checks what was received against the footer. Fronts and middles always have checksums.
-    fn check(&mut self, footer: Footer) -> Result<(), Error> {
-        let [front, middle, _] = self.body.crcs();
-        if front != footer.front_crc {
-            return Err(Error::Corrupt("a message's front"));
-        }
-        if middle != footer.middle_crc {
-            return Err(Error::Corrupt("a message's middle"));
-        }
-        if let Some(crc) = footer.data_crc
-            && self.checks_data
-            && self.body.data_crc() != crc
-        {
-            return Err(Error::Corrupt("a message's payload"));
-        }
-        if let Some(key) = &self.key
-            && footer.signature != Some(footer.sign(key, self.header_crc, self.lens, self.header.seq))
-        {
-            return Err(Error::BadMessageSignature);
-        }
-        self.data_crc = footer.data_crc.is_some();
-        Ok(())
+    fn take_message(&mut self) -> Message {
+        self.body.take_message(self.header)
     }
 }

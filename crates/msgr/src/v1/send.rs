@@ -5,7 +5,7 @@ use crate::auth::Key;
 use crate::message::{Message, Sums};
 use crate::send::fronts::Fronts;
 use crate::send::outbox::Outbox;
-use crate::send::parts::{Assemble, put_parts, transmit};
+use crate::send::parts::{put_parts, transmit};
 use crate::send::queue::Queued;
 use crate::types::encoding::Encode;
 use crate::types::{EntityName, Utime};
@@ -15,6 +15,8 @@ use onego_wire::Writer;
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
+    /// What is on its way out.
+    arena: Arena,
     /// What goes out before the next message: parts of the handshake, signs of life.
     control: Writer,
 }
@@ -22,13 +24,8 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(source: EntityName, data_crc: bool, pool: Pool) -> Self {
         Self {
-            assembler: Assembler {
-                source,
-                data_crc,
-                footers: Footers { has_room: false },
-                key: None,
-                arena: Arena::new(pool),
-            },
+            assembler: Assembler { source, data_crc, footers: Footers { has_room: false }, key: None },
+            arena: Arena::new(pool),
             control: Writer::new(),
         }
     }
@@ -85,21 +82,24 @@ impl Sender {
     /// Appends what goes out before the next message to `out`, and then `first`, which goes before all that is
     /// queued.
     pub(super) fn transmit_control(&mut self, out: &mut List, first: Option<Message>, outbox: &mut Outbox) {
-        self.assembler.arena.put(self.control.as_slice(), out);
+        self.arena.put(self.control.as_slice(), out);
         self.control.clear();
         if let Some(message) = first {
             let mut message = Queued::from(message);
             outbox.number(&mut message);
-            self.assembler.message(&mut message, &mut Fronts::default(), out);
+            self.assembler.message(&mut message, &mut Fronts::default(), &mut self.arena, out);
         }
-        self.assembler.arena.flush(out);
-        self.assembler.arena.rest();
+        self.arena.flush(out);
+        self.arena.rest();
     }
 
     /// Appends what goes out before the next message, and about `limit` bytes of messages, to `out`.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox) {
-        transmit(&mut self.assembler, self.control.as_slice(), out, limit, outbox);
-        self.control.clear();
+        let Self { assembler, arena, control } = self;
+        transmit(arena, control.as_slice(), out, limit, outbox, |message, fronts, arena, out| {
+            assembler.message(message, fronts, arena, out);
+        });
+        control.clear();
     }
 }
 
@@ -113,28 +113,22 @@ struct Assembler {
     footers: Footers,
     /// What messages are signed with.
     key: Option<Key>,
-    /// What is on its way out.
-    arena: Arena,
 }
 
-impl Assemble for Assembler {
-    #[inline]
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
-    }
-
-    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
+impl Assembler {
+    /// Appends a message, whose data it takes.
+    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         let (source, lens) = (self.source, message.lens());
         let mut header_crc = 0;
-        self.arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
+        arena.write(out, |to| header_crc = put_head(&message.header, source, lens, to));
         let sums = if self.data_crc { Sums::All } else { Sums::AllButData };
-        let [front_crc, middle_crc, data_crc] = put_parts(message, fronts, &mut self.arena, out, (sums, 0));
+        let [front_crc, middle_crc, data_crc] = put_parts(message, fronts, arena, out, (sums, 0));
         let data_crc = self.data_crc.then_some(data_crc);
         let mut footer = Footer { front_crc, middle_crc, data_crc, signature: None };
         footer.signature =
             self.key.as_ref().map(|key| footer.sign(key, header_crc, lens, message.header.seq));
         let mut bytes = [0; FOOTER_MAX];
         let len = self.footers.put(footer, &mut bytes);
-        self.arena.put(&bytes[..len], out);
+        arena.put(&bytes[..len], out);
     }
 }

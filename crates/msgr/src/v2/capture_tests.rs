@@ -3,14 +3,15 @@
 use super::banner::Banner;
 use super::control::{AuthDone, AuthRequest, Hello, NO_SIGNATURE};
 use super::frame::Framing;
+use super::input::Frame;
 use super::pack::Packer;
-use super::receive::{Frame, Receiver};
+use super::receive::Receiver;
 use super::send::Sender;
 use super::unpack::Unpacker;
 use crate::claim::Ident;
 use crate::compression::Method;
 use crate::config::Limits;
-use crate::dialect::Input;
+use crate::dialect::{Input, Receive as _};
 use crate::message::{Message, NoPlacer};
 use crate::send::outbox::Outbox;
 use crate::tag::Tag;

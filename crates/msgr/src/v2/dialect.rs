@@ -2,20 +2,21 @@
 
 use super::frame::Framing;
 use super::handshake::Handshake;
-use super::receive::{Frame, Receiver};
+use super::input::Frame;
+use super::receive::Receiver;
 use super::send::Sender;
 use crate::claim::{Claim, Refusal};
 use crate::config::Config;
-use crate::dialect::{Dialect, Input, Meaning};
+use crate::dialect::{Dialect, Meaning};
 use crate::error::Error;
-use crate::message::{Header, Message, Placer};
+use crate::message::Message;
 use crate::peer::{Peer, Target, Visitor};
 use crate::state::SessionState;
 use crate::tag::Tag;
 use crate::types::Utime;
 use crate::types::encoding::{Decode, Encode};
-use onego_buf::{List, Segment, SegmentMut};
-use onego_wire::{Landing, Reader, Time, Unfinished};
+use onego_buf::List;
+use onego_wire::{Reader, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ fn meaning(tag: Tag, payload: &[u8]) -> Result<Meaning, Error> {
 }
 
 impl Dialect for Version2 {
-    type Frame = Frame;
+    type Receiver = Receiver;
 
     fn open(&mut self, local: SocketAddr) {
         if let Some(handshake) = &mut self.handshake {
@@ -76,36 +77,14 @@ impl Dialect for Version2 {
         }
     }
 
-    fn landing(&mut self) -> Landing {
-        self.rx.landing()
-    }
-
-    fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        self.rx.landed(rest, filled);
+    #[inline]
+    fn receiver(&self) -> &Receiver {
+        &self.rx
     }
 
     #[inline]
-    fn unfinished(&self) -> Option<Unfinished> {
-        self.rx.unfinished()
-    }
-
-    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        self.rx.take_place()
-    }
-
-    #[inline]
-    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
-        self.rx.next(bytes, placer)
-    }
-
-    #[inline]
-    fn header(&self) -> &Header {
-        self.rx.header()
-    }
-
-    #[inline]
-    fn take_message(&mut self) -> Message {
-        self.rx.take_message()
+    fn receiver_mut(&mut self) -> &mut Receiver {
+        &mut self.rx
     }
 
     fn frame(&mut self, now: Time, frame: Frame, session: &mut SessionState) -> Result<Meaning, Error> {

@@ -11,6 +11,7 @@ mod dialect;
 mod frame;
 mod handshake;
 mod header;
+mod input;
 mod pack;
 mod receive;
 mod secure;

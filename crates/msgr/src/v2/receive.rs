@@ -7,11 +7,12 @@ use super::frame::{
     CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED,
 };
 use super::header::HEADER_LEN;
+use super::input::{Frame, HEADER_SIZE, PARTS, check_preamble};
 use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
-use super::unpack::{Unpacker, packed_bound};
-use crate::config::{Limits, within};
-use crate::dialect::Input;
+use super::unpack::Unpacker;
+use crate::config::Limits;
+use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, NoPlacer, Placer};
 use crate::receive::body::Body;
@@ -24,22 +25,9 @@ use onego_wire::{Landing, Part, Unfinished};
 const PART_MAX: usize = HEADER_LEN + CRC_LEN;
 const _: () = assert!(PART_MAX >= PREAMBLE_LEN && PART_MAX >= EPILOGUE_LEN && PART_MAX >= PREFIX_LEN);
 
-/// The second to fourth segment of a message.
-pub(super) const PARTS: [&str; MAX_SEGMENTS - 1] =
-    ["a message's front", "a message's middle", "a message's payload"];
-
-pub(super) const HEADER_SIZE: Error = Error::BadFrame("a message header of another size");
-
-/// What is received beside messages.
-#[derive(Debug)]
-pub(crate) enum Frame {
-    Banner(Banner),
-    Control(Tag, Segment),
-}
-
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+enum Stage {
     BannerPrefix,
     BannerPayload(usize),
     Preamble,
@@ -53,7 +41,7 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     /// Takes over once the connection is in secure mode.
     secure: Option<Box<SecureReceiver>>,
     /// Decompresses, once that is agreed on.
@@ -119,25 +107,39 @@ impl Receiver {
         self.transcript.take().unwrap_or_default()
     }
 
-    /// Where the next bytes go.
-    pub(super) fn landing(&mut self) -> Landing {
+    /// Takes the first segment of a compressed message. `true`: all of it is here.
+    fn packed_header(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
+        let len = self.framing.first_len(self.last.preamble());
+        let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(false) };
+        let len = self.framing.open_first(&first, "a message's header")?.len();
+        first.truncate(len);
+        self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
+        let [_, lens @ ..] = self.last.preamble().lens;
+        self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+        self.stage = Stage::PackedBody;
+        Ok(true)
+    }
+}
+
+impl Receive for Receiver {
+    type Frame = Frame;
+
+    fn landing(&mut self) -> Landing {
         if let Some(secure) = &mut self.secure {
             return secure.landing();
         }
         self.body.landing()
     }
 
-    /// The rest of a place comes back with `filled` bytes more.
-    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
+    fn landed(&mut self, rest: SegmentMut, filled: usize) {
         if let Some(secure) = &mut self.secure {
             return secure.landed(rest, filled);
         }
         self.body.landed(rest, filled);
     }
 
-    /// The frame of which a part has come and a part has not.
     #[inline]
-    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+    fn unfinished(&self) -> Option<Unfinished> {
         if let Some(secure) = &self.secure {
             return secure.unfinished();
         }
@@ -151,8 +153,7 @@ impl Receiver {
         Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
     }
 
-    /// The place of the message that is being received, if it is not out.
-    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
         if let Some(secure) = &mut self.secure {
             return secure.take_place();
         }
@@ -162,13 +163,7 @@ impl Receiver {
         }
     }
 
-    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up. A message that it
-    /// tells of is taken before it is asked again.
-    pub(super) fn next(
-        &mut self,
-        bytes: &mut Segment,
-        placer: &mut dyn Placer,
-    ) -> Result<Option<Input<Frame>>, Error> {
+    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         if let Some(secure) = &mut self.secure {
             return secure.next(bytes, placer);
         }
@@ -193,7 +188,8 @@ impl Receiver {
                     record(&mut self.transcript, preamble);
                     bytes.advance(used);
                     let unpacks = self.unpacker.is_some();
-                    self.stage = check_preamble(self.last.preamble(), self.messages, unpacks, &self.limits)?;
+                    check_preamble(self.last.preamble(), self.messages, unpacks, &self.limits)?;
+                    self.stage = first_stage(self.last.preamble());
                 }
                 Stage::Control => {
                     let len = self.framing.first_len(self.last.preamble());
@@ -264,31 +260,16 @@ impl Receiver {
         }
     }
 
-    /// Takes the first segment of a compressed message. `true`: all of it is here.
-    fn packed_header(&mut self, bytes: &mut Segment) -> Result<bool, Error> {
-        let len = self.framing.first_len(self.last.preamble());
-        let Some(mut first) = gather(&mut self.gathered, len, bytes) else { return Ok(false) };
-        let len = self.framing.open_first(&first, "a message's header")?.len();
-        first.truncate(len);
-        self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
-        let [_, lens @ ..] = self.last.preamble().lens;
-        self.body.begin(lens.map(|len| len as usize), self.framing.sums());
-        self.stage = Stage::PackedBody;
-        Ok(true)
-    }
-
-    /// The header of the message that [`next`](Self::next) has just told of.
     #[inline]
-    pub(super) fn header(&self) -> &Header {
+    fn header(&self) -> &Header {
         match &self.secure {
             Some(secure) => secure.header(),
             None => &self.header,
         }
     }
 
-    /// The message that [`next`](Self::next) has just told of.
     #[inline]
-    pub(super) fn take_message(&mut self) -> Message {
+    fn take_message(&mut self) -> Message {
         if let Some(secure) = &mut self.secure {
             return secure.take_message();
         }
@@ -307,35 +288,11 @@ fn record(transcript: &mut Option<Vec<u8>>, bytes: &[u8]) {
     }
 }
 
-/// Checks that a frame of that kind and size may come now, and says what comes next of it. `messages`: is the
-/// handshake over? `unpacks`: was it agreed to compress?
-pub(super) fn check_preamble(
-    preamble: &Preamble,
-    messages: bool,
-    unpacks: bool,
-    limits: &Limits,
-) -> Result<Stage, Error> {
-    let Preamble { tag, lens, segments, compressed } = *preamble;
-    if compressed && !unpacks {
-        return Err(Error::NotAgreed);
+/// What comes behind a preamble.
+fn first_stage(preamble: &Preamble) -> Stage {
+    match preamble.tag {
+        Tag::Message if preamble.compressed => Stage::PackedHeader,
+        Tag::Message => Stage::Header,
+        _ => Stage::Control,
     }
-    let most = |bound| if compressed { packed_bound(bound) } else { bound };
-    if tag != Tag::Message {
-        if segments > 1 {
-            return Err(Error::BadFrame("several segments where there is one"));
-        }
-        within("control frame", lens[0], most(limits.control))?;
-        return Ok(Stage::Control);
-    }
-    if !messages {
-        return Err(Error::Unexpected { tag, state: "the handshake goes on" });
-    }
-    if compressed {
-        within("message header", lens[0], most(HEADER_LEN as u32))?;
-    } else if lens[0] as usize != HEADER_LEN {
-        return Err(HEADER_SIZE);
-    }
-    let [_, parts @ ..] = lens;
-    limits.check(parts, most)?;
-    Ok(if compressed { Stage::PackedHeader } else { Stage::Header })
 }

@@ -7,11 +7,11 @@
 
 use super::frame::{MAX_SEGMENTS, PREAMBLE_LEN, Preamble, is_aborted};
 use super::header::HEADER_LEN;
-use super::receive::{Frame, HEADER_SIZE, check_preamble};
+use super::input::{Frame, HEADER_SIZE, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use super::unpack::Unpacker;
 use crate::config::Limits;
-use crate::dialect::Input;
+use crate::dialect::{Input, Receive};
 use crate::error::Error;
 use crate::message::{Header, Message, Placer};
 use crate::receive::buffer::{RecvBuffer, read_ahead};
@@ -146,114 +146,6 @@ impl SecureReceiver {
         self.unpacker = Some(Box::new(unpacker));
     }
 
-    /// Where the next bytes go.
-    pub(super) fn landing(&mut self) -> Landing {
-        match &mut self.opening {
-            Some(payload) if matches!(self.stage, Stage::Data | Stage::Status) => {
-                payload.buffer.landing(&self.ahead)
-            }
-            _ => self.ahead.landing(None, 0),
-        }
-    }
-
-    /// The rest of a place comes back with `filled` bytes more.
-    pub(super) fn landed(&mut self, rest: SegmentMut, filled: usize) {
-        let payload = self.opening.as_mut().expect("only what was handed out lands");
-        payload.buffer.landed(rest, filled);
-        payload.open(&mut self.keys);
-    }
-
-    /// The frame of which a part has come and a part has not.
-    #[inline]
-    pub(super) fn unfinished(&self) -> Option<Unfinished> {
-        let announced = match self.stage {
-            Stage::Head if self.part.is_empty() => return None,
-            Stage::Head => 0,
-            _ => self.preamble.announced(),
-        };
-        let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
-        let filled = self.opening.as_ref().map_or(0, |opening| opening.buffer.filled());
-        Some(Unfinished {
-            announced,
-            held: self.first.len() + part(&self.front) + part(&self.middle) + filled,
-        })
-    }
-
-    /// The place of the message that is being received, if it is not out. What is in it was not proved to be anything,
-    /// so it is wiped.
-    pub(super) fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
-        let is_here = |opening: &mut Opening| opening.placed && !opening.buffer.is_out();
-        if let Some(Opening { mut buffer, .. }) = self.opening.take_if(is_here) {
-            buffer.filled_from(0).fill(0);
-            return Some((self.header, buffer.into_inner()));
-        }
-        self.unpacker.as_mut()?.take_place()
-    }
-
-    /// The next whole thing in `bytes` and what was received before. `None`: all bytes are used up.
-    pub(super) fn next(
-        &mut self,
-        bytes: &mut Segment,
-        placer: &mut dyn Placer,
-    ) -> Result<Option<Input<Frame>>, Error> {
-        loop {
-            match self.stage {
-                Stage::Head => {
-                    if !self.take_fixed(SEALED_HEAD_LEN, bytes) {
-                        return Ok(None);
-                    }
-                    if let Some(input) = self.head(placer)? {
-                        return Ok(Some(input));
-                    }
-                }
-                Stage::Rest => {
-                    let Some(first) = self.rest(bytes)? else { return Ok(None) };
-                    if let Some(input) = self.first(first, placer)? {
-                        return Ok(Some(input));
-                    }
-                }
-                Stage::Front => {
-                    let Some(front) = self.take_part(1, bytes) else { return Ok(None) };
-                    self.front = Some(front);
-                    self.stage = Stage::Middle;
-                }
-                Stage::Middle => {
-                    let Some(middle) = self.take_part(2, bytes) else { return Ok(None) };
-                    self.middle = (!middle.is_empty()).then_some(middle);
-                    self.find_place(placer);
-                    self.stage = Stage::Data;
-                }
-                Stage::Data => {
-                    if let Some(payload) = &mut self.opening {
-                        assert!(
-                            !payload.buffer.is_out(),
-                            "bytes behind a buffer that a receive has come after it"
-                        );
-                        if !payload.take(&mut self.keys, bytes) {
-                            return Ok(None);
-                        }
-                    }
-                    self.stage = Stage::Status;
-                }
-                Stage::Status => {
-                    let zeros = padded(self.preamble.lens[3] as usize) - self.preamble.lens[3] as usize;
-                    if !self.take_fixed(zeros + SEALED_STATUS_LEN, bytes) {
-                        return Ok(None);
-                    }
-                    let end = &mut self.fixed[..zeros + SEALED_STATUS_LEN];
-                    let status = self.keys.finish(end, "a message")?[zeros];
-                    self.stage = Stage::Head;
-                    if !is_aborted(status)? {
-                        return self.whole(placer).map(Some);
-                    }
-                    if let Some(aborted) = self.give_up_message() {
-                        return Ok(Some(aborted));
-                    }
-                }
-            }
-        }
-    }
-
     /// Takes a fixed part. `true`: all of it is here.
     fn take_fixed(&mut self, len: usize, bytes: &mut Segment) -> bool {
         let Some((part, used)) = self.part.take(len, bytes) else { return false };
@@ -367,18 +259,6 @@ impl SecureReceiver {
         self.opening = Some(Opening::new(buffer, placed));
     }
 
-    /// The header of the message that [`next`](Self::next) has just told of.
-    #[inline]
-    pub(super) fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// The message that [`next`](Self::next) has just told of.
-    pub(super) fn take_message(&mut self) -> Message {
-        let unpacked = self.unpacker.as_mut().and_then(|unpacker| unpacker.take_message());
-        unpacked.unwrap_or_else(|| self.take_parts())
-    }
-
     /// The parts of a message as they were received.
     fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
@@ -401,5 +281,118 @@ impl SecureReceiver {
         self.ahead.message(0);
         let Message { header, placed, .. } = self.take_parts();
         placed.map(|place| Input::Aborted(header, place))
+    }
+}
+
+impl Receive for SecureReceiver {
+    type Frame = Frame;
+
+    fn landing(&mut self) -> Landing {
+        match &mut self.opening {
+            Some(payload) if matches!(self.stage, Stage::Data | Stage::Status) => {
+                payload.buffer.landing(&self.ahead)
+            }
+            _ => self.ahead.landing(None, 0),
+        }
+    }
+
+    fn landed(&mut self, rest: SegmentMut, filled: usize) {
+        let payload = self.opening.as_mut().expect("only what was handed out lands");
+        payload.buffer.landed(rest, filled);
+        payload.open(&mut self.keys);
+    }
+
+    #[inline]
+    fn unfinished(&self) -> Option<Unfinished> {
+        let announced = match self.stage {
+            Stage::Head if self.part.is_empty() => return None,
+            Stage::Head => 0,
+            _ => self.preamble.announced(),
+        };
+        let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
+        let filled = self.opening.as_ref().map_or(0, |opening| opening.buffer.filled());
+        Some(Unfinished {
+            announced,
+            held: self.first.len() + part(&self.front) + part(&self.middle) + filled,
+        })
+    }
+
+    /// Nothing has proved what is in the buffer, so it is wiped.
+    fn take_place(&mut self) -> Option<(Header, SegmentMut)> {
+        let is_here = |opening: &mut Opening| opening.placed && !opening.buffer.is_out();
+        if let Some(Opening { mut buffer, .. }) = self.opening.take_if(is_here) {
+            buffer.filled_from(0).fill(0);
+            return Some((self.header, buffer.into_inner()));
+        }
+        self.unpacker.as_mut()?.take_place()
+    }
+
+    fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
+        loop {
+            match self.stage {
+                Stage::Head => {
+                    if !self.take_fixed(SEALED_HEAD_LEN, bytes) {
+                        return Ok(None);
+                    }
+                    if let Some(input) = self.head(placer)? {
+                        return Ok(Some(input));
+                    }
+                }
+                Stage::Rest => {
+                    let Some(first) = self.rest(bytes)? else { return Ok(None) };
+                    if let Some(input) = self.first(first, placer)? {
+                        return Ok(Some(input));
+                    }
+                }
+                Stage::Front => {
+                    let Some(front) = self.take_part(1, bytes) else { return Ok(None) };
+                    self.front = Some(front);
+                    self.stage = Stage::Middle;
+                }
+                Stage::Middle => {
+                    let Some(middle) = self.take_part(2, bytes) else { return Ok(None) };
+                    self.middle = (!middle.is_empty()).then_some(middle);
+                    self.find_place(placer);
+                    self.stage = Stage::Data;
+                }
+                Stage::Data => {
+                    if let Some(payload) = &mut self.opening {
+                        assert!(
+                            !payload.buffer.is_out(),
+                            "bytes behind a buffer that a receive has come after it"
+                        );
+                        if !payload.take(&mut self.keys, bytes) {
+                            return Ok(None);
+                        }
+                    }
+                    self.stage = Stage::Status;
+                }
+                Stage::Status => {
+                    let zeros = padded(self.preamble.lens[3] as usize) - self.preamble.lens[3] as usize;
+                    if !self.take_fixed(zeros + SEALED_STATUS_LEN, bytes) {
+                        return Ok(None);
+                    }
+                    let end = &mut self.fixed[..zeros + SEALED_STATUS_LEN];
+                    let status = self.keys.finish(end, "a message")?[zeros];
+                    self.stage = Stage::Head;
+                    if !is_aborted(status)? {
+                        return self.whole(placer).map(Some);
+                    }
+                    if let Some(aborted) = self.give_up_message() {
+                        return Ok(Some(aborted));
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn take_message(&mut self) -> Message {
+        let unpacked = self.unpacker.as_mut().and_then(|unpacker| unpacker.take_message());
+        unpacked.unwrap_or_else(|| self.take_parts())
     }
 }

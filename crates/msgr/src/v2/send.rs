@@ -7,7 +7,7 @@ use super::pack::{Packed, Packer};
 use super::secure::{SEALED_STATUS_LEN, SealTx, padded};
 use crate::send::fronts::Fronts;
 use crate::send::outbox::Outbox;
-use crate::send::parts::{Assemble, put_parts, transmit};
+use crate::send::parts::{put_parts, transmit};
 use crate::send::queue::{Front, Queued};
 use crate::tag::Tag;
 use onego_buf::{Arena, List, Pool, Segment};
@@ -19,6 +19,8 @@ const CONTROL_CAPACITY: usize = 4 * SIGNATURE_LEN;
 #[derive(Debug)]
 pub(super) struct Sender {
     assembler: Assembler,
+    /// What is on its way out.
+    arena: Arena,
     /// Control frames that go out before the next message.
     control: Vec<u8>,
     /// All that was sent until both sides know each other: it will be signed.
@@ -35,9 +37,8 @@ impl Sender {
                 secure: None,
                 packer: None,
                 last: Known::new(Preamble::new(Tag::Message, [0; MAX_SEGMENTS])),
-                ack: 0,
-                arena: Arena::new(pool),
             },
+            arena: Arena::new(pool),
             control: Vec::with_capacity(CONTROL_CAPACITY),
             transcript: Some(Vec::new()),
             writer: Writer::new(),
@@ -102,8 +103,8 @@ impl Sender {
     /// Appends control frames to `out`.
     pub(super) fn transmit_control(&mut self, out: &mut List) {
         if !self.control.is_empty() {
-            self.assembler.arena.put(&self.control, out);
-            self.assembler.arena.flush(out);
+            self.arena.put(&self.control, out);
+            self.arena.flush(out);
             self.control.clear();
         }
     }
@@ -111,9 +112,12 @@ impl Sender {
     /// Appends control frames and about `limit` bytes of messages to `out`. Messages tell the peer that those up to
     /// number `ack` were received.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize, outbox: &mut Outbox, ack: u64) {
-        self.assembler.ack = ack;
-        transmit(&mut self.assembler, &self.control, out, limit, outbox);
-        self.control.clear();
+        let Self { assembler, arena, control, .. } = self;
+        transmit(arena, control, out, limit, outbox, |message, fronts, arena, out| {
+            message.header.ack_seq = ack;
+            assembler.message(message, fronts, arena, out);
+        });
+        control.clear();
     }
 }
 
@@ -127,37 +131,27 @@ struct Assembler {
     packer: Option<Box<Packer>>,
     /// The preamble of the last message.
     last: Known,
-    /// The number of the last message that was received.
-    ack: u64,
-    /// What is on its way out.
-    arena: Arena,
 }
 
-impl Assemble for Assembler {
-    #[inline]
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
-    }
-
-    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, out: &mut List) {
-        message.header.ack_seq = self.ack;
+impl Assembler {
+    /// Appends a message, whose data it takes.
+    fn message(&mut self, message: &mut Queued, fronts: &mut Fronts, arena: &mut Arena, out: &mut List) {
         if let Some(packer) = &mut self.packer
             && let Some(packed) = packer.message(message, fronts)
         {
-            return self.packed(&packed, out);
+            return self.packed(&packed, arena, out);
         }
         let [front, middle, data] = message.lens();
         let preamble = Preamble::new(Tag::Message, [HEADER_LEN as u32, front, middle, data]);
         if let Some(secure) = &mut self.secure {
             let bytes = self.last.bytes_of(preamble);
-            return Sealing { secure, arena: &mut self.arena, out }
-                .message(bytes, &preamble, message, fronts);
+            return Sealing { secure, arena, out }.message(bytes, &preamble, message, fronts);
         }
         let (framing, bytes) = (self.framing, self.last.bytes_of(preamble));
-        self.arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
-        let crcs = put_parts(message, fronts, &mut self.arena, out, (framing.sums(), SEGMENT_SEED));
+        arena.write(out, |to| framing.seal_header(bytes, &message.header, to));
+        let crcs = put_parts(message, fronts, arena, out, (framing.sums(), SEGMENT_SEED));
         if self.framing.epilogue_len(&preamble) > 0 {
-            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
+            arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
     }
 }
@@ -165,7 +159,7 @@ impl Assemble for Assembler {
 impl Assembler {
     /// Appends the frame of a message that is compressed.
     #[cold]
-    fn packed(&mut self, packed: &Packed, out: &mut List) {
+    fn packed(&mut self, packed: &Packed, arena: &mut Arena, out: &mut List) {
         let Packed { first, parts: [front, middle, data] } = packed;
         let lens = [first, front, middle, data].map(|segment| segment.len() as u32);
         let preamble = Preamble::of_compressed(Tag::Message, lens);
@@ -173,17 +167,17 @@ impl Assembler {
         let mut head = Vec::with_capacity(PREAMBLE_LEN + first.len() + SEALED_STATUS_LEN);
         if let Some(secure) = &mut self.secure {
             secure.seal_control(bytes, first, &mut head);
-            self.arena.bytes(&head, out);
-            return Sealing { secure, arena: &mut self.arena, out }.parts(&preamble, &packed.parts);
+            arena.bytes(&head, out);
+            return Sealing { secure, arena, out }.parts(&preamble, &packed.parts);
         }
         framing.seal_control(bytes, first, &mut head);
-        self.arena.bytes(&head, out);
+        arena.bytes(&head, out);
         let crcs = packed.parts.each_ref().map(|part| {
-            self.arena.piece(part, out);
+            arena.piece(part, out);
             framing.sum(SEGMENT_SEED, part)
         });
         if framing.epilogue_len(&preamble) > 0 {
-            self.arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
+            arena.write(out, |to| framing.seal_epilogue(&preamble, crcs, to));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! that hold for segments which are not compressed, before memory is taken for it.
 
 use super::header::HEADER_LEN;
-use super::receive::{HEADER_SIZE, PARTS};
+use super::input::{HEADER_SIZE, PARTS};
 use crate::compression::Method;
 use crate::compression::codec::{Broken, Decoder};
 use crate::config::Limits;
@@ -14,12 +14,6 @@ use crate::error::Error;
 use crate::message::{Header, Message, Placer};
 use crate::receive::memory::PartMemory;
 use onego_buf::{List, Pool, Segment, SegmentMut};
-
-/// The most bytes that a segment of `bound` bytes takes when it is compressed: no method adds more than a sixth, which
-/// is what snappy reserves, and its lengths.
-pub(super) fn packed_bound(bound: u32) -> u32 {
-    bound.saturating_add(bound / 6).saturating_add(64)
-}
 
 #[derive(Debug)]
 pub(super) struct Unpacker {
