@@ -349,6 +349,30 @@ fn a_redirected_request_goes_where_it_is_sent() {
 }
 
 #[test]
+fn a_request_that_is_sent_round_in_a_circle_fails() {
+    let mut fake = Fake::ready(1, 1);
+    fake.want_map();
+    fake.publish(|change| change.new_pools.insert(2, pool(4)));
+    fake.settle();
+    // Answers are taken from the end: as many as may be followed, and one that ends the way.
+    fake.osds[0].answers = vec![Fake::redirection(2); 8];
+    let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
+    fake.settle();
+    fake.expect_ok(ticket);
+    fake.osds[0].answers = (0..100).map(|n| Fake::redirection(1 + n % 2)).collect();
+    let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
+    fake.settle();
+    let error = fake.expect_error(ticket);
+    assert!(matches!(error, Error::Mismatch(_)), "{error}");
+    assert_eq!(fake.osds[0].answers.len(), 91, "it was sent nine times");
+    // What comes next has all of its tries.
+    fake.osds[0].answers = vec![Fake::redirection(2); 8];
+    let ticket = fake.submit(write(&ObjectName::from("b"), b"x"));
+    fake.settle();
+    fake.expect_ok(ticket);
+}
+
+#[test]
 fn a_read_that_a_replica_cannot_serve_goes_to_the_primary() {
     let mut fake = Fake::ready(1, 2);
     fake.want_map();

@@ -184,6 +184,7 @@ fn code_of(error: &onego::Error) -> Code {
         | E::Refused { .. }
         | E::Command { .. }
         | E::Busy { .. }
+        | E::Snapshots { .. }
         | E::Features { .. }
         | E::Clone { .. } => Code::Refused,
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
@@ -236,6 +237,10 @@ mod tests {
 
     #[test]
     fn failures_have_the_code_of_their_kind_and_say_what_to_do() {
+        let full = Failure::from(onego::Error::Snapshots { image: "image rbd/disk".into(), count: 2 });
+        assert_eq!(full.code(), Code::Refused);
+        // It need not be closed anywhere.
+        assert_eq!(full.sentence(), "image rbd/disk has 2 snapshots; \"rbd snap purge\" removes them");
         let missing = Failure::from(onego::Error::NotFound { what: "pool nowhere".into() });
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.sentence().starts_with("pool nowhere does not exist: \"onego pool ls\""));

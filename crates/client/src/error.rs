@@ -52,6 +52,14 @@ pub enum Error {
         /// By what.
         reason: String,
     },
+    /// An image has snapshots, which would be lost with it (ENOTEMPTY).
+    #[error("{image} has {count} snapshots; \"rbd snap purge\" removes them")]
+    Snapshots {
+        /// The image.
+        image: String,
+        /// How many.
+        count: usize,
+    },
     /// An image has features that Onego does not keep true yet.
     #[error("image {image} cannot be {action}: Onego does not maintain its features {features} yet{advice}")]
     Features {

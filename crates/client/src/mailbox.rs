@@ -1,7 +1,7 @@
 //! How other threads hand work to the reactor.
 
 use onego_engine::Waker;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,13 +25,62 @@ pub(crate) struct Mailbox<C> {
 
 struct State<C> {
     commands: VecDeque<C>,
-    senders: VecDeque<task::Waker>,
+    /// Whom to wake when there is room, in the order in which they came.
+    senders: BTreeMap<u64, task::Waker>,
+    /// The number of the newest of them.
+    last_sender: u64,
     closed: bool,
+}
+
+/// A command that is to be added.
+struct Sending<'a, C> {
+    mailbox: &'a Mailbox<C>,
+    command: Option<C>,
+    /// Its number among those who wait.
+    number: Option<u64>,
+}
+
+impl<C> Sending<'_, C> {
+    fn poll(&mut self, cx: &task::Context<'_>) -> Poll<Result<(), Closed>> {
+        let mut state = self.mailbox.lock();
+        if state.closed {
+            return Poll::Ready(Err(Closed));
+        }
+        if state.commands.len() >= CAPACITY {
+            let number = *self.number.get_or_insert_with(|| {
+                state.last_sender += 1;
+                state.last_sender
+            });
+            // One waker, however often it is asked: the newest counts.
+            state.senders.insert(number, cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.senders.remove(&self.number.take().unwrap_or_default());
+        state.commands.extend(self.command.take());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<C> Drop for Sending<'_, C> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut state = self.mailbox.lock();
+        if state.senders.remove(&number).is_some() || state.commands.len() >= CAPACITY {
+            return;
+        }
+        // It was woken for room that it does not take.
+        let next = state.senders.pop_first();
+        drop(state);
+        if let Some((_, next)) = next {
+            next.wake();
+        }
+    }
 }
 
 impl<C> Mailbox<C> {
     pub(crate) fn new() -> Self {
-        let state = State { commands: VecDeque::new(), senders: VecDeque::new(), closed: false };
+        let state =
+            State { commands: VecDeque::new(), senders: BTreeMap::new(), last_sender: 0, closed: false };
         Self { state: Mutex::new(state), reactor: OnceLock::new(), sweep: AtomicBool::new(false) }
     }
 
@@ -48,20 +97,8 @@ impl<C> Mailbox<C> {
 
     /// Adds a command, waiting while the mailbox is full.
     pub(crate) async fn send(&self, command: C) -> Result<(), Closed> {
-        let mut command = Some(command);
-        poll_fn(|cx| {
-            let mut state = self.lock();
-            if state.closed {
-                return Poll::Ready(Err(Closed));
-            }
-            if state.commands.len() >= CAPACITY {
-                state.senders.push_back(cx.waker().clone());
-                return Poll::Pending;
-            }
-            state.commands.extend(command.take());
-            Poll::Ready(Ok(()))
-        })
-        .await?;
+        let mut sending = Sending { mailbox: self, command: Some(command), number: None };
+        poll_fn(|cx| sending.poll(cx)).await?;
         self.wake_reactor();
         Ok(())
     }
@@ -101,9 +138,9 @@ impl<C> Mailbox<C> {
     pub(crate) fn take(&self) -> Option<C> {
         let mut state = self.lock();
         let command = state.commands.pop_front()?;
-        let sender = state.senders.pop_front();
+        let sender = state.senders.pop_first();
         drop(state);
-        if let Some(sender) = sender {
+        if let Some((_, sender)) = sender {
             sender.wake();
         }
         Some(command)
@@ -116,12 +153,78 @@ impl<C> Mailbox<C> {
         let (commands, senders) = (std::mem::take(&mut state.commands), std::mem::take(&mut state.senders));
         drop(state);
         drop(commands);
-        senders.into_iter().for_each(task::Waker::wake);
+        senders.into_values().for_each(task::Waker::wake);
         self.wake_reactor();
     }
 
     /// Has [`close`](Self::close) been called?
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::{Context, Wake};
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Who counts how often it is woken.
+    fn counter() -> (Arc<Count>, task::Waker) {
+        let count = Arc::new(Count::default());
+        (Arc::clone(&count), task::Waker::from(count))
+    }
+
+    fn full() -> Mailbox<usize> {
+        let mailbox = Mailbox::new();
+        (0..CAPACITY).for_each(|n| mailbox.post(n));
+        mailbox
+    }
+
+    #[test]
+    fn a_sender_that_is_asked_often_waits_once() {
+        let mailbox = full();
+        let (woken, waker) = counter();
+        let mut sending = pin!(mailbox.send(CAPACITY));
+        for _ in 0..1000 {
+            assert!(sending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(mailbox.lock().senders.len(), 1);
+        assert_eq!(mailbox.take(), Some(0));
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(sending.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        assert_eq!(mailbox.lock().senders.len(), 0);
+        assert_eq!(mailbox.lock().commands.back(), Some(&CAPACITY));
+    }
+
+    #[test]
+    fn a_sender_that_is_dropped_leaves_nothing_and_takes_nobodys_turn() {
+        let mailbox = full();
+        let ((first_woken, first), (second_woken, second)) = (counter(), counter());
+        let mut waits = Box::pin(mailbox.send(1));
+        assert!(waits.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
+        drop(waits);
+        assert_eq!(mailbox.lock().senders.len(), 0, "a sender that is gone has nothing to wake");
+
+        let mut leaves = Box::pin(mailbox.send(2));
+        let mut stays = Box::pin(mailbox.send(3));
+        assert!(leaves.as_mut().poll(&mut Context::from_waker(&first)).is_pending());
+        assert!(stays.as_mut().poll(&mut Context::from_waker(&second)).is_pending());
+        mailbox.take();
+        assert_eq!(first_woken.0.load(Ordering::Relaxed), 1);
+        drop(leaves);
+        assert_eq!(second_woken.0.load(Ordering::Relaxed), 1, "the room is the next one's");
+        assert!(stays.as_mut().poll(&mut Context::from_waker(&second)).is_ready());
     }
 }

@@ -74,6 +74,13 @@ pub(crate) fn both_export(
 /// A clone is described, with its parent, but not read: what it lacks is elsewhere.
 fn clone(stage: &Stage) -> Result<()> {
     stage.ceph("rbd snap create rbd/plain@before")?;
+    let refused = stage.onego_fails("--conf ceph.conf rbd rm rbd/plain")?;
+    let reason = String::from_utf8_lossy(&refused.stderr);
+    ensure!(
+        refused.status.code() == Some(5) && reason.contains("image rbd/plain has 1 snapshots"),
+        "`onego rbd rm` of an image with a snapshot ends with {}: {reason}",
+        refused.status
+    );
     stage.ceph("rbd snap protect rbd/plain@before")?;
     stage.ceph("rbd clone rbd/plain@before rbd/clone")?;
     let info = stage.onego("--conf ceph.conf rbd info rbd/clone")?;

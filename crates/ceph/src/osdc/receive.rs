@@ -10,6 +10,10 @@ use crate::ops::flag;
 use onego_buf::SegmentMut;
 use onego_wire::{ConnId, Time};
 
+/// How often a request may be sent elsewhere. Ceph's OSDs do it once, from one pool to another; Objecter has no bound, and
+/// would go round for ever between two that send it to each other.
+const MAX_REDIRECTS: u32 = 8;
+
 /// Gives connections the buffers of callers.
 pub(crate) struct Places<'a, T> {
     pub(crate) objects: &'a mut Objects<T>,
@@ -133,6 +137,10 @@ impl<T> Objects<T> {
     /// The request has to go elsewhere, for good.
     fn redirect(&mut self, now: Time, hub: &mut Hub<T>, tid: u64, redirect: Redirect) {
         let Some(op) = self.table.get_mut(tid) else { return };
+        op.redirects += 1;
+        if op.redirects > MAX_REDIRECTS {
+            return self.fail(hub, tid, Error::Mismatch("it sends the request elsewhere again and again"));
+        }
         let Redirect { locator, object } = redirect;
         op.pool = locator.pool;
         op.message.locator = locator;

@@ -66,6 +66,8 @@ pub(super) struct Op<T> {
     submitted_as: u64,
     /// How often an OSD wanted that, one time after the other.
     pub(super) renewals: u32,
+    /// How often an OSD sent it elsewhere.
+    pub(super) redirects: u32,
     /// It is not sent before.
     pub(super) not_before: Option<Time>,
     /// When it fails.
@@ -121,6 +123,7 @@ impl<T> Op<T> {
             rejections: 0,
             submitted_as: 0,
             renewals: 0,
+            redirects: 0,
             not_before: None,
             deadline: None,
             timeout: Duration::ZERO,
@@ -162,7 +165,7 @@ impl<T> Op<T> {
         self.message.reqid = ReqId::default();
         (self.osd, self.replica, self.paused) = (NOBODY, false, false);
         (self.sent_on, self.sent_epoch, self.attempts, self.rejections) = (None, 0, 0, 0);
-        (self.renewals, self.not_before) = (0, None);
+        (self.renewals, self.redirects, self.not_before) = (0, 0, None);
         (self.no_pool, self.pool_missing_since) = (false, 0);
         (self.landing, self.failed) = (false, None);
         (

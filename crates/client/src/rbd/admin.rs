@@ -145,7 +145,7 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
     };
     let busy = |reason: String| Err(Error::Busy { what: describe(pool, name), reason });
     if !info.snapshots.is_empty() {
-        return busy(format!("it has {} snapshots; \"rbd snap purge\" removes them", info.snapshots.len()));
+        return Err(Error::Snapshots { image: describe(pool, name), count: info.snapshots.len() });
     }
     // Locks and maps of objects go with their objects; what else the image keeps elsewhere would stay behind.
     let removable = Features::WRITABLE.with(SWITCHABLE);
