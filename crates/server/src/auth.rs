@@ -72,7 +72,7 @@ pub(crate) fn gate(cephx: Option<&Cephx>, authority: Option<&SharedAuthority>, s
     Gate::Cephx { authority: Arc::clone(authority), service, modes: cephx.modes.clone() }
 }
 
-/// What a client may ask of the monitor. A text that means nothing allows nothing.
+/// What a client may ask of the monitor, or of the manager, whose capabilities are written alike. A text that means nothing allows nothing.
 pub(crate) fn mon_cap(peer: &Peer, from: IpAddr) -> MonCap {
     let Caps::Written(text) = &peer.caps else { return MonCap::everything() };
     let cap = MonCap::parse(text).inspect_err(|error| complain(peer, error));
@@ -96,5 +96,7 @@ fn complain(peer: &Peer, error: &CapError) {
 
 /// The service that monitors are.
 pub(crate) const MONITORS: u32 = service::AUTH;
+/// The service that managers are.
+pub(crate) const MANAGERS: u32 = service::MGR;
 /// The service that OSDs are.
 pub(crate) const OSDS: u32 = service::OSD;

@@ -42,8 +42,8 @@ pub struct Config {
     pub mon_port: u16,
     /// How many OSDs there are: from one to [`MAX_OSDS`]. None: one, or as many as the data directory is of.
     pub osds: Option<u32>,
-    /// The first OSD's port, those of the others following it; 0: any, or those of the data directory if nobody else has
-    /// them.
+    /// The first OSD's port, those of the others and of the manager following it; 0: any, or, for OSDs, those of the data
+    /// directory if nobody else has them.
     pub osd_port: u16,
     /// Bytes that each OSD holds at most. From 95 % of it on (`ceph osd set-full-ratio`) the cluster is full, and clients
     /// keep writes back until there is room again; a write that would take an OSD beyond 97 % gets ENOSPC. None: 1 GiB, or as
@@ -127,6 +127,11 @@ impl Config {
         }
     }
 
+    /// Where the manager of a cluster of that many OSDs is to listen: behind them.
+    pub(crate) fn mgr_addrs(&self, osds: u16) -> AddrVec {
+        self.osd_addrs(osds)
+    }
+
     fn addrs(&self, msgr2: u16, legacy: u16) -> AddrVec {
         let at = |port| SocketAddr::new(self.listen, port);
         let (msgr2, legacy) = (EntityAddr::msgr2(at(msgr2), 0), EntityAddr::legacy(at(legacy), 0));
@@ -146,6 +151,8 @@ pub struct Settings {
     pub fsid: Uuid,
     /// Where the monitor listens: an address for each version of the messenger's protocol.
     pub mon: AddrVec,
+    /// Where the manager listens, in the same way; empty: there is none.
+    pub mgr: AddrVec,
     /// The OSDs, the first being number 0.
     pub osds: Vec<OsdSettings>,
     /// Bytes that each OSD holds at most: see [`Config::memory_limit`].

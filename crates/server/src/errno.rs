@@ -7,5 +7,6 @@ pub(crate) const EBUSY: i32 = -16;
 pub(crate) const EEXIST: i32 = -17;
 pub(crate) const EINVAL: i32 = -22;
 pub(crate) const EFBIG: i32 = -27;
+pub(crate) const ENOTEMPTY: i32 = -39;
 pub(crate) const ERANGE: i32 = -34;
 pub(crate) const EOPNOTSUPP: i32 = -95;

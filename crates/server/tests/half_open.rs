@@ -46,6 +46,7 @@ fn cluster() -> ClusterMachine {
         registrable: 0,
         fsid: Uuid([7; 16]),
         mon: "[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]".parse().unwrap(),
+        mgr: "v2:10.0.0.2:6900/0".parse().unwrap(),
         osds: vec![OsdSettings { uuid: Uuid([8; 16]), addrs: "v2:10.0.0.2:6800/1000".parse().unwrap() }],
         memory_limit: 64 << 20,
         null_writes: false,

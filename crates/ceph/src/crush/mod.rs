@@ -9,6 +9,7 @@
 mod bucket;
 mod build;
 mod codec;
+mod edit;
 mod firstn;
 mod indep;
 mod ln;
@@ -19,6 +20,7 @@ mod steps;
 
 pub use bucket::{Bucket, Weights};
 pub use build::Layout;
+pub use edit::{EditError, Location};
 pub use mapper::{MAX_RESULT, Workspace};
 
 use std::collections::BTreeMap;

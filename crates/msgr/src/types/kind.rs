@@ -29,3 +29,5 @@ pub const GET_CONFIG: u16 = 63;
 pub const COMMAND: u16 = 97;
 pub const COMMAND_REPLY: u16 = 98;
 pub const MGR_MAP: u16 = 0x704;
+pub const MGR_COMMAND: u16 = 0x709;
+pub const MGR_COMMAND_REPLY: u16 = 0x70a;

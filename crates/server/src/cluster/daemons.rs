@@ -6,10 +6,10 @@ use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
 use super::tell::StoreBench;
-use crate::auth::{MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
+use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::journal::{Entry, Held, Life};
-use crate::mon::{FirstOsd, Identity, Mon, Order, OsdUsage, Usage};
+use crate::mon::{FirstOsd, Identity, MGR_GLOBAL_ID, Mon, Order, OsdUsage, Role, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
 use onego_buf::Pool;
 use onego_ceph::addr::AddrVec;
@@ -35,6 +35,8 @@ const OSD_LIMITS: Limits =
 pub(super) struct Daemons {
     pub(super) mon: Mon,
     mon_config: Arc<Config>,
+    /// The manager is the monitor under another name: it answers the commands that show placement groups and OSDs.
+    mgr_config: Arc<Config>,
     /// By their numbers.
     pub(super) osds: Vec<OsdDaemon>,
     pub(super) groups: Groups,
@@ -64,7 +66,15 @@ pub(super) struct OsdDaemon {
 
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
 fn wants_usage(message: u16) -> bool {
-    matches!(message, kind::MON_COMMAND | kind::COMMAND | kind::STATFS | kind::GET_POOL_STATS | kind::PING)
+    matches!(
+        message,
+        kind::MON_COMMAND
+            | kind::COMMAND
+            | kind::MGR_COMMAND
+            | kind::STATFS
+            | kind::GET_POOL_STATS
+            | kind::PING
+    )
 }
 
 impl AsRef<Osd> for OsdDaemon {
@@ -120,6 +130,7 @@ impl Daemons {
         let identity = Identity {
             fsid: settings.fsid,
             mon_addrs: settings.mon.clone(),
+            mgr_addrs: settings.mgr.clone(),
             osds: first.clone(),
             authority: authority.clone(),
         };
@@ -140,6 +151,8 @@ impl Daemons {
             OsdDaemon { osd, config, running: true, fuller_above: u64::MAX }
         });
         let mon_gate = gate(settings.cephx.as_ref(), authority.as_ref(), MONITORS);
+        let mgr_gate = gate(settings.cephx.as_ref(), authority.as_ref(), MANAGERS);
+        let mgr_name = EntityName { kind: EntityName::MGR, num: MGR_GLOBAL_ID as i64 };
         let mut daemons = Self {
             osds: osds.collect(),
             groups,
@@ -157,6 +170,7 @@ impl Daemons {
                 mon_gate,
                 pool,
             )),
+            mgr_config: Arc::new(config(mgr_name, settings.mgr.clone(), MON_LIMITS, mgr_gate, pool)),
             fullness_due: None,
         };
         daemons.set_marks(now);
@@ -165,7 +179,11 @@ impl Daemons {
 
     pub(super) fn addresses(&self) -> Addresses {
         let osds = self.osds.iter().map(|daemon| daemon.config.addrs.clone());
-        Addresses { mon: self.mon_config.addrs.clone(), osds: osds.collect() }
+        Addresses {
+            mon: self.mon_config.addrs.clone(),
+            mgr: self.mgr_config.addrs.clone(),
+            osds: osds.collect(),
+        }
     }
 
     /// Bytes of memory that the objects of all OSDs take.
@@ -221,6 +239,7 @@ impl Daemons {
     ) -> Option<Connection> {
         let (config, fresh_global_id) = match service {
             Service::Mon => (&self.mon_config, self.mon.global_id()),
+            Service::Mgr => (&self.mgr_config, 0),
             Service::Osd(osd) if self.osds[osd as usize].running && self.mon.osdmap().is_up(osd) => {
                 (&self.osds[osd as usize].config, 0)
             }
@@ -235,9 +254,11 @@ impl Daemons {
         tracing::debug!(?conn, name = %peer.name, addrs = %peer.addrs, "a client is here");
         let Some(link) = links.get(conn) else { return };
         match link.service {
-            Service::Mon => {
+            // Capabilities towards managers are written like those towards monitors.
+            Service::Mon | Service::Mgr => {
+                let role = if link.service == Service::Mgr { Role::Manager } else { Role::Monitor };
                 let cap = mon_cap(&peer, link.from);
-                self.mon.opened(conn, peer, cap);
+                self.mon.opened(conn, peer, cap, role);
             }
             Service::Osd(osd) => {
                 self.last_session += 1;
@@ -256,7 +277,7 @@ impl Daemons {
     pub(super) fn closed(&mut self, now: Time, conn: ConnId, links: &mut Links) {
         let Some(link) = links.get(conn) else { return };
         match (link.service, link.session.take()) {
-            (Service::Mon, _) => self.mon.closed(conn),
+            (Service::Mon | Service::Mgr, _) => self.mon.closed(conn),
             (Service::Osd(osd), Some(session)) => {
                 self.osds[osd as usize].osd.session_closed(now, session);
                 self.sessions.remove(&session);
@@ -278,7 +299,7 @@ impl Daemons {
             message.data = place.into();
         }
         match link.service {
-            Service::Mon => {
+            Service::Mon | Service::Mgr => {
                 let is_command = matches!(message.header.kind, kind::MON_COMMAND | kind::COMMAND);
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
                 let epoch = self.mon.osdmap().epoch;

@@ -39,6 +39,7 @@ const QUEUE_LIMIT_MESSAGES: usize = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Service {
     Mon,
+    Mgr,
     Osd(i32),
 }
 

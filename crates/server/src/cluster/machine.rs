@@ -51,7 +51,8 @@ fn listeners(settings: &Settings, before: Option<&Life>) -> Vec<Listener> {
         let before = before.and_then(|life| life.osds.get(id as usize));
         osd.addrs.0.iter().map(move |addr| Listener::new(Service::Osd(id), addr, before))
     });
-    mon.chain(osds).collect()
+    let mgr = settings.mgr.0.iter().map(|addr| Listener::new(Service::Mgr, addr, None));
+    mon.chain(osds).chain(mgr).collect()
 }
 
 /// Bytes that are kept for payloads to come: the memory of what was overwritten or given away comes back here.
@@ -84,6 +85,8 @@ pub struct ClusterMachine {
 pub struct Addresses {
     /// The monitor.
     pub mon: AddrVec,
+    /// The manager.
+    pub mgr: AddrVec,
     /// The OSDs, the first being number 0.
     pub osds: Vec<AddrVec>,
 }
@@ -306,6 +309,7 @@ impl ClusterMachine {
             AddrVec(listeners.map(|listener| listener.addr).collect())
         };
         self.settings.mon = of(Service::Mon);
+        self.settings.mgr = of(Service::Mgr);
         for (id, osd) in (0..).zip(&mut self.settings.osds) {
             osd.addrs = of(Service::Osd(id));
         }

@@ -325,6 +325,7 @@ fn settings(config: &Config, kept: Option<&Restored>) -> Result<Settings, Error>
     Ok(Settings {
         fsid,
         mon: config.mon_addrs(),
+        mgr: config.mgr_addrs(osds.len() as u16),
         osds,
         memory_limit,
         null_writes: config.null_writes,

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The monitor's name.
 pub(crate) const MON_NAME: &str = "a";
 
+/// The manager's name.
+pub(crate) const MGR_NAME: &str = "a";
+
 /// The first epoch: clients take 0 for "none".
 const FIRST_EPOCH: Epoch = 1;
 

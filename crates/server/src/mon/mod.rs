@@ -8,6 +8,7 @@ mod cluster_log;
 mod command;
 mod first_map;
 mod fullness;
+mod manager;
 mod maps;
 mod osd_flags;
 mod osds;
@@ -22,6 +23,7 @@ pub(crate) use cluster_log::MAX_ENTRIES as MAX_LOG_ENTRIES;
 pub(crate) use command::version_json;
 pub(crate) use first_map::FirstOsd;
 pub(crate) use fullness::{Fullness, Marks, OSD_BITS, POOL_FLAGS};
+pub(crate) use manager::{MGR_GLOBAL_ID, Role};
 pub(crate) use maps::MapHistory;
 pub(crate) use osds::Order;
 pub use pools::NewPool;
@@ -32,6 +34,7 @@ pub use usage::{OsdUsage, Usage};
 use crate::auth::SharedAuthority;
 use crate::journal::MonSettings;
 use cluster_log::ClusterLog;
+use command::Audience;
 use onego_ceph::addr::AddrVec;
 use onego_ceph::auth::{Authority, method};
 use onego_ceph::caps::{MonAccess, MonCap};
@@ -65,6 +68,8 @@ pub(crate) struct Identity {
     pub fsid: Uuid,
     /// Where clients reach the monitor.
     pub mon_addrs: AddrVec,
+    /// Where they reach the manager; empty: there is none.
+    pub mgr_addrs: AddrVec,
     /// Who knows the keys; none: nobody needs one.
     pub authority: Option<SharedAuthority>,
     /// The OSDs, the first being number 0.
@@ -94,13 +99,13 @@ pub(crate) struct Mon {
 impl Mon {
     /// The monitor of a new cluster whose OSDs are up.
     pub(crate) fn new(now: Time, identity: Identity) -> Self {
-        let Identity { authority, fsid, mon_addrs, osds } = identity;
+        let Identity { authority, fsid, mon_addrs, mgr_addrs, osds } = identity;
         let stamp = Utime::from(now);
         let mut mon = Self {
             fsid,
             started: now,
             monmap: first_map::monitors(fsid, stamp, mon_addrs),
-            mgrmap: MgrMap { epoch: 1, ..MgrMap::default() },
+            mgrmap: manager::map(1, stamp, mgr_addrs),
             maps: MapHistory::new(first_map::osds(fsid, stamp, &osds)),
             config: BTreeMap::new(),
             config_keys: BTreeMap::new(),
@@ -130,6 +135,7 @@ impl Mon {
         mon.log(now, LogLevel::Info, STARTED);
         // It may be somewhere else.
         mon.monmap.epoch = life;
+        mon.mgrmap.epoch = life;
         // What clients did is remembered by their numbers, so nobody may have one of an earlier life.
         mon.next_global_id += u64::from(life - 1) << 32;
         mon
@@ -172,8 +178,8 @@ impl Mon {
     }
 
     /// A client, or a daemon, has identified itself.
-    pub(crate) fn opened(&mut self, session: ConnId, peer: Peer, cap: MonCap) {
-        self.sessions.insert(session, Session::new(peer, cap));
+    pub(crate) fn opened(&mut self, session: ConnId, peer: Peer, cap: MonCap, role: Role) {
+        self.sessions.insert(session, Session::new(peer, cap, role));
     }
 
     /// What a client may ask for: nothing, if it is gone.
@@ -199,6 +205,9 @@ impl Mon {
         mut message: Message,
         usage: &Usage,
     ) -> Decoded<()> {
+        if self.sessions.get(&session).is_some_and(|session| session.role == Role::Manager) {
+            return self.manager_message(now, session, message, usage);
+        }
         let tid = message.header.tid;
         match message.header.kind {
             kind::AUTH => self.renew_tickets(now, session, tid, &message.decode()?),
@@ -210,14 +219,14 @@ impl Mon {
                 self.reply(session, tid, &answer);
             }
             kind::MON_COMMAND => {
-                let answer = self.command(now, usage, session, message.decode()?, false);
+                let answer = self.command(now, usage, session, message.decode()?, Audience::Cluster);
                 self.reply(session, tid, &answer);
             }
             kind::COMMAND => {
                 let Tell { fsid, command } = message.decode()?;
                 let command = MonCommand { fsid, command, input: message.data };
                 let CommandReply { result, status, output, .. } =
-                    self.command(now, usage, session, command, true);
+                    self.command(now, usage, session, command, Audience::Monitor);
                 self.reply(session, tid, &TellReply { result, status, output });
             }
             // Neither message has an answer that says no (ceph `src/mon/MgrStatMonitor.cc`).
@@ -290,14 +299,14 @@ impl Mon {
         usage: &Usage,
         session: ConnId,
         command: MonCommand,
-        is_tell: bool,
+        audience: Audience,
     ) -> CommandReply {
         let outcome = if command.fsid.is_zero() || command.fsid == self.fsid {
             let peer = self.sessions.get(&session).map(|session| &session.peer);
             let caller = command::Caller::of(peer);
             let cap = self.cap(session);
             let asked =
-                command::Asked { now, usage, cap: &cap, caller: &caller, is_tell, input: &command.input };
+                command::Asked { now, usage, cap: &cap, caller: &caller, audience, input: &command.input };
             command::run(self, &asked, &command.command)
         } else {
             Err(command::Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))

@@ -108,6 +108,13 @@ impl Mon {
         let osds = ids(map).count() as u32;
         let size = new.size.unwrap_or(default_size(osds));
         check_size(size, osds)?;
+        let Some(rule) =
+            (0u8..).zip(&map.crush.rules).find_map(|(number, rule)| rule.as_ref().map(|_| number))
+        else {
+            return Err(Refusal::missing(
+                "there is no CRUSH rule: 'osd crush rule create-replicated' makes one",
+            ));
+        };
         let id = map.pool_max + 1;
         let mut change = self.maps.change(now);
         let applications = new.application.iter().map(|name| (name.clone(), BTreeMap::new()));
@@ -120,6 +127,7 @@ impl Mon {
             pgp_num_target: new.pg_num,
             pg_num_pending: new.pg_num,
             create_time: Utime::from(now),
+            crush_rule: rule,
             application_metadata: applications.collect(),
             ..Pool::default()
         };
@@ -141,6 +149,10 @@ impl Mon {
         }
         let mut change = self.maps.change(now);
         change.old_pools.insert(id);
+        // What was placed by hand goes with it.
+        let map = self.osdmap();
+        change.old_pg_upmap = map.pg_upmap.keys().filter(|pg| pg.pool == id).copied().collect();
+        change.old_pg_upmap_items = map.pg_upmap_items.keys().filter(|pg| pg.pool == id).copied().collect();
         Ok(self.commit(change))
     }
 

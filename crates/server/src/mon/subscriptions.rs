@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/Monitor.cc`, `handle_subscribe`; `src/mon/OSDMonitor.cc`, `check_osdmap_sub`;
 //! `src/mon/ConfigMonitor.cc`, `maybe_send_config`.
 
-use super::Mon;
 use super::stats::MgrMapMessage;
+use super::{Mon, Role};
 use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::messages::{Config, LogLevel, Subscribe, Subscription};
 use onego_ceph::msgr::{Message, Peer};
@@ -17,6 +17,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: Peer,
+    /// Whom the client has come to.
+    pub(super) role: Role,
     /// What the client may ask for.
     pub(super) cap: Arc<MonCap>,
     osdmap: Option<MapWish>,
@@ -43,8 +45,8 @@ struct MapWish {
 }
 
 impl Session {
-    pub(super) fn new(peer: Peer, cap: MonCap) -> Self {
-        Self { peer, cap: Arc::new(cap), osdmap: None, config: false, log: None }
+    pub(super) fn new(peer: Peer, cap: MonCap, role: Role) -> Self {
+        Self { peer, role, cap: Arc::new(cap), osdmap: None, config: false, log: None }
     }
 }
 

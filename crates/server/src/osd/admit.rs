@@ -75,6 +75,7 @@ pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &O
     }
     if access == Access::Write && !request.snap_context.snaps.is_empty() {
         // There are snapshots, and this write would have to keep what they show.
+        tracing::info!(object = ?request.object, "a write that has to keep a snapshot is refused: this cluster keeps none");
         return Verdict::Refuse(Errno::OPNOTSUPP);
     }
     Verdict::Admit(access)

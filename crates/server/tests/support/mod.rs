@@ -21,6 +21,8 @@ use std::time::Duration;
 
 pub(crate) const MON: ListenerId = ListenerId(0);
 pub(crate) const OSD: ListenerId = ListenerId(1);
+/// Where there is one OSD.
+pub(crate) const MGR: ListenerId = ListenerId(2);
 
 /// A request on an object of pool 1, made by the newest map.
 pub(crate) fn request(net: &Net, name: &str, ops: impl IntoIterator<Item = Op>) -> OsdOp {
@@ -80,6 +82,7 @@ pub(crate) fn settings() -> Settings {
         registrable: 0,
         fsid: Uuid([7; 16]),
         mon: "127.0.0.1:3300".parse().unwrap(),
+        mgr: "v2:127.0.0.1:6900/0".parse().unwrap(),
         osds: vec![OsdSettings { uuid: Uuid([8; 16]), addrs: "v2:127.0.0.1:6800/1000".parse().unwrap() }],
         memory_limit: 64 << 20,
         null_writes: false,
@@ -116,10 +119,10 @@ impl Net {
         listener: ListenerId,
         principal: &mut Principal,
     ) -> Result<Who, String> {
-        let login = if listener == MON {
-            principal.login_to_monitor()
-        } else {
-            principal.login_to_service(self.now, service::OSD)
+        let login = match listener {
+            MON => principal.login_to_monitor(),
+            MGR => principal.login_to_service(self.now, service::MGR),
+            _ => principal.login_to_service(self.now, service::OSD),
         };
         let number = principal.global_id();
         let who = self.connect(listener, login, number).expect("the connection is taken");
@@ -146,10 +149,10 @@ impl Net {
         let number = self.clients.len();
         let peer: SocketAddr = format!("127.0.0.1:{}", 40_000 + number).parse().unwrap();
         let addresses = self.machine.addresses().expect("the cluster is up");
-        let (kind, addrs) = if listener == MON {
-            (EntityName::MON, addresses.mon)
-        } else {
-            (EntityName::OSD, addresses.osds[0].clone())
+        let (kind, addrs) = match listener {
+            MON => (EntityName::MON, addresses.mon),
+            MGR => (EntityName::MGR, addresses.mgr),
+            _ => (EntityName::OSD, addresses.osds[0].clone()),
         };
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;

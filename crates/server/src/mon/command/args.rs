@@ -141,6 +141,11 @@ fn check_value(arg: &Arg, value: &mut Value) -> Result<(), Refusal> {
     }
     match arg.kind {
         _ if arg.many => {
+            for item in value.as_array_mut().into_iter().flatten() {
+                if let Some(number) = item.as_i64() {
+                    *item = number.to_string().into();
+                }
+            }
             let texts = value.as_array().into_iter().flatten().all(Value::is_string);
             if texts { Ok(()) } else { Err(wrong("a list of texts", value)) }
         }

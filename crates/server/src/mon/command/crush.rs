@@ -94,10 +94,12 @@ pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
             fields.insert("exists".into(), 1.into());
             fields.insert("status".into(), up.into());
             fields.insert("reweight".into(), weight(share).into());
-            fields.insert("primary_affinity".into(), 1.into());
+            let affinity = map.osd_primary_affinity.get(node.item as usize).copied();
+            let affinity = weight(affinity.unwrap_or(WEIGHT_ONE));
+            fields.insert("primary_affinity".into(), affinity.into());
             // Nothing is shown as such (ceph `src/include/types.h`, `weightf_t`).
             let reweight = if share == 0 { "0".to_owned() } else { format!("{:.5}", weight(share)) };
-            row.extend([up.to_owned(), reweight, "1.00000".into()]);
+            row.extend([up.to_owned(), reweight, format!("{affinity:.5}")]);
         }
         list.push(Value::Object(fields));
         table.row(row);

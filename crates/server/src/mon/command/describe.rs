@@ -3,13 +3,15 @@
 //! Source: ceph `src/pybind/ceph_argparse.py`, `parse_json_funcsigs`; `src/common/cmdparse.cc`,
 //! `dump_cmddesc_to_json`.
 
+use super::Audience;
 use super::table::{Arg, ArgKind, COMMANDS, Command};
 use serde_json::{Map, Value, json};
 
-/// All commands. None has the flag that sends it to a manager: here the monitor knows it all.
-pub(super) fn descriptions() -> String {
+/// All commands that the audience knows. None has the flag that sends it to a manager: here the monitor knows it all.
+pub(super) fn descriptions(audience: Audience) -> String {
+    let known = COMMANDS.iter().filter(|command| audience.knows(command));
     let all: Map<String, Value> =
-        COMMANDS.iter().enumerate().map(|(n, command)| (format!("cmd{n:03}"), describe(command))).collect();
+        known.enumerate().map(|(n, command)| (format!("cmd{n:03}"), describe(command))).collect();
     Value::Object(all).to_string()
 }
 
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn every_command_is_described_with_its_words_and_arguments() {
-        let all: Value = serde_json::from_str(&descriptions()).unwrap();
+        let all: Value = serde_json::from_str(&descriptions(Audience::Cluster)).unwrap();
         assert_eq!(all.as_object().unwrap().len(), COMMANDS.len());
         let create = all.as_object().unwrap().values().find(|one| one["sig"][2] == "create").unwrap();
         assert_eq!(create["sig"][3], json!({"name": "pool", "type": "CephPoolname"}));

@@ -15,6 +15,7 @@ mod osd;
 mod osd_df;
 mod osd_dump;
 mod pg;
+mod placement;
 mod pool;
 mod pool_set;
 mod quota;
@@ -100,10 +101,27 @@ pub(crate) struct Asked<'a> {
     /// What whoever gives it may do.
     pub(crate) cap: &'a MonCap,
     pub(crate) caller: &'a Caller,
-    /// Is it for the daemon itself (`ceph tell`)?
-    pub(crate) is_tell: bool,
+    pub(crate) audience: Audience,
     /// What `ceph -i FILE` sends along.
     pub(crate) input: &'a List,
+}
+
+/// Whom a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// The cluster, as its monitors speak for it.
+    Cluster,
+    /// The monitor as a daemon (`ceph tell mon.a`).
+    Monitor,
+    /// The manager: it shows placement groups and OSDs, and changes nothing.
+    Manager,
+}
+
+impl Audience {
+    /// Does a command that the cluster knows concern the daemon?
+    fn knows(self, command: &Command) -> bool {
+        self != Self::Manager || (!command.changes && matches!(command.service(), "pg" | "osd"))
+    }
 }
 
 /// Who gives a command.
@@ -131,25 +149,33 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
             text.len()
         )));
     }
+    // Ceph's parser takes the first value and leaves what follows it: `rbd perf image` sends more than one object ends with.
     // The parser goes 128 levels deep at most.
-    let mut fields = match serde_json::from_str(&text) {
-        Ok(Value::Object(fields)) => fields,
-        Ok(_) => return Err(Refusal::invalid("the command is not a JSON object")),
-        Err(error) => return Err(Refusal::invalid(format!("the command is not JSON: {error}"))),
+    let mut values = serde_json::Deserializer::from_str(&text).into_iter();
+    let mut fields = match values.next() {
+        Some(Ok(Value::Object(fields))) => fields,
+        Some(Err(error)) => return Err(Refusal::invalid(format!("the command is not JSON: {error}"))),
+        _ => return Err(Refusal::invalid("the command is not a JSON object")),
     };
     let Some(Value::String(prefix)) = fields.remove("prefix") else {
         return Err(Refusal::invalid("the command has no `prefix`"));
     };
     let format = Format::of(fields.remove("format"))?;
     if prefix == "get_command_descriptions" {
-        return Ok(Reply { status: String::new(), output: describe::descriptions().into_bytes() });
+        return Ok(Reply {
+            status: String::new(),
+            output: describe::descriptions(asked.audience).into_bytes(),
+        });
     }
-    if asked.is_tell && prefix == "version" {
+    if asked.audience != Audience::Cluster && prefix == "version" {
         return Ok(Reply { status: String::new(), output: args::pretty(&version_json()).into_bytes() });
     }
     let Some(command) = table::find(&prefix) else {
         return Err(refused::refusal(&prefix));
     };
+    if !asked.audience.knows(command) {
+        return Err(refused::not_for_managers(&prefix));
+    }
     if !may_run(command, &fields, asked.cap) {
         audit(mon, asked, LogLevel::Info, &text, "access denied");
         return Err(Refusal::new(EACCES, "access denied"));

@@ -5,12 +5,13 @@
 use super::args::joined;
 use super::{Call, Outcome, Refusal, Reply};
 use crate::VERSION_TEXT;
-use crate::mon::Mon;
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::osds::counts;
 use crate::mon::text;
+use crate::mon::{Mon, Role};
 use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::encoding::Encode as _;
+use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::msgr::features::{self, has};
 use onego_ceph::types::EntityName;
 use serde_json::{Value, json};
@@ -86,7 +87,9 @@ pub(super) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let row = |features: u64, count: usize| json!({"features": format!("{features:#x}"), "release": release_of(features), "num": count});
     let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
     let is_client = |kind: u8| kind == EntityName::CLIENT;
-    for session in mon.sessions.values().filter(|session| is_client(session.peer.name.kind)) {
+    // Those that have come to the manager have come to the monitor, too.
+    let at_monitor = mon.sessions.values().filter(|session| session.role == Role::Monitor);
+    for session in at_monitor.filter(|session| is_client(session.peer.name.kind)) {
         *clients.entry(session.peer.features).or_default() += 1;
     }
     let clients: Vec<Value> = clients.into_iter().map(|(features, count)| row(features, count)).collect();
@@ -204,15 +207,16 @@ pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 pub(super) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let map = &mon.mgrmap;
     Ok(call.show_json(&json!({
         "epoch": mon.mgrmap.epoch,
-        "active_gid": 0,
-        "active_name": "",
-        "active_addrs": {"addrvec": []},
-        "active_addr": ":/0",
-        "active_change": "0.000000",
-        "active_mgr_features": 0,
-        "available": false,
+        "active_gid": map.active_gid,
+        "active_name": map.active_name,
+        "active_addrs": addrs_json(&map.active_addrs),
+        "active_addr": addr_text(&map.active_addrs),
+        "active_change": text::stamp_utc(map.active_change),
+        "active_mgr_features": map.active_features,
+        "available": map.available,
         "standbys": [],
         "modules": [],
         "available_modules": [],
@@ -224,8 +228,9 @@ pub(super) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 pub(super) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let epoch = mon.mgrmap.epoch;
-    Ok(call.show_json(&json!({"epoch": epoch, "available": false, "active_name": "", "num_standby": 0})))
+    let MgrMap { epoch, available, active_name, .. } = &mon.mgrmap;
+    let json = json!({"epoch": epoch, "available": available, "active_name": active_name, "num_standby": 0});
+    Ok(call.show_json(&json))
 }
 
 pub(super) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> Outcome {

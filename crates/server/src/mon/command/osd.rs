@@ -104,7 +104,7 @@ pub(super) fn find(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         "osd": osd,
         "addrs": addrs_json(&map.client_addrs[osd as usize]),
         "osd_fsid": map.osd_uuid[osd as usize].to_string(),
-        "crush_location": {"host": "host0", "root": "default"},
+        "crush_location": map.crush.location(osd),
     })))
 }
 

@@ -10,6 +10,7 @@ use super::{Call, Outcome};
 use crate::mon::text::{self, stamp};
 use crate::mon::{Mon, osd_flags};
 use onego_ceph::osdmap::{OsdMap, PRIMARY_AFFINITY_MAX, SnapSet, WEIGHT_IN, state};
+use onego_ceph::types::PgId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -84,6 +85,11 @@ fn snaps_json(pools: &BTreeMap<i64, SnapSet>) -> Value {
     pools.iter().map(one).collect()
 }
 
+fn upmap_items_json((pg, pairs): (&PgId, &Vec<(i32, i32)>)) -> Value {
+    let pairs = pairs.iter().map(|(from, to)| json!({"from": from, "to": to}));
+    json!({"pgid": pg.to_string(), "mappings": pairs.collect::<Vec<_>>()})
+}
+
 fn map_json(map: &OsdMap) -> Value {
     let mut flags = osd_flags::names(map.flags);
     let flags_text = flags.join(",");
@@ -114,12 +120,15 @@ fn map_json(map: &OsdMap) -> Value {
     });
     let pools: Vec<Value> =
         map.pools.iter().map(|(id, pool)| pool_json("pool", *id, &map.pool_names[id], pool)).collect();
+    let upmaps = map.pg_upmap.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds}));
+    let upmaps: Vec<Value> = upmaps.collect();
+    let upmap_items: Vec<Value> = map.pg_upmap_items.iter().map(upmap_items_json).collect();
     let lists = json!({
         "pools": pools,
         "osds": existing().map(|osd| osd_json(map, osd)).collect::<Vec<_>>(),
         "osd_xinfo": existing().map(|osd| xinfo_json(map, osd)).collect::<Vec<_>>(),
-        "pg_upmap": [],
-        "pg_upmap_items": [],
+        "pg_upmap": upmaps,
+        "pg_upmap_items": upmap_items,
         "pg_temp": [],
         "primary_temp": [],
         "blocklist": blocklist,
@@ -163,6 +172,13 @@ fn map_text(map: &OsdMap) -> String {
     text += &format!("max_osd {}\n", map.max_osd);
     for osd in (0..map.max_osd).filter(|&osd| map.exists(osd as i32)) {
         text += &osd_line(map, osd);
+    }
+    for (pg, osds) in &map.pg_upmap {
+        text += &format!("pg_upmap {pg} {osds:?}\n");
+    }
+    for (pg, pairs) in &map.pg_upmap_items {
+        let flat: Vec<i32> = pairs.iter().flat_map(|(from, to)| [*from, *to]).collect();
+        text += &format!("pg_upmap_items {pg} {flat:?}\n");
     }
     for (addr, until) in &map.blocklist {
         text += &format!("blocklist {addr} expires {}\n", text::stamp(*until));

@@ -205,15 +205,20 @@ pub(super) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
         ));
     }
     let rule = call.get("rule").or(call.get("erasure_code_profile")).filter(|rule| !rule.is_empty());
-    if let Some(rule) = rule.filter(|rule| mon.osdmap().crush.rule_id(rule).is_none()) {
-        return Err(Refusal::missing(format!("specified rule {rule} doesn't exist")));
-    }
+    let numbered = rule.map(|rule| {
+        let number = mon.osdmap().crush.rule_id(rule).and_then(|number| u8::try_from(number).ok());
+        number.ok_or_else(|| Refusal::missing(format!("specified rule {rule} doesn't exist")))
+    });
+    let crush_rule = numbered.transpose()?;
     let size = call.int("size").filter(|size| *size != 0);
     let size = size.map(u32::try_from).transpose().map_err(|_| Refusal::invalid("'size' is too large"))?;
     let pg_num = call.int("pg_num").filter(|pg_num| *pg_num != 0).unwrap_or(DEFAULT_PG_NUM.into());
     let pg_num = u32::try_from(pg_num).map_err(|_| Refusal::invalid("'pg_num' is too large"))?;
     match mon.create_pool(call.now, &NewPool { pg_num, size, ..NewPool::new(name) }) {
         Ok(id) => {
+            if let Some(rule) = crush_rule {
+                mon.edit_pool(call.now, id, |pool, _| pool.crush_rule = rule);
+            }
             super::pool_set::set_at_creation(mon, call, id);
             Ok(Reply::done(format!("pool '{name}' created")))
         }

@@ -7,10 +7,17 @@ use crate::errno::EOPNOTSUPP;
 use crate::mon::pools::NO_SNAPSHOTS;
 
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";
-const FIXED_PLACEMENT: &str =
-    "the embedded cluster spreads objects evenly over its OSDs by one CRUSH rule, which cannot be changed";
+const NO_SUCH_CRUSH: &str = "of the CRUSH map, the embedded cluster changes hierarchy, weights and rules for replicated \
+    pools, item by item: see 'osd crush add', 'move', 'reweight' and 'rule create-replicated'";
+/// Also what a rule for a class is refused with.
+pub(super) const NO_CLASSES: &str =
+    "the embedded cluster's OSDs have no device classes: they keep objects in memory";
+const BY_HAND: &str =
+    "the embedded cluster leaves balancing to you: see 'osd reweight' and 'osd pg-upmap-items'";
+const NO_PRIMARIES: &str =
+    "the embedded cluster's maps are those of releases before 'pg-upmap-primary': see 'osd primary-affinity'";
 const FIXED_MEMBERS: &str = "the embedded cluster has the monitor and the OSDs that it was started with";
-const NO_MANAGER: &str = "the embedded cluster has no manager: its monitor answers what managers would";
+const NO_MANAGER: &str = "the embedded cluster's manager is its monitor, which answers what shows groups and OSDs and has no modules";
 const NO_FILE_SYSTEMS: &str = "the embedded cluster has no file systems and no metadata servers";
 const NO_DEVICES: &str = "the embedded cluster keeps objects in memory, not on devices";
 const NO_SCRUB: &str = "the embedded cluster keeps objects in memory, where there is nothing to scrub";
@@ -29,21 +36,21 @@ const REFUSED: &[(&str, &str)] = &[
     ("osd tier", "the embedded cluster has no cache tiers"),
     ("osd erasure-code-profile", NO_ERASURE_CODING),
     ("osd crush rule create-erasure", NO_ERASURE_CODING),
-    ("osd crush", FIXED_PLACEMENT),
-    ("osd setcrushmap", FIXED_PLACEMENT),
-    ("osd pg-upmap", FIXED_PLACEMENT),
-    ("osd pg-upmap-items", FIXED_PLACEMENT),
-    ("osd pg-upmap-primary", FIXED_PLACEMENT),
-    ("osd rm-pg-upmap", FIXED_PLACEMENT),
-    ("osd rm-pg-upmap-items", FIXED_PLACEMENT),
-    ("osd rm-pg-upmap-primary", FIXED_PLACEMENT),
-    ("osd rm-pg-upmap-primary-all", FIXED_PLACEMENT),
-    ("osd reweight-by-pg", FIXED_PLACEMENT),
-    ("osd reweight-by-utilization", FIXED_PLACEMENT),
-    ("osd test-reweight-by-pg", FIXED_PLACEMENT),
-    ("osd test-reweight-by-utilization", FIXED_PLACEMENT),
-    ("osd reweightn", FIXED_PLACEMENT),
-    ("osd primary-affinity", FIXED_PLACEMENT),
+    ("osd crush class", NO_CLASSES),
+    ("osd crush get-device-class", NO_CLASSES),
+    ("osd crush ls-osd-class", NO_CLASSES),
+    ("osd crush rm-device-class", NO_CLASSES),
+    ("osd crush set-device-class", NO_CLASSES),
+    ("osd crush", NO_SUCH_CRUSH),
+    ("osd setcrushmap", NO_SUCH_CRUSH),
+    ("osd pg-upmap-primary", NO_PRIMARIES),
+    ("osd rm-pg-upmap-primary", NO_PRIMARIES),
+    ("osd rm-pg-upmap-primary-all", NO_PRIMARIES),
+    ("osd reweight-by-pg", BY_HAND),
+    ("osd reweight-by-utilization", BY_HAND),
+    ("osd test-reweight-by-pg", BY_HAND),
+    ("osd test-reweight-by-utilization", BY_HAND),
+    ("osd reweightn", BY_HAND),
     ("osd pg-temp", BY_ITSELF),
     ("osd primary-temp", BY_ITSELF),
     ("osd rm-primary-temp", BY_ITSELF),
@@ -109,6 +116,27 @@ const REFUSED: &[(&str, &str)] = &[
     ("quorum enter", FIXED_MEMBERS),
     ("quorum exit", FIXED_MEMBERS),
     ("mgr", NO_MANAGER),
+    ("alerts", NO_MANAGER),
+    ("balancer", NO_MANAGER),
+    ("cephadm", NO_MANAGER),
+    ("crash", NO_MANAGER),
+    ("dashboard", NO_MANAGER),
+    ("healthcheck", NO_MANAGER),
+    ("influx", NO_MANAGER),
+    ("insights", NO_MANAGER),
+    ("iostat", NO_MANAGER),
+    ("nfs", NO_MANAGER),
+    ("orch", NO_MANAGER),
+    ("osd status", NO_MANAGER),
+    ("osd drain", NO_MANAGER),
+    ("progress", NO_MANAGER),
+    ("prometheus", NO_MANAGER),
+    ("rbd", NO_MANAGER),
+    ("restful", NO_MANAGER),
+    ("smb", NO_MANAGER),
+    ("telegraf", NO_MANAGER),
+    ("telemetry", NO_MANAGER),
+    ("zabbix", NO_MANAGER),
     ("device", NO_DEVICES),
     ("service dump", NO_MANAGER),
     ("service status", NO_MANAGER),
@@ -149,6 +177,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("connection scores", FIXED_MEMBERS),
     ("tell", "'ceph tell' sends a command to its daemon by itself"),
 ];
+
+/// Why the manager does not take a command that the monitor takes.
+pub(super) fn not_for_managers(words: &str) -> Refusal {
+    Refusal::new(EOPNOTSUPP, format!("'{words}' is a command for the monitor, not for the manager"))
+}
 
 /// Why a command that is not served is refused.
 pub(super) fn refusal(words: &str) -> Refusal {

@@ -292,7 +292,7 @@ fn status_json(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> Value {
             "bytes_total": usage.total,
         },
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
-        "mgrmap": {"available": false, "num_standbys": 0, "modules": [], "services": {}},
+        "mgrmap": {"available": mon.mgrmap.available, "num_standbys": 0, "modules": [], "services": {}},
         "servicemap": {"epoch": 1, "modified": text::stamp(mon.started.into()), "services": {}},
         "progress_events": {},
     })
@@ -306,7 +306,10 @@ fn status_text(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> String {
     let age = text::span(call.now.since(mon.started));
     text += " \n  services:\n";
     text += &format!("    mon: 1 daemons, quorum {MON_NAME} (age {age})\n");
-    text += "    mgr: no daemons active\n";
+    text += &match mon.mgrmap.active_name.as_str() {
+        "" => "    mgr: no daemons active\n".to_owned(),
+        name => format!("    mgr: {name}(active, since {age})\n"),
+    };
     text += &format!("    osd: {}\n", osd_summary(mon, call.now));
     let flags = osd_flags::warned(map.flags);
     if !flags.is_empty() {

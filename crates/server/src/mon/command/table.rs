@@ -1,8 +1,8 @@
 //! The commands there are.
 
 use super::{
-    Call, Outcome, auth, config, config_key, crush, log, mons, osd, osd_df, osd_dump, pg, pool, pool_set,
-    quota, status,
+    Call, Outcome, auth, config, config_key, crush, log, mons, osd, osd_df, osd_dump, pg, placement, pool,
+    pool_set, quota, status,
 };
 use crate::mon::Mon;
 use onego_ceph::caps::MonAccess;
@@ -165,6 +165,21 @@ const RATIO_ARGS: &[Arg] = &[arg("ratio", ArgKind::Share)];
 const QUOTA_ARGS: &[Arg] =
     &[POOL, arg("field", ArgKind::Choices("max_objects|max_bytes")), arg("val", ArgKind::Text)];
 const REWEIGHT_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Float)];
+const AFFINITY_ARGS: &[Arg] = &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Share)];
+const NAME: Arg = arg("name", ArgKind::Text);
+const LOCATION: Arg = many("args", ArgKind::Text);
+const PLACED_ARGS: &[Arg] =
+    &[arg("id", ArgKind::Entity), arg("weight", ArgKind::Float), Arg { required: true, ..LOCATION }];
+const MOVE_ARGS: &[Arg] = &[NAME, Arg { required: true, ..LOCATION }];
+const ITEM_WEIGHT_ARGS: &[Arg] = &[NAME, arg("weight", ArgKind::Float)];
+const BUCKET_ARGS: &[Arg] = &[NAME, arg("type", ArgKind::Text), LOCATION];
+const NAMES_ARGS: &[Arg] = &[arg("srcname", ArgKind::Text), arg("dstname", ArgKind::Text)];
+const RULE_ARGS: &[Arg] =
+    &[NAME, arg("root", ArgKind::Text), arg("type", ArgKind::Text), opt("class", ArgKind::Text)];
+const PROFILE_ARGS: &[Arg] =
+    &[arg("profile", ArgKind::Choices("legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default"))];
+const PG: Arg = arg("pgid", ArgKind::Pg);
+const UPMAP_ARGS: &[Arg] = &[PG, Arg { required: true, ..many("id", ArgKind::Text) }];
 const MAP_ARGS: &[Arg] = &[POOL, arg("object", ArgKind::Object), opt("nspace", ArgKind::Text)];
 const RENAME_ARGS: &[Arg] = &[arg("srcpool", ArgKind::Pool), arg("destpool", ArgKind::Pool)];
 const SET_ARGS: &[Arg] =
@@ -268,6 +283,27 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd crush dump", &[], "all that the CRUSH map says", crush::dump),
     show("osd crush tree", &[], "the CRUSH map's hierarchy", crush::crush_tree),
     show("osd crush class ls", &[], "the classes of devices", crush::class_list),
+    change("osd crush add", PLACED_ARGS, "put an OSD somewhere in the CRUSH map", placement::set),
+    change("osd crush set", PLACED_ARGS, "put an OSD somewhere in the CRUSH map", placement::set),
+    change("osd crush create-or-move", PLACED_ARGS, "put an OSD somewhere in the CRUSH map; if it is in it, it keeps its weight",
+        placement::create_or_move),
+    change("osd crush move", MOVE_ARGS, "put an item elsewhere in the CRUSH map", placement::move_item),
+    change("osd crush rm", &[NAME], "take an item out of the CRUSH map", placement::remove),
+    change("osd crush remove", &[NAME], "take an item out of the CRUSH map", placement::remove),
+    change("osd crush reweight", ITEM_WEIGHT_ARGS, "change an OSD's weight in the CRUSH map", placement::reweight),
+    change("osd crush reweight-subtree", ITEM_WEIGHT_ARGS, "change the weights of all OSDs below an item",
+        placement::reweight_subtree),
+    change("osd crush add-bucket", BUCKET_ARGS, "make a bucket in the CRUSH map", placement::add_bucket),
+    change("osd crush rename-bucket", NAMES_ARGS, "give a bucket another name", placement::rename_bucket),
+    change("osd crush rule create-replicated", RULE_ARGS, "make a rule for replicated pools", placement::create_rule),
+    change("osd crush rule rename", NAMES_ARGS, "give a rule another name", placement::rename_rule),
+    change("osd crush rule rm", &[NAME], "take a rule away", placement::remove_rule),
+    change("osd crush tunables", PROFILE_ARGS, "choose the tunables: those of the map are the newest", placement::tunables),
+    change("osd primary-affinity", AFFINITY_ARGS, "how gladly an OSD serves first, from 0 to 1", placement::primary_affinity),
+    change("osd pg-upmap", UPMAP_ARGS, "say which OSDs a group is on", placement::upmap),
+    change("osd pg-upmap-items", UPMAP_ARGS, "put some OSDs in the places of others for a group", placement::upmap_items),
+    change("osd rm-pg-upmap", &[PG], "leave a group to CRUSH again", placement::remove_upmap),
+    change("osd rm-pg-upmap-items", &[PG], "leave the places of a group to CRUSH again", placement::remove_upmap_items),
     show("osd erasure-code-profile ls", &[], "the profiles of erasure codes", osd::profiles),
 
     show("osd pool ls", &[DETAIL], "the pools", pool::list),
