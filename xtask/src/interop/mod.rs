@@ -5,6 +5,7 @@ pub(crate) mod attacks;
 mod bad_input;
 mod blocklist;
 mod cephx;
+mod commands;
 mod compression;
 mod disk;
 mod dns;
@@ -152,6 +153,7 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", osds::come_and_go;
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", restart::under_load;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", memory::limit;
+    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", commands::all;
     "bad-input", "broken bytes and wrong arguments harm nobody", bad_input::run;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", rados_tests::run;

@@ -6,6 +6,10 @@ use crate::test;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long a refusal may take on a busy machine: it waits for nothing.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Checks that what a program printed has a text in it.
 pub(super) fn says(said: &str, expected: &str) -> Result<()> {
@@ -47,6 +51,7 @@ pub(crate) fn ceph(stage: &Stage) -> Result<()> {
     let fsid = stage.ceph("ceph fsid")?;
     ensure!(dump["fsid"] == fsid.trim(), "`ceph fsid` says {fsid}");
     maps(stage)?;
+    managers(stage)?;
 
     // Like a monitor's, ours removes a pool only for one who says it twice and means it.
     stage.ceph_fails("ceph osd pool rm first")?;
@@ -55,6 +60,24 @@ pub(crate) fn ceph(stage: &Stage) -> Result<()> {
     ensure!(!pools.lines().any(|name| name == "first"), "`ceph osd pool ls` says {pools}");
     let refused = stage.ceph_fails("ceph osd no-such-command")?;
     says(&String::from_utf8_lossy(&refused.stderr), "EINVAL")
+}
+
+/// What managers of real clusters answer is answered, also where the manager is asked for it; what their modules do is
+/// refused at once.
+fn managers(stage: &Stage) -> Result<()> {
+    says(&stage.ceph("timeout 20 ceph pg ls")?, "active+clean")?;
+    says(&stage.ceph("timeout 20 ceph pg dump pgs_brief")?, "active+clean")?;
+    says(&stage.ceph("timeout 20 ceph osd df")?, "TOTAL")?;
+    says(&stage.ceph("timeout 20 ceph -s")?, "mgr: a(active")?;
+    says(&stage.ceph("timeout 20 ceph tell mgr pg ls")?, "active+clean")?;
+    says(&stage.ceph("timeout 20 ceph tell mgr osd df")?, "TOTAL")?;
+    for line in ["ceph balancer status", "ceph tell mgr balancer status", "rbd perf image iostat"] {
+        let start = Instant::now();
+        let refused = stage.ceph_fails(line)?;
+        ensure!(start.elapsed() < LIMIT, "`{line}` is refused after {:?}", start.elapsed());
+        ensure!(!refused.stderr.trim_ascii().is_empty(), "`{line}` is refused without a word");
+    }
+    Ok(())
 }
 
 /// The maps that we hand out are whole to Ceph's map tools.
