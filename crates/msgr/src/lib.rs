@@ -2,13 +2,12 @@
 //!
 //! Source: ceph `doc/dev/msgr2.rst`, `src/msg/async/{frames_v2,ProtocolV2}.cc`; linux `net/ceph/messenger_v2.c`.
 //!
-//! [`Connection`] is one end of one connection. What it is made of, from the wire up: the banner and the frames, the
-//! payloads of control frames, the handshake; beside them a receiver that takes the stream of bytes apart and a
-//! sender that puts it together. Version 1 has its own of all of these. What they are made of is shared: the queue of
-//! messages and the memory that these are sent from, the parts of a message and the place of its payload, signs of
-//! life, and who is at the two ends.
+//! [`Connection`] is one end of one connection. It has what both versions share and drives one of two dialects, each
+//! with a banner, a handshake, frames, a receiver and a sender of its own (`v1`, `v2`). Below both lie the queue of
+//! messages (`send`), the parts of a message as they arrive (`receive`), compression, cephx ([`auth`]), and names,
+//! addresses and encodings ([`types`]).
 //!
-//! A connection is lossy unless a [`Session`] has it, which outlives its connections and loses nothing.
+//! A connection is lossy unless it carries a [`Session`], which outlives its connections and loses nothing.
 #![forbid(unsafe_code)]
 
 pub mod auth;
