@@ -144,7 +144,7 @@ fn groups_are_placed_by_hand_and_left_to_crush_again() {
     let dump = net.json(mon, r#""prefix": "osd dump""#);
     let shown = json!([{"pgid": "1.5", "mappings": [{"from": from, "to": to}]}]);
     assert_eq!(dump["pg_upmap_items"], shown);
-    net.done(mon, &format!(r#""prefix": "osd pg-upmap", "pgid": "1.6", "id": ["osd.3", "0"]"#));
+    net.done(mon, r#""prefix": "osd pg-upmap", "pgid": "1.6", "id": ["osd.3", "0"]"#);
     settle(&mut net);
     assert_eq!(up(&net)[6], [3, 0]);
     for pgid in ["1.5", "1.6"] {
