@@ -8,6 +8,14 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     parse(text, 0)
 }
 
+/// The same, but for none at all.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("there is no room for anything in 0 bytes".to_owned()),
+        size => Ok(size),
+    }
+}
+
 /// Reads the size of an image: a number alone is in MiB, as `rbd` has it.
 pub(crate) fn image(text: &str) -> Result<u64, String> {
     parse(text, 20)
@@ -56,6 +64,12 @@ pub(crate) fn human(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_no_size_of_a_file_system() {
+        assert_eq!(some_bytes("1"), Ok(1));
+        assert!(some_bytes("0").is_err() && some_bytes("0G").is_err() && some_bytes("x").is_err());
+    }
 
     #[test]
     fn sizes_are_read_as_ceph_and_fio_read_them() {

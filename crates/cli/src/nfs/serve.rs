@@ -68,10 +68,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with = "mem")]
     handle_key: Option<PathBuf>,
     /// Bytes that the file system in memory takes
-    #[arg(long, conflicts_with = "dir", value_name = "LIMIT", default_value = "1G", value_parser = size::bytes)]
+    #[arg(long, conflicts_with = "dir", value_name = "LIMIT", default_value = "1G", value_parser = size::some_bytes)]
     size: u64,
-    /// Files that the file system in memory takes
-    #[arg(long, conflicts_with = "dir", value_name = "COUNT", default_value_t = 1 << 20)]
+    /// Files that the file system in memory takes, its root included
+    #[arg(long, conflicts_with = "dir", value_name = "COUNT", default_value_t = 1 << 20,
+        value_parser = clap::value_parser!(u64).range(2..))]
     files: u64,
     /// Let nobody change anything
     #[arg(long)]
