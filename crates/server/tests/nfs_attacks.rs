@@ -237,3 +237,32 @@ fn replies_that_are_not_taken_are_bounded_and_give_way() {
         assert!(!net.is_closed(who));
     }
 }
+
+#[test]
+fn payloads_that_stop_for_replies_give_their_slots_to_others() {
+    for jobs in [false, true] {
+        let mut net = if jobs { Net::with_jobs() } else { net() };
+        net.takes = true;
+        let who = net.connect(HONEST);
+        let (_, file) = file(&mut net, who);
+        let write = net.message::<v3::Write>(&megabyte(file));
+        net.send_message(who, 5, &write);
+        assert!(net.is_answered(who, 5));
+        // As many payloads as may come in, and some that wait.
+        let slow: Vec<Who> = (0..100).map(|_| net.connect(ATTACKER)).collect();
+        slow.iter().for_each(|who| net.send_part(*who, 5, &write, 1000));
+        net.turn();
+        let read = net.message::<v3::Read>(&ReadArgs { file, offset: 0, count: 1 << 20 });
+        for who in (0..600).map(|_| net.connect(ATTACKER)).collect::<Vec<_>>() {
+            net.set_reading(who, false);
+            net.send_message(who, 5, &read);
+        }
+        net.turn();
+        // There is no room for the replies to them, so that they are not read any more.
+        slow.iter().for_each(|who| net.bytes(*who, &[7]));
+        net.turn();
+        net.send_message(who, 6, &write);
+        let waited = seconds_until(&mut net, 2, |net| net.is_answered(who, 6));
+        assert!(waited.is_some(), "jobs: {jobs}");
+    }
+}

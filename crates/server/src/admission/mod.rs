@@ -505,17 +505,16 @@ impl Admission {
         }
         let Some(deadline) = account.deadline else { return Look::Fine };
         self.watch(now);
+        // A connection that is stopped would keep its slot for as long as it is, and the others from theirs.
+        let keeps_others = account.has_slot() && self.slots.is_anybody_waiting();
+        let had_its_turn = keeps_others && now.since(account.slot_since) >= TURN;
         if !reads || !account.is_read() {
             account.deadline = Some(deadline + self.elapsed);
-            return Look::Fine;
+            return if had_its_turn { Look::HadItsTurn(account.slot_since) } else { Look::Fine };
         }
         if deadline <= now {
             return Look::Overdue;
         }
-        let held = account.has_slot() && self.slots.is_anybody_waiting();
-        if held && now.since(account.slot_since) >= TURN {
-            return Look::HadItsTurn(account.slot_since);
-        }
-        Look::Fine
+        if had_its_turn { Look::HadItsTurn(account.slot_since) } else { Look::Fine }
     }
 }
