@@ -505,7 +505,7 @@ impl Admission {
         }
         let Some(deadline) = account.deadline else { return Look::Fine };
         self.watch(now);
-        // A connection that is stopped would keep its slot for as long as it is, and the others from theirs.
+        // Stopped connections count, too: nobody reads from them, so they would keep their slots until they are resumed.
         let keeps_others = account.has_slot() && self.slots.is_anybody_waiting();
         let had_its_turn = keeps_others && now.since(account.slot_since) >= TURN;
         if !reads || !account.is_read() {

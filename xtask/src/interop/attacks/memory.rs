@@ -35,9 +35,6 @@ const SLACK: u64 = 32 * MIB;
 /// How long a WRITE and a READ of an honest client may take, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same where replies that nobody takes fill all there is: connections that take nothing give way after ten seconds.
-const STALLED: Duration = Duration::from_secs(15);
-
 /// Bytes of one READ and one WRITE.
 const TRANSFER: usize = 1 << 20;
 
@@ -56,7 +53,7 @@ const ATTACKS: &[Attack] = &[
     Attack { name: "fragments of one byte", bound: 64 * MIB, patience: PATIENCE, carry_out: fragments },
     // What large messages may hold, and what is received ahead of the others.
     Attack { name: "records half sent", bound: (68 + 64) * MIB, patience: PATIENCE, carry_out: half_records },
-    Attack { name: "replies not read", bound: 256 * MIB, patience: STALLED, carry_out: replies },
+    Attack { name: "replies not read", bound: 256 * MIB, patience: PATIENCE, carry_out: replies },
     Attack { name: "idle connections", bound: 64 * MIB, patience: PATIENCE, carry_out: idle },
     Attack { name: "slow writes", bound: (68 + 64) * MIB, patience: PATIENCE, carry_out: slow_writes },
 ];
