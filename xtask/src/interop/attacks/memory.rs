@@ -1,7 +1,7 @@
 //! Clients that make a server hold as much memory as they can, from inside of its network.
 //!
 //! Each attack says what it is named, what it does, and how much more memory than before the process may have while it
-//! goes on. The bounds are those of the table "What clients may hold" in ARCHITECTURE.md, and slack: what an allocator
+//! goes on. The bounds are those of the table "What clients may hold" (docs/design/admission.md), and slack: what an allocator
 //! keeps beside. A client that means no harm is served meanwhile.
 
 use super::wire::{Client, Handle, Set, User, Words, user};
