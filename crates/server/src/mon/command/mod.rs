@@ -155,7 +155,8 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
     let mut fields = match values.next() {
         Some(Ok(Value::Object(fields))) => fields,
         Some(Err(error)) => return Err(Refusal::invalid(format!("the command is not JSON: {error}"))),
-        _ => return Err(Refusal::invalid("the command is not a JSON object")),
+        None => return Err(Refusal::invalid("the command is not JSON: it is empty")),
+        Some(Ok(_)) => return Err(Refusal::invalid("the command is not a JSON object")),
     };
     let Some(Value::String(prefix)) = fields.remove("prefix") else {
         return Err(Refusal::invalid("the command has no `prefix`"));
