@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Who counts how often it is woken.
+    /// A waker, and the count of its wake-ups.
     fn counter() -> (Arc<Count>, task::Waker) {
         let count = Arc::new(Count::default());
         (Arc::clone(&count), task::Waker::from(count))

@@ -3,7 +3,7 @@
 use crate::auth::AuthName;
 use crate::types::addr::{AddrVec, EntityAddr};
 
-/// Who has connected, and wants what.
+/// The identity of a connecting client, and what it asks for.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) wish: Wish,
@@ -20,7 +20,7 @@ impl Claim {
     }
 }
 
-/// Who the peer of a session is.
+/// The identity of a session's peer.
 #[derive(Debug)]
 pub(crate) struct Known {
     /// What it said of itself in version 2.

@@ -25,7 +25,7 @@ pub(crate) struct SessionState {
     /// Was a message received whose number the peer has not been told?
     pub(crate) ack_due: bool,
     pub(crate) outbox: Outbox,
-    /// Who the peer is.
+    /// The identity of the peer.
     pub(crate) peer: Option<Known>,
     /// The peer asks to wait for its own connection.
     pub(crate) wait: bool,

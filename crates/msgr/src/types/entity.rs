@@ -25,7 +25,7 @@ impl ParseError {
     }
 }
 
-/// Who somebody is: a kind of process and its number (`entity_name_t`).
+/// The name of a process: its kind and its number (`entity_name_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityName {
     /// One of the constants of this type.

@@ -54,7 +54,7 @@ impl Mon {
         let answer_kind = match message.header.kind {
             kind::COMMAND => kind::COMMAND_REPLY,
             kind::MGR_COMMAND => kind::MGR_COMMAND_REPLY,
-            // Daemons that open a session, report, and close it: there is nobody to read that.
+            // Daemons also open sessions, report and close. The cluster keeps no reports.
             other => {
                 tracing::debug!(kind = other, "the manager passes over a message");
                 return Ok(());
