@@ -551,6 +551,13 @@ impl Op {
         Ok((op, flags))
     }
 
+    /// Reads which operation comes next, whatever its arguments are, and its flags.
+    pub(crate) fn decode_code(front: &mut Reader<'_>) -> Decoded<(Op, u32)> {
+        let (code, flags) = (front.u16("operation")?, front.u32("operation's flags")?);
+        front.take(ARGUMENTS_LEN + 4, "operation's arguments")?;
+        Ok((Op::Unknown { code }, flags))
+    }
+
     fn decode_arguments(code: u16, flags: u32, a: &mut Reader<'_>, input: List) -> Decoded<Op> {
         let (what, second) = ("operation's arguments", |r: &Reader<'_>| {
             let mut r = *r;

@@ -21,6 +21,9 @@ pub struct Limits {
     pub middle: u32,
     /// Bytes of a message's data.
     pub data: u32,
+    /// Data of more bytes than that and at most so many, if it is not compressed, is received and forgotten as it comes: see
+    /// [`Message::discarded`](crate::Message::discarded).
+    pub discard: u32,
 }
 
 impl Default for Limits {
@@ -34,11 +37,22 @@ impl Default for Limits {
             middle: 16 << 20,
             // Likewise. An OSD refuses writes of more than 90 MiB (osd_max_write_size), but objects are 4 MiB.
             data: 64 << 20,
+            discard: 0,
         }
     }
 }
 
 impl Limits {
+    /// Is data of so many bytes received and forgotten?
+    pub(crate) fn discards(&self, len: u32) -> bool {
+        len > self.data && len <= self.discard
+    }
+
+    /// The lengths of front, middle and data, as far as they are kept.
+    pub(crate) fn kept(&self, [front, middle, data]: [u32; 3]) -> [u32; 3] {
+        [front, middle, if self.discards(data) { 0 } else { data }]
+    }
+
     /// Checks the lengths of front, middle and data. `most` makes of a bound the most bytes that it takes on the wire.
     pub(crate) fn check(&self, lens: [u32; 3], most: impl Fn(u32) -> u32) -> Result<(), Error> {
         let bounds =

@@ -60,6 +60,9 @@ pub struct Message {
     pub data: List,
     /// A received payload for which the [`Placer`] gave a buffer: that buffer, full. `data` is empty then.
     pub placed: Option<SegmentMut>,
+    /// Bytes of a received payload that were over the bound, and were forgotten as they came: see
+    /// [`Limits::discard`](crate::Limits::discard). `data` is empty then.
+    pub discarded: usize,
 }
 
 impl Message {
@@ -67,7 +70,7 @@ impl Message {
     pub fn new(kind: u16, version: u16, compat_version: u16, front: impl Into<Segment>) -> Self {
         let header =
             Header { kind, version, compat_version, priority: PRIORITY_DEFAULT, ..Header::default() };
-        Self { header, front: front.into(), middle: None, data: List::new(), placed: None }
+        Self { header, front: front.into(), middle: None, data: List::new(), placed: None, discarded: 0 }
     }
 
     /// The message with this content, as part of transaction `tid`.

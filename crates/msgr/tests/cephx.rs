@@ -9,7 +9,7 @@ use onego_msgr::auth::{
     Principal, mode, service,
 };
 use onego_msgr::types::{EntityName, Utime};
-use onego_msgr::{Config, Connection, Error, Event, NoPlacer, Peer, Target, Visitor};
+use onego_msgr::{Config, Connection, Error, Event, Limits, NoPlacer, Peer, Target, Visitor};
 use onego_wire::Time;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -48,13 +48,17 @@ impl World {
     }
 
     fn server_at(&self, now: Time, entity: EntityName, service: u32) -> Connection {
+        self.server_with(now, entity, service, Limits::default())
+    }
+
+    fn server_with(&self, now: Time, entity: EntityName, service: u32, limits: Limits) -> Connection {
         let addrs: AddrVec = "v2:10.0.0.1:6800/5".parse().unwrap();
         let gate = Gate::Cephx {
             authority: Arc::clone(&self.authority),
             service,
             modes: vec![mode::CRC, mode::SECURE],
         };
-        let config = Config { entity, addrs, gate, ..server_config() };
+        let config = Config { entity, addrs, gate, limits, ..server_config() };
         let visitor = Visitor { addr: client_sock(), fresh_global_id: 9000 };
         Connection::accept(now, Arc::new(config), visitor, server_sock())
     }
@@ -65,6 +69,10 @@ impl World {
 
     fn osd(&self) -> Connection {
         self.server_at(START, EntityName::osd(3), service::OSD)
+    }
+
+    fn osd_with(&self, limits: Limits) -> Connection {
+        self.server_with(START, EntityName::osd(3), service::OSD, limits)
     }
 
     fn client_of_monitor(&mut self) -> Connection {
@@ -160,6 +168,19 @@ fn encrypted_messages_come_through_however_they_are_cut() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn encrypted_payload_over_its_bound_is_discarded_as_it_comes() {
+    for step in [1, 999, 1 << 20] {
+        let mut world = World::new(Cipher::Aes, &[mode::SECURE]);
+        world.log_in();
+        let (mut client, mut osd) = (world.client_of_osd(), world.osd_with(DISCARDING));
+        settle(&mut client, &mut osd);
+        assert!(peer_of(&mut client).secure);
+        peer_of(&mut osd);
+        discards([&mut client, &mut osd], step);
     }
 }
 

@@ -174,7 +174,7 @@ fn what_was_not_agreed_on_is_refused() {
 
 /// What becomes of a frame that a peer sends with these segments, with bounds of a few bytes.
 fn refused(segments: &[&[u8]]) -> Error {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 60 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 60, discard: 0 };
     let config = Config { limits, ..compressing(server_config(), Method::Snappy, 0) };
     let (_, mut server, ..) = ready_with(compressing(client_config(), Method::Snappy, 0), config);
     deliver_whole(&mut server, &compressed_frame(Tag::Message, segments));

@@ -94,8 +94,18 @@ fn every_cut_off_stream_is_waited_for() {
 }
 
 #[test]
+fn payload_over_its_bound_is_discarded_as_it_comes() {
+    for step in [1000, 1 << 20] {
+        let mut config = server_config();
+        config.limits = DISCARDING;
+        let (mut client, mut server, ..) = ready_with(client_config(), config);
+        discards([&mut client, &mut server], step);
+    }
+}
+
+#[test]
 fn a_length_over_its_bound_is_refused_on_sight() {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, discard: 0 };
     let cases: [(u8, &[u32], &str, u64); 4] = [
         (Tag::Ack as u8, &[1001], "control frame", 1001),
         (Tag::Message as u8, &[41, 101], "message front", 101),

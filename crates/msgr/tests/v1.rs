@@ -248,8 +248,17 @@ fn a_message_that_its_sender_gave_up_is_passed_over_and_its_place_comes_back() {
 }
 
 #[test]
+fn payload_over_its_bound_is_discarded_as_it_comes() {
+    for step in [1000, 1 << 20] {
+        let config = Config { limits: support::DISCARDING, ..server_config(EntityName::osd(3)) };
+        let (mut client, mut server) = ready_with(client_config(), config);
+        support::discards([&mut client, &mut server], step);
+    }
+}
+
+#[test]
 fn lengths_over_their_bounds_are_refused_on_sight() {
-    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200 };
+    let limits = Limits { control: 1000, front: 100, middle: 50, data: 200, discard: 0 };
     let cases =
         [((101, 0, 0), "message front"), ((0, 51, 0), "message middle"), ((0, 0, 201), "message payload")];
     for ((front, middle, data), expected) in cases {

@@ -484,6 +484,9 @@ fn what_is_too_large_is_refused_with_the_numbers_that_ceph_has() {
     let client = net.client(OSD);
     let op = write(&net, "a", vec![7; (90 << 20) + 1]);
     assert_eq!(ask(&mut net, client, &op).unwrap().result, EMSGSIZE);
+    // More than is kept of any message: it is discarded as it comes, and answered all the same.
+    let op = write(&net, "a", vec![7; (256 << 20) + 1]);
+    assert_eq!(ask(&mut net, client, &op).expect("an answer").result, EMSGSIZE);
     let op = write(&net, "a", vec![7; 90 << 20]);
     assert_eq!(ask(&mut net, client, &op).unwrap().result, 0);
     let op = request(&net, "a", [Op::Append { data: vec![8; 38 << 20].into() }]);

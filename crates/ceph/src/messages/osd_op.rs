@@ -144,6 +144,21 @@ impl Payload for OsdOp {
     }
 
     fn decode(version: u16, front: &[u8], mut data: List) -> Decoded<Self> {
+        Self::decode_with(version, front, |r| Op::decode(r, &mut data))
+    }
+}
+
+impl OsdOp {
+    /// Reads a request whose input was not kept. Its operations are all [`Op::Unknown`].
+    pub fn decode_without_data(version: u16, front: &[u8]) -> Decoded<Self> {
+        Self::decode_with(version, front, Op::decode_code)
+    }
+
+    fn decode_with(
+        version: u16,
+        front: &[u8],
+        mut decode_op: impl FnMut(&mut Reader<'_>) -> Decoded<(Op, u32)>,
+    ) -> Decoded<Self> {
         // Version 8 came with Luminous; no client that can speak msgr2 is older.
         if version < 8 {
             return Err(DecodeError::TooOld { what: "osd_op", version: version as u8, oldest: 8 });
@@ -171,7 +186,7 @@ impl Payload for OsdOp {
         // Collecting results would move each operation twice more.
         let mut ops = SmallVec::with_capacity(count);
         for _ in 0..count {
-            ops.push(Op::decode(r, &mut data)?);
+            ops.push(decode_op(r)?);
         }
         Ok(Self {
             pg,

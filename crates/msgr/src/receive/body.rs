@@ -39,6 +39,9 @@ pub(crate) struct Body {
     data: Pieces,
     /// Where the payload goes, if the owner gave a buffer for it.
     placed: Option<RecvBuffer>,
+    /// The payload is not kept, and so many bytes of it have come.
+    discards: bool,
+    discarded: usize,
 }
 
 impl Body {
@@ -56,16 +59,19 @@ impl Body {
             middle: None,
             data: Pieces::default(),
             placed: None,
+            discards: false,
+            discarded: 0,
         }
     }
 
-    /// A body with parts of these lengths begins.
+    /// A body with parts of these lengths begins. `discards`: its payload is not kept.
     #[inline]
-    pub(crate) fn begin(&mut self, lens: [usize; 3], sums: Sums) {
+    pub(crate) fn begin(&mut self, lens: [usize; 3], sums: Sums, discards: bool) {
         self.stage = Stage::Front;
         self.lens = lens;
         self.crcs = [self.seed; 3];
         self.sums = sums;
+        (self.discards, self.discarded) = (discards, 0);
     }
 
     /// The checksum of a front or a middle.
@@ -125,7 +131,7 @@ impl Body {
     fn find_place(&mut self, header: &Header, placer: &mut dyn Placer) {
         let len = self.lens[2];
         let front = self.front.as_deref().unwrap_or_default();
-        let buffer = if len > 0 { placer.place(header, front, len) } else { None };
+        let buffer = if len > 0 && !self.discards { placer.place(header, front, len) } else { None };
         self.ahead.message(if buffer.is_some() { len } else { 0 });
         self.placed = buffer.map(|buffer| {
             assert_eq!(buffer.len(), len, "the buffer has the size of the payload");
@@ -135,6 +141,9 @@ impl Body {
 
     /// Takes what is here of the payload. `true`: all of it is here.
     fn take_data(&mut self, bytes: &mut Segment) -> bool {
+        if self.discards {
+            return self.discard(bytes);
+        }
         let Some(placed) = &mut self.placed else {
             let more = bytes.len().min(self.lens[2] - self.data.len());
             if more > 0 {
@@ -156,6 +165,17 @@ impl Body {
         }
         bytes.advance(taken);
         placed.left() == 0
+    }
+
+    /// Forgets what is here of the payload. `true`: that was the end of it.
+    fn discard(&mut self, bytes: &mut Segment) -> bool {
+        let gone = bytes.split_to(bytes.len().min(self.lens[2] - self.discarded));
+        // It cannot be summed up later.
+        if self.sums != Sums::None {
+            self.crcs[2] = crc32c(self.crcs[2], &gone);
+        }
+        self.discarded += gone.len();
+        self.discarded == self.lens[2]
     }
 
     /// Where the next bytes go.
@@ -187,7 +207,7 @@ impl Body {
     /// Checksum of the payload that was received, which is made now if it was not made before.
     pub(crate) fn data_crc(&self) -> u32 {
         match &self.placed {
-            _ if self.sums == Sums::All => self.crcs[2],
+            _ if self.sums == Sums::All || self.discards => self.crcs[2],
             Some(placed) => crc32c(self.seed, placed.bytes()),
             None => self.data.crc32c(self.seed),
         }
@@ -208,6 +228,7 @@ impl Body {
             middle: self.middle.take(),
             data: self.data.take(),
             placed: self.placed.take().map(RecvBuffer::into_inner),
+            discarded: std::mem::take(&mut self.discarded),
         }
     }
 }

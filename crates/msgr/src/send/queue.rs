@@ -26,7 +26,7 @@ pub(crate) enum Front {
 
 impl From<Message> for Queued {
     fn from(message: Message) -> Self {
-        let Message { header, front, middle, data, placed: _ } = message;
+        let Message { header, front, middle, data, placed: _, discarded: _ } = message;
         Self { header, front: Front::Own(front), middle, data }
     }
 }

@@ -160,7 +160,7 @@ impl Receive for Receiver {
     fn unfinished(&self) -> Option<Unfinished> {
         let announced = match self.stage {
             Stage::Tag => return None,
-            Stage::Body | Stage::Footer => self.lens.iter().map(|len| *len as usize).sum(),
+            Stage::Body | Stage::Footer => self.limits.kept(self.lens).iter().map(|len| *len as usize).sum(),
             _ => 0,
         };
         Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
@@ -209,10 +209,10 @@ impl Receive for Receiver {
                     let (header, lens, crc) = read_header(header)?;
                     bytes.advance(used);
                     (self.header, self.header_crc, self.lens) = (header, crc, lens);
-                    self.limits.check(lens, |bound| bound)?;
+                    self.limits.check(self.limits.kept(lens), |bound| bound)?;
                     // A sum that will not be compared is not made; if one comes after all, it is made then.
                     let sums = if self.checks_data && self.data_crc { Sums::All } else { Sums::AllButData };
-                    self.body.begin(lens.map(|len| len as usize), sums);
+                    self.body.begin(lens.map(|len| len as usize), sums, self.limits.discards(lens[2]));
                     self.stage = Stage::Body;
                 }
                 Stage::Body => {

@@ -62,11 +62,6 @@ impl Preamble {
         Self { tag, lens, segments: segments as u8, compressed: false }
     }
 
-    /// Bytes of all segments.
-    pub(super) fn announced(&self) -> usize {
-        self.lens.iter().map(|len| *len as usize).sum()
-    }
-
     /// The same for segments that are compressed.
     pub(super) fn of_compressed(tag: Tag, lens: [u32; MAX_SEGMENTS]) -> Self {
         Self { compressed: true, ..Self::new(tag, lens) }

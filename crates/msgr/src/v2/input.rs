@@ -56,5 +56,14 @@ pub(super) fn check_preamble(
         return Err(HEADER_SIZE);
     }
     let [_, parts @ ..] = lens;
+    // How long compressed data is shows only when it is decompressed.
+    let parts = if compressed { parts } else { limits.kept(parts) };
     limits.check(parts, most)
+}
+
+/// Bytes that a frame is announced to have, without those that are not kept.
+pub(super) fn announced(preamble: &Preamble, limits: &Limits) -> usize {
+    let [first, parts @ ..] = preamble.lens;
+    let parts = if preamble.compressed { parts } else { limits.kept(parts) };
+    parts.iter().fold(first as usize, |sum, len| sum + *len as usize)
 }

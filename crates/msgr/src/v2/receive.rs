@@ -7,7 +7,7 @@ use super::frame::{
     CRC_LEN, EPILOGUE_LEN, Epilogue, Framing, Known, MAX_SEGMENTS, PREAMBLE_LEN, Preamble, SEGMENT_SEED,
 };
 use super::header::HEADER_LEN;
-use super::input::{Frame, HEADER_SIZE, PARTS, check_preamble};
+use super::input::{Frame, HEADER_SIZE, PARTS, announced, check_preamble};
 use super::secure::OpenRx;
 use super::secure_receive::SecureReceiver;
 use super::unpack::Unpacker;
@@ -115,7 +115,7 @@ impl Receiver {
         first.truncate(len);
         self.unpacker.as_mut().ok_or(Error::NotAgreed)?.begin(first);
         let [_, lens @ ..] = self.last.preamble().lens;
-        self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+        self.body.begin(lens.map(|len| len as usize), self.framing.sums(), false);
         self.stage = Stage::PackedBody;
         Ok(true)
     }
@@ -148,7 +148,7 @@ impl Receive for Receiver {
         }
         let announced = match self.stage {
             Stage::Preamble => 0,
-            _ => self.last.preamble().announced(),
+            _ => announced(self.last.preamble(), &self.limits),
         };
         Some(Unfinished { announced, held: self.gathered.len() + self.body.held() })
     }
@@ -210,7 +210,8 @@ impl Receive for Receiver {
                     self.header = Header::from_wire(header.try_into().map_err(|_| HEADER_SIZE)?)?;
                     bytes.advance(used);
                     let [_, lens @ ..] = self.last.preamble().lens;
-                    self.body.begin(lens.map(|len| len as usize), self.framing.sums());
+                    let discards = self.limits.discards(lens[2]);
+                    self.body.begin(lens.map(|len| len as usize), self.framing.sums(), discards);
                     self.stage = Stage::Body;
                 }
                 Stage::Body => {

@@ -7,7 +7,7 @@
 
 use super::frame::{MAX_SEGMENTS, PREAMBLE_LEN, Preamble, is_aborted};
 use super::header::HEADER_LEN;
-use super::input::{Frame, HEADER_SIZE, check_preamble};
+use super::input::{Frame, HEADER_SIZE, announced, check_preamble};
 use super::secure::{BLOCK, OpenRx, SEALED_HEAD_LEN, SEALED_STATUS_LEN, first_rest, padded};
 use super::unpack::Unpacker;
 use crate::config::Limits;
@@ -24,6 +24,10 @@ use onego_wire::{Ahead, Landing, Part, Unfinished};
 /// The most bytes of a fixed part: a head; zeros, the status and its tag are less.
 const PART_MAX: usize = SEALED_HEAD_LEN;
 const _: () = assert!(PART_MAX >= BLOCK + SEALED_STATUS_LEN);
+
+/// Bytes of a payload that is not kept that are opened in one buffer: whole blocks.
+const DISCARD_CHUNK: usize = 256 << 10;
+const _: () = assert!(DISCARD_CHUNK.is_multiple_of(BLOCK));
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +117,9 @@ pub(super) struct SecureReceiver {
     opening: Option<Opening>,
     front: Option<Segment>,
     middle: Option<Segment>,
+    /// Bytes of a payload that are not kept: of this message, and those of them that are still to come behind `opening`.
+    discarded: usize,
+    discarding: usize,
 }
 
 impl SecureReceiver {
@@ -133,6 +140,8 @@ impl SecureReceiver {
             opening: None,
             front: None,
             middle: None,
+            discarded: 0,
+            discarding: 0,
         }
     }
 
@@ -250,6 +259,11 @@ impl SecureReceiver {
             return;
         }
         let front = self.front.as_deref().unwrap_or_default();
+        if !self.preamble.compressed && self.limits.discards(self.preamble.lens[3]) {
+            self.ahead.message(0);
+            (self.discarded, self.discarding) = (len, len);
+            return self.discard_chunk();
+        }
         // What a compressed payload decompresses to is placed later.
         let given = if self.preamble.compressed { None } else { placer.place(&self.header, front, len) };
         let placed = given.is_some();
@@ -259,11 +273,19 @@ impl SecureReceiver {
         self.opening = Some(Opening::new(buffer, placed));
     }
 
+    /// The next bytes of a payload that is not kept are opened, to be forgotten: the tag behind it depends on them.
+    fn discard_chunk(&mut self) {
+        let len = self.discarding.min(DISCARD_CHUNK);
+        self.discarding -= len;
+        self.opening = Some(Opening::new(self.memory.get(len), false));
+    }
+
     /// The parts of a message as they were received.
     fn take_parts(&mut self) -> Message {
         let (mut data, mut placed) = (List::new(), None);
         match self.opening.take() {
             Some(opening) if opening.placed => placed = Some(opening.buffer.into_inner()),
+            Some(_) if self.discarded > 0 => {}
             Some(opening) => data.push(opening.buffer.into_inner()),
             None => {}
         }
@@ -273,6 +295,7 @@ impl SecureReceiver {
             middle: self.middle.take(),
             data,
             placed,
+            discarded: std::mem::take(&mut self.discarded),
         }
     }
 
@@ -307,7 +330,7 @@ impl Receive for SecureReceiver {
         let announced = match self.stage {
             Stage::Head if self.part.is_empty() => return None,
             Stage::Head => 0,
-            _ => self.preamble.announced(),
+            _ => announced(&self.preamble, &self.limits),
         };
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
         let filled = self.opening.as_ref().map_or(0, |opening| opening.buffer.filled());
@@ -363,6 +386,10 @@ impl Receive for SecureReceiver {
                         );
                         if !payload.take(&mut self.keys, bytes) {
                             return Ok(None);
+                        }
+                        if self.discarding > 0 {
+                            self.discard_chunk();
+                            continue;
                         }
                     }
                     self.stage = Stage::Status;

@@ -59,7 +59,14 @@ impl Unpacker {
         let middle =
             self.segment(PARTS[1], packed.middle.as_deref().unwrap_or_default(), self.limits.middle)?;
         let middle = Some(middle).filter(|middle| !middle.is_empty());
-        let message = self.message.insert(Message { header, front, middle, data: List::new(), placed: None });
+        let message = self.message.insert(Message {
+            header,
+            front,
+            middle,
+            data: List::new(),
+            placed: None,
+            discarded: 0,
+        });
         let whole = contiguous(&packed.data);
         if whole.is_empty() {
             return Ok(header);

@@ -6,7 +6,8 @@ use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
 use onego_msgr::auth::Login;
 use onego_msgr::types::{EntityName, Payload, kind};
 use onego_msgr::{
-    Config, Connection, Error, Event, Header, Message, NoPlacer, Peer, Placer, Tag, Target, Visitor,
+    Blame, Config, Connection, Error, Event, Header, Limits, Message, NoPlacer, Peer, Placer, Tag, Target,
+    Visitor,
 };
 use onego_wire::{Decoded, Reader, Time, Writer};
 use proptest::prelude::*;
@@ -219,6 +220,36 @@ pub(crate) fn arrived(to: &mut Connection, plans: &[Plan], place_from: usize) ->
         prop_assert_eq!(got.data.is_empty(), got.placed.is_some() || sent.data.is_empty());
     }
     Ok(())
+}
+
+/// Bounds by which larger payload is discarded.
+pub(crate) const DISCARDING: Limits =
+    Limits { control: 64 << 10, front: 1 << 20, middle: 1 << 20, data: 200, discard: 700_000 };
+
+/// Sends payloads within their bound and over it to an end with the limits [`DISCARDING`], cut into pieces of at most `step`
+/// bytes: what is over the bound takes no memory, and its message comes without. Then sends one that is damaged.
+pub(crate) fn discards([from, to]: [&mut Connection; 2], step: usize) {
+    let sizes = [200, 201, 4096, 600_000, 100, 700_000, 0];
+    sizes.iter().for_each(|data| from.send(message(1, 50, *data)));
+    for part in output(from).chunks(10_000) {
+        deliver(to, part, &mut PlaceFrom(150), || step);
+        let held = to.unfinished().map_or(0, |unfinished| unfinished.held.max(unfinished.announced));
+        assert!(held < 300_000, "{held} bytes");
+    }
+    let got = events(to);
+    assert_eq!(got.len(), sizes.len());
+    for (event, size) in got.into_iter().zip(sizes) {
+        let Event::Message(got) = event else { panic!("{event:?}") };
+        assert_eq!(&got.front[..], pattern(1, 50));
+        let (kept, discarded) = if size > 200 { (0, size) } else { (size, 0) };
+        assert_eq!((payload(&got), got.discarded), (pattern(2, kept), discarded));
+    }
+    from.send(message(1, 50, 600_000));
+    let mut bytes = output(from);
+    bytes[300_000] ^= 1;
+    deliver(to, &bytes, &mut NoPlacer, || step);
+    let Some(Event::Fault(error)) = events(to).pop() else { panic!("damage goes unnoticed") };
+    assert_eq!(error.blame(), Blame::Transport, "{error}");
 }
 
 /// The payload of a received message, wherever it was received.

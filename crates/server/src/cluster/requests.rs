@@ -27,7 +27,7 @@ impl Daemons {
     ) -> Decoded<()> {
         let tid = message.header.tid;
         match message.header.kind {
-            kind::OSD_OP => self.request(now, osd, conn, tid, message.decode()?, links)?,
+            kind::OSD_OP => self.request(now, osd, conn, message, links)?,
             kind::COMMAND => {
                 let tell = message.decode()?;
                 self.tell_osd(now, osd, (conn, tid), &tell, links);
@@ -50,10 +50,17 @@ impl Daemons {
         now: Time,
         osd: i32,
         conn: ConnId,
-        tid: u64,
-        op: OsdOp,
+        mut message: Message,
         links: &mut Links,
     ) -> Decoded<()> {
+        let tid = message.header.tid;
+        // What it brought was too long to be kept: nothing is left of it but whom to answer.
+        let is_cut = message.discarded > 0;
+        let op: OsdOp = if is_cut {
+            OsdOp::decode_without_data(message.header.version, &message.front)?
+        } else {
+            message.decode()?
+        };
         let newest = self.mon.osdmap().epoch;
         if op.epoch > newest {
             // Ceph waits for the map. Here the monitor and the OSD have the same one, so it will never come.
@@ -71,7 +78,7 @@ impl Daemons {
         let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
         // Who writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
         // already is not done in part: one write of several to an object could fit where the one before did not.
-        let writes = may_write(&op.ops);
+        let writes = !is_cut && may_write(&op.ops);
         let flags = op.flags | if writes { flag::WRITE } else { 0 };
         let full_since = if respects_full(flags) { self.groups.full_since(pg.pool) } else { 0 };
         let since = group.since.max(pool.last_force_op_resend).max(full_since);
@@ -99,7 +106,11 @@ impl Daemons {
         daemon.osd.set_peers_used(peers_used.unwrap_or(0));
         let record = self.notes.as_ref().map_or(0, Notes::next);
         daemon.osd.set_record(record);
-        let reply = daemon.osd.request(now, session, tid, op, map);
+        let reply = if is_cut {
+            Some(daemon.osd.refuse_too_large(op, map))
+        } else {
+            daemon.osd.request(now, session, tid, op, map)
+        };
         let mut rests_on = daemon.osd.rests_on();
         let transaction = daemon.osd.take_transaction();
         if let Some(replicas) = replicas {

@@ -2,6 +2,7 @@
 
 use super::DataError;
 use super::direct::DirectFile;
+use onego_buf::List;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -22,7 +23,12 @@ pub trait Files {
     /// Makes an empty file, also if there is one of that name.
     fn create(&self, name: &str) -> io::Result<Self::File>;
 
-    /// Makes durable what was written to a file. Zeros may be added, up to a multiple of [`BLOCK`](super::BLOCK) bytes.
+    /// Writes to a file, perhaps later from the memory in which the bytes are now.
+    fn append(&self, file: &mut Self::File, bytes: List) -> io::Result<()> {
+        bytes.segments().try_for_each(|segment| file.write_all(segment))
+    }
+
+    /// Makes durable what was written to a file: a multiple of [`BLOCK`](super::BLOCK) bytes.
     fn sync(&self, file: &mut Self::File) -> io::Result<()>;
 
     /// Makes durable what was written to a file, and that nothing follows it. Nothing may be written afterwards.
@@ -45,7 +51,10 @@ pub trait Files {
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.
-const FORMAT: &str = "Onego cluster, format 3\n";
+const FORMAT: &str = "Onego cluster, format 4\n";
+
+/// A format of which every file is one of [`FORMAT`], too. Versions that know no other refuse what is written from now on.
+const OLDER: &str = "Onego cluster, format 3\n";
 
 /// A data directory that nobody else uses.
 #[derive(Debug)]
@@ -72,7 +81,7 @@ impl Directory {
         lock.read_to_string(&mut found).map_err(failed("read"))?;
         // A start that ended early may have left a part of it.
         let is_new = found.len() < FORMAT.len() && FORMAT.starts_with(&found);
-        if is_new && is_alone(&path).map_err(failed("read"))? {
+        if found == OLDER || is_new && is_alone(&path).map_err(failed("read"))? {
             write_identity(&mut lock, &path).map_err(failed("write to"))?;
         } else if found != FORMAT {
             return Err(DataError::Format { path, found: found.trim().to_owned(), known: FORMAT.trim() });
@@ -119,12 +128,13 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Marks an empty folder as a data directory. Once the mark is durable, so is the way to it.
+/// Marks a folder as a data directory. Once the mark is durable, so is the way to it.
 fn write_identity(file: &mut File, path: &Path) -> io::Result<()> {
     sync_ways_to(path, &mut |folder| File::open(folder)?.sync_all())?;
-    file.set_len(0)?;
+    // Never empty in between: one that is marked with an older format has data.
     file.rewind()?;
     file.write_all(FORMAT.as_bytes())?;
+    file.set_len(FORMAT.len() as u64)?;
     file.sync_all()
 }
 
@@ -164,6 +174,10 @@ impl Files for Directory {
 
     fn create(&self, name: &str) -> io::Result<DirectFile> {
         DirectFile::create(&self.path.join(name))
+    }
+
+    fn append(&self, file: &mut DirectFile, bytes: List) -> io::Result<()> {
+        file.append(&bytes)
     }
 
     fn sync(&self, file: &mut DirectFile) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! Whoever drives the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
 
 use super::entry::Entry;
-use super::record::{BLOCK, seal};
+use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
 use onego_buf::List;
 use onego_ceph::messages::{MapUpdate, OsdOpReply};
@@ -37,6 +37,8 @@ pub struct Append {
     pub last: u64,
     /// Must it be made durable, and that be told?
     pub sync: bool,
+    /// Must it begin with a block?
+    pub(crate) aligned: bool,
 }
 
 /// What has been done.
@@ -77,6 +79,8 @@ pub(crate) struct Journal {
     /// Records that nobody has taken yet, and whether any of them says something.
     new: List,
     new_sync: bool,
+    /// One of them has bytes of objects that begin with a block if the first record does.
+    new_aligned: bool,
     /// What was taken and is not durable yet: numbers of last records, and bytes.
     taken: VecDeque<(u64, u64)>,
     /// Bytes that are not durable.
@@ -100,6 +104,7 @@ impl Journal {
             durable: next - 1,
             new: List::new(),
             new_sync: false,
+            new_aligned: false,
             taken: VecDeque::new(),
             unwritten: 0,
             held: VecDeque::new(),
@@ -125,7 +130,8 @@ impl Journal {
 
     fn push(&mut self, entry: &Entry) {
         let body = entry.encode();
-        let record = seal(self.next, self.durable, body.front, body.payload);
+        self.new_aligned |= body.is_aligned();
+        let record = seal(self.next, self.durable, self.new.len() as u64, body);
         self.next += 1;
         self.unwritten += record.len() as u64;
         self.sizes.log += record.len() as u64;
@@ -168,10 +174,11 @@ impl Journal {
         let bytes = std::mem::take(&mut self.new);
         let last = self.next - 1;
         // A sync writes whole blocks.
-        self.sizes.log += (bytes.len().next_multiple_of(BLOCK) - bytes.len()) as u64;
+        self.sizes.log += zeros_behind(bytes.len() as u64).len() as u64;
         let taken: u64 = self.taken.iter().map(|(_, bytes)| bytes).sum();
         self.taken.push_back((last, self.unwritten - taken));
-        Some(Append { bytes, last, sync: std::mem::take(&mut self.new_sync) })
+        let (sync, aligned) = (std::mem::take(&mut self.new_sync), std::mem::take(&mut self.new_aligned));
+        Some(Append { bytes, last, sync, aligned })
     }
 
     /// Is the log long enough to be given up for a checkpoint? That is as long as the last checkpoint at least, so that

@@ -6,6 +6,9 @@
 //! body
 //! ```
 //!
+//! In a body, zeros may stand before the bytes of objects if those are many ([`Body::is_aligned`]), so that they begin with a
+//! [`BLOCK`] of the file and can be written from the memory in which they were received.
+//!
 //! Behind a record there may be zeros up to the end of a [`BLOCK`], because files are written in whole blocks, and more of
 //! them behind the last record, because space is allocated ahead.
 //!
@@ -13,8 +16,8 @@
 //! and the first not. So a record that is damaged is the torn end of a log, and nothing but that, unless a later record
 //! says that it was durable: then it was damaged afterwards, and what it said was acknowledged.
 
+use crate::osd::Body;
 use onego_buf::{List, Segment, crc32c};
-use onego_wire::Writer;
 use std::io::{self, Read};
 
 /// Files are written in whole blocks: what is durable is never written again together with what is not.
@@ -23,8 +26,21 @@ pub const BLOCK: usize = 4096;
 /// Bytes of a record before its body.
 pub(crate) const HEADER: usize = 24;
 
-/// A record that is to be written: its front, with room for the header, and the bytes of objects behind it.
-pub(crate) fn seal(sequence: u64, durable: u64, mut front: Writer, payload: List) -> List {
+/// Zeros, to be added up to the end of a block.
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+
+/// Zeros between an offset and the end of its block.
+pub(crate) fn zeros_behind(offset: u64) -> &'static [u8] {
+    let used = (offset % BLOCK as u64) as usize;
+    if used == 0 { &[] } else { &ZEROS[used..] }
+}
+
+/// A record that is to be written at this offset: its front, with room for the header, and the bytes of objects behind it.
+pub(crate) fn seal(sequence: u64, durable: u64, offset: u64, mut body: Body) -> List {
+    if body.is_aligned() {
+        body.align(zeros_behind(offset + body.front.len() as u64));
+    }
+    let Body { mut front, payload } = body;
     let len = u32::try_from(front.len() - HEADER + payload.len()).expect("a request has far less than 4 GiB");
     let header = &mut front.as_mut_slice()[..HEADER];
     header[..4].copy_from_slice(&len.to_le_bytes());
@@ -188,6 +204,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onego_wire::Writer;
     use proptest::prelude::*;
 
     fn record(sequence: u64, durable: u64, body: &[u8]) -> Vec<u8> {
@@ -195,7 +212,7 @@ mod tests {
         front.put(&[0; HEADER]);
         let (head, tail) = body.split_at(body.len() / 2);
         front.put(head);
-        seal(sequence, durable, front, tail.to_vec().into()).to_vec()
+        seal(sequence, durable, 0, Body { front, payload: tail.to_vec().into() }).to_vec()
     }
 
     /// The bodies that are read, and what comes behind them: nothing, or damage that is known to be such or not.

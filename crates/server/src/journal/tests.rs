@@ -8,6 +8,7 @@ use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoin
 use crate::mon::MapHistory;
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
+use onego_buf::List;
 use onego_ceph::auth::{Keyring, Secret};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::ops::{Omap, Op};
@@ -281,7 +282,7 @@ fn what_a_crash_has_torn_is_cut_off_for_good() {
 fn the_records_of_several_jobs_are_synced_once() {
     let (_folder, directory) = directory(&[]);
     let mut writer = Writer::begin(&directory, 1).unwrap();
-    let append = |last, sync| Append { bytes: vec![last as u8; 3].into(), last, sync };
+    let append = |last, sync| Append { bytes: vec![last as u8; 3].into(), last, sync, aligned: false };
     assert_eq!(writer.append(&directory, [append(1, true), append(2, true)]).unwrap(), Some(2));
     let log = || fs::read(directory.path().join(log_name(1))).unwrap();
     let synced = [vec![1, 1, 1, 2, 2, 2], vec![0; BLOCK - 6]].concat();
@@ -292,7 +293,61 @@ fn the_records_of_several_jobs_are_synced_once() {
     writer.flush().unwrap();
     assert!(!writer.is_unflushed() && log()[BLOCK..].starts_with(&[3, 3, 3, 0]));
     writer.finish(&directory).unwrap();
-    assert!(log() == [synced, vec![3; 3]].concat());
+    assert!(log() == [synced, vec![3; 3], vec![0; BLOCK - 3]].concat());
+}
+
+#[test]
+fn large_payloads_begin_with_a_block_of_the_file_and_are_there_again() {
+    let large = [vec![7; 70_000], vec![9; 300_000]];
+    let mut requests = vec![(0, write(0, b"small")), (1, write(10, &large[0])), (2, write(0, b"small"))];
+    requests.push((3, write(0, &large[1])));
+    let (_folder, directory) = directory(&[]);
+    let mut writer = Writer::begin(&directory, 1).unwrap();
+    let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
+    let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
+    journal.append(&Entry::Monitor { maps: maps().kept(), settings: MonSettings::default() });
+    journal.append(&Entry::Started(Life { number: 1, memory_limit: MEMORY, ..Life::default() }));
+    // Several records a job, and several jobs a sync.
+    for two in requests.chunks(2) {
+        for (object, op) in two {
+            bench.ask(&format!("object{object}"), vec![op.clone()]);
+            let transaction = bench.osd.take_transaction().expect("a write makes a transaction");
+            journal.append(&Entry::Write { osds: vec![0], transaction });
+        }
+        let small = Append { bytes: List::new(), last: 0, sync: false, aligned: false };
+        writer.append(&directory, [small, journal.take().unwrap()]).unwrap();
+    }
+    writer.finish(&directory).unwrap();
+    let log = fs::read(directory.path().join(log_name(1))).unwrap();
+    for payload in &large {
+        let starts_at = |at: &usize| log[*at..].starts_with(payload);
+        assert!((0..log.len()).step_by(BLOCK).any(|at| starts_at(&at)), "{} bytes", payload.len());
+    }
+    let kept = Restored::load(&directory, Some(MEMORY)).unwrap().kept.unwrap();
+    assert_eq!(content(&kept.osds[0]), content(&bench.osd));
+    // And of a checkpoint, too.
+    let next = 7;
+    writer = Writer::begin(&directory, next).unwrap();
+    write_checkpoint(&directory, snapshot(next, &kept)).unwrap();
+    writer.finish(&directory).unwrap();
+    let checkpoint = fs::read(directory.path().join(checkpoint_name(next))).unwrap();
+    for payload in &large {
+        assert!((0..checkpoint.len()).step_by(BLOCK).any(|at| checkpoint[at..].starts_with(payload)));
+    }
+    let again = Restored::load(&directory, Some(MEMORY)).unwrap().kept.unwrap();
+    assert_eq!(content(&again.osds[0]), content(&bench.osd));
+}
+
+#[test]
+fn a_directory_of_the_format_before_is_read_and_marked_with_the_new_one() {
+    let story = Story::new(vec![(0, write(0, b"one"))]);
+    let (folder, before) = directory(&[(log_name(1), &story.bytes)]);
+    drop(before);
+    let path = folder.path().join("data");
+    fs::write(path.join("onego-cluster"), "Onego cluster, format 3\n").unwrap();
+    let directory = Directory::open(&path).unwrap();
+    assert!(Restored::load(&directory, Some(MEMORY)).unwrap().kept.is_some());
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 4\n");
 }
 
 #[test]
@@ -331,7 +386,7 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })), "there is a log of something");
     fs::remove_file(path.join("log")).unwrap();
     Directory::open(&path).unwrap();
-    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 3\n");
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 4\n");
 }
 
 #[test]

@@ -5,10 +5,9 @@
 
 use super::files::{Files, PART, checkpoint_name, log_name, numbers};
 use super::log::Append;
-use super::record::seal;
+use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
-use onego_buf::List;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 
 /// Bytes of a checkpoint that are written before they are synced, so that the log's syncs do not have to wait for many.
 const CHECKPOINT_STEP: u64 = 8 << 20;
@@ -17,6 +16,8 @@ const CHECKPOINT_STEP: u64 = 8 << 20;
 #[derive(Debug)]
 pub struct Writer<F: Files> {
     log: F::File,
+    /// Bytes of it.
+    len: u64,
     /// Something that need not be durable was written and not flushed.
     unflushed: bool,
 }
@@ -27,7 +28,7 @@ impl<F: Files> Writer<F> {
         let mut log = files.create(&log_name(first))?;
         files.sync(&mut log)?;
         files.sync_names()?;
-        Ok(Self { log, unflushed: false })
+        Ok(Self { log, len: 0, unflushed: false })
     }
 
     /// Appends to the log, and syncs it once for all if any of it asks for that. Returns the last record that is durable
@@ -39,7 +40,11 @@ impl<F: Files> Writer<F> {
     ) -> io::Result<Option<u64>> {
         let (mut end, mut sync) = (0, false);
         for append in appends {
-            write(&mut self.log, &append.bytes)?;
+            if append.aligned {
+                self.fill_block()?;
+            }
+            self.len += append.bytes.len() as u64;
+            files.append(&mut self.log, append.bytes)?;
             end = append.last;
             sync |= append.sync;
         }
@@ -47,8 +52,16 @@ impl<F: Files> Writer<F> {
         if !sync {
             return Ok(None);
         }
+        self.fill_block()?;
         files.sync(&mut self.log)?;
         Ok(Some(end))
+    }
+
+    /// Adds zeros up to the end of the block. What is durable is never written again, so nothing else comes to its block.
+    fn fill_block(&mut self) -> io::Result<()> {
+        let zeros = zeros_behind(self.len);
+        self.len += zeros.len() as u64;
+        self.log.write_all(zeros)
     }
 
     /// Is there something to [`flush`](Self::flush) once there is nothing else to do?
@@ -59,6 +72,7 @@ impl<F: Files> Writer<F> {
     /// Gives to the files what need not be durable.
     pub fn flush(&mut self) -> io::Result<()> {
         self.unflushed = false;
+        self.fill_block()?;
         self.log.flush()
     }
 
@@ -77,10 +91,6 @@ impl<F: Files> Writer<F> {
     }
 }
 
-fn write(file: &mut impl Write, bytes: &List) -> io::Result<()> {
-    bytes.segments().try_for_each(|segment| file.write_all(segment))
-}
-
 /// Writes a checkpoint, and removes the logs and checkpoints that it stands for. Returns its size.
 pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u64> {
     let before = snapshot.before;
@@ -89,11 +99,13 @@ pub fn write_checkpoint<F: Files>(files: &F, snapshot: Snapshot) -> io::Result<u
     let mut file = files.create(&part)?;
     let (mut size, mut synced) = (0, 0);
     for (sequence, entry) in (1..).zip(snapshot.into_entries()) {
-        let body = entry.encode();
-        let record = seal(sequence, sequence - 1, body.front, body.payload);
+        let record = seal(sequence, sequence - 1, size, entry.encode());
         size += record.len() as u64;
-        write(&mut file, &record)?;
+        files.append(&mut file, record)?;
         if size - synced >= CHECKPOINT_STEP {
+            let zeros = zeros_behind(size);
+            size += zeros.len() as u64;
+            file.write_all(zeros)?;
             files.sync(&mut file)?;
             synced = size;
         }

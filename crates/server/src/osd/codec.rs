@@ -21,6 +21,23 @@ pub(crate) struct Body {
     pub(crate) payload: List,
 }
 
+/// Bytes of objects from which on they stand at the beginning of a block: to copy fewer costs less than to write the zeros
+/// before them.
+const ALIGNED: usize = 64 << 10;
+
+impl Body {
+    /// Are there so many bytes of objects that they stand at the beginning of a block, to be written from where they lie?
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.payload.len() >= ALIGNED
+    }
+
+    /// Puts zeros before the bytes of objects.
+    pub(crate) fn align(&mut self, zeros: &[u8]) {
+        debug_assert!(self.is_aligned());
+        self.front.put(zeros);
+    }
+}
+
 /// What is read: small things first; once they are read, what is left are the bytes of objects.
 pub(crate) struct Parts<'a> {
     pub(crate) front: Reader<'a>,
@@ -30,6 +47,20 @@ pub(crate) struct Parts<'a> {
 impl<'a> Parts<'a> {
     pub(crate) fn new(whole: &'a Segment) -> Self {
         Self { front: Reader::new(whole), whole }
+    }
+
+    /// What is left are so many bytes of objects, and perhaps zeros before them: see [`Body::align`].
+    fn skip_to_payload(&mut self, len: u64) -> Decoded<()> {
+        let zeros = (self.front.left() as u64).saturating_sub(len);
+        if len < ALIGNED as u64 || zeros == 0 {
+            return Ok(());
+        }
+        let what = "zeros before bytes of objects";
+        let zeros = self.front.take(zeros as usize, what)?;
+        match zeros.iter().find(|byte| **byte != 0) {
+            Some(byte) => Err(DecodeError::Invalid { what, value: u64::from(*byte) }),
+            None => Ok(()),
+        }
     }
 
     /// The next bytes of objects.
@@ -238,6 +269,7 @@ impl Transaction {
         let mut lens = Vec::new();
         let mut mutations =
             (0..count).map(|_| Mutation::decode(r, &mut lens)).collect::<Decoded<Vec<Mutation>>>()?;
+        parts.skip_to_payload(lens.iter().fold(0, |sum, len| sum.saturating_add(*len)))?;
         let mut lens = lens.into_iter();
         for mutation in &mut mutations {
             if let Mutation::Write { data, .. } = mutation {
@@ -284,7 +316,9 @@ impl State {
         if !header.is_empty() {
             state.omap_set_header(header.to_vec());
         }
-        for (offset, len) in Vec::<(u64, u64)>::decode(r)? {
+        let runs = Vec::<(u64, u64)>::decode(r)?;
+        parts.skip_to_payload(runs.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len)))?;
+        for (offset, len) in runs {
             if offset.checked_add(len).is_none_or(|end| end > size) {
                 return Err(DecodeError::OverBound { what: "bytes of an object", value: len, bound: size });
             }

@@ -246,20 +246,14 @@ impl Osd {
                 }
             }
         };
-        // What was not even tried is answered with the flags of the request (OSDService::reply_op_error).
-        let acknowledged = if ending.tried { flag::ACK | flag::ON_DISK } else { 0 };
-        Some(OsdOpReply {
-            object: request.object,
-            pg: request.pg.pg,
-            flags: u64::from(request.flags & !flag::ON_NVRAM | acknowledged),
-            result: ending.result,
-            epoch: map.epoch,
-            ops: ending.results,
-            attempt: request.attempt,
-            replay_version: ending.version,
-            user_version: ending.user_version,
-            redirect: None,
-        })
+        Some(reply(request, ending, map))
+    }
+
+    /// Refuses a request that brought more than anybody may, and of which no more than its front is here.
+    pub(crate) fn refuse_too_large(&mut self, mut request: OsdOp, map: &OsdMap) -> OsdOpReply {
+        self.rests_on = EVERYTHING;
+        let ops = std::mem::take(&mut request.ops);
+        reply(request, Ending::failed(Errno::MSGSIZE, &ops), map)
     }
 
     /// What the last request has changed, if that is noted, and if it was a write that was not done before.
@@ -644,6 +638,24 @@ impl Ending {
         let Done { result, version, user_version, ops: results } = done;
         let results = results.map_or_else(|| Self::failed(Errno::IO, ops).results, |results| *results);
         Self { tried: true, result, results, version, user_version }
+    }
+}
+
+/// The reply to a request that has come to this end.
+fn reply(request: OsdOp, ending: Ending, map: &OsdMap) -> OsdOpReply {
+    // What was not even tried is answered with the flags of the request (OSDService::reply_op_error).
+    let acknowledged = if ending.tried { flag::ACK | flag::ON_DISK } else { 0 };
+    OsdOpReply {
+        object: request.object,
+        pg: request.pg.pg,
+        flags: u64::from(request.flags & !flag::ON_NVRAM | acknowledged),
+        result: ending.result,
+        epoch: map.epoch,
+        ops: ending.results,
+        attempt: request.attempt,
+        replay_version: ending.version,
+        user_version: ending.user_version,
+        redirect: None,
     }
 }
 
