@@ -7,7 +7,7 @@ use thiserror::Error;
 pub enum Error {
     /// The client could not do something.
     #[error(transparent)]
-    Client(#[from] onego::Error),
+    Client(#[from] onego::ceph::Error),
     /// The client of a file server could not do something.
     #[error(transparent)]
     Nfs(#[from] onego::nfs::Error),

@@ -5,9 +5,10 @@ use crate::load::{self, Measured, Plan};
 use crate::progress::Progress;
 use crate::session::{Request, Session, Target};
 use crate::table::OURS;
+use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rados::Cluster;
 use onego::rbd::{self, CreateOptions, Image};
-use onego::{Config, ImageRequest, Outcome, Reactor, SegmentMut, Wait};
+use onego::{SegmentMut, Wait};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An image to be measured, on a cluster to be measured.
@@ -104,7 +105,7 @@ pub(crate) struct ImageSession {
 }
 
 impl ImageSession {
-    fn open(config: &Config, pool: &str, image: &str) -> Result<Self, onego::Error> {
+    fn open(config: &Config, pool: &str, image: &str) -> Result<Self, onego::ceph::Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         let image = reactor.block_on(async {
             cluster.ready().await?;
@@ -131,7 +132,7 @@ impl Session for ImageSession {
         let completed = self.reactor.completion()?;
         let result = completed.result.map(|outcome| match outcome {
             Outcome::Buffer(buffer) => Some(buffer),
-            Outcome::Done | Outcome::List(_) => None,
+            Outcome::Done => None,
         });
         Some((completed.tag, result.map_err(Error::from)))
     }

@@ -2,12 +2,13 @@
 
 use crate::failure::Failure;
 use crate::interrupt;
+use onego::ceph::{
+    AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, Identity, MsMode, Reactor, Versions,
+    Waiting, WaitingHook,
+};
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
-use onego::{
-    AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, EngineKind, Identity, MsMode, Reactor,
-    Spin, Versions, Waiting, WaitingHook,
-};
+use onego::{EngineKind, Spin};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -152,17 +153,14 @@ impl Access {
     /// Who the client is to be.
     fn identity(&self) -> Identity {
         let named = self.id.as_deref().map(AuthName::client);
-        Identity {
-            name: named.or_else(|| self.name.clone()),
-            keyring: self.keyring.clone(),
-            keyfile: self.keyfile.clone(),
-            ms_mode: self.ms_mode,
-            cluster: self.cluster_name.clone(),
-            settings: self
-                .compression_settings()
-                .map(|(name, value)| (name.to_owned(), value.clone()))
-                .collect(),
-        }
+        let mut identity = Identity::default();
+        identity.name = named.or_else(|| self.name.clone());
+        identity.keyring = self.keyring.clone();
+        identity.keyfile = self.keyfile.clone();
+        identity.ms_mode = self.ms_mode;
+        identity.cluster = self.cluster_name.clone();
+        self.compression_settings()
+            .fold(identity, |identity, (name, value)| identity.with_setting(name, value))
     }
 
     /// What the options say of compression, by the names of the settings.
@@ -200,19 +198,30 @@ impl Access {
     }
 
     fn complete(&self, config: Config) -> Result<Config, Failure> {
-        Ok(Config {
-            versions: self.messenger,
-            data_crc: config.data_crc && !self.no_data_crc,
-            as_osd: self.as_osd,
-            connect_timeout: self.connect_timeout.map_or(config.connect_timeout, Duration::from_secs),
-            request_timeout: self.request_timeout().or(config.request_timeout),
-            monitor_timeout: self.request_timeout().or(config.monitor_timeout),
-            on_waiting: Some(WaitingHook::new(print_waiting)),
-            engine: self.engine,
-            zero_copy: self.zero_copy()?,
-            spin: self.spin,
-            ..config
-        })
+        let data_crc = config.data_crc && !self.no_data_crc;
+        let mut config = config
+            .with_versions(self.messenger)
+            .with_data_crc(data_crc)
+            .with_on_waiting(WaitingHook::new(print_waiting))
+            .with_engine(self.engine)
+            .with_zero_copy(self.zero_copy()?)
+            .with_spin(self.spin);
+        config.as_osd = self.as_osd;
+        config.connect_timeout = self.connect_timeout.map_or(config.connect_timeout, Duration::from_secs);
+        config.request_timeout = self.request_timeout().or(config.request_timeout);
+        config.monitor_timeout = self.request_timeout().or(config.monitor_timeout);
+        Ok(config)
+    }
+
+    /// How a file server is reached, with what the options say of that.
+    pub(crate) fn complete_nfs(&self, config: onego::nfs::Config) -> Result<onego::nfs::Config, Failure> {
+        let mut config = config
+            .with_engine(self.engine)
+            .with_zero_copy(self.zero_copy()?)
+            .with_spin(self.spin)
+            .with_connect_timeout(self.server_timeout());
+        config.request_timeout = self.request_timeout().or(config.request_timeout);
+        Ok(config)
     }
 
     /// The options that say how bytes are moved, for a process that is to do as this one does.

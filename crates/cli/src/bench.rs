@@ -12,7 +12,7 @@ use crate::process::{die_with_parent, this_program};
 use crate::spec::DEFAULT_POOL;
 use crate::zc;
 use loads::Loads;
-use onego::Config;
+use onego::ceph::Config;
 use onego_bench::embedded::EmbeddedCluster;
 use onego_bench::load::{Measured, Plan};
 use onego_bench::peer::Peer;
@@ -333,11 +333,11 @@ pub(crate) fn print_line(progress: &Progress, line: &str) {
 
 /// Makes the pool, unless the cluster has it.
 pub(crate) fn make_pool(config: &Config, name: &str) -> Result<(), Failure> {
-    let (mut reactor, cluster) = onego::Reactor::new(config)?;
+    let (mut reactor, cluster) = onego::ceph::Reactor::new(config)?;
     reactor.block_on(async {
         cluster.ready().await?;
         match cluster.create_pool(name, 0).await {
-            Err(onego::Error::Exists { .. }) => Ok(()),
+            Err(onego::ceph::Error::Exists { .. }) => Ok(()),
             other => other.map(drop),
         }
     })??;

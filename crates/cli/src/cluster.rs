@@ -6,7 +6,7 @@ use crate::interrupt::{self, Unfinished};
 use crate::output;
 use crate::process::{self, die_with_parent};
 use crate::size;
-use onego::Versions;
+use onego::ceph::Versions;
 use onego_bench::embedded::READY;
 use onego_server::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;

@@ -1,8 +1,8 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
 use crate::interrupt;
+use onego::ceph::{Config, Errno};
 use onego::nfs::MountStatus;
-use onego::{Config, Errno};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ impl From<Code> for ExitCode {
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
-    Client(#[from] onego::Error),
+    Client(#[from] onego::ceph::Error),
     #[error(
         "no monitor has answered within {waited:?} at {addresses}: is the cluster up, and are these its addresses?"
     )]
@@ -99,7 +99,7 @@ impl Failure {
         let addresses = config.monitors.iter().map(|monitor| monitor.addrs.to_string());
         let addresses = addresses.collect::<Vec<_>>().join(", ");
         move |error| match error {
-            onego_bench::Error::Client(onego::Error::NoAnswer { waited, waiting: None }) => {
+            onego_bench::Error::Client(onego::ceph::Error::NoAnswer { waited, waiting: None }) => {
                 Self::NoAnswer { addresses: addresses.clone(), waited }
             }
             other => other.into(),
@@ -151,7 +151,7 @@ impl Failure {
             _ => None,
         };
         let said = match self {
-            Self::Client(onego::Error::Command { what, status, errno }) => {
+            Self::Client(onego::ceph::Error::Command { what, status, errno }) => {
                 let because = if status.is_empty() { &errno.to_string() } else { status };
                 format!("{}: {because}", command_name(what))
             }
@@ -175,8 +175,8 @@ fn command_name(json: &str) -> String {
 /// What a cluster answers that could do what is asked, and will not: EPERM, EACCES, ENOSPC, EROFS, EDQUOT.
 const REFUSALS: [i32; 5] = [-1, -13, -28, -30, -122];
 
-fn code_of(error: &onego::Error) -> Code {
-    use onego::Error as E;
+fn code_of(error: &onego::ceph::Error) -> Code {
+    use onego::ceph::Error as E;
     match error {
         E::NotFound { .. } | E::Command { errno: Errno::NOENT, .. } => Code::NotFound,
         E::Exists { .. } | E::Command { errno: Errno::EXIST, .. } => Code::Exists,
@@ -213,8 +213,8 @@ fn code_of_nfs(error: &onego::nfs::Error) -> Code {
     }
 }
 
-fn advice_on(error: &onego::Error) -> Option<&'static str> {
-    use onego::Error as E;
+fn advice_on(error: &onego::ceph::Error) -> Option<&'static str> {
+    use onego::ceph::Error as E;
     match error {
         E::NotFound { what } if what.starts_with("pool") => {
             Some("\"onego pool ls\" shows the pools, \"onego pool create\" makes one")
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn failures_have_the_code_of_their_kind_and_say_what_to_do() {
-        let full = Failure::from(onego::Error::Snapshots { image: "image rbd/disk".into(), count: 2 });
+        let full = Failure::from(onego::ceph::Error::Snapshots { image: "image rbd/disk".into(), count: 2 });
         assert_eq!(full.code(), Code::Refused);
         // It need not be closed anywhere.
         assert_eq!(full.sentence(), "image rbd/disk has 2 snapshots; \"rbd snap purge\" removes them");
-        let missing = Failure::from(onego::Error::NotFound { what: "pool nowhere".into() });
+        let missing = Failure::from(onego::ceph::Error::NotFound { what: "pool nowhere".into() });
         assert_eq!(missing.code(), Code::NotFound);
         assert!(missing.sentence().starts_with("pool nowhere does not exist: \"onego pool ls\""));
 
@@ -254,16 +254,16 @@ mod tests {
 
     #[test]
     fn a_clone_is_refused_and_not_a_wrong_command_line() {
-        let refused = Failure::from(onego::Error::Clone { image: "disk".into(), action: "read" });
+        let refused = Failure::from(onego::ceph::Error::Clone { image: "disk".into(), action: "read" });
         assert_eq!(refused.code(), Code::Refused);
     }
 
     #[test]
     fn commands_are_called_by_their_names() {
-        let refused = Failure::from(onego::Error::Command {
+        let refused = Failure::from(onego::ceph::Error::Command {
             what: r#"{"ids":["9"],"prefix":"osd stop"}"#.into(),
             status: "there is no osd.9".into(),
-            errno: onego::Errno::NOENT,
+            errno: onego::ceph::Errno::NOENT,
         });
         assert_eq!(refused.sentence(), "osd stop: there is no osd.9");
         assert_eq!(refused.code(), Code::NotFound);

@@ -118,7 +118,7 @@ impl ImageArg {
         &self.spec.image
     }
 
-    async fn open_pool(&self, cluster: &Cluster) -> Result<Pool, onego::Error> {
+    async fn open_pool(&self, cluster: &Cluster) -> Result<Pool, onego::ceph::Error> {
         self.spec.place(self.pool.as_deref()).open(cluster).await
     }
 }
@@ -150,7 +150,7 @@ impl Shape {
         }
         let order = self.object_size.ilog2() as u8;
         let layout = Layout::striped(order, self.stripe_unit.unwrap_or(0), self.stripe_count.unwrap_or(0));
-        Ok(layout.map_err(onego::Error::from)?)
+        Ok(layout.map_err(onego::ceph::Error::from)?)
     }
 
     async fn create(
@@ -165,7 +165,9 @@ impl Shape {
             None => None,
         };
         let features = self.image_feature.iter().fold(Features::NONE, |all, some| all.with(*some));
-        let options = CreateOptions { size, layout: self.layout()?, features, data_pool, metadata };
+        let mut options = CreateOptions::new(size).with_layout(self.layout()?).with_features(features);
+        options.data_pool = data_pool;
+        options.metadata = metadata;
         Ok(rbd::create(pool, name, &options).await?)
     }
 }

@@ -27,7 +27,7 @@ impl PoolSpec {
     }
 
     /// The pool, if the cluster has it.
-    pub(crate) async fn open(&self, cluster: &Cluster) -> Result<Pool, onego::Error> {
+    pub(crate) async fn open(&self, cluster: &Cluster) -> Result<Pool, onego::ceph::Error> {
         Ok(cluster.pool(&self.pool).await?.in_namespace(&self.namespace))
     }
 }

@@ -2,8 +2,9 @@
 
 mod support;
 
+use onego::Wait;
+use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
-use onego::{Config, ImageRequest, Outcome, Reactor, Wait};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;

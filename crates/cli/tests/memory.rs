@@ -2,7 +2,7 @@
 
 mod support;
 
-use onego::{Config, Error, Reactor};
+use onego::ceph::{Config, Error, Reactor};
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};

@@ -1,8 +1,9 @@
 //! Writes an object and an image, and reads them back: `hello CEPH_CONF`.
 
-use onego::{Config, Reactor, rbd};
+use onego::ceph::{self, Config, Reactor};
+use onego::rbd;
 
-fn main() -> Result<(), onego::Error> {
+fn main() -> Result<(), ceph::Error> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "/etc/ceph/ceph.conf".into());
     let (mut reactor, cluster) = Reactor::new(&Config::from_file(path)?)?;
     reactor.block_on(async {

@@ -1,17 +1,19 @@
 //! Clients for network storage in userspace: objects in pools of a Ceph cluster ([`rados`]), block devices ([`rbd`]), and
-//! files of an NFS server ([`nfs`]).
+//! files of an NFS server ([`nfs`]). How a cluster is reached is in [`ceph`].
 //!
 //! The API is async and needs no runtime in particular: a thread of the library's own moves the bytes, and the
-//! futures work on any executor. Who would rather spend no second thread drives the client himself: see [`Reactor`].
+//! futures work on any executor. A program that would rather spend no second thread drives the client itself: see
+//! [`Reactor`]. Dropping a future cancels what it began.
 //!
 //! Data goes in as [`List`]s of owned, reference-counted memory (a `Vec<u8>` is one), and comes out as lists of what
 //! was received or in the caller's own buffer. Nothing on the way copies it to pass it on.
 //!
 //! ```no_run
-//! use onego::{Config, rados::Cluster, rbd};
+//! use onego::{ceph, rados, rbd};
 //!
-//! # async fn example() -> Result<(), onego::Error> {
-//! let cluster = Cluster::connect(&Config::from_file("/etc/ceph/ceph.conf")?).await?;
+//! # async fn example() -> Result<(), ceph::Error> {
+//! let config = ceph::Config::from_file("/etc/ceph/ceph.conf")?;
+//! let cluster = rados::Cluster::connect(&config).await?;
 //! let pool = cluster.pool("rbd").await?;
 //! rbd::create(&pool, "disk", &rbd::CreateOptions::new(1 << 30)).await?;
 //!
@@ -20,33 +22,27 @@
 //! assert_eq!(disk.read(0, 5).await?.to_vec(), b"hello");
 //! # Ok(()) }
 //! ```
+//!
+//! # Features
+//!
+//! `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; either works alone.
+//! `rdma-core` adds RDMA by devices of the machine to `nfs`.
 #![forbid(unsafe_code)]
 
-mod conf_file;
-mod config;
-mod core;
-mod credentials;
-mod dns;
+#[cfg(feature = "ceph")]
+pub mod ceph;
 mod driver;
-mod environment;
-mod error;
+mod error_kind;
 mod mailbox;
+#[cfg(feature = "nfs")]
 pub mod nfs;
+#[cfg(feature = "ceph")]
 pub mod rados;
+#[cfg(feature = "ceph")]
 pub mod rbd;
 mod reactor;
-mod waiting;
 
-pub use crate::core::Outcome;
-pub use config::Config;
-pub use credentials::{Identity, MsMode};
-pub use environment::CephArgs;
-pub use error::{Errno, Error};
+pub use error_kind::ErrorKind;
 pub use onego_buf::{List, Segment, SegmentMut};
-pub use onego_ceph::addr::Versions;
-pub use onego_ceph::auth::{AuthName, Credentials};
-pub use onego_ceph::client::{Awaited, Monitor, Waiting};
-pub use onego_ceph::msgr::{COMPRESSION_SETTINGS, Compression, Method};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, zero_copy};
-pub use reactor::{Completed, ImageRequest, Reactor};
-pub use waiting::WaitingHook;
+pub use reactor::Reactor;

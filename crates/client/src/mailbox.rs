@@ -104,7 +104,8 @@ impl<C> Mailbox<C> {
     }
 
     /// Adds a command that nobody waits for. It goes in even if the mailbox is full: there is at most one for each
-    /// thing that was opened, and what was opened has passed by [`send`](Self::send).
+    /// thing that was opened, and what was opened has passed by [`send`](Self::send), and one for each notification, of
+    /// which a watch holds a bounded number.
     pub(crate) fn post(&self, command: C) {
         let mut state = self.lock();
         if state.closed {

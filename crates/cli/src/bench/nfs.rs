@@ -75,14 +75,20 @@ impl Transport {
 
     /// The same server by this way; `port` is where it is over RDMA, if that is known.
     fn configure(self, config: Config, port: Option<u16>) -> Config {
-        let asked = config.rdma.clone().unwrap_or_default();
-        let way = Rdma { port: port.unwrap_or(asked.port), ..asked };
-        let rdma = match self {
-            Self::Tcp => None,
-            Self::SmallRdma => Some(Rdma { inline: 1 << 10, remote_invalidation: false, ..way }),
-            Self::Rdma => Some(Rdma { inline: 4 << 10, remote_invalidation: true, ..way }),
+        let asked: Rdma = config.rdma.clone().unwrap_or_default();
+        let port = port.unwrap_or(asked.port);
+        let rdma = |inline, remote_invalidation| {
+            let mut rdma = asked.clone().with_port(port).with_inline(inline);
+            rdma.remote_invalidation = remote_invalidation;
+            Some(rdma)
         };
-        Config { rdma, ..config }
+        let mut config = config;
+        config.rdma = match self {
+            Self::Tcp => None,
+            Self::SmallRdma => rdma(1 << 10, false),
+            Self::Rdma => rdma(4 << 10, true),
+        };
+        config
     }
 }
 
@@ -107,14 +113,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let url = embedded.as_ref().map_or(options.server.as_str(), EmbeddedFiles::url);
     let server = embedded.as_ref().map(EmbeddedFiles::pid).or(options.server_pid);
     let (config, dir) = Config::from_url(url)?;
-    let config = Config {
-        engine: access.engine,
-        zero_copy: access.zero_copy()?,
-        spin: access.spin,
-        connect_timeout: access.server_timeout(),
-        request_timeout: access.request_timeout().or(config.request_timeout),
-        ..config
-    };
+    let config = access.complete_nfs(config)?;
     let path = format!("{}/onego-bench-{:x}", dir.trim_end_matches('/'), seed());
     let what = match &embedded {
         Some(_) => "an embedded server of files in memory".to_owned(),

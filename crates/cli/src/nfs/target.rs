@@ -43,14 +43,7 @@ impl Url {
 
     /// Mounts the export that the file is in, and gives its path in that.
     pub(super) fn mount(&self, access: &Access) -> Result<Target, Failure> {
-        let config = Config {
-            engine: access.engine,
-            zero_copy: access.zero_copy()?,
-            spin: access.spin,
-            connect_timeout: access.server_timeout(),
-            request_timeout: access.request_timeout().or(self.config.request_timeout),
-            ..self.config.clone()
-        };
+        let config = access.complete_nfs(self.config.clone())?;
         let patience = self.patience();
         let (reactor, mount, path) = patience.run(|| Reactor::mount_path(&config, &self.path))?;
         Ok(Target { reactor, mount, path, patience })

@@ -7,9 +7,10 @@ use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::size;
 use crate::spec::ImageSpec;
+use onego::ceph::{ImageRequest, Reactor};
 use onego::rados::Pool;
 use onego::rbd::{self, Image, ImageInfo};
-use onego::{ImageRequest, Reactor, Segment, SegmentMut, Wait};
+use onego::{Segment, SegmentMut, Wait};
 use onego_bench::progress::Progress;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -146,11 +147,11 @@ impl PartialImport {
     const KEY: &str = "onego.partial-import";
 
     /// How far the import of an image is, unless it is done.
-    pub(super) async fn of(image: &Image) -> Result<Option<Self>, onego::Error> {
+    pub(super) async fn of(image: &Image) -> Result<Option<Self>, onego::ceph::Error> {
         Self::at(image.pool(), image.info()).await
     }
 
-    pub(super) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::Error> {
+    pub(super) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::ceph::Error> {
         let text = rbd::metadata(pool, image, Self::KEY).await?;
         Ok(text.map(|text| Self::parse(&String::from_utf8_lossy(&text))))
     }
@@ -178,9 +179,9 @@ impl PartialImport {
                 Ok(true)
             }
             Ok(None) => {
-                Err(onego::Error::Exists { what: format!("image {} is whole, and", image.spec) }.into())
+                Err(onego::ceph::Error::Exists { what: format!("image {} is whole, and", image.spec) }.into())
             }
-            Err(onego::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
+            Err(onego::ceph::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -4,7 +4,7 @@ use super::import::PartialImport;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::size::human;
-use onego::Error;
+use onego::ceph::Error;
 use onego::rados::Pool;
 use onego::rbd::{self, Features, ImageInfo};
 use serde_json::{Value, json};

@@ -9,8 +9,18 @@ use percent_encoding::percent_decode_str;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
-/// Where a file server is, how it is used, and by whom.
+/// Where a file server is, how it is used, and by whom. It is changed by the methods that begin with `with_`, or field by
+/// field.
+///
+/// ```
+/// use std::time::Duration;
+/// let config = onego::nfs::Config::new("files.example.org")
+///     .with_connections(4)
+///     .with_request_timeout(Duration::from_secs(60));
+/// # drop(config);
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// The server's name or address.
     pub host: String,
@@ -98,6 +108,66 @@ impl Config {
         }
         let path = percent_decode_str(path).decode_utf8().map_err(|_| wrong("its path is not UTF-8"))?;
         Ok((config, path.into_owned()))
+    }
+
+    /// The same, with NFS and MOUNT both at this port, and no port mapper asked.
+    pub fn with_port(self, port: u16) -> Self {
+        Self { nfs_port: Some(port), mount_port: Some(port), ..self }
+    }
+
+    /// The same, with files read and written over RDMA.
+    pub fn with_rdma(self, rdma: Rdma) -> Self {
+        Self { rdma: Some(rdma), ..self }
+    }
+
+    /// The same, with this kind of port on this side.
+    pub fn with_local_port(self, local_port: LocalPort) -> Self {
+        Self { local_port, ..self }
+    }
+
+    /// The same, with so many connections.
+    pub fn with_connections(self, connections: usize) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// The same, with calls made as somebody else.
+    pub fn with_credential(self, credential: Credential) -> Self {
+        Self { credential, ..self }
+    }
+
+    /// The same, with READs of at most so many bytes.
+    pub fn with_read_size(self, bytes: usize) -> Self {
+        Self { read_size: Some(bytes), ..self }
+    }
+
+    /// The same, with WRITEs of at most so many bytes.
+    pub fn with_write_size(self, bytes: usize) -> Self {
+        Self { write_size: Some(bytes), ..self }
+    }
+
+    /// The same, waiting for so long for the server to answer at first.
+    pub fn with_connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: timeout, ..self }
+    }
+
+    /// The same, with so long for each request: then it fails, and may have been carried out.
+    pub fn with_request_timeout(self, timeout: Duration) -> Self {
+        Self { request_timeout: Some(timeout), ..self }
+    }
+
+    /// The same, with the bytes moved by this engine.
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The same, with these settings of sends without a copy.
+    pub fn with_zero_copy(self, zero_copy: Settings) -> Self {
+        Self { zero_copy, ..self }
+    }
+
+    /// The same, doing this before it sleeps.
+    pub fn with_spin(self, spin: Spin) -> Self {
+        Self { spin, ..self }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -1,6 +1,8 @@
 //! What runs on the reactor: the client of the protocol, and what other threads ask of it.
 
+use super::Error;
 use crate::mailbox::Mailbox;
+use crate::reactor;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What came of a request, with the buffer that it was given.
-pub(super) type RequestOutcome = (Result<Outcome, CallError>, Option<SegmentMut>);
+pub(crate) type RequestOutcome = (Result<Outcome, CallError>, Option<SegmentMut>);
 
 /// A request to a file; offsets and lengths in bytes.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ pub(super) enum Command {
 
 /// Whom to tell that a request is done with.
 #[derive(Debug)]
-pub(super) enum Done {
+pub enum Done {
     Future(oneshot::Sender<RequestOutcome>),
     /// The same, of a call to a server that is not needed any more.
     Once(ServerId, oneshot::Sender<RequestOutcome>),
@@ -104,7 +106,7 @@ pub(super) enum Done {
 }
 
 /// The machine that a reactor drives.
-pub(super) struct Core {
+pub struct Core {
     files: FileClient<Done>,
     mailbox: Arc<Mailbox<Command>>,
     completed: VecDeque<Completed>,
@@ -115,26 +117,6 @@ impl Core {
         let mut files = FileClient::new(config);
         files.set_patience(patience);
         Self { files, mailbox, completed: VecDeque::new() }
-    }
-
-    /// May another tagged request be started without making anything grow?
-    pub(super) fn has_room(&self) -> bool {
-        self.files.has_room()
-    }
-
-    /// The next tagged request that is done with.
-    pub(super) fn next_completed(&mut self) -> Option<Completed> {
-        self.completed.pop_front()
-    }
-
-    /// Are all handles gone, and is nothing in flight?
-    pub(super) fn is_over(&self) -> bool {
-        self.mailbox.is_closed() && self.files.is_idle()
-    }
-
-    /// Refuses all further commands.
-    pub(super) fn close(&self) {
-        self.mailbox.close();
     }
 
     /// Starts something with a file.
@@ -180,6 +162,27 @@ impl Core {
             }
             Done::Tag(tag) => self.completed.push_back(Completed::new(tag, result, buffer)),
         }
+    }
+}
+
+impl reactor::Core for Core {
+    type Completed = Completed;
+    type Error = Error;
+
+    fn has_room(&self) -> bool {
+        self.files.has_room()
+    }
+
+    fn next_completed(&mut self) -> Option<Completed> {
+        self.completed.pop_front()
+    }
+
+    fn is_over(&self) -> bool {
+        self.mailbox.is_closed() && self.files.is_idle()
+    }
+
+    fn close(&self) {
+        self.mailbox.close();
     }
 }
 

@@ -1,4 +1,6 @@
+use crate::ErrorKind;
 use crate::mailbox::Closed;
+use crate::reactor::EngineFailed;
 use onego_nfs::client;
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::Status;
@@ -90,6 +92,29 @@ impl Error {
         }
     }
 
+    /// What the error is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Url { .. } | Self::Invalid(_) => ErrorKind::InvalidInput,
+            Self::Resolve { .. } | Self::NoProgram { .. } => ErrorKind::Disconnected,
+            Self::Mount { status, .. } => match status {
+                MountStatus::Noent => ErrorKind::NotFound,
+                MountStatus::Perm | MountStatus::Access => ErrorKind::PermissionDenied,
+                _ => ErrorKind::Refused,
+            },
+            Self::Call { source, .. } => kind_of(source),
+            Self::Loop { .. } => ErrorKind::Refused,
+            Self::Io { .. } => ErrorKind::System,
+            Self::Closed => ErrorKind::Closed,
+        }
+    }
+
+    /// May the same call succeed a moment later without anybody changing anything? See
+    /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
+
     pub(super) fn call<E: Into<client::Error>>(what: impl FnOnce() -> String) -> impl FnOnce(E) -> Self {
         |source| Self::Call { what: what(), source: source.into() }
     }
@@ -99,8 +124,36 @@ impl Error {
     }
 }
 
+fn kind_of(error: &client::Error) -> ErrorKind {
+    match error {
+        client::Error::Unreachable { .. } | client::Error::Connection(_) => ErrorKind::Disconnected,
+        client::Error::NoReply { .. } => ErrorKind::TimedOut,
+        client::Error::Denied(_) => ErrorKind::PermissionDenied,
+        client::Error::Refused(_) | client::Error::NotTaken(_) => ErrorKind::Unsupported,
+        client::Error::Failed(status) => match status {
+            Status::Noent | Status::Stale => ErrorKind::NotFound,
+            Status::Exist => ErrorKind::AlreadyExists,
+            Status::Jukebox => ErrorKind::Busy,
+            Status::Perm | Status::Access | Status::Rofs => ErrorKind::PermissionDenied,
+            Status::Nospc | Status::Dquot => ErrorKind::NoSpace,
+            Status::Inval | Status::Nametoolong => ErrorKind::InvalidInput,
+            Status::Notempty | Status::Notdir | Status::Isdir => ErrorKind::FailedPrecondition,
+            Status::Notsupp => ErrorKind::Unsupported,
+            _ => ErrorKind::Refused,
+        },
+        client::Error::Reply(_) | client::Error::Record(_) | client::Error::Rdma(_) => ErrorKind::Protocol,
+        client::Error::Closed => ErrorKind::Closed,
+    }
+}
+
 impl From<Closed> for Error {
     fn from(_: Closed) -> Self {
         Self::Closed
+    }
+}
+
+impl From<EngineFailed> for Error {
+    fn from(EngineFailed { what, source }: EngineFailed) -> Self {
+        Self::Io { what, source }
     }
 }

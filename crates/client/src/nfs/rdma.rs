@@ -13,6 +13,7 @@ pub const RDMA_PORT: u16 = 20049;
 
 /// How a file server is reached over RDMA. MOUNT is asked over TCP all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rdma {
     /// The server's port.
     pub port: u16,
@@ -33,6 +34,21 @@ impl Default for Rdma {
 }
 
 impl Rdma {
+    /// The same, at this port of the server.
+    pub fn with_port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// The same, with messages of at most so many bytes.
+    pub fn with_inline(self, bytes: u32) -> Self {
+        Self { inline: bytes, ..self }
+    }
+
+    /// The same, by a device of this machine, or by iWARP in software.
+    pub fn with_device(self, device: bool) -> Self {
+        Self { device, ..self }
+    }
+
     pub(super) fn way(&self, pool: &Pool) -> Result<Way, Error> {
         let (inline, remote_invalidation) = (self.inline, self.remote_invalidation);
         let rpc = rdma::Config { inline, remote_invalidation, ..rdma::Config::new(pool.clone()) };

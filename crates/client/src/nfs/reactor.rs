@@ -1,26 +1,19 @@
-//! What drives the client: a thread of its own, or the caller's.
+//! The reactor of a client of NFS: how it is made, and what can be submitted to it.
 
-use super::core::{Completed, Core, Done, FileRequest};
+use super::core::{Core, Done, FileRequest};
 use super::{Config, Error, File, Mount};
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
+use crate::reactor::EngineFailed;
 use onego_buf::Pool;
-use onego_engine::{Stats, Wait};
 use onego_nfs::client;
-use std::io;
 use std::sync::Arc;
 
 /// Receive memory that a client keeps for reuse, bytes.
 const POOL_LIMIT: usize = 32 << 20;
 
-/// A client that is driven by the thread that owns it: no other thread, no wake-ups, no locks on the way of a request.
-///
-/// Two ways to use it, which mix: [`block_on`](Self::block_on) runs any future of this module's API and drives the
-/// client meanwhile; or requests to files are submitted with a tag ([`submit`](Self::submit)), and
-/// [`turn`](Self::turn) and [`completion`](Self::completion) say which tags are done.
-pub struct Reactor {
-    driver: Driver<Core>,
-}
+/// A client of a file server that is driven by the thread that owns it; see [the generic reactor](crate::Reactor).
+pub type Reactor = crate::Reactor<Core>;
 
 impl Reactor {
     /// A client, and a handle for its requests. Nothing is connected before that is [mounted](Mount::ready).
@@ -38,9 +31,9 @@ impl Reactor {
         let mailbox = Arc::new(Mailbox::new());
         let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox));
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |_| core)
-            .map_err(failed("opening the event engine"))?;
+            .map_err(EngineFailed::opening)?;
         mailbox.set_reactor(driver.waker());
-        Ok((Self { driver }, super::mount::Requests::new(mailbox, pool)))
+        Ok((Self::over(driver), super::mount::Requests::new(mailbox, pool)))
     }
 
     /// Mounts an export, by a client that this thread drives.
@@ -57,56 +50,9 @@ impl Reactor {
         Ok((reactor, mount, path))
     }
 
-    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do.
-    pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
-        self.driver.turn(wait).map_err(failed(WAITING))
-    }
-
-    /// What the engine has done so far: system calls and bytes.
-    pub fn stats(&self) -> Stats {
-        self.driver.stats()
-    }
-
-    /// Runs a future to its end, driving the client meanwhile.
-    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
-        self.driver.block_on(future).map_err(failed(WAITING))
-    }
-
-    /// May another request be submitted?
-    pub fn has_room(&self) -> bool {
-        self.driver.machine().has_room()
-    }
-
     /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
     pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
-        let now = self.driver.now();
-        self.driver.machine_mut().start(now, file.handle(), request, Done::Tag(tag));
+        let (core, now) = self.core();
+        core.start(now, file.handle(), request, Done::Tag(tag));
     }
-
-    /// The next tagged request that is done with.
-    pub fn completion(&mut self) -> Option<Completed> {
-        self.driver.machine_mut().next_completed()
-    }
-
-    /// Drives the client until its handles are gone.
-    pub(super) fn run(mut self) {
-        while !self.driver.machine().is_over() {
-            if let Err(error) = self.turn(Wait::Forever) {
-                tracing::error!(%error, "the reactor stops");
-                break;
-            }
-        }
-    }
-}
-
-impl Drop for Reactor {
-    fn drop(&mut self) {
-        self.driver.machine().close();
-    }
-}
-
-const WAITING: &str = "waiting for events";
-
-fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Io { what, source }
 }

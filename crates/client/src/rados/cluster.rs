@@ -1,10 +1,11 @@
 use super::Pool;
-use crate::core::{Command, Question, RequestOutcome};
-use crate::error::Errno;
+use crate::ceph::core::{Command, OTHER_KIND, Question, RequestOutcome};
+use crate::ceph::error::Errno;
+use crate::ceph::reactor::Reactor;
+use crate::ceph::waiting::Report;
+use crate::ceph::{Config, Error};
 use crate::mailbox::Mailbox;
-use crate::reactor::{FAREWELL, Reactor};
-use crate::waiting::Report;
-use crate::{Config, Error};
+use crate::reactor::FAREWELL;
 use futures_channel::oneshot;
 use onego_buf::List;
 use onego_ceph::client::{Outcome, Waiting, WatchId};
@@ -42,6 +43,8 @@ struct ReactorThread {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.mailbox.close();
+        // A reactor that its owner goes on driving gives the watches up, too.
+        self.mailbox.ask_sweep();
         // The process may end next. The thread gives the watches up meanwhile, which takes one round trip; if it takes
         // longer, the OSDs notice by themselves.
         if let Some(thread) = self.thread.get_mut()
@@ -144,6 +147,18 @@ impl Cluster {
         self.shared.mailbox.post(Command::Unwatch { watch, done: None });
     }
 
+    /// Gives a watch up, and says when it is.
+    pub(crate) fn end_watch(&self, watch: WatchId) -> oneshot::Receiver<RequestOutcome> {
+        let (done, answer) = oneshot::channel();
+        self.shared.mailbox.post(Command::Unwatch { watch, done: Some(done) });
+        answer
+    }
+
+    /// Acknowledges a notification. Nobody waits for it.
+    pub(crate) fn acknowledge(&self, watch: WatchId, notify_id: u64, reply: List) {
+        self.shared.mailbox.post(Command::Acknowledge { watch, notify_id, reply });
+    }
+
     /// Has the reactor cancel what nobody waits for any more.
     pub(crate) fn sweep(&self) {
         self.shared.mailbox.ask_sweep();
@@ -153,14 +168,14 @@ impl Cluster {
     pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
         let (done, answer) = oneshot::channel();
         self.send(Command::Map { epoch, timeout: self.shared.connect_timeout, done }).await?;
-        answer.await.map_err(|_| Error::Closed)?
+        self.answer(answer).await?
     }
 
     /// The newest map that the monitors have.
     async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
         match self.ask(Question::NewestMap).await? {
             Outcome::Version(version) => self.map(u32::try_from(version).unwrap_or(u32::MAX)).await,
-            _ => Err(Error::Closed),
+            _ => Err(OTHER_KIND.into()),
         }
     }
 
@@ -174,7 +189,7 @@ impl Cluster {
     /// Gives the cluster a command: JSON with a `prefix`, as the `ceph` program makes it.
     ///
     /// ```no_run
-    /// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::Error> {
+    /// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::ceph::Error> {
     /// let health = cluster.command(r#"{"prefix": "health", "format": "json"}"#, Default::default()).await?;
     /// println!("{}", String::from_utf8_lossy(&health.output));
     /// # Ok(()) }
@@ -187,7 +202,7 @@ impl Cluster {
             Outcome::Command(CommandReply { result, status, .. }) => {
                 Err(Error::Command { what: json.to_owned(), status, errno: Errno(-result) })
             }
-            _ => Err(Error::Closed),
+            _ => Err(OTHER_KIND.into()),
         }
     }
 
@@ -197,7 +212,7 @@ impl Cluster {
             Outcome::Statfs(StatfsReply { kb, kb_used, kb_avail, objects, .. }) => {
                 Ok(Usage { total: kb << 10, used: kb_used << 10, available: kb_avail << 10, objects })
             }
-            _ => Err(Error::Closed),
+            _ => Err(OTHER_KIND.into()),
         }
     }
 

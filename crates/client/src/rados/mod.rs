@@ -1,11 +1,23 @@
 //! Objects in pools, as librados has them.
 
 mod cluster;
-pub(crate) mod pending;
+mod op;
+mod pending;
 mod pool;
 mod watch;
 
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
-pub use onego_ceph::ops::{Compare, CompareWith, Omap, Op};
-pub use pool::{ObjectEntry, Objects, OmapPage, Pool, Reply, Stat};
-pub use watch::{Watch, WatchEvent};
+pub use onego_ceph::ops::{Compare, CompareWith, Omap};
+pub use op::{Output, ReadOp, ReadReply, WriteOp};
+pub(crate) use pending::{Answer, Pending};
+pub use pool::{ObjectEntry, Objects, OmapPage, Pool, Stat};
+pub(crate) use watch::Told;
+pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, Watcher};
+
+/// Methods of object classes: code that an OSD runs next to an object. A structure of a method's arguments that
+/// implements [`Method`](class::Method) is called by [`Pool::call`], [`ReadOp::call`] and [`WriteOp::call`].
+pub mod class {
+    pub use onego_ceph::cls::Method;
+    pub use onego_ceph::encoding::{Decode, Encode};
+    pub use onego_wire::{DecodeError, Decoded, Reader, Writer};
+}

@@ -1,37 +1,58 @@
-//! Answers that are waited for. Whoever stops waiting takes back what was asked for.
+//! Answers that are waited for. A caller that stops waiting takes back what it asked for.
 
 use super::Cluster;
-use crate::Error;
-use crate::core::{Outcome, RequestOutcome};
+use crate::ceph::Error;
+use crate::ceph::core::RequestOutcome;
 use futures_channel::oneshot;
+use onego_buf::{List, SegmentMut};
 use onego_ceph::client::WatchId;
+use onego_ceph::osdmap::OsdMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// What an answer turns out to be that came when nobody waited any more.
-trait Unwanted {
+pub(crate) trait Answer {
     /// The watch that it established, if it did.
     fn watch(&self) -> Option<WatchId> {
         None
     }
 }
 
-impl Unwanted for RequestOutcome {}
+impl Answer for RequestOutcome {}
 
-impl Unwanted for Result<Outcome, Error> {}
+impl Answer for Result<(), Error> {}
 
-impl Unwanted for Result<WatchId, Error> {
+impl Answer for Result<List, Error> {}
+
+impl Answer for Result<SegmentMut, Error> {}
+
+impl Answer for Result<Arc<OsdMap>, Error> {}
+
+impl Answer for Result<WatchId, Error> {
     fn watch(&self) -> Option<WatchId> {
         self.as_ref().ok().copied()
     }
 }
 
 /// An answer under way. Dropping it before the answer is here cancels what was asked for.
-struct Pending<'a, T: Unwanted> {
+pub(crate) struct Pending<'a, T: Answer> {
     cluster: &'a Cluster,
     answer: oneshot::Receiver<T>,
     has_ended: bool,
 }
 
-impl<T: Unwanted> Drop for Pending<'_, T> {
+impl<T: Answer> Future for Pending<'_, T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.answer).poll(cx);
+        self.has_ended = answer.is_ready();
+        answer.map_err(|_| Error::Closed)
+    }
+}
+
+impl<T: Answer> Drop for Pending<'_, T> {
     fn drop(&mut self) {
         if self.has_ended {
             return;
@@ -47,11 +68,7 @@ impl<T: Unwanted> Drop for Pending<'_, T> {
 
 impl Cluster {
     /// Waits for an answer of the reactor.
-    #[expect(private_bounds, reason = "the kinds of answers are listed here")]
-    pub(crate) async fn answer<T: Unwanted>(&self, answer: oneshot::Receiver<T>) -> Result<T, Error> {
-        let mut pending = Pending { cluster: self, answer, has_ended: false };
-        let answer = (&mut pending.answer).await;
-        pending.has_ended = true;
-        answer.map_err(|_| Error::Closed)
+    pub(crate) fn answer<T: Answer>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T> {
+        Pending { cluster: self, answer, has_ended: false }
     }
 }

@@ -1,17 +1,17 @@
-use super::Cluster;
-use crate::Error;
-use crate::core::{Command, RequestOutcome};
-use crate::error::check;
+use super::class::Method;
+use super::{Cluster, ReadOp, ReadReply, WriteOp, op};
+use crate::ceph::Error;
+use crate::ceph::core::{Command, OTHER_KIND, RequestOutcome};
+use crate::ceph::error::check;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{ALL_NAMESPACES, Outcome, Request};
-use onego_ceph::cls::Method;
-use onego_ceph::encoding::Decode;
+use onego_ceph::encoding::Decode as _;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{self, Omap, Op, flag};
 use onego_ceph::outputs::{Listed, Listing};
 use onego_ceph::types::HObject;
-use onego_wire::{DecodeError, Reader};
+use onego_wire::{DecodeError, Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 /// A pool of objects. Cheap to clone.
 ///
 /// ```no_run
-/// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::Error> {
+/// # async fn f(cluster: onego::rados::Cluster) -> Result<(), onego::ceph::Error> {
 /// let pool = cluster.pool("rbd").await?;
 /// pool.write_full("greeting", b"hello".to_vec()).await?;
 /// let bytes = pool.read("greeting", 0, 100).await?;
@@ -36,15 +36,6 @@ pub struct Pool {
     flags: u32,
 }
 
-/// What operations on an object gave, one result each.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// Results (0 or more, or a negative errno) and outputs of the operations.
-    pub ops: Vec<(i32, List)>,
-    /// Version of the object.
-    pub version: u64,
-}
-
 /// What is known of an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
@@ -52,6 +43,13 @@ pub struct Stat {
     pub size: u64,
     /// When it was last written.
     pub modified: SystemTime,
+}
+
+impl From<ops::Stat> for Stat {
+    fn from(stat: ops::Stat) -> Self {
+        let age = Duration::new(stat.mtime.sec.into(), stat.mtime.nsec);
+        Self { size: stat.size, modified: SystemTime::UNIX_EPOCH + age }
+    }
 }
 
 /// Entries of an object's map, and whether there are more behind them.
@@ -132,45 +130,60 @@ impl Pool {
         format!("object {object} in pool {}", self.name)
     }
 
-    async fn execute(&self, object: &str, request: Request) -> Result<Reply, Error> {
-        match self.submit(request).await?.0? {
-            Outcome::Reply(reply) => {
-                check(reply.result, || self.describe(object))?;
-                let ops = reply.ops.into_iter().map(|op| (op.result, op.output)).collect();
-                Ok(Reply { ops, version: reply.user_version })
-            }
-            _ => Err(Error::Closed),
-        }
+    /// Makes a request, and gives what its operations gave and the object's version.
+    async fn execute(&self, object: &str, request: Request) -> Result<(Vec<List>, u64), Error> {
+        let Outcome::Reply(reply) = self.submit(request).await?.0? else { return Err(OTHER_KIND.into()) };
+        check(reply.result, || self.describe(object))?;
+        Ok((reply.ops.into_iter().map(|op| op.output).collect(), reply.user_version))
     }
 
-    /// Applies operations to an object: in order, all of them or none.
-    pub async fn operate(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Result<Reply, Error> {
-        self.execute(object, self.request(object, ops)).await
+    /// Applies operations that change the object: in order, all of them or none. Gives the object's version after it.
+    ///
+    /// Fails with [`Error::NotFound`] or [`Error::Exists`] if an operation demands otherwise, and with [`Error::Refused`] if
+    /// one fails in another way. If the future is dropped, they may have been applied.
+    pub async fn operate_write(&self, object: &str, op: WriteOp) -> Result<u64, Error> {
+        let request = self.request(object, op.ops).with_flags(flag::WRITE);
+        Ok(self.execute(object, request).await?.1)
+    }
+
+    /// Reads an object by several operations, which see it in one state. Fails as the first of them that fails.
+    pub async fn operate_read(&self, object: &str, op: ReadOp) -> Result<ReadReply, Error> {
+        let (outputs, version) = self.execute(object, self.request(object, op.ops)).await?;
+        Ok(ReadReply::new(self.describe(object), outputs, version))
+    }
+
+    /// One operation that changes the object.
+    async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
+        self.execute(object, self.request(object, [op])).await.map(drop)
     }
 
     /// One operation, and its output.
     async fn output(&self, object: &str, op: Op) -> Result<List, Error> {
-        let reply = self.operate(object, [op]).await?;
-        Ok(reply.ops.into_iter().next().map(|(_, output)| output).unwrap_or_default())
+        let (outputs, _) = self.execute(object, self.request(object, [op])).await?;
+        Ok(outputs.into_iter().next().unwrap_or_default())
     }
 
-    async fn decoded<T>(
+    pub(super) async fn decoded<T>(
         &self,
         object: &str,
         op: Op,
-        decode: impl FnOnce(&mut Reader<'_>) -> Result<T, DecodeError>,
+        read: fn(&List) -> Decoded<T>,
     ) -> Result<T, Error> {
-        let output = self.output(object, op).await?.to_segment();
-        decode(&mut Reader::new(&output))
-            .map_err(|error| Error::Answer { what: self.describe(object), reason: error.to_string() })
+        let output = self.output(object, op).await?;
+        read(&output).map_err(|error| undecodable(self.describe(object), error))
     }
 
-    /// Reads at most `length` bytes from `offset` on; fewer at the object's end.
+    /// Reads at most `length` bytes from byte `offset` on; fewer at the object's end, none behind it.
+    ///
+    /// A length of 0 means no bound: `read(object, 0, 0)` reads the whole object, as Ceph's OSDs have it. Fails with
+    /// [`Error::NotFound`] if there is no such object.
     pub async fn read(&self, object: &str, offset: u64, length: u64) -> Result<List, Error> {
         self.output(object, Op::Read { offset, length }).await
     }
 
-    /// Reads into a buffer, which comes back with the number of bytes read.
+    /// Fills a buffer with the bytes from `offset` on, as far as the object goes, and gives it back with the number of
+    /// bytes read. An empty buffer is not filled, and nobody is asked for it. If it fails, or if the future is dropped, the
+    /// buffer is gone.
     pub async fn read_into(
         &self,
         object: &str,
@@ -178,6 +191,10 @@ impl Pool {
         buffer: impl Into<SegmentMut>,
     ) -> Result<(SegmentMut, usize), Error> {
         let buffer = buffer.into();
+        if buffer.is_empty() {
+            // On the wire a length of 0 would mean all that there is.
+            return Ok((buffer, 0));
+        }
         let request =
             self.request(object, [Op::Read { offset, length: buffer.len() as u64 }]).read_into(buffer);
         match self.submit(request).await? {
@@ -186,7 +203,7 @@ impl Pool {
                 Ok((buffer, reply.filled))
             }
             (Err(error), _) => Err(error.into()),
-            _ => Err(Error::Closed),
+            (Ok(_), _) => Err(OTHER_KIND.into()),
         }
     }
 
@@ -197,57 +214,47 @@ impl Pool {
         offset: u64,
         length: u64,
     ) -> Result<Vec<(u64, List)>, Error> {
-        self.decoded(object, Op::SparseRead { offset, length }, |r| {
-            let extents = BTreeMap::<u64, u64>::decode(r)?;
-            let mut bytes = Reader::new(r.blob("extents' bytes")?);
-            let piece = |(offset, length): (u64, u64)| {
-                Ok((offset, bytes.take(length as usize, "extent")?.to_vec().into()))
-            };
-            extents.into_iter().map(piece).collect()
-        })
-        .await
+        self.decoded(object, Op::SparseRead { offset, length }, op::read_extents).await
     }
 
     /// Writes at `offset`; the object is created if it is not there.
     pub async fn write(&self, object: &str, offset: u64, data: impl Into<List>) -> Result<(), Error> {
-        self.operate(object, [Op::Write { offset, data: data.into() }]).await.map(drop)
+        self.change(object, Op::Write { offset, data: data.into() }).await
     }
 
     /// Makes the object hold these bytes alone.
     pub async fn write_full(&self, object: &str, data: impl Into<List>) -> Result<(), Error> {
-        self.operate(object, [Op::WriteFull { data: data.into() }]).await.map(drop)
+        self.change(object, Op::WriteFull { data: data.into() }).await
     }
 
     /// Writes behind the object's end.
     pub async fn append(&self, object: &str, data: impl Into<List>) -> Result<(), Error> {
-        self.operate(object, [Op::Append { data: data.into() }]).await.map(drop)
+        self.change(object, Op::Append { data: data.into() }).await
     }
 
     /// Cuts the object, or extends it with zeros.
     pub async fn truncate(&self, object: &str, size: u64) -> Result<(), Error> {
-        self.operate(object, [Op::Truncate { size }]).await.map(drop)
+        self.change(object, Op::Truncate { size }).await
     }
 
     /// Makes a range zeros.
     pub async fn zero(&self, object: &str, offset: u64, length: u64) -> Result<(), Error> {
-        self.operate(object, [Op::Zero { offset, length }]).await.map(drop)
+        self.change(object, Op::Zero { offset, length }).await
     }
 
     /// Creates an empty object. If it must be new and is not: [`Error::Exists`].
     pub async fn create(&self, object: &str, exclusive: bool) -> Result<(), Error> {
-        self.operate(object, [Op::Create { exclusive }]).await.map(drop)
+        self.change(object, Op::Create { exclusive }).await
     }
 
     /// Removes an object.
     pub async fn remove(&self, object: &str) -> Result<(), Error> {
-        self.operate(object, [Op::Delete]).await.map(drop)
+        self.change(object, Op::Delete).await
     }
 
     /// Size and age of an object.
     pub async fn stat(&self, object: &str) -> Result<Stat, Error> {
-        let stat = self.decoded(object, Op::Stat, ops::Stat::decode).await?;
-        let age = Duration::new(stat.mtime.sec.into(), stat.mtime.nsec);
-        Ok(Stat { size: stat.size, modified: SystemTime::UNIX_EPOCH + age })
+        self.decoded(object, Op::Stat, op::read_stat).await
     }
 
     /// An extended attribute.
@@ -257,38 +264,33 @@ impl Pool {
 
     /// All extended attributes.
     pub async fn xattrs(&self, object: &str) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-        self.decoded(object, Op::GetXattrs, |r| {
-            let n = r.count(8, "xattrs")?;
-            (0..n).map(|_| Ok((r.string("xattr name")?, r.blob("xattr value")?.to_vec()))).collect()
-        })
-        .await
+        self.decoded(object, Op::GetXattrs, op::read_xattrs).await
     }
 
     /// Sets an extended attribute.
     pub async fn set_xattr(&self, object: &str, name: &str, value: impl Into<List>) -> Result<(), Error> {
-        self.operate(object, [Op::SetXattr { name: name.to_owned(), value: value.into() }]).await.map(drop)
+        self.change(object, Op::SetXattr { name: name.to_owned(), value: value.into() }).await
     }
 
     /// Removes an extended attribute.
     pub async fn remove_xattr(&self, object: &str, name: &str) -> Result<(), Error> {
-        self.operate(object, [Op::RmXattr { name: name.to_owned() }]).await.map(drop)
+        self.change(object, Op::RmXattr { name: name.to_owned() }).await
     }
 
     /// At most `max` entries of the object's map behind the key `after`.
     pub async fn omap(&self, object: &str, after: &[u8], max: u64) -> Result<OmapPage, Error> {
         let op = Op::OmapGetVals { after: after.to_vec(), max, prefix: Vec::new() };
-        self.decoded(object, op, |r| Ok(OmapPage { entries: ops::decode_omap(r)?, more: r.bool("more")? }))
-            .await
+        self.decoded(object, op, op::read_omap_page).await
     }
 
     /// Sets entries of the object's map.
     pub async fn set_omap(&self, object: &str, entries: Omap) -> Result<(), Error> {
-        self.operate(object, [Op::OmapSetVals { entries }]).await.map(drop)
+        self.change(object, Op::OmapSetVals { entries }).await
     }
 
     /// Removes entries of the object's map.
     pub async fn remove_omap(&self, object: &str, keys: BTreeSet<Vec<u8>>) -> Result<(), Error> {
-        self.operate(object, [Op::OmapRmKeys { keys }]).await.map(drop)
+        self.change(object, Op::OmapRmKeys { keys }).await
     }
 
     /// Calls a method of an object class that only reads, by name.
@@ -303,22 +305,16 @@ impl Pool {
         self.output(object, op).await
     }
 
-    /// Calls a method of an object class that only reads.
+    /// Calls a method of an object class that only reads. One that changes the object is called by
+    /// [`WriteOp::call`].
     pub async fn call<M: Method>(&self, object: &str, method: &M) -> Result<M::Reply, Error> {
-        let output = self.output(object, method.call()).await?;
-        self.parse::<M>(object, &output)
+        self.decoded(object, method.call(), M::reply).await
     }
+}
 
-    /// Reads what a method gave.
-    pub(crate) fn parse<M: Method>(&self, object: &str, output: &List) -> Result<M::Reply, Error> {
-        M::reply(output)
-            .map_err(|error| Error::Answer { what: self.describe(object), reason: error.to_string() })
-    }
-
-    /// Applies operations among which are methods that change the object: in order, all of them or none.
-    pub async fn operate_mut(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Result<Reply, Error> {
-        self.execute(object, self.request(object, ops).with_flags(flag::WRITE)).await
-    }
+/// An output of an operation makes no sense.
+pub(super) fn undecodable(what: String, error: DecodeError) -> Error {
+    Error::Answer { what, reason: error.to_string() }
 }
 
 /// Objects asked for at a time when a pool is listed.
@@ -354,15 +350,10 @@ impl Objects {
             return Ok(None);
         }
         let request = Listing::request(self.pool.id, &self.namespace, &self.cursor, LIST_PAGE);
-        let reply = self.pool.execute("", request).await?;
-        let output = reply.ops.into_iter().next().map(|(_, output)| output.to_segment());
-        let page =
-            Listing::decode(&mut Reader::new(output.as_deref().unwrap_or_default())).map_err(|error| {
-                Error::Answer {
-                    what: format!("the objects of pool {}", self.pool.name),
-                    reason: error.to_string(),
-                }
-            })?;
+        let (outputs, _) = self.pool.execute("", request).await?;
+        let output = outputs.first().map(List::to_segment);
+        let page = Listing::decode(&mut Reader::new(output.as_deref().unwrap_or_default()))
+            .map_err(|error| undecodable(format!("the objects of pool {}", self.pool.name), error))?;
         self.cursor = page.cursor;
         let entry = |listed: Listed| ObjectEntry {
             namespace: listed.namespace,

@@ -1,48 +1,204 @@
-use super::Pool;
-use crate::Error;
-use crate::core::Command;
+use super::{Cluster, Pool};
+use crate::ceph::Error;
+use crate::ceph::core::{Command, OTHER_KIND};
+use crate::ceph::{EntityAddr, EntityName};
 use futures_channel::{mpsc, oneshot};
+use futures_core::Stream;
 use onego_buf::List;
-use onego_ceph::client::{Notified, Outcome, WatchId, WatchTarget};
-use onego_ceph::encoding::Decode;
+use onego_ceph::client::{Outcome, WatchId, WatchTarget};
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::Op;
-use onego_wire::Reader;
+use onego_ceph::outputs;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-/// Notifications that may wait to be looked at; what comes beyond is lost, and the watch says so.
+/// Notifications that may wait to be looked at; a watch with more is lost.
 const BACKLOG: usize = 256;
+
+/// What a watch is told by the reactor.
+pub(crate) enum Told {
+    Notify { notify_id: u64, notifier: u64, payload: List },
+    Lost,
+}
+
+impl Told {
+    pub(crate) fn notify_id(&self) -> Option<u64> {
+        match self {
+            Self::Notify { notify_id, .. } => Some(*notify_id),
+            Self::Lost => None,
+        }
+    }
+}
 
 /// What a watcher is told.
 #[derive(Debug)]
 pub enum WatchEvent {
-    /// Somebody notifies the watchers. The notification is acknowledged already.
-    Notify {
-        /// Global id of who notifies.
-        notifier: u64,
-        /// What it says.
-        payload: List,
-    },
-    /// The watch is lost: notifications may have been missed.
+    /// Somebody notifies the watchers.
+    Notify(Notification),
+    /// The watch has ended: the object is gone, its OSD has not heard of this client for too long, the client is closed,
+    /// or more than 256 notifications waited. Notifications may have been missed: look at the object, and watch anew.
     Lost,
 }
 
-/// A watch of an object: it is told when somebody notifies the object's watchers.
+/// A notification. Its sender waits until it is acknowledged, which dropping it does, too.
+pub struct Notification {
+    cluster: Cluster,
+    watch: WatchId,
+    notify_id: u64,
+    notifier: u64,
+    payload: List,
+    reply: List,
+}
+
+impl Notification {
+    /// Global id of the client that sent it.
+    pub fn notifier(&self) -> u64 {
+        self.notifier
+    }
+
+    /// What it says.
+    pub fn payload(&self) -> &List {
+        &self.payload
+    }
+
+    /// Acknowledges it with a reply to its sender. Nothing tells whether the reply arrives: the sender waits no longer
+    /// than it said.
+    pub fn acknowledge(mut self, reply: impl Into<List>) {
+        self.reply = reply.into();
+    }
+}
+
+impl Drop for Notification {
+    fn drop(&mut self) {
+        self.cluster.acknowledge(self.watch, self.notify_id, std::mem::take(&mut self.reply));
+    }
+}
+
+impl fmt::Debug for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notification")
+            .field("notifier", &self.notifier)
+            .field("payload", &self.payload)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A watch of an object: it is told when somebody notifies the object's watchers. It ends when it is dropped.
+///
+/// It is a stream, too, of [`WatchEvent`]s.
 pub struct Watch {
     pool: Pool,
     id: WatchId,
-    events: mpsc::Receiver<WatchEvent>,
+    events: mpsc::Receiver<Told>,
+    has_ended: bool,
 }
 
 impl Watch {
-    /// What happens next; `None` once the connection to the cluster is closed.
+    /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
     pub async fn next(&mut self) -> Option<WatchEvent> {
-        self.events.recv().await.ok()
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
+impl Stream for Watch {
+    type Item = WatchEvent;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        let this = self.get_mut();
+        if this.has_ended {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(match ready!(Pin::new(&mut this.events).poll_next(cx)) {
+            Some(Told::Notify { notify_id, notifier, payload }) => WatchEvent::Notify(Notification {
+                cluster: this.pool.cluster().clone(),
+                watch: this.id,
+                notify_id,
+                notifier,
+                payload,
+                reply: List::new(),
+            }),
+            Some(Told::Lost) | None => {
+                this.has_ended = true;
+                WatchEvent::Lost
+            }
+        }))
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         self.pool.cluster().unwatch(self.id);
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("pool", &self.pool)
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The watchers' answers to a notification.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Notified {
+    /// The watchers that acknowledged it, and their replies.
+    pub acknowledgements: Vec<Acknowledgement>,
+    /// The watchers that did not in time.
+    pub missed: Vec<Unanswered>,
+}
+
+/// A watcher's acknowledgement of a notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Acknowledgement {
+    /// Global id of the watching client.
+    pub client: u64,
+    /// The client's own name for the watch.
+    pub cookie: u64,
+    /// Its reply.
+    pub reply: Vec<u8>,
+}
+
+/// A watcher that has not acknowledged a notification in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unanswered {
+    /// Global id of the watching client.
+    pub client: u64,
+    /// The client's own name for the watch.
+    pub cookie: u64,
+}
+
+/// A watch of an object, as its OSD lists it. It is displayed as "client.4123 at 192.0.2.1:0/17".
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Watcher {
+    /// The client.
+    pub name: EntityName,
+    /// Where it is.
+    pub addr: EntityAddr,
+    /// Its own name for the watch.
+    pub cookie: u64,
+    /// How long the OSD waits for a sign of life before the watch is lost.
+    pub timeout: Duration,
+}
+
+impl fmt::Display for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.name, self.addr)
+    }
+}
+
+impl From<outputs::Watcher> for Watcher {
+    fn from(watcher: outputs::Watcher) -> Self {
+        let outputs::Watcher { name, cookie, timeout, addr } = watcher;
+        Self { name, addr, cookie, timeout: Duration::from_secs(timeout.into()) }
     }
 }
 
@@ -55,44 +211,55 @@ impl Pool {
         }
     }
 
-    /// Watches an object.
+    /// Watches an object, which must exist. If the future is dropped, no watch is left behind.
+    ///
+    /// ```no_run
+    /// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
+    /// use onego::rados::WatchEvent;
+    /// let mut watch = pool.watch("bell").await?;
+    /// while let Some(WatchEvent::Notify(notification)) = watch.next().await {
+    ///     println!("{:?}", notification.payload().to_vec());
+    ///     notification.acknowledge(b"heard".to_vec());
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn watch(&self, object: &str) -> Result<Watch, Error> {
         let (events, receiver) = mpsc::channel(BACKLOG);
         let (done, answer) = oneshot::channel();
         self.cluster().send(Command::Watch { target: self.watch_target(object), events, done }).await?;
         let id = self.cluster().answer(answer).await??;
-        Ok(Watch { pool: self.clone(), id, events: receiver })
+        Ok(Watch { pool: self.clone(), id, events: receiver, has_ended: false })
     }
 
-    /// Notifies the watchers of an object and waits for them to acknowledge, at most `timeout` seconds.
+    /// Notifies the watchers of an object, and waits until all have acknowledged it, for at most `timeout`, which counts
+    /// in whole seconds and is one at least. It is no error if some have not: [`Notified::missed`] names them.
     pub async fn notify(
         &self,
         object: &str,
         payload: impl Into<List>,
-        timeout: u32,
+        timeout: Duration,
     ) -> Result<Notified, Error> {
         let (done, answer) = oneshot::channel();
-        let command =
-            Command::Notify { target: self.watch_target(object), payload: payload.into(), timeout, done };
+        let target = self.watch_target(object);
+        let timeout = u32::try_from(timeout.as_millis().div_ceil(1000)).unwrap_or(u32::MAX).max(1);
+        let command = Command::Notify { target, payload: payload.into(), timeout, done };
         self.cluster().send(command).await?;
-        match self.cluster().answer(answer).await?.0? {
-            Outcome::Notified(notified) => Ok(notified),
-            _ => Err(Error::Closed),
-        }
+        let Outcome::Notified(notified) = self.cluster().answer(answer).await?.0? else {
+            return Err(OTHER_KIND.into());
+        };
+        let acknowledgement = |(client, cookie, reply)| Acknowledgement { client, cookie, reply };
+        let missed = |(client, cookie)| Unanswered { client, cookie };
+        Ok(Notified {
+            acknowledgements: notified.answers.into_iter().map(acknowledgement).collect(),
+            missed: notified.missed.into_iter().map(missed).collect(),
+        })
     }
 
-    /// Who watches an object: names and addresses.
-    pub async fn watchers(&self, object: &str) -> Result<Vec<String>, Error> {
-        let reply = match self.operate(object, [Op::ListWatchers]).await {
-            Err(Error::NotFound { .. }) => return Ok(Vec::new()),
-            other => other?,
-        };
-        let output = reply.ops[0].1.to_segment();
-        let watchers = onego_ceph::outputs::Watchers::decode(&mut Reader::new(&output));
-        let watchers = watchers.map_err(|error| Error::Answer {
-            what: format!("watchers of {object}"),
-            reason: error.to_string(),
-        })?;
-        Ok(watchers.0.into_iter().map(|w| format!("{} at {}", w.name, w.addr)).collect())
+    /// The watches of an object; none if it does not exist.
+    pub async fn watchers(&self, object: &str) -> Result<Vec<Watcher>, Error> {
+        match self.decoded(object, Op::ListWatchers, super::op::read_watchers).await {
+            Err(Error::NotFound { .. }) => Ok(Vec::new()),
+            other => other,
+        }
     }
 }

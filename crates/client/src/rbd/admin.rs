@@ -2,9 +2,8 @@
 
 use super::clear::clear;
 use super::header::{SWITCHABLE, check_namespace, describe, image_id, info};
-use crate::Error;
-use crate::rados::{Op, Pool};
-use onego_ceph::cls::Method;
+use crate::ceph::Error;
+use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
     Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetSize, SetStripeUnitCount,
 };
@@ -12,15 +11,17 @@ use onego_ceph::rbd::{
     DIRECTORY, Features, HEADER_UPDATE, Layout, header_object, id_object, valid_image_name,
 };
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Images asked for at a time when they are listed.
 const LIST_PAGE: u64 = 1024;
 
-/// How long others that have the image open may take to notice that it has changed, seconds.
-const NOTIFY_TIMEOUT: u32 = 10;
+/// How long others that have the image open may take to notice that it has changed.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a new image is to be.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct CreateOptions {
     /// Bytes.
     pub size: u64,
@@ -39,6 +40,27 @@ impl CreateOptions {
     pub fn new(size: u64) -> Self {
         let layout = Layout::plain(22).expect("4 MiB is an object size");
         Self { size, layout, features: Features::LAYERING, data_pool: None, metadata: BTreeMap::new() }
+    }
+
+    /// The same, with its bytes in objects like this.
+    pub fn with_layout(self, layout: Layout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// The same, with these features instead of layering.
+    pub fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
+    }
+
+    /// The same, with its data in another pool.
+    pub fn with_data_pool(self, pool: Pool) -> Self {
+        Self { data_pool: Some(pool), ..self }
+    }
+
+    /// The same, with a key noted at it.
+    pub fn with_metadata(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
     }
 
     fn all_features(&self) -> Features {
@@ -65,8 +87,8 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     let what = || describe(pool, name);
     // Whoever sees the name must find a whole image, or be able to tell that it is not: the name is taken first,
     // then the directory lists it, then the header makes it an image, as librbd does it.
-    let named = [Op::Create { exclusive: true }, SetId { id: id.clone() }.call()];
-    pool.operate_mut(&id_object(name).to_string(), named).await.map_err(|error| match error {
+    let named = WriteOp::new().create(true).call(&SetId { id: id.clone() });
+    pool.operate_write(&id_object(name).to_string(), named).await.map_err(|error| match error {
         Error::Exists { .. } => Error::Exists { what: what() },
         error => error,
     })?;
@@ -74,7 +96,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     if built.is_err() {
         // What is left behind would keep the name taken for ever. The first error is the one to tell.
         let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
-        let _ = pool.operate_mut(DIRECTORY, [entry.call()]).await;
+        let _ = pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await;
         let _ = pool.remove(&id_object(name).to_string()).await;
     }
     built
@@ -82,7 +104,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
 
 async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Result<(), Error> {
     let entry = DirAddImage { name: name.to_owned(), id: id.to_owned() };
-    pool.operate_mut(DIRECTORY, [entry.call()]).await?;
+    pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await?;
     let object_prefix = match &options.data_pool {
         Some(_) => format!("rbd_data.{}.{id}", pool.id()),
         None => format!("rbd_data.{id}"),
@@ -95,15 +117,15 @@ async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Re
         object_prefix,
         data_pool: options.data_pool.as_ref().map_or(-1, Pool::id),
     };
-    let mut ops = vec![Op::Create { exclusive: true }, create.call()];
+    let mut op = WriteOp::new().create(true).call(&create);
     if layout.is_striped() {
         let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
-        ops.push(striping.call());
+        op = op.call(&striping);
     }
     if !options.metadata.is_empty() {
-        ops.push(MetadataSet { entries: options.metadata.clone() }.call());
+        op = op.call(&MetadataSet { entries: options.metadata.clone() });
     }
-    pool.operate_mut(&header_object(id).to_string(), ops).await.map(drop)
+    pool.operate_write(&header_object(id).to_string(), op).await.map(drop)
 }
 
 /// An id that no other image has: 56 random bits, in the form of those that librbd gives.
@@ -171,7 +193,7 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
 /// Takes a name back.
 async fn forget(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     let entry = DirRemoveImage { name: name.to_owned(), id: id.to_owned() };
-    ignore_missing(pool.operate_mut(DIRECTORY, [entry.call()]).await.map(drop))?;
+    ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
     ignore_missing(pool.remove(&id_object(name).to_string()).await)
 }
 
@@ -196,6 +218,6 @@ pub async fn resize(
         clear(pool, &info, size, &mut progress).await?;
     }
     let header = header_object(&info.id).to_string();
-    pool.operate_mut(&header, [SetSize { size }.call()]).await?;
+    pool.operate_write(&header, WriteOp::new().call(&SetSize { size })).await?;
     pool.notify(&header, HEADER_UPDATE.to_vec(), NOTIFY_TIMEOUT).await.map(drop)
 }

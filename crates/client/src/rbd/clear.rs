@@ -1,10 +1,9 @@
 //! Gives up the data of an image, many objects at a time.
 
-use super::image::start;
 use super::{ImageInfo, IoOp};
-use crate::Error;
-use crate::core::Outcome;
-use crate::rados::Pool;
+use crate::ceph::Error;
+use crate::ceph::core::{Command, Done};
+use crate::rados::{Pending, Pool};
 use futures_channel::oneshot;
 use onego_ceph::cls::rbd::{GetFlags, ObjectMap, ObjectMapLoad, image_flag, state as object_state};
 use onego_ceph::rbd::{Features, header_object};
@@ -18,8 +17,6 @@ const OBJECTS: u64 = 64;
 /// Requests in flight: with them 512 objects are, half of what a client may have. Writes go on beside it.
 const DEPTH: usize = 8;
 
-type Answer = oneshot::Receiver<Result<Outcome, Error>>;
-
 /// Gives up all data from byte `start_at` on. `progress` is told (done, all) in bytes.
 pub(super) async fn clear(
     pool: &Pool,
@@ -32,22 +29,24 @@ pub(super) async fn clear(
     let end = info.size.div_ceil(set).saturating_mul(set);
     let step = set.saturating_mul((OBJECTS / info.layout.stripe_count()).max(1));
     let (shape, map) = (Arc::new(info.shape(pool, end)), object_map(pool, info).await?);
-    let mut under_way: VecDeque<(u64, Answer)> = VecDeque::with_capacity(DEPTH);
+    let mut under_way: VecDeque<(u64, Pending<'_, Result<(), Error>>)> = VecDeque::with_capacity(DEPTH);
     let mut at = start_at;
     while at < end || !under_way.is_empty() {
         if at < end && under_way.len() < DEPTH {
             let next = (at / step + 1).saturating_mul(step).min(end);
             match there(map.as_ref(), set, at, next) {
                 Some((offset, to)) => {
-                    let op = IoOp::Zero { offset, length: to - offset };
-                    under_way.push_back((next, start(pool, &shape, op).await?));
+                    let (done, answer) = oneshot::channel();
+                    let op = IoOp::zero(offset, to - offset, Done::Future(done));
+                    pool.cluster().send(Command::Image { shape: Arc::clone(&shape), op }).await?;
+                    under_way.push_back((next, pool.cluster().answer(answer)));
                 }
                 None if under_way.is_empty() => progress(next - start_at, end - start_at),
                 None => {}
             }
             at = next;
         } else if let Some((done_to, answer)) = under_way.pop_front() {
-            pool.cluster().answer(answer).await??;
+            answer.await??;
             progress(done_to - start_at, end - start_at);
         }
     }

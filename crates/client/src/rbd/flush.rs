@@ -1,6 +1,6 @@
 //! What a flush waits for: the writes that were submitted before it.
 
-use crate::core::Done;
+use crate::ceph::core::Done;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Epoch {
     writes: usize,
-    flush: Option<Done>,
+    flush: Option<Done<()>>,
 }
 
 /// The epoch that a write belongs to.
@@ -46,7 +46,7 @@ impl Writes {
     }
 
     /// A write has ended. Returns the flushes that are done with it.
-    pub(crate) fn end(&self, epoch: WriteEpoch) -> Vec<Done> {
+    pub(crate) fn end(&self, epoch: WriteEpoch) -> Vec<Done<()>> {
         let mut state = self.lock();
         let index = (epoch.0 - state.first) as usize;
         state.epochs[index].writes -= 1;
@@ -59,7 +59,7 @@ impl Writes {
     }
 
     /// A flush begins. Returns it at once if nothing is in flight.
-    pub(crate) fn flush(&self, done: Done) -> Option<Done> {
+    pub(crate) fn flush(&self, done: Done<()>) -> Option<Done<()>> {
         let mut state = self.lock();
         if state.epochs.is_empty() {
             return Some(done);
@@ -78,7 +78,7 @@ impl Writes {
 mod tests {
     use super::*;
 
-    fn tags(done: Vec<Done>) -> Vec<u64> {
+    fn tags(done: Vec<Done<()>>) -> Vec<u64> {
         done.into_iter()
             .map(|done| if let Done::Tag(tag) = done { tag } else { panic!("not a tag") })
             .collect()

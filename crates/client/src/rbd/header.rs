@@ -2,14 +2,15 @@
 
 use super::flush::Writes;
 use super::io::Shape;
-use crate::Error;
-use crate::rados::{Cluster, Op, Pool};
+use crate::ceph::Error;
+use crate::rados::{Cluster, Pool, ReadOp};
 use onego_buf::List;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
     DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize,
     GetSnapContext, GetSnapshotName, GetStripeUnitCount, NamespaceList, Size, StripeUnitCount, feature,
 };
+use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::atomic::AtomicU64;
@@ -126,19 +127,15 @@ pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
 pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     let id = image_id(pool, name).await?;
     let header = header_object(&id).to_string();
-    let base = [
-        size_query(),
-        GetFeatures { snap: NOSNAP, read_only: true }.call(),
-        GetObjectPrefix {}.call(),
-        GetSnapContext {}.call(),
-    ];
-    let reply = pool.operate(&header, base).await?;
-    let [size, features, prefix, snaps] = &reply.ops[..] else {
-        return Err(Error::Answer { what: describe(pool, name), reason: "results are missing".into() });
-    };
-    let Size { order, size } = pool.parse::<GetSize>(&header, &size.1)?;
-    let features = Features(pool.parse::<GetFeatures>(&header, &features.1)?.features);
-    let snap_context = pool.parse::<GetSnapContext>(&header, &snaps.1)?;
+    let mut op = ReadOp::new();
+    let size = op.call(&SIZE_QUERY);
+    let features = op.call(&GetFeatures { snap: NOSNAP, read_only: true });
+    let prefix = op.call(&GetObjectPrefix {});
+    let snaps = op.call(&GetSnapContext {});
+    let reply = pool.operate_read(&header, op).await?;
+    let Size { order, size } = reply.get(&size)?;
+    let features = Features(reply.get(&features)?.features);
+    let snap_context = reply.get(&snaps)?;
     let mut layout = Layout::plain(order)?;
     if features.contains(Features::STRIPING) {
         let StripeUnitCount { unit, count } = pool.call(&header, &GetStripeUnitCount {}).await?;
@@ -166,7 +163,7 @@ pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
         size,
         layout,
         features,
-        object_prefix: pool.parse::<GetObjectPrefix>(&header, &prefix.1)?,
+        object_prefix: reply.get(&prefix)?,
         data_pool,
         snapshots: snap_context.snaps.clone(),
         created: created.map(|t| SystemTime::UNIX_EPOCH + Duration::new(t.sec.into(), t.nsec)),
@@ -177,8 +174,10 @@ pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
 
 /// Asks an image's header for its size.
 pub(crate) fn size_query() -> Op {
-    GetSize { snap: NOSNAP }.call()
+    SIZE_QUERY.call()
 }
+
+const SIZE_QUERY: GetSize = GetSize { snap: NOSNAP };
 
 /// The size in a header's answer.
 pub(crate) fn parse_size(output: &List) -> Option<u64> {

@@ -1,12 +1,13 @@
 use super::header::{ImageInfo, info};
 use super::io::{IoOp, Shape};
-use crate::Error;
-use crate::core::{Command, Done, Outcome};
-use crate::rados::Pool;
+use crate::ceph::Error;
+use crate::ceph::core::{Command, Done};
+use crate::rados::{Answer, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{WatchId, WatchTarget};
 use onego_ceph::rbd::header_object;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering;
 /// open: it knows when it is resized, and others know that it is in use.
 ///
 /// ```no_run
-/// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::Error> {
+/// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
 /// let image = onego::rbd::Image::open(&pool, "disk").await?;
 /// image.write(4096, vec![7; 4096]).await?;
 /// image.flush().await?;
@@ -26,7 +27,15 @@ use std::sync::atomic::Ordering;
 /// assert_eq!(bytes.to_vec(), &buffer[..]);
 /// # Ok(()) }
 /// ```
+///
+/// It is cheap to clone; the image is closed when the last clone is gone.
+#[derive(Clone)]
 pub struct Image {
+    open: Arc<Open>,
+}
+
+/// What the clones of an open image share.
+struct Open {
     pool: Pool,
     info: ImageInfo,
     shape: Arc<Shape>,
@@ -37,127 +46,134 @@ pub struct Image {
 impl Image {
     /// Opens the image called `name`.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let mut image = Self::open_read_only(pool, name).await?;
+        let (info, shape) = look_up(pool, name).await?;
         let target = WatchTarget {
             pool: pool.id(),
-            object: header_object(&image.info.id),
+            object: header_object(&info.id),
             namespace: pool.namespace().to_owned(),
         };
         let (done, answer) = oneshot::channel();
-        let watch = Command::WatchImage { target, shape: Arc::downgrade(&image.shape), done };
+        let watch = Command::WatchImage { target, shape: Arc::downgrade(&shape), done };
         pool.cluster().send(watch).await?;
-        image.watch = Some(pool.cluster().answer(answer).await??);
-        Ok(image)
+        let watch = pool.cluster().answer(answer).await??;
+        Ok(Self { open: Arc::new(Open { pool: pool.clone(), info, shape, watch: Some(watch) }) })
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let shape = Arc::new(info.shape(pool, info.size));
-        Ok(Self { pool: pool.clone(), info, shape, watch: None })
+        let (info, shape) = look_up(pool, name).await?;
+        Ok(Self { open: Arc::new(Open { pool: pool.clone(), info, shape, watch: None }) })
     }
 
     /// The pool that it is in.
     pub fn pool(&self) -> &Pool {
-        &self.pool
+        &self.open.pool
     }
 
     /// What was known of the image when it was opened.
     pub fn info(&self) -> &ImageInfo {
-        &self.info
+        &self.open.info
     }
 
     /// Bytes of the image, now.
     pub fn size(&self) -> u64 {
-        self.shape.size.load(Ordering::Relaxed)
+        self.open.shape.size.load(Ordering::Relaxed)
     }
 
     /// Fails unless the image can do `op`.
     pub(crate) fn admit(&self, op: &IoOp) -> Result<Arc<Shape>, Error> {
-        if matches!(op, IoOp::Write { .. } | IoOp::Zero { .. }) {
-            if self.watch.is_none() {
+        if op.writes() {
+            if self.open.watch.is_none() {
                 return Err(Error::Invalid("the image is open for reading alone".into()));
             }
-            self.info.check_writable()?;
+            self.open.info.check_writable()?;
         }
-        op.check(&self.shape)?;
-        Ok(Arc::clone(&self.shape))
+        op.check(&self.open.shape)?;
+        Ok(Arc::clone(&self.open.shape))
     }
 
-    async fn submit(&self, op: IoOp) -> Result<Outcome, Error> {
-        request(&self.pool, &self.admit(&op)?, op).await
+    /// Makes a request, which must lie within the image, and waits for its answer.
+    async fn submit<T>(&self, op: IoOp, answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error>
+    where
+        Result<T, Error>: Answer,
+    {
+        let (shape, cluster) = (self.admit(&op)?, self.open.pool.cluster());
+        cluster.send(Command::Image { shape, op }).await?;
+        cluster.answer(answer).await?
     }
 
-    /// Reads `length` bytes as a list of what was received, without a copy.
+    /// Reads `length` bytes from byte `offset` on, as a list of what was received, without a copy. What was never written
+    /// reads as zeros. Fails with [`Error::OutOfBounds`] behind the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
-        match self.submit(IoOp::Read { offset, length }).await? {
-            Outcome::List(list) => Ok(list),
-            Outcome::Done | Outcome::Buffer(_) => Err(Error::Closed),
-        }
+        let (done, answer) = oneshot::channel();
+        self.submit(IoOp::read(offset, length, done), answer).await
     }
 
-    /// Fills a buffer with the bytes from `offset` on. Large reads are received right into it.
+    /// Fills a buffer with the bytes from `offset` on, and gives it back. Large reads are received right into it. If it
+    /// fails, or if the future is dropped, the buffer is gone.
     pub async fn read_into(&self, offset: u64, buffer: impl Into<SegmentMut>) -> Result<SegmentMut, Error> {
-        match self.submit(IoOp::ReadInto { offset, buffer: buffer.into() }).await? {
-            Outcome::Buffer(buffer) => Ok(buffer),
-            Outcome::Done | Outcome::List(_) => Err(Error::Closed),
-        }
+        let (done, answer) = oneshot::channel();
+        self.submit(IoOp::read_into(offset, buffer.into(), Done::Future(done)), answer).await
     }
 
-    /// Writes at `offset`. The bytes are durable when it returns.
+    /// Writes at byte `offset`. The bytes are durable when it returns. If the future is dropped, none, some or all of them
+    /// are written.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
-        self.submit(IoOp::Write { offset, data: data.into() }).await.map(drop)
+        let (done, answer) = oneshot::channel();
+        self.submit(IoOp::write(offset, data.into(), Done::Future(done)), answer).await
     }
 
-    /// Gives up the bytes of a range; they read as zeros.
+    /// Gives up `length` bytes from `offset` on; they read as zeros.
     pub async fn discard(&self, offset: u64, length: u64) -> Result<(), Error> {
-        self.submit(IoOp::Zero { offset, length }).await.map(drop)
+        self.write_zeroes(offset, length).await
     }
 
-    /// Makes a range zeros.
+    /// Makes `length` bytes from `offset` on zeros, which take no room where whole objects are.
     pub async fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), Error> {
-        self.submit(IoOp::Zero { offset, length }).await.map(drop)
+        let (done, answer) = oneshot::channel();
+        self.submit(IoOp::zero(offset, length, Done::Future(done)), answer).await
     }
 
     /// Waits until all writes that were submitted before are durable.
     pub async fn flush(&self) -> Result<(), Error> {
-        self.submit(IoOp::Flush).await.map(drop)
+        let (done, answer) = oneshot::channel();
+        self.submit(IoOp::Flush { done: Done::Future(done) }, answer).await
     }
 
-    /// Closes the image and waits until the cluster knows. Dropping it does the same without waiting.
-    pub async fn close(mut self) -> Result<(), Error> {
-        let Some(watch) = self.watch.take() else { return Ok(()) };
-        let (done, answer) = oneshot::channel();
-        self.pool.cluster().send(Command::Unwatch { watch, done: Some(done) }).await?;
+    /// Closes this clone of the image. If it is the last, it waits until the cluster knows that the image is not in use;
+    /// dropping it does the same without waiting.
+    pub async fn close(self) -> Result<(), Error> {
+        let Some(mut open) = Arc::into_inner(self.open) else { return Ok(()) };
+        let Some(watch) = open.watch.take() else { return Ok(()) };
+        let answer = open.pool.cluster().end_watch(watch);
         let (outcome, _) = answer.await.map_err(|_| Error::Closed)?;
         Ok(outcome.map(drop)?)
     }
 }
 
-/// Makes a request to an image, which it must lie within.
-pub(crate) async fn request(pool: &Pool, shape: &Arc<Shape>, op: IoOp) -> Result<Outcome, Error> {
-    let answer = start(pool, shape, op).await?;
-    pool.cluster().answer(answer).await?
+/// What has to be known of an image to read it.
+async fn look_up(pool: &Pool, name: &str) -> Result<(ImageInfo, Arc<Shape>), Error> {
+    let info = info(pool, name).await?;
+    info.check_readable()?;
+    let shape = Arc::new(info.shape(pool, info.size));
+    Ok((info, shape))
 }
 
-/// Begins a request to an image, which it must lie within.
-pub(crate) async fn start(
-    pool: &Pool,
-    shape: &Arc<Shape>,
-    op: IoOp,
-) -> Result<oneshot::Receiver<Result<Outcome, Error>>, Error> {
-    let (done, answer) = oneshot::channel();
-    let command = Command::Image { shape: Arc::clone(shape), op, done: Done::Future(done) };
-    pool.cluster().send(command).await?;
-    Ok(answer)
-}
-
-impl Drop for Image {
+impl Drop for Open {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.take() {
             self.pool.cluster().unwatch(watch);
         }
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image")
+            .field("pool", &self.pool().name())
+            .field("name", &self.info().name)
+            .field("size", &self.size())
+            .finish_non_exhaustive()
     }
 }

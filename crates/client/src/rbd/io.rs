@@ -1,8 +1,9 @@
 //! Reads and writes of an image as requests to its objects. Runs on the reactor, without futures.
 
-use crate::Error;
-use crate::core::{Done, Outcome};
+use crate::ceph::Error;
+use crate::ceph::core::{Done, OTHER_KIND};
 use crate::rbd::flush::{WriteEpoch, Writes};
+use futures_channel::oneshot;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::client::{self, Error as ProtocolError, Reply, Request, errno};
 use onego_ceph::ops::Op;
@@ -36,29 +37,57 @@ pub(crate) struct Shape {
     pub(crate) writes: Writes,
 }
 
-/// A request to an image; offsets and lengths in bytes.
+/// Something to do with an image, and where its result goes.
 #[derive(Debug)]
 pub(crate) enum IoOp {
-    /// Fills the buffer from `offset` on.
-    ReadInto { offset: u64, buffer: SegmentMut },
-    /// Gives the bytes as a list of what was received.
-    Read { offset: u64, length: u64 },
-    /// Writes the bytes.
-    Write { offset: u64, data: List },
-    /// The bytes are zeros from now on, and take no room where that can be.
-    Zero { offset: u64, length: u64 },
+    /// A request to its objects.
+    Io(Io),
     /// Completes when all writes submitted before are durable.
-    Flush,
+    Flush { done: Done<()> },
+}
+
+/// A request to an image's objects; offsets and lengths in bytes.
+#[derive(Debug)]
+pub(crate) enum Io {
+    /// Fills the buffer from `offset` on.
+    ReadInto { offset: u64, buffer: SegmentMut, done: Done<SegmentMut> },
+    /// Gives the bytes as a list of what was received.
+    Read { offset: u64, length: u64, done: oneshot::Sender<Result<List, Error>> },
+    /// Writes the bytes.
+    Write { offset: u64, data: List, done: Done<()> },
+    /// The bytes are zeros from now on, and take no room where that can be.
+    Zero { offset: u64, length: u64, done: Done<()> },
 }
 
 impl IoOp {
+    pub(crate) fn read(offset: u64, length: u64, done: oneshot::Sender<Result<List, Error>>) -> Self {
+        Self::Io(Io::Read { offset, length, done })
+    }
+
+    pub(crate) fn read_into(offset: u64, buffer: SegmentMut, done: Done<SegmentMut>) -> Self {
+        Self::Io(Io::ReadInto { offset, buffer, done })
+    }
+
+    pub(crate) fn write(offset: u64, data: List, done: Done<()>) -> Self {
+        Self::Io(Io::Write { offset, data, done })
+    }
+
+    pub(crate) fn zero(offset: u64, length: u64, done: Done<()>) -> Self {
+        Self::Io(Io::Zero { offset, length, done })
+    }
+
+    /// Does it change the image?
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Io(Io::Write { .. } | Io::Zero { .. }))
+    }
+
     /// Fails unless the request lies within the image.
     pub(crate) fn check(&self, shape: &Shape) -> Result<(), Error> {
         let (offset, length) = match self {
-            Self::ReadInto { offset, buffer } => (*offset, buffer.len() as u64),
-            Self::Write { offset, data } => (*offset, data.len() as u64),
-            Self::Read { offset, length } | Self::Zero { offset, length } => (*offset, *length),
-            Self::Flush => (0, 0),
+            Self::Io(Io::ReadInto { offset, buffer, .. }) => (*offset, buffer.len() as u64),
+            Self::Io(Io::Write { offset, data, .. }) => (*offset, data.len() as u64),
+            Self::Io(Io::Read { offset, length, .. } | Io::Zero { offset, length, .. }) => (*offset, *length),
+            Self::Flush { .. } => (0, 0),
         };
         let size = shape.size.load(Ordering::Relaxed);
         if offset.checked_add(length).is_none_or(|end| end > size) {
@@ -77,35 +106,35 @@ pub(crate) struct ImageIo {
     outstanding: u32,
     error: Option<ProtocolError>,
     gather: Gather,
-    done: Done,
-    write: Option<WriteEpoch>,
 }
 
-/// What has come of a request so far, piece by piece in the order of the image's bytes.
+/// What has come of a request so far, piece by piece in the order of the image's bytes, and where it goes.
 enum Gather {
     /// Nothing is read.
-    Nothing,
+    Changes(WriteEpoch, Done<()>),
     /// Each piece fills its part of the caller's buffer.
-    Buffer(SmallVec<[Option<SegmentMut>; 1]>),
+    Buffer(SmallVec<[Option<SegmentMut>; 1]>, Done<SegmentMut>),
     /// Each piece gives its part of the list.
-    Lists(SmallVec<[(u64, List); 1]>),
+    Lists(SmallVec<[(u64, List); 1]>, oneshot::Sender<Result<List, Error>>),
+}
+
+/// The result of a request to an image, and where it goes.
+pub(crate) enum Finished {
+    Changed(Done<()>, Result<(), Error>),
+    Filled(Done<SegmentMut>, Result<SegmentMut, Error>),
+    Read(oneshot::Sender<Result<List, Error>>, Result<List, Error>),
 }
 
 impl ImageIo {
-    /// Starts `op`; `submit` is called with each request and its number.
-    pub(crate) fn start(
-        shape: Arc<Shape>,
-        op: IoOp,
-        done: Done,
-        mut submit: impl FnMut(Request, u32),
-    ) -> Self {
-        let (mut outstanding, mut write) = (0, None);
+    /// Starts a request; `submit` is called with each request to an object and its number.
+    pub(crate) fn start(shape: Arc<Shape>, io: Io, mut submit: impl FnMut(Request, u32)) -> Self {
+        let mut outstanding = 0;
         let mut submit = |request| {
             submit(request, outstanding);
             outstanding += 1;
         };
-        let gather = match op {
-            IoOp::ReadInto { offset, mut buffer } => {
+        let gather = match io {
+            Io::ReadInto { offset, mut buffer, done } => {
                 let mut parts = SmallVec::new();
                 for piece in shape.pieces(offset, buffer.len() as u64) {
                     let part = buffer.split_to(piece.length as usize);
@@ -115,34 +144,31 @@ impl ImageIo {
                 if parts.is_empty() {
                     parts.push(Some(buffer));
                 }
-                Gather::Buffer(parts)
+                Gather::Buffer(parts, done)
             }
-            IoOp::Read { offset, length } => {
+            Io::Read { offset, length, done } => {
                 let mut parts = SmallVec::new();
                 for piece in shape.pieces(offset, length) {
                     parts.push((piece.length, List::new()));
                     submit(shape.read(&piece));
                 }
-                Gather::Lists(parts)
+                Gather::Lists(parts, done)
             }
-            IoOp::Write { offset, data } => {
-                write = Some(shape.writes.begin());
+            Io::Write { offset, data, done } => {
                 for extent in shape.layout.map(offset, data.len() as u64) {
                     let data = collect(&data, &extent.buffer);
                     submit(shape.write(extent.object, Op::Write { offset: extent.offset, data }));
                 }
-                Gather::Nothing
+                Gather::Changes(shape.writes.begin(), done)
             }
-            IoOp::Zero { offset, length } => {
-                write = Some(shape.writes.begin());
+            Io::Zero { offset, length, done } => {
                 for extent in shape.layout.map(offset, length) {
                     submit(shape.write(extent.object, shape.zero(&extent)));
                 }
-                Gather::Nothing
+                Gather::Changes(shape.writes.begin(), done)
             }
-            IoOp::Flush => Gather::Nothing,
         };
-        Self { shape, outstanding, error: None, gather, done, write }
+        Self { shape, outstanding, error: None, gather }
     }
 
     /// Have all requests completed?
@@ -152,7 +178,11 @@ impl ImageIo {
 
     /// Does nobody wait for it any more?
     pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(&self.done, Done::Future(done) if done.is_canceled())
+        match &self.gather {
+            Gather::Changes(_, done) => done.is_abandoned(),
+            Gather::Buffer(_, done) => done.is_abandoned(),
+            Gather::Lists(_, done) => done.is_canceled(),
+        }
     }
 
     /// The request with this number has completed.
@@ -165,7 +195,7 @@ impl ImageIo {
         self.outstanding -= 1;
         let index = index as usize;
         let reply = outcome.and_then(accept);
-        if let (Gather::Buffer(parts), Some(mut buffer)) = (&mut self.gather, buffer) {
+        if let (Gather::Buffer(parts, _), Some(mut buffer)) = (&mut self.gather, buffer) {
             if let Ok(reply) = &reply {
                 buffer[reply.filled..].fill(0);
             }
@@ -175,31 +205,34 @@ impl ImageIo {
             (Err(error), _) => {
                 self.error.get_or_insert(error);
             }
-            (Ok(mut reply), Gather::Lists(parts)) => {
+            (Ok(mut reply), Gather::Lists(parts, _)) => {
                 let (length, list) = &mut parts[index];
                 if let Some(op) = reply.ops.first_mut() {
                     *list = std::mem::take(&mut op.output);
                 }
                 fill_up(list, *length);
             }
-            (Ok(_), Gather::Nothing | Gather::Buffer(_)) => {}
+            (Ok(_), Gather::Changes(..) | Gather::Buffer(..)) => {}
         }
     }
 
-    /// Ends the request: tells its caller, and returns the flushes that waited for it.
-    pub(crate) fn finish(self) -> (Done, Result<Outcome, Error>, Vec<Done>) {
-        let flushes = self.write.map_or_else(Vec::new, |epoch| self.shape.writes.end(epoch));
-        let result = match (self.error, self.gather) {
-            (Some(error), _) => Err(Error::Protocol(error)),
-            (None, Gather::Nothing) => Ok(Outcome::Done),
-            (None, Gather::Buffer(parts)) => join(parts).map(Outcome::Buffer),
-            (None, Gather::Lists(parts)) => {
-                let mut all = List::new();
-                parts.into_iter().for_each(|(_, part)| all.append(part));
-                Ok(Outcome::List(all))
+    /// Ends the request: its result, and the flushes that waited for it.
+    pub(crate) fn finish(self) -> (Finished, Vec<Done<()>>) {
+        let failed = self.error.map_or(Ok(()), |error| Err(Error::Protocol(error)));
+        match self.gather {
+            Gather::Changes(epoch, done) => (Finished::Changed(done, failed), self.shape.writes.end(epoch)),
+            Gather::Buffer(parts, done) => {
+                (Finished::Filled(done, failed.and_then(|()| join(parts))), Vec::new())
             }
-        };
-        (self.done, result, flushes)
+            Gather::Lists(parts, done) => {
+                let joined = failed.map(|()| {
+                    let mut all = List::new();
+                    parts.into_iter().for_each(|(_, part)| all.append(part));
+                    all
+                });
+                (Finished::Read(done, joined), Vec::new())
+            }
+        }
     }
 }
 
@@ -257,7 +290,7 @@ fn accept(outcome: client::Outcome) -> Result<Reply, ProtocolError> {
     match outcome {
         client::Outcome::Reply(reply) if reply.result == errno::ENOENT => Ok(Reply::default()),
         client::Outcome::Reply(reply) => reply.ok(),
-        _ => Err(ProtocolError::Mismatch("it is of another kind")),
+        _ => Err(OTHER_KIND),
     }
 }
 

@@ -1,9 +1,8 @@
 //! What programs note at an image's header, by key: Ceph's `rbd image-meta` shows and changes it.
 
 use super::ImageInfo;
-use crate::Error;
-use crate::rados::Pool;
-use onego_ceph::cls::Method as _;
+use crate::ceph::Error;
+use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{MetadataGet, MetadataRemove, MetadataSet};
 use onego_ceph::rbd::header_object;
 use std::collections::BTreeMap;
@@ -22,13 +21,14 @@ pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Optio
 pub async fn set_metadata(pool: &Pool, image: &ImageInfo, key: &str, value: &[u8]) -> Result<(), Error> {
     let header = header_object(&image.id).to_string();
     let entries = BTreeMap::from([(key.to_owned(), value.to_owned())]);
-    pool.operate_mut(&header, [MetadataSet { entries }.call()]).await.map(drop)
+    pool.operate_write(&header, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
 }
 
 /// Removes a key of an image, if it has it.
 pub async fn remove_metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<(), Error> {
     let header = header_object(&image.id).to_string();
-    match pool.operate_mut(&header, [MetadataRemove { key: key.to_owned() }.call()]).await {
+    let op = WriteOp::new().call(&MetadataRemove { key: key.to_owned() });
+    match pool.operate_write(&header, op).await {
         Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(error),
     }

@@ -4,8 +4,8 @@
 //! `ms_client_mode`, `ms_mon_client_mode`), `src/auth/KeyRing.cc` (`KeyRing::from_ceph_context`); linux
 //! `net/ceph/ceph_common.c` (`ms_mode`).
 
-use crate::Error;
-use crate::config::Settings;
+use super::Error;
+use super::config::Settings;
 use onego_ceph::auth::{AuthName, Credentials, Key, Keyring, method, mode};
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,7 +64,14 @@ impl FromStr for MsMode {
 }
 
 /// What a caller says of the client over what the configuration says.
+///
+/// ```
+/// use onego::ceph::{AuthName, Identity};
+/// let backup = Identity::default().with_name(AuthName::client("backup")).with_keyring("/etc/ceph/backup.keyring");
+/// # drop(backup);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Identity {
     /// Its name; `client.admin` if nobody says another.
     pub name: Option<AuthName>,
@@ -81,6 +88,37 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The same, with this name.
+    pub fn with_name(self, name: AuthName) -> Self {
+        Self { name: Some(name), ..self }
+    }
+
+    /// The same, of a cluster that is called so on this machine.
+    pub fn with_cluster(self, cluster: &str) -> Self {
+        Self { cluster: Some(cluster.to_owned()), ..self }
+    }
+
+    /// The same, with the key in this keyring.
+    pub fn with_keyring(self, path: impl Into<PathBuf>) -> Self {
+        Self { keyring: Some(path.into()), ..self }
+    }
+
+    /// The same, with the key in this file, which holds nothing else.
+    pub fn with_keyfile(self, path: impl Into<PathBuf>) -> Self {
+        Self { keyfile: Some(path.into()), ..self }
+    }
+
+    /// The same, with connections protected so.
+    pub fn with_ms_mode(self, mode: MsMode) -> Self {
+        Self { ms_mode: Some(mode), ..self }
+    }
+
+    /// The same, with a setting that counts more than the configuration's; its name has underscores.
+    pub fn with_setting(mut self, name: &str, value: &str) -> Self {
+        self.settings.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// This, and where it says nothing what `other` says.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -1,5 +1,7 @@
+use crate::ErrorKind;
 use crate::mailbox::Closed;
-use onego_ceph::client::{Answered, Error as ProtocolError, Waiting};
+use crate::reactor::EngineFailed;
+use onego_ceph::client::{Answered, Blame, Error as ProtocolError, Waiting};
 use onego_ceph::rbd::{Features, LayoutError};
 use std::fmt;
 use thiserror::Error;
@@ -136,9 +138,61 @@ pub enum Error {
     Closed,
 }
 
+impl Error {
+    /// What the error is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Config { .. } | Self::Invalid(_) | Self::Layout(_) | Self::OutOfBounds { .. } => {
+                ErrorKind::InvalidInput
+            }
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Exists { .. } => ErrorKind::AlreadyExists,
+            Self::Busy { .. } => ErrorKind::Busy,
+            Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
+            Self::Features { .. } | Self::Clone { .. } => ErrorKind::Unsupported,
+            Self::Refused { errno, .. } | Self::Command { errno, .. } => errno.kind(),
+            Self::Answer { .. } => ErrorKind::Protocol,
+            Self::Auth(_) => ErrorKind::PermissionDenied,
+            Self::Protocol(error) => kind_of(error),
+            Self::NoAnswer { .. } => ErrorKind::TimedOut,
+            Self::Io { .. } => ErrorKind::System,
+            Self::Closed => ErrorKind::Closed,
+        }
+    }
+
+    /// May the same call succeed a moment later without anybody changing anything? See
+    /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
+    pub fn is_retryable(&self) -> bool {
+        self.kind().is_retryable()
+    }
+}
+
+fn kind_of(error: &ProtocolError) -> ErrorKind {
+    match error {
+        ProtocolError::Refused { errno } => Errno(-errno).kind(),
+        ProtocolError::NoPool(_) => ErrorKind::NotFound,
+        ProtocolError::Busy { .. } => ErrorKind::Busy,
+        ProtocolError::Timeout { .. } => ErrorKind::TimedOut,
+        ProtocolError::WatchLost { .. } => ErrorKind::Disconnected,
+        ProtocolError::Cancelled | ProtocolError::Closed => ErrorKind::Closed,
+        error => match error.blame() {
+            Blame::Caller => ErrorKind::InvalidInput,
+            Blame::Refused => ErrorKind::Refused,
+            Blame::Peer => ErrorKind::Protocol,
+            Blame::Transport => ErrorKind::Disconnected,
+        },
+    }
+}
+
 impl From<Closed> for Error {
     fn from(_: Closed) -> Self {
         Self::Closed
+    }
+}
+
+impl From<EngineFailed> for Error {
+    fn from(EngineFailed { what, source }: EngineFailed) -> Self {
+        Self::Io { what, source }
     }
 }
 
@@ -148,10 +202,42 @@ pub struct Errno(pub i32);
 
 #[allow(missing_docs)]
 impl Errno {
+    pub const PERM: Self = Self(1);
     pub const NOENT: Self = Self(2);
+    pub const AGAIN: Self = Self(11);
+    pub const ACCES: Self = Self(13);
     pub const BUSY: Self = Self(16);
     pub const EXIST: Self = Self(17);
+    pub const INVAL: Self = Self(22);
     pub const NOSPC: Self = Self(28);
+    pub const ROFS: Self = Self(30);
+    pub const RANGE: Self = Self(34);
+    pub const NOTEMPTY: Self = Self(39);
+    pub const OVERFLOW: Self = Self(75);
+    pub const OPNOTSUPP: Self = Self(95);
+    pub const SHUTDOWN: Self = Self(108);
+    pub const TIMEDOUT: Self = Self(110);
+    pub const DQUOT: Self = Self(122);
+    pub const CANCELED: Self = Self(125);
+}
+
+impl Errno {
+    /// What an answer with this number is about. OSDs and classes use ERANGE, EOVERFLOW and ECANCELED where a condition
+    /// of a request does not hold; ESHUTDOWN says that the client is blocklisted.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::NOENT => ErrorKind::NotFound,
+            Self::EXIST => ErrorKind::AlreadyExists,
+            Self::BUSY | Self::AGAIN => ErrorKind::Busy,
+            Self::PERM | Self::ACCES | Self::ROFS | Self::SHUTDOWN => ErrorKind::PermissionDenied,
+            Self::NOSPC | Self::DQUOT => ErrorKind::NoSpace,
+            Self::INVAL => ErrorKind::InvalidInput,
+            Self::OPNOTSUPP => ErrorKind::Unsupported,
+            Self::RANGE | Self::OVERFLOW | Self::CANCELED | Self::NOTEMPTY => ErrorKind::FailedPrecondition,
+            Self::TIMEDOUT => ErrorKind::TimedOut,
+            _ => ErrorKind::Refused,
+        }
+    }
 }
 
 impl fmt::Display for Errno {
@@ -167,5 +253,31 @@ pub(crate) fn check(result: i32, what: impl FnOnce() -> String) -> Result<u32, E
         Errno::NOENT => Err(Error::NotFound { what: what() }),
         Errno::EXIST => Err(Error::Exists { what: what() }),
         errno => Err(Error::Refused { what: what(), errno }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_they_are_about_and_whether_to_try_again() {
+        let refused = |errno: i32| Error::Protocol(ProtocolError::Refused { errno });
+        let again = Error::Protocol(ProtocolError::Io(std::io::ErrorKind::ConnectionReset));
+        for (error, kind, is_retryable) in [
+            (refused(-2), ErrorKind::NotFound, false),
+            (refused(-16), ErrorKind::Busy, true),
+            (refused(-28), ErrorKind::NoSpace, false),
+            (refused(-122), ErrorKind::NoSpace, false),
+            (refused(-1), ErrorKind::PermissionDenied, false),
+            (refused(-125), ErrorKind::FailedPrecondition, false),
+            (refused(-5), ErrorKind::Refused, false),
+            (again, ErrorKind::Disconnected, true),
+            (Error::Protocol(ProtocolError::Mismatch("x")), ErrorKind::Protocol, false),
+            (Error::Closed, ErrorKind::Closed, false),
+            (Error::OutOfBounds { offset: 1, length: 1, size: 1 }, ErrorKind::InvalidInput, false),
+        ] {
+            assert_eq!((error.kind(), error.is_retryable()), (kind, is_retryable), "{error}");
+        }
     }
 }

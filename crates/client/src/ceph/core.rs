@@ -1,10 +1,12 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
-use crate::Error;
+use super::Error;
+use super::reactor::Completed;
+use super::waiting::Lookout;
 use crate::mailbox::Mailbox;
-use crate::rados::WatchEvent;
-use crate::rbd::io::{ImageIo, IoOp, Shape};
-use crate::waiting::Lookout;
+use crate::rados::Told;
+use crate::rbd::io::{Finished, ImageIo, IoOp, Shape};
+use crate::reactor::{self, Core as _};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::auth;
@@ -24,25 +26,45 @@ use std::time::Duration;
 /// who never does is told by [`Core::has_room`] long before memory is a question.
 const MAX_COMPLETED: usize = 1 << 16;
 
-/// What a request to an image gave.
+/// What a tagged request to an image gave.
 #[derive(Debug)]
 pub enum Outcome {
     /// It is done.
     Done,
     /// The caller's buffer, filled.
     Buffer(SegmentMut),
-    /// What was read.
-    List(List),
 }
 
-/// Whom to tell that a request is done with.
+impl From<()> for Outcome {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
+impl From<SegmentMut> for Outcome {
+    fn from(buffer: SegmentMut) -> Self {
+        Self::Buffer(buffer)
+    }
+}
+
+/// Where the result of a request to an image goes.
 #[derive(Debug)]
-pub(crate) enum Done {
-    /// A future.
-    Future(oneshot::Sender<Result<Outcome, Error>>),
-    /// Whoever takes completions from the reactor.
+pub(crate) enum Done<T> {
+    /// To a future.
+    Future(oneshot::Sender<Result<T, Error>>),
+    /// To the completions of the reactor.
     Tag(u64),
 }
+
+impl<T> Done<T> {
+    /// Does nobody wait for it any more?
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Future(done) if done.is_canceled())
+    }
+}
+
+/// What is wrong with a completion that does not fit its request.
+pub(crate) const OTHER_KIND: client::Error = client::Error::Mismatch("it is of another kind");
 
 /// What came of a plain request, with the buffer that it was given.
 pub(crate) type RequestOutcome = (Result<client::Outcome, client::Error>, Option<SegmentMut>);
@@ -60,15 +82,17 @@ pub(crate) enum Command {
     /// A question to the monitors.
     Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
     /// A request to an image.
-    Image { shape: Arc<Shape>, op: IoOp, done: Done },
+    Image { shape: Arc<Shape>, op: IoOp },
     /// Gives the map once it is at least that new.
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
-    Watch { target: WatchTarget, events: mpsc::Sender<WatchEvent>, done: WatchDone },
+    Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
     /// Watches an image's header, and keeps its size true.
     WatchImage { target: WatchTarget, shape: Weak<Shape>, done: WatchDone },
     /// Ends a watch.
     Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
+    /// Acknowledges a notification.
+    Acknowledge { watch: WatchId, notify_id: u64, reply: List },
     /// Notifies the watchers of an object.
     Notify { target: WatchTarget, payload: List, timeout: u32, done: oneshot::Sender<RequestOutcome> },
 }
@@ -84,7 +108,10 @@ pub(crate) enum Question {
 }
 
 /// What the protocol's client gives back with a completion.
-pub(crate) enum Ticket {
+pub struct Ticket(Purpose);
+
+/// What a request of the protocol's client is for.
+enum Purpose {
     Future(oneshot::Sender<RequestOutcome>),
     /// A request that an image's request consists of.
     Piece {
@@ -99,8 +126,8 @@ pub(crate) enum Ticket {
 }
 
 /// Who is told of notifications.
-pub(crate) enum Watcher {
-    Stream(mpsc::Sender<WatchEvent>),
+enum Watcher {
+    Stream(mpsc::Sender<Told>),
     Image { shape: Weak<Shape>, header: WatchTarget },
 }
 
@@ -113,7 +140,7 @@ struct MapWaiter {
 }
 
 /// The machine that a reactor drives.
-pub(crate) struct Core {
+pub struct Core {
     client: Client<Ticket>,
     mailbox: Arc<Mailbox<Command>>,
     ios: Slab<ImageIo>,
@@ -123,6 +150,8 @@ pub(crate) struct Core {
     watchers: HashMap<WatchId, Watcher>,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
     lookout: Lookout,
+    /// Watches that are being established.
+    watching: usize,
     /// Watches that are being given up.
     unwatching: usize,
 }
@@ -143,44 +172,29 @@ impl Core {
             watchers: HashMap::new(),
             completed: VecDeque::new(),
             lookout,
+            watching: 0,
             unwatching: 0,
         }
     }
 
-    /// May another tagged request be started without making anything grow?
-    pub(crate) fn has_room(&self) -> bool {
-        self.parked.is_empty() && self.completed.len() < MAX_COMPLETED
-    }
-
-    /// The next tagged request that is done with.
-    pub(crate) fn next_completed(&mut self) -> Option<(u64, Result<Outcome, Error>)> {
-        self.completed.pop_front()
-    }
-
-    /// Are all handles gone, and is nothing in flight?
-    pub(crate) fn is_over(&self) -> bool {
-        self.mailbox.is_closed() && self.ios.is_empty()
-    }
-
-    /// Refuses all further commands.
-    pub(crate) fn close(&self) {
-        self.mailbox.close();
-    }
-
     /// Starts a request to an image.
-    pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp, done: Done) {
-        if let IoOp::Flush = op {
-            if let Some(done) = shape.writes.flush(done) {
-                self.tell(done, Ok(Outcome::Done));
+    pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp) {
+        let op = match op {
+            IoOp::Flush { done } => {
+                if let Some(done) = shape.writes.flush(done) {
+                    self.tell(done, Ok(()));
+                }
+                return;
             }
-            return;
-        }
+            IoOp::Io(op) => op,
+        };
         let entry = self.ios.vacant_entry();
         let io = entry.key();
         let (client, parked) = (&mut self.client, &mut self.parked);
         let mut failed = Vec::new();
-        let started = ImageIo::start(shape, op, done, |request, index| {
-            failed.extend(submit_or_park(client, parked, now, request, Ticket::Piece { io, index }));
+        let started = ImageIo::start(shape, op, |request, index| {
+            let ticket = Ticket(Purpose::Piece { io, index });
+            failed.extend(submit_or_park(client, parked, now, request, ticket));
         });
         let nothing_to_do = started.is_done();
         entry.insert(started);
@@ -194,9 +208,9 @@ impl Core {
         match command {
             // Nobody waits for it any more, and nobody has looked through the mailbox for it.
             Command::Request { done, .. } if done.is_canceled() => {}
-            Command::Request { request, done } => self.submit(now, *request, Ticket::Future(done)),
-            Command::Image { shape, op, done } => self.start(now, shape, op, done),
-            Command::Monitor { question, done } => self.ask(now, question, Ticket::Future(done)),
+            Command::Request { request, done } => self.submit(now, *request, Ticket(Purpose::Future(done))),
+            Command::Image { shape, op } => self.start(now, shape, op),
+            Command::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
             Command::Map { epoch, timeout, done } => {
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
                 self.serve_map_waiters(now);
@@ -205,44 +219,47 @@ impl Core {
                 }
             }
             Command::Watch { target, events, done } => {
-                self.client.watch(now, target, Ticket::Watch(done, Watcher::Stream(events)));
+                self.watch(now, target, done, Watcher::Stream(events));
             }
             Command::WatchImage { target, shape, done } => {
                 let watcher = Watcher::Image { shape, header: target.clone() };
-                self.client.watch(now, target, Ticket::Watch(done, watcher));
+                self.watch(now, target, done, watcher);
             }
             Command::Unwatch { watch, done } => self.unwatch(now, watch, done),
+            Command::Acknowledge { watch, notify_id, reply } => {
+                self.client.acknowledge(now, watch, notify_id, reply);
+            }
             Command::Notify { target, payload, timeout, done } => {
-                self.client.notify(now, target, payload, Some(timeout), Ticket::Future(done));
+                let ticket = Ticket(Purpose::Future(done));
+                self.client.notify(now, target, payload, Some(timeout), ticket);
             }
         }
+    }
+
+    fn watch(&mut self, now: Time, target: WatchTarget, done: WatchDone, watcher: Watcher) {
+        self.watching += 1;
+        self.client.watch(now, target, Ticket(Purpose::Watch(done, watcher)));
     }
 
     fn unwatch(&mut self, now: Time, watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>>) {
         self.watchers.remove(&watch);
         self.unwatching += 1;
-        self.client.unwatch(now, watch, Ticket::Unwatch(done));
-    }
-
-    /// Gives all watches up, so that nobody waits for this client when it is gone.
-    pub(crate) fn give_up_watches(&mut self, now: Time) {
-        let watches: Vec<WatchId> = self.watchers.keys().copied().collect();
-        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
-    }
-
-    /// Are watches being given up, or was that asked for?
-    pub(crate) fn is_unwatching(&self) -> bool {
-        self.unwatching > 0
+        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
     }
 
     /// Cancels the requests that nobody waits for any more.
     fn sweep(&mut self, now: Time) {
+        if self.mailbox.is_closed() {
+            // The handles are gone, and with them the last commands that they gave.
+            self.say_farewell(now);
+        }
+        self.map_waiters.retain(|waiter| !waiter.done.is_canceled());
         let ios = &self.ios;
-        let is_abandoned = |ticket: &Ticket| match ticket {
-            Ticket::Future(done) => done.is_canceled(),
-            Ticket::Piece { io, .. } => ios.get(*io).is_some_and(ImageIo::is_abandoned),
+        let is_abandoned = |ticket: &Ticket| match &ticket.0 {
+            Purpose::Future(done) => done.is_canceled(),
+            Purpose::Piece { io, .. } => ios.get(*io).is_some_and(ImageIo::is_abandoned),
             // A watch that is established all the same is given up then; the rest goes on by itself.
-            Ticket::Watch(..) | Ticket::Size(_) | Ticket::Unwatch(_) => false,
+            Purpose::Watch(..) | Purpose::Size(_) | Purpose::Unwatch(_) => false,
         };
         self.client.cancel_where(is_abandoned);
         let mut cancelled = Vec::new();
@@ -283,8 +300,8 @@ impl Core {
 
     fn complete(&mut self, now: Time, completion: Completion<Ticket>) {
         let Completion { ticket, outcome, buffer } = completion;
-        match ticket {
-            Ticket::Piece { io, index } => {
+        match ticket.0 {
+            Purpose::Piece { io, index } => {
                 let Some(state) = self.ios.get_mut(io) else { return };
                 state.completed(index, outcome, buffer);
                 if state.is_done() {
@@ -292,23 +309,10 @@ impl Core {
                 }
             }
             // Whoever asked may have stopped waiting.
-            Ticket::Future(done) => drop(done.send((outcome, buffer))),
-            Ticket::Watch(done, watcher) => {
-                let result = match outcome {
-                    Ok(client::Outcome::Watching(watch)) => {
-                        self.watchers.insert(watch, watcher);
-                        Ok(watch)
-                    }
-                    Ok(_) => Err(Error::Closed),
-                    Err(error) => Err(error.into()),
-                };
-                // Whoever wanted the watch may have stopped waiting.
-                if let Err(Ok(watch)) = done.send(result) {
-                    self.unwatch(now, watch, None);
-                }
-            }
-            Ticket::Size(shape) => learn_size(&shape, outcome),
-            Ticket::Unwatch(done) => {
+            Purpose::Future(done) => drop(done.send((outcome, buffer))),
+            Purpose::Watch(done, watcher) => self.established(now, outcome, done, watcher),
+            Purpose::Size(shape) => learn_size(&shape, outcome),
+            Purpose::Unwatch(done) => {
                 self.unwatching -= 1;
                 if let Some(done) = done {
                     drop(done.send((outcome, buffer)));
@@ -317,17 +321,43 @@ impl Core {
         }
     }
 
-    /// Ends a request to an image, and the flushes that waited for it.
-    fn finish(&mut self, io: usize) {
-        let (done, result, flushes) = self.ios.remove(io).finish();
-        self.tell(done, result);
-        flushes.into_iter().for_each(|flush| self.tell(flush, Ok(Outcome::Done)));
+    /// A watch is established, or cannot be.
+    fn established(
+        &mut self,
+        now: Time,
+        outcome: Result<client::Outcome, client::Error>,
+        done: WatchDone,
+        watcher: Watcher,
+    ) {
+        self.watching -= 1;
+        let result = outcome.and_then(|outcome| match outcome {
+            client::Outcome::Watching(watch) => Ok(watch),
+            _ => Err(OTHER_KIND),
+        });
+        if let Ok(watch) = &result {
+            self.watchers.insert(*watch, watcher);
+        }
+        // The caller may have stopped waiting.
+        if let Err(Ok(watch)) = done.send(result.map_err(Error::from)) {
+            self.unwatch(now, watch, None);
+        }
     }
 
-    fn tell(&mut self, done: Done, result: Result<Outcome, Error>) {
+    /// Ends a request to an image, and the flushes that waited for it.
+    fn finish(&mut self, io: usize) {
+        let (finished, flushes) = self.ios.remove(io).finish();
+        match finished {
+            Finished::Changed(done, result) => self.tell(done, result),
+            Finished::Filled(done, result) => self.tell(done, result),
+            Finished::Read(done, result) => drop(done.send(result)),
+        }
+        flushes.into_iter().for_each(|flush| self.tell(flush, Ok(())));
+    }
+
+    fn tell<T: Into<Outcome>>(&mut self, done: Done<T>, result: Result<T, Error>) {
         match done {
             Done::Future(done) => drop(done.send(result)),
-            Done::Tag(tag) => self.completed.push_back((tag, result)),
+            Done::Tag(tag) => self.completed.push_back((tag, result.map(T::into))),
         }
     }
 
@@ -335,12 +365,11 @@ impl Core {
         match event {
             Event::Map(_) => self.serve_map_waiters(now),
             Event::Notify { watch, notify_id, notifier, payload } => {
-                self.client.acknowledge(now, watch, notify_id, List::new());
-                self.notified(now, watch, WatchEvent::Notify { notifier, payload });
+                self.notified(now, watch, Told::Notify { notify_id, notifier, payload });
             }
             Event::WatchLost { watch, error } => {
                 tracing::warn!(%error, "a watch is lost");
-                self.notified(now, watch, WatchEvent::Lost);
+                self.notified(now, watch, Told::Lost);
             }
             Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
             Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
@@ -367,20 +396,31 @@ impl Core {
         }
     }
 
-    fn notified(&mut self, now: Time, watch: WatchId, event: WatchEvent) {
-        match self.watchers.get_mut(&watch) {
-            Some(Watcher::Stream(events)) => {
-                let sent = events.try_send(event);
-                // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole.
-                if sent.is_err() {
-                    self.watchers.remove(&watch);
-                }
-            }
+    /// Something has happened to a watch. The users of a [`Watch`](crate::rados::Watch) acknowledge what they are told.
+    fn notified(&mut self, now: Time, watch: WatchId, told: Told) {
+        let notify_id = told.notify_id();
+        let is_told = match self.watchers.get_mut(&watch) {
+            Some(Watcher::Stream(events)) => events.try_send(told).is_ok(),
             Some(Watcher::Image { shape, header }) => {
-                let (request, ticket) = (ask_size(header), Ticket::Size(shape.clone()));
-                self.submit(now, request, ticket);
+                let (request, purpose) = (ask_size(header), Purpose::Size(shape.clone()));
+                self.submit(now, request, Ticket(purpose));
+                return self.acknowledge(now, watch, notify_id);
             }
-            None => {}
+            None => false,
+        };
+        if !is_told {
+            // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole, so it ends here.
+            self.acknowledge(now, watch, notify_id);
+            if self.watchers.contains_key(&watch) {
+                self.unwatch(now, watch, None);
+            }
+        }
+    }
+
+    /// Acknowledges a notification, if it is one, so that its sender does not wait for this client.
+    fn acknowledge(&mut self, now: Time, watch: WatchId, notify_id: Option<u64>) {
+        if let Some(notify_id) = notify_id {
+            self.client.acknowledge(now, watch, notify_id, List::new());
         }
     }
 
@@ -442,6 +482,37 @@ fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Erro
     match size {
         Some(size) => shape.size.store(size, Ordering::Relaxed),
         None => tracing::warn!("an image's header has changed, and its size cannot be read"),
+    }
+}
+
+impl reactor::Core for Core {
+    type Completed = Completed;
+    type Error = Error;
+
+    fn has_room(&self) -> bool {
+        self.parked.is_empty() && self.completed.len() < MAX_COMPLETED
+    }
+
+    fn next_completed(&mut self) -> Option<Completed> {
+        self.completed.pop_front().map(|(tag, result)| Completed { tag, result })
+    }
+
+    fn is_over(&self) -> bool {
+        self.mailbox.is_closed() && self.ios.is_empty()
+    }
+
+    fn close(&self) {
+        self.mailbox.close();
+    }
+
+    /// Gives all watches up, so that nobody waits for this client when it is gone.
+    fn say_farewell(&mut self, now: Time) {
+        let watches: Vec<WatchId> = self.watchers.keys().copied().collect();
+        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.watching + self.unwatching > 0
     }
 }
 

@@ -3,8 +3,8 @@
 //! Source: ceph `src/common/ceph_argparse.cc` (`env_to_vec`, `ceph_argparse_early_args`), `src/common/config.cc`
 //! (`parse_argv`).
 
-use crate::conf_file::normal;
-use crate::{AuthName, Error, Identity};
+use super::conf_file::normal;
+use super::{AuthName, Error, Identity};
 use std::path::PathBuf;
 
 /// What `CEPH_ARGS` says.

@@ -1,9 +1,9 @@
-use crate::Error;
-use crate::conf_file::{ConfFile, MAX_LEN, expand};
-use crate::credentials::{self, Identity};
-use crate::dns::Resolver;
-use crate::environment::CephArgs;
-use crate::waiting::WaitingHook;
+use super::Error;
+use super::conf_file::{ConfFile, MAX_LEN, expand};
+use super::credentials::{self, Identity};
+use super::dns::Resolver;
+use super::environment::CephArgs;
+use super::waiting::WaitingHook;
 use onego_ceph::addr::{AddrVec, Versions};
 use onego_ceph::auth::{AuthName, Credentials};
 use onego_ceph::client::Monitor;
@@ -17,8 +17,19 @@ use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How to reach a cluster, and how to behave towards it.
+/// How to reach a cluster, and how to behave towards it: read from where Ceph's programs read it, and changed by the
+/// methods that begin with `with_`, or field by field.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// # fn f() -> Result<(), onego::ceph::Error> {
+/// let config = onego::ceph::Config::from_file("/etc/ceph/ceph.conf")?
+///     .with_connect_timeout(Duration::from_secs(5))
+///     .with_request_timeout(Duration::from_secs(60));
+/// # drop(config); Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// The monitors.
     pub monitors: Vec<Monitor>,
@@ -99,6 +110,20 @@ impl Config {
         Self::new(&Settings::new(Some((path, file)), identity), identity, Resolver::of_system)
     }
 
+    /// The configuration in the text of a `ceph.conf`, as [`from_file`](Self::from_file) reads it. Relative names of files
+    /// in it, such as that of a keyring, are looked up in the current folder.
+    ///
+    /// ```
+    /// let config = onego::ceph::Config::from_text("[global]\nmon_host = [v2:192.0.2.1:3300]\n")?;
+    /// assert_eq!(config.monitors.len(), 1);
+    /// # Ok::<(), onego::ceph::Error>(())
+    /// ```
+    pub fn from_text(text: &str) -> Result<Self, Error> {
+        let fail = |reason| Error::Config { place: "the text of a ceph.conf".into(), reason };
+        let (file, identity) = (ConfFile::parse(text).map_err(fail)?, Identity::default());
+        Self::new(&Settings::new(Some((Path::new(""), file)), &identity), &identity, Resolver::of_system)
+    }
+
     /// The configuration that Ceph's own programs would take: `CEPH_ARGS`, and `$CEPH_CONF` or the usual places.
     pub fn from_environment() -> Result<Self, Error> {
         Self::from_environment_as(&Identity::default())
@@ -123,6 +148,61 @@ impl Config {
                 reason: "not there: name a configuration, or set CEPH_CONF".into(),
             }),
         }
+    }
+
+    /// The same, waiting for so long for a monitor before connecting fails.
+    pub fn with_connect_timeout(self, timeout: Duration) -> Self {
+        Self { connect_timeout: timeout, ..self }
+    }
+
+    /// The same, with so long for each request to an object: then it fails, and may have been carried out.
+    pub fn with_request_timeout(self, timeout: Duration) -> Self {
+        Self { request_timeout: Some(timeout), ..self }
+    }
+
+    /// The same, with so long for each command or question to the monitors.
+    pub fn with_monitor_timeout(self, timeout: Duration) -> Self {
+        Self { monitor_timeout: Some(timeout), ..self }
+    }
+
+    /// The same, as somebody else.
+    pub fn with_credentials(self, credentials: Credentials) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// The same, in these versions of the messenger's protocol.
+    pub fn with_versions(self, versions: Versions) -> Self {
+        Self { versions, ..self }
+    }
+
+    /// The same, with or without checksums of payloads (see [`data_crc`](Self::data_crc)).
+    pub fn with_data_crc(self, data_crc: bool) -> Self {
+        Self { data_crc, ..self }
+    }
+
+    /// The same, with frames to and from OSDs compressed.
+    pub fn with_compression(self, compression: Compression) -> Self {
+        Self { compression: Some(compression), ..self }
+    }
+
+    /// The same, calling `hook` when the client has waited for something for two seconds.
+    pub fn with_on_waiting(self, hook: WaitingHook) -> Self {
+        Self { on_waiting: Some(hook), ..self }
+    }
+
+    /// The same, with the bytes moved by this engine.
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The same, with these settings of sends without a copy.
+    pub fn with_zero_copy(self, zero_copy: zero_copy::Settings) -> Self {
+        Self { zero_copy, ..self }
+    }
+
+    /// The same, doing this before it sleeps.
+    pub fn with_spin(self, spin: Spin) -> Self {
+        Self { spin, ..self }
     }
 
     fn new(
@@ -278,7 +358,12 @@ impl Settings {
     }
 
     fn place(&self) -> String {
-        self.path.as_ref().map_or_else(|| "the command line".into(), |path| path.display().to_string())
+        let path = self.path.as_ref().map(|path| path.display().to_string());
+        match path {
+            Some(path) if path.is_empty() => "the text of a ceph.conf".into(),
+            Some(path) => path,
+            None => "the command line".into(),
+        }
     }
 }
 

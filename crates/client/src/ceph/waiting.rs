@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// `None` when it goes on. It is called on the thread that drives the client, and must not block.
 ///
 /// ```
-/// use onego::WaitingHook;
+/// use onego::ceph::WaitingHook;
 /// let hook = WaitingHook::new(|waiting| {
 ///     if let Some(waiting) = waiting {
 ///         eprintln!("{waiting}"); // "waiting for osd.0 at 10.0.0.1:6800, because ..."

@@ -1,0 +1,299 @@
+//! Operations on an object that are applied as one.
+
+use super::{Compare, CompareWith, Omap, OmapPage, Stat, Watcher, class::Method, pool};
+use crate::ceph::Error;
+use onego_buf::List;
+use onego_ceph::encoding::Decode;
+use onego_ceph::ops::{self, Op};
+use onego_ceph::outputs;
+use onego_wire::{Decoded, Reader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Reads of one object that see it in one state. [`Pool::operate_read`](super::Pool::operate_read) carries them out: in
+/// order, up to the first that fails, which fails them all.
+///
+/// Each method adds an operation, and those that give something return an [`Output`], by which the reply is asked.
+///
+/// ```no_run
+/// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
+/// let mut op = onego::rados::ReadOp::new();
+/// let stat = op.stat();
+/// let colour = op.xattr("colour");
+/// let reply = pool.operate_read("greeting", op).await?;
+/// println!("{} bytes, {:?}", reply.get(&stat)?.size, reply.get(&colour)?.to_vec());
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ReadOp {
+    pub(super) ops: Vec<Op>,
+}
+
+/// Changes of one object that are applied together. [`Pool::operate_write`](super::Pool::operate_write) carries them out: in
+/// order, all of them or, if one fails, none.
+///
+/// ```no_run
+/// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
+/// let op = onego::rados::WriteOp::new()
+///     .create(true)
+///     .write_full(b"hello".to_vec())
+///     .set_xattr("colour", b"red".to_vec());
+/// let version = pool.operate_write("greeting", op).await?;
+/// # drop(version); Ok(()) }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct WriteOp {
+    pub(super) ops: Vec<Op>,
+}
+
+/// What an operation of a [`ReadOp`] gives: [`ReadReply::get`] reads it.
+pub struct Output<T> {
+    index: usize,
+    read: fn(&List) -> Decoded<T>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// What came of a [`ReadOp`].
+#[derive(Debug, Clone)]
+pub struct ReadReply {
+    what: String,
+    outputs: Vec<List>,
+    version: u64,
+}
+
+impl ReadReply {
+    pub(super) fn new(what: String, outputs: Vec<List>, version: u64) -> Self {
+        Self { what, outputs, version }
+    }
+
+    /// The version of the object that was read.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What an operation gave. Fails if the output is of another [`ReadOp`], or if it cannot be decoded.
+    pub fn get<T>(&self, output: &Output<T>) -> Result<T, Error> {
+        let bytes = self.outputs.get(output.index);
+        let bytes = bytes.ok_or_else(|| Error::Invalid("the output is of another ReadOp".into()))?;
+        (output.read)(bytes).map_err(|error| pool::undecodable(self.what.clone(), error))
+    }
+}
+
+/// Reads the bytes of an output by a type's own decoding.
+fn decode<T>(output: &List, read: impl FnOnce(&mut Reader<'_>) -> Decoded<T>) -> Decoded<T> {
+    read(&mut Reader::new(&output.to_segment()))
+}
+
+pub(super) fn read_stat(output: &List) -> Decoded<Stat> {
+    decode(output, ops::Stat::decode).map(Stat::from)
+}
+
+pub(super) fn read_xattrs(output: &List) -> Decoded<BTreeMap<String, Vec<u8>>> {
+    decode(output, |r| {
+        let n = r.count(8, "xattrs")?;
+        (0..n).map(|_| Ok((r.string("xattr name")?, r.blob("xattr value")?.to_vec()))).collect()
+    })
+}
+
+pub(super) fn read_omap_page(output: &List) -> Decoded<OmapPage> {
+    decode(output, |r| Ok(OmapPage { entries: ops::decode_omap(r)?, more: r.bool("more")? }))
+}
+
+pub(super) fn read_extents(output: &List) -> Decoded<Vec<(u64, List)>> {
+    decode(output, |r| {
+        let extents = BTreeMap::<u64, u64>::decode(r)?;
+        let mut bytes = Reader::new(r.blob("extents' bytes")?);
+        let piece = |(offset, length): (u64, u64)| {
+            Ok((offset, bytes.take(length as usize, "extent")?.to_vec().into()))
+        };
+        extents.into_iter().map(piece).collect()
+    })
+}
+
+pub(super) fn read_watchers(output: &List) -> Decoded<Vec<Watcher>> {
+    let watchers = decode(output, outputs::Watchers::decode)?;
+    Ok(watchers.0.into_iter().map(Watcher::from).collect())
+}
+
+impl ReadOp {
+    /// No operation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn add<T>(&mut self, op: Op, read: fn(&List) -> Decoded<T>) -> Output<T> {
+        self.ops.push(op);
+        Output { index: self.ops.len() - 1, read, kind: PhantomData }
+    }
+
+    /// Up to `length` bytes from byte `offset` on, fewer at the object's end; a length of 0 reads to the end.
+    pub fn read(&mut self, offset: u64, length: u64) -> Output<List> {
+        self.add(Op::Read { offset, length }, |output| Ok(output.clone()))
+    }
+
+    /// What is allocated of a range, in bytes: offset and bytes of each extent.
+    pub fn sparse_read(&mut self, offset: u64, length: u64) -> Output<Vec<(u64, List)>> {
+        self.add(Op::SparseRead { offset, length }, read_extents)
+    }
+
+    /// Size and age.
+    pub fn stat(&mut self) -> Output<Stat> {
+        self.add(Op::Stat, read_stat)
+    }
+
+    /// An extended attribute. Without it, all fails with ENODATA.
+    pub fn xattr(&mut self, name: &str) -> Output<List> {
+        self.add(Op::GetXattr { name: name.to_owned() }, |output| Ok(output.clone()))
+    }
+
+    /// All extended attributes.
+    pub fn xattrs(&mut self) -> Output<BTreeMap<String, Vec<u8>>> {
+        self.add(Op::GetXattrs, read_xattrs)
+    }
+
+    /// At most `max` entries of the object's map behind the key `after`.
+    pub fn omap(&mut self, after: &[u8], max: u64) -> Output<OmapPage> {
+        self.add(Op::OmapGetVals { after: after.to_vec(), max, prefix: Vec::new() }, read_omap_page)
+    }
+
+    /// Those of these entries of the object's map that are there.
+    pub fn omap_by_keys(&mut self, keys: BTreeSet<Vec<u8>>) -> Output<Omap> {
+        self.add(Op::OmapGetValsByKeys { keys }, |output| decode(output, ops::decode_omap))
+    }
+
+    /// The header of the object's map.
+    pub fn omap_header(&mut self) -> Output<List> {
+        self.add(Op::OmapGetHeader, |output| Ok(output.clone()))
+    }
+
+    /// Calls a method of an object class that only reads, by name.
+    pub fn exec(&mut self, class: &str, method: &str, input: impl Into<List>) -> Output<List> {
+        let op = Op::Call { class: class.to_owned(), method: method.to_owned(), input: input.into() };
+        self.add(op, |output| Ok(output.clone()))
+    }
+
+    /// Calls a method of an object class that only reads.
+    pub fn call<M: Method>(&mut self, method: &M) -> Output<M::Reply> {
+        self.add(method.call(), M::reply)
+    }
+
+    /// The clients that watch the object.
+    pub fn watchers(&mut self) -> Output<Vec<Watcher>> {
+        self.add(Op::ListWatchers, read_watchers)
+    }
+}
+
+impl WriteOp {
+    /// No operation.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn and(mut self, op: Op) -> Self {
+        self.ops.push(op);
+        self
+    }
+
+    /// Creates the object. If it must be new and is not, all fails: [`Error::Exists`].
+    pub fn create(self, exclusive: bool) -> Self {
+        self.and(Op::Create { exclusive })
+    }
+
+    /// Writes at byte `offset`; the object is created if it is not there.
+    pub fn write(self, offset: u64, data: impl Into<List>) -> Self {
+        self.and(Op::Write { offset, data: data.into() })
+    }
+
+    /// Makes the object hold these bytes alone.
+    pub fn write_full(self, data: impl Into<List>) -> Self {
+        self.and(Op::WriteFull { data: data.into() })
+    }
+
+    /// Writes the same bytes again and again over `length` bytes, a multiple of theirs, from byte `offset` on.
+    pub fn write_same(self, offset: u64, length: u64, data: impl Into<List>) -> Self {
+        self.and(Op::WriteSame { offset, length, data: data.into() })
+    }
+
+    /// Writes behind the object's end.
+    pub fn append(self, data: impl Into<List>) -> Self {
+        self.and(Op::Append { data: data.into() })
+    }
+
+    /// Cuts the object to `size` bytes, or extends it with zeros.
+    pub fn truncate(self, size: u64) -> Self {
+        self.and(Op::Truncate { size })
+    }
+
+    /// Makes `length` bytes from byte `offset` on zeros.
+    pub fn zero(self, offset: u64, length: u64) -> Self {
+        self.and(Op::Zero { offset, length })
+    }
+
+    /// Removes the object.
+    pub fn remove(self) -> Self {
+        self.and(Op::Delete)
+    }
+
+    /// Sets an extended attribute.
+    pub fn set_xattr(self, name: &str, value: impl Into<List>) -> Self {
+        self.and(Op::SetXattr { name: name.to_owned(), value: value.into() })
+    }
+
+    /// Removes an extended attribute.
+    pub fn remove_xattr(self, name: &str) -> Self {
+        self.and(Op::RmXattr { name: name.to_owned() })
+    }
+
+    /// Sets entries of the object's map.
+    pub fn set_omap(self, entries: Omap) -> Self {
+        self.and(Op::OmapSetVals { entries })
+    }
+
+    /// Sets the header of the object's map.
+    pub fn set_omap_header(self, header: impl Into<List>) -> Self {
+        self.and(Op::OmapSetHeader { header: header.into() })
+    }
+
+    /// Removes entries of the object's map.
+    pub fn remove_omap(self, keys: BTreeSet<Vec<u8>>) -> Self {
+        self.and(Op::OmapRmKeys { keys })
+    }
+
+    /// Removes the object's map.
+    pub fn clear_omap(self) -> Self {
+        self.and(Op::OmapClear)
+    }
+
+    /// Calls a method of an object class that may change the object, by name. Ceph gives no output of such calls.
+    pub fn exec(self, class: &str, method: &str, input: impl Into<List>) -> Self {
+        self.and(Op::Call { class: class.to_owned(), method: method.to_owned(), input: input.into() })
+    }
+
+    /// Calls a method of an object class that may change the object.
+    pub fn call<M: Method>(self, method: &M) -> Self {
+        self.and(method.call())
+    }
+
+    /// Fails all, with ERANGE or EOVERFLOW, unless the object has this version.
+    pub fn assert_version(self, version: u64) -> Self {
+        self.and(Op::AssertVer { version })
+    }
+
+    /// Fails all, with ECANCELED, unless an extended attribute compares so. A comparison with bytes holds if the given
+    /// value stands to the attribute's as `compare` says.
+    pub fn compare_xattr(self, name: &str, compare: Compare, with: CompareWith) -> Self {
+        self.and(Op::CmpXattr { name: name.to_owned(), compare, with })
+    }
+
+    /// Fails all unless the object has these bytes at byte `offset`.
+    pub fn compare_bytes(self, offset: u64, data: impl Into<List>) -> Self {
+        self.and(Op::CmpExt { offset, data: data.into() })
+    }
+}
