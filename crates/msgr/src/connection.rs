@@ -221,6 +221,12 @@ impl Connection {
         !self.link.events.is_empty()
     }
 
+    /// Events that were not asked for yet.
+    #[inline]
+    pub fn events(&self) -> usize {
+        self.link.events.len()
+    }
+
     /// Stops asking for bytes, or goes on: back-pressure. What was received is still delivered. While it is paused a
     /// connection cannot tell whether the peer lives.
     pub fn pause(&mut self, now: Time, paused: bool) {

@@ -6,7 +6,7 @@ use onego_ceph::encoding::{Decode as _, Encode as _};
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::{PgId, Uuid};
 use onego_server::{NewPool, OsdSettings, Settings};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use support::{MON, Net, Who};
 
@@ -36,6 +36,13 @@ fn up(net: &Net) -> Vec<Vec<i32>> {
     (0..32).map(|seed| map.place(PgId { pool: 1, seed }).up).collect()
 }
 
+/// What `osd tree` says of an item.
+fn in_tree(net: &mut Net, mon: Who, name: &str) -> Value {
+    let tree = net.json(mon, r#""prefix": "osd tree""#);
+    let nodes = tree["nodes"].as_array().unwrap();
+    nodes.iter().find(|node| node["name"] == name).unwrap().clone()
+}
+
 fn refused(net: &mut Net, mon: Who, fields: &str) -> (i32, String) {
     let (result, status, _) = net.command(mon, &format!("{{{fields}}}"));
     assert!(!status.is_empty(), "{fields} is refused without a word");
@@ -61,14 +68,7 @@ fn weights_in_the_crush_map_move_data() {
     net.done(mon, r#""prefix": "osd crush reweight", "name": "osd.3", "weight": 0"#);
     settle(&mut net);
     assert_eq!(share(&net, 3), 0);
-    let tree = net.json(mon, r#""prefix": "osd tree""#);
-    assert!(
-        tree["nodes"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|node| node["name"] == "osd.3" && node["crush_weight"] == 0.0)
-    );
+    assert_eq!(in_tree(&mut net, mon, "osd.3")["crush_weight"], 0.0);
     net.done(mon, r#""prefix": "osd crush reweight-subtree", "name": "default", "weight": 2.0"#);
     settle(&mut net);
     assert!(share(&net, 3) > 5);
@@ -185,14 +185,7 @@ fn an_osd_without_affinity_serves_first_only_where_no_other_can() {
     net.done(mon, r#""prefix": "osd primary-affinity", "id": "osd.1", "weight": 0"#);
     settle(&mut net);
     assert_eq!(is_first(&net, 1), 0);
-    let tree = net.json(mon, r#""prefix": "osd tree""#);
-    assert!(
-        tree["nodes"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|node| node["name"] == "osd.1" && node["primary_affinity"] == 0.0)
-    );
+    assert_eq!(in_tree(&mut net, mon, "osd.1")["primary_affinity"], 0.0);
     assert_eq!(
         refused(&mut net, mon, r#""prefix": "osd primary-affinity", "id": "1", "weight": 2"#).0,
         EINVAL

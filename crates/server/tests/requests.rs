@@ -161,6 +161,45 @@ fn a_client_that_does_not_read_is_not_read_from() {
 }
 
 #[test]
+fn the_first_half_of_the_replies_is_sent_before_the_other_requests_are_carried_out() {
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    let thing = write(&net, "thing", vec![1; 4096]);
+    ask(&mut net, client, &thing).unwrap();
+    net.set_reads(client, false);
+    let get = read(&net, "thing");
+    for tid in 100..104 {
+        net.send(client, tid, &get);
+    }
+    for tid in 104..108 {
+        let put = write(&net, &format!("new {tid}"), vec![2; 10]);
+        net.send(client, tid, &put);
+    }
+    net.run();
+    assert_eq!(net.machine.usage().objects(), 1, "the writes wait for the replies to the reads");
+    net.send(client, 108, &get);
+    net.run();
+    assert!(net.backlog(client) > 0, "nothing more is read meanwhile");
+    net.set_reads(client, true);
+    let replied: Vec<u64> = std::iter::from_fn(|| Some(net.receive::<OsdOpReply>(client)?.0)).collect();
+    assert_eq!(replied, (100..109).collect::<Vec<u64>>());
+    assert_eq!((net.machine.usage().objects(), net.backlog(client)), (5, 0));
+}
+
+#[test]
+fn replies_of_few_bytes_wait_for_the_others() {
+    let mut net = Net::new();
+    let client = net.client(OSD);
+    net.set_reads(client, false);
+    for tid in 1..9 {
+        let put = write(&net, &format!("new {tid}"), vec![2; 10]);
+        net.send(client, tid, &put);
+    }
+    net.run();
+    assert_eq!(net.machine.usage().objects(), 8);
+}
+
+#[test]
 fn payloads_wait_for_room_in_turn_and_all_get_in() {
     let mut net = Net::with(Settings { null_writes: true, memory_limit: u64::MAX, ..support::settings() });
     let clients: Vec<Who> = (0..6).map(|_| net.client(OSD)).collect();

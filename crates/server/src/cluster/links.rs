@@ -32,6 +32,9 @@ const BOUNDS: Bounds = Bounds {
 /// Bytes of answers that may wait on one connection. The answers to a deep queue of large reads fit.
 const QUEUE_LIMIT: usize = 64 << 20;
 
+/// Bytes of answers that are sent before further requests are carried out.
+const WORTH_A_SEND: usize = 4 << 10;
+
 /// Answers that may wait on one connection, however small.
 const QUEUE_LIMIT_MESSAGES: usize = 16_384;
 
@@ -65,6 +68,8 @@ pub(super) struct Link {
     over: bool,
     /// Not read from because of what waits to be sent.
     stopped: bool,
+    /// There may be messages that wait until the replies before them are sent. Nothing more is read until then.
+    more: bool,
     /// Bytes that the driver has taken, and has not sent as far as is known.
     given: usize,
 }
@@ -174,6 +179,7 @@ impl Links {
             landing: false,
             over: false,
             stopped: false,
+            more: false,
             given: 0,
         });
         self.announce(conn);
@@ -231,7 +237,7 @@ impl Links {
     /// Tells the driver, once, if the connection has something to send.
     pub(super) fn announce(&mut self, conn: ConnId) {
         let Some(link) = self.get(conn) else { return };
-        if !link.announced && link.connection.has_output() {
+        if !link.announced && (link.more || link.connection.has_output()) {
             link.announced = true;
             self.actions.push_back(Action::Transmit { conn });
         }
@@ -243,8 +249,39 @@ impl Links {
         link.connection.transmit(out, limit);
         // The driver asks again when all of it is sent.
         link.given = out.len();
+        // Only a driver that has got as much as it asked for asks again of itself.
         link.announced = link.connection.has_output();
+        self.announce(conn);
         self.count_queue(now, conn);
+    }
+
+    /// How many messages of a connection to handle before the replies to them are sent: half of those that have come. The
+    /// client has the first half of the replies to deal with while this side is about the other, and neither sleeps.
+    pub(super) fn first_half(&mut self, conn: ConnId) -> usize {
+        self.get(conn).map_or(0, |link| link.connection.events().div_ceil(2))
+    }
+
+    /// Do the messages that are left wait until the replies so far are sent? Few bytes are not worth a send of their own.
+    pub(super) fn defers(&mut self, conn: ConnId) -> bool {
+        let Some(link) = self.get(conn) else { return false };
+        link.more = link.connection.has_event() && link.connection.queued_bytes() >= WORTH_A_SEND;
+        link.more
+    }
+
+    /// Are there messages that waited for replies which are sent now?
+    pub(super) fn goes_on(&mut self, conn: ConnId) -> bool {
+        let Some(link) = self.get(conn).filter(|link| link.more && !link.connection.has_output()) else {
+            return false;
+        };
+        link.more = false;
+        true
+    }
+
+    /// Reads again from a connection of which no message waits.
+    pub(super) fn went_on(&mut self, conn: ConnId) {
+        if self.get(conn).is_some_and(|link| !link.more) {
+            self.actions.push_back(Action::Resume { conn });
+        }
     }
 
     /// Counts again what waits to be sent, and stops reading or goes on accordingly.
@@ -291,8 +328,8 @@ impl Links {
     /// Where the next bytes of a connection go.
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
         let stalled = self.stalled;
-        let link = self.table.get_mut(conn).filter(|link| !link.over && link.account.is_read() && !stalled);
-        let Some(link) = link else { return Landing::default() };
+        let link = self.table.get_mut(conn).filter(|link| !link.over && link.account.is_read());
+        let Some(link) = link.filter(|link| !link.more && !stalled) else { return Landing::default() };
         let mut landing = link.connection.landing();
         landing.ahead = landing.ahead.min(self.admission.ahead(&link.account));
         link.landing = landing.place.is_some();

@@ -252,9 +252,18 @@ impl ClusterMachine {
         epoch
     }
 
-    /// Hands what happened on a connection to the daemon that it goes to.
+    /// Hands all that happened on a connection to the daemon that it goes to.
     fn handle_events(&mut self, now: Time, conn: ConnId) {
-        while let Some(event) = self.links.poll(conn) {
+        self.handle_some(now, conn, usize::MAX);
+    }
+
+    /// The same, but lets replies be sent first once `most` events are handled.
+    fn handle_some(&mut self, now: Time, conn: ConnId, most: usize) {
+        let mut handled = 0;
+        while (handled < most || !self.links.defers(conn))
+            && let Some(event) = self.links.poll(conn)
+        {
+            handled += 1;
             let Stage::Up(daemons) = &mut self.stage else { continue };
             match event {
                 Event::Ready(peer) => daemons.opened(conn, peer, &mut self.links),
@@ -392,10 +401,15 @@ impl Machine for ClusterMachine {
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         self.links.received(now, conn, bytes);
-        self.handle_events(now, conn);
+        let most = self.links.first_half(conn);
+        self.handle_some(now, conn, most);
     }
 
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
+        if self.links.goes_on(conn) {
+            self.handle_events(now, conn);
+            self.links.went_on(conn);
+        }
         self.links.transmit(now, conn, out, limit);
     }
 

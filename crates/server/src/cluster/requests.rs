@@ -99,8 +99,8 @@ impl Daemons {
         let peers = group.acting.iter().filter(|peer| **peer != osd);
         let peers_used = peers.map(|peer| self.osds[*peer as usize].osd.used()).max();
         let others = group.others(osd);
-        let replicas = writes
-            .then(|| Replicas::let_go(&mut self.osds, osd, others.iter().copied(), pg, &identity(&op)))
+        let replicas = (writes && !others.is_empty())
+            .then(|| Replicas::let_go(&mut self.osds, osd, &others, pg, &identity(&op)))
             .flatten();
         let daemon = &mut self.osds[osd as usize];
         daemon.osd.set_peers_used(peers_used.unwrap_or(0));
@@ -166,7 +166,8 @@ impl Daemons {
     }
 }
 
-/// May an OSD carry out a request with these flags, of which that for writes is true? Reads may go to any that serves the group, if they say so.
+/// May an OSD carry out a request with these flags, of which that for writes is true? Reads may go to any that serves the
+/// group, if they say so.
 fn may_serve(group: &Group, osd: i32, flags: u32) -> bool {
     let balanced = flags & (flag::BALANCE_READS | flag::LOCALIZE_READS) != 0 && flags & flag::WRITE == 0;
     group.primary == osd || (balanced && group.acting.contains(&osd))

@@ -93,7 +93,7 @@ impl Kept {
     fn write(&mut self, osds: &[i32], transaction: &Transaction) -> Decoded<()> {
         let Some((&primary, others)) = osds.split_first() else { return Ok(()) };
         let (pg, object) = (transaction.pg, transaction.object.in_pool(transaction.pg.pool));
-        let replicas = Replicas::let_go(&mut self.osds, primary, others.iter().copied(), pg, &object)
+        let replicas = Replicas::let_go(&mut self.osds, primary, others, pg, &object)
             .ok_or(no_such("number of an OSD", primary))?;
         self.osd(primary)?.apply(transaction, 0);
         replicas.follow(&mut self.osds, Some(transaction), 0);

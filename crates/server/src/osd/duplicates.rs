@@ -38,52 +38,65 @@ fn client(id: &ReqId) -> Client {
 /// Outcomes of recent writes.
 #[derive(Clone, Default)]
 pub(crate) struct Duplicates {
-    /// By the client and by its number for the request. Clients count up, so what is new goes to the end, or close to it.
-    clients: FxHashMap<Client, VecDeque<(u64, Done)>>,
-    /// All of these requests, in the order in which they were done.
-    order: VecDeque<ReqId>,
+    /// In the order in which the requests were done: a ring, because all groups' outcomes do not fit into the processor's
+    /// cache, and the outcome that is forgotten lies where the next is written.
+    outcomes: VecDeque<(ReqId, Done)>,
+    /// How many were forgotten: the number of the first one in the ring.
+    forgotten: u64,
+    /// By the client: its numbers for its requests, and the numbers of their outcomes. Clients count up, so what is new goes
+    /// to the end, or close to it.
+    clients: FxHashMap<Client, VecDeque<(u64, u64)>>,
 }
 
 impl Duplicates {
     /// What became of a request, if it was done before.
     pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
-        let outcomes = self.clients.get(&client(id))?;
-        if outcomes.back().is_none_or(|(newest, _)| *newest < id.tid) {
+        let at = self.position(id)?;
+        Some(&self.outcomes[at].1)
+    }
+
+    fn position(&self, id: &ReqId) -> Option<usize> {
+        let requests = self.clients.get(&client(id))?;
+        if requests.back().is_none_or(|(newest, _)| *newest < id.tid) {
             return None;
         }
-        let found = outcomes.binary_search_by_key(&id.tid, |(tid, _)| *tid).ok()?;
-        Some(&outcomes[found].1)
+        let found = requests.binary_search_by_key(&id.tid, |(tid, _)| *tid).ok()?;
+        Some((requests[found].1 - self.forgotten) as usize)
     }
 
     /// Remembers what became of a request.
     pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
-        if self.order.len() == MAX {
-            self.forget_oldest();
-        }
-        let outcomes = self.clients.entry(client(id)).or_default();
-        let at = match outcomes.back() {
-            Some((newest, _)) if *newest >= id.tid => outcomes.partition_point(|(tid, _)| *tid < id.tid),
-            _ => outcomes.len(),
-        };
-        if let Some((_, known)) = outcomes.get_mut(at).filter(|(tid, _)| *tid == id.tid) {
-            *known = done;
+        if let Some(known) = self.position(id) {
+            self.outcomes[known].1 = done;
             return;
         }
-        outcomes.insert(at, (id.tid, done));
-        self.order.push_back(*id);
+        if self.outcomes.len() == MAX {
+            self.forget_oldest();
+        }
+        let number = self.forgotten + self.outcomes.len() as u64;
+        let requests = self.clients.entry(client(id)).or_default();
+        match requests.back() {
+            Some((newest, _)) if *newest > id.tid => {
+                let at = requests.partition_point(|(tid, _)| *tid < id.tid);
+                requests.insert(at, (id.tid, number));
+            }
+            _ => requests.push_back((id.tid, number)),
+        }
+        self.outcomes.push_back((*id, done));
     }
 
     fn forget_oldest(&mut self) {
-        let Some(oldest) = self.order.pop_front() else { return };
+        let Some((oldest, _)) = self.outcomes.pop_front() else { return };
+        self.forgotten += 1;
         let Entry::Occupied(mut entry) = self.clients.entry(client(&oldest)) else { return };
-        let outcomes = entry.get_mut();
+        let requests = entry.get_mut();
         // Nearly always it is the first.
-        if outcomes.pop_front_if(|(tid, _)| *tid == oldest.tid).is_none()
-            && let Ok(at) = outcomes.binary_search_by_key(&oldest.tid, |(tid, _)| *tid)
+        if requests.pop_front_if(|(tid, _)| *tid == oldest.tid).is_none()
+            && let Ok(at) = requests.binary_search_by_key(&oldest.tid, |(tid, _)| *tid)
         {
-            outcomes.remove(at);
+            requests.remove(at);
         }
-        if outcomes.is_empty() {
+        if requests.is_empty() {
             entry.remove();
         }
     }
@@ -91,31 +104,26 @@ impl Duplicates {
     /// What a group remembers that several groups become. Nobody knows which of two groups' outcomes is older, so the
     /// newest of each group stay. Several may know the same outcome: all groups that came out of one do.
     pub(crate) fn merged(groups: &[Self]) -> Self {
-        let longest = groups.iter().map(|group| group.order.len()).max().unwrap_or(0);
+        let longest = groups.iter().map(|group| group.outcomes.len()).max().unwrap_or(0);
         let newest_first = (1..=longest).flat_map(|age| {
             groups
                 .iter()
-                .filter_map(move |group| Some((group.order[group.order.len().checked_sub(age)?], group)))
+                .filter_map(move |group| Some(&group.outcomes[group.outcomes.len().checked_sub(age)?]))
         });
         let mut known = FxHashSet::default();
         let newest: Vec<_> = newest_first.filter(|(id, _)| known.insert(*id)).take(MAX).collect();
         let mut merged = Self::default();
-        for (id, group) in newest.into_iter().rev() {
-            if let Some(done) = group.find(&id) {
-                merged.record(&id, done.clone());
-            }
-        }
+        newest.into_iter().rev().for_each(|(id, done)| merged.record(id, done.clone()));
         merged
     }
 }
 
 impl Encode for Duplicates {
     fn encode(&self, w: &mut Writer) {
-        w.count(self.order.len());
-        for id in &self.order {
+        w.count(self.outcomes.len());
+        for (id, done) in &self.outcomes {
             id.encode(w);
-            // What stands in the order is remembered.
-            self.find(id).into_iter().for_each(|done| done.encode(w));
+            done.encode(w);
         }
     }
 }
@@ -172,9 +180,9 @@ mod tests {
             assert!(knows(&duplicates, all[recent].0, all[recent].1));
             assert!(recent == 0 || !knows(&duplicates, all[recent - 1].0, all[recent - 1].1));
         }
-        assert_eq!(duplicates.order.len(), MAX);
+        assert_eq!(duplicates.outcomes.len(), MAX);
         assert_eq!(duplicates.clients.values().map(VecDeque::len).sum::<usize>(), MAX);
-        assert_eq!(duplicates.clients.len(), 5, "who has no outcome left is forgotten");
+        assert_eq!(duplicates.clients.len(), 5, "a client without outcomes is forgotten");
     }
 
     #[test]
@@ -195,7 +203,7 @@ mod tests {
         let mut w = Writer::new();
         duplicates.encode(&mut w);
         let mut read = Duplicates::decode(&mut Reader::new(w.as_slice())).unwrap();
-        assert_eq!(read.order, duplicates.order);
+        assert_eq!(read.outcomes, duplicates.outcomes);
         assert_eq!(read.find(&id(2, 4)), duplicates.find(&id(2, 4)));
         read.record(&id(5, 1), done(0));
         assert!(!knows(&read, 0, 1) && knows(&read, 1, 0));
@@ -209,7 +217,7 @@ mod tests {
             group
         };
         let merged = Duplicates::merged(&[group(1), group(2), group(2)]);
-        assert_eq!(merged.order.len(), MAX);
+        assert_eq!(merged.outcomes.len(), MAX);
         let half = MAX as u64 / 2;
         for client in [1, 2] {
             assert!(knows(&merged, client, half) && !knows(&merged, client, half - 1));

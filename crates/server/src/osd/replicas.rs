@@ -29,23 +29,20 @@ fn index<T>(osds: &[T], osd: i32) -> Option<usize> {
 }
 
 impl Replicas {
-    /// Has `others` let go of an object, as far as they have it. `None`: there are no such OSDs.
+    /// Has `others` let go of an object, as far as they have it. `None`: one of these OSDs is none.
     pub(crate) fn let_go<T: AsRef<Osd> + AsMut<Osd>>(
         osds: &mut [T],
         primary: i32,
-        others: impl Iterator<Item = i32>,
+        others: &[i32],
         pg: PgId,
         object: &Identity<'_>,
     ) -> Option<Self> {
-        let primary = index(osds, primary)?;
-        let mut all = Self { primary, object: None, others: SmallVec::new() };
-        for other in others.filter(|other| usize::try_from(*other) != Ok(primary)) {
+        let at = index(osds, primary)?;
+        let mut all = Self { primary: at, object: None, others: SmallVec::new() };
+        for &other in others.iter().filter(|other| **other != primary) {
             all.others.push((index(osds, other)?, None));
         }
-        if all.others.is_empty() {
-            return Some(all);
-        }
-        all.object = osds[primary].as_ref().store.find(object);
+        all.object = osds[at].as_ref().store.find(object);
         for (other, id) in &mut all.others {
             let [primary, other] = osds.get_disjoint_mut([all.primary, *other]).ok()?;
             *id = other.as_mut().let_go(primary.as_ref(), all.object, pg, object);
@@ -174,8 +171,7 @@ mod tests {
         /// Has the primary and `others` do something to an object, and returns the result.
         fn ask(&mut self, others: &[i32], name: &str, ops: Vec<Op>) -> i32 {
             let (pg, object) = Bench::place(name);
-            let replicas =
-                Replicas::let_go(&mut self.benches, 0, others.iter().copied(), pg, &object.in_pool(pg.pool));
+            let replicas = Replicas::let_go(&mut self.benches, 0, others, pg, &object.in_pool(pg.pool));
             let result = self.benches[0].ask(name, ops).result;
             let transaction = self.benches[0].osd.take_transaction();
             replicas.unwrap().follow(&mut self.benches, transaction.as_deref(), 0);
