@@ -1,7 +1,7 @@
 //! A directory that a fuzzed server exports, what lies beside it, and a local user who is at work in it.
 
 use onego_buf::Pool;
-use onego_server::nfs::{Directory, Done, Job};
+use onego_nfs_server::{Directory, Done, Job};
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};

@@ -7,8 +7,17 @@ use anyhow::Result;
 use std::process::Command;
 
 /// The crates that have unsafe code, and those through which most of it is reached.
-const CRATES: &[&str] =
-    &["onego-buf", "onego-engine", "onego-gcm", "onego-verbs", "onego-ceph", "onego-server", "onego-testkit"];
+const CRATES: &[&str] = &[
+    "onego-buf",
+    "onego-engine",
+    "onego-gcm",
+    "onego-verbs",
+    "onego-ceph",
+    "onego-cluster",
+    "onego-nfs-server",
+    "onego-service",
+    "onego-testkit",
+];
 
 /// The crates that share memory between threads without a lock that covers all of it.
 const LOCK_FREE: &[&str] = &["onego-buf", "onego-engine"];

@@ -8,7 +8,7 @@ use crate::process::{self, die_with_parent};
 use crate::size;
 use onego::ceph::Versions;
 use onego_bench::embedded::READY;
-use onego_server::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
+use onego_cluster::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

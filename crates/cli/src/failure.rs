@@ -61,9 +61,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Bench(#[from] onego_bench::Error),
     #[error(transparent)]
-    Server(#[from] onego_server::Error),
+    Server(#[from] onego_cluster::Error),
     #[error(transparent)]
-    NfsServer(#[from] onego_server::nfs::Error),
+    NfsServer(#[from] onego_nfs_server::Error),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -130,7 +130,7 @@ impl Failure {
             Self::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Code::Unread,
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
-            Self::NfsServer(onego_server::nfs::Error::Path(_)) => Code::Usage,
+            Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
             Self::Server(_)
             | Self::NfsServer(_)
             | Self::File { .. }

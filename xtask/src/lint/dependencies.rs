@@ -31,21 +31,23 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-buf",
         ],
     ),
+    ("onego-service", &["onego-engine", "onego-wire", "onego-buf"]),
     (
-        "onego-server",
-        &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
+        "onego-cluster",
+        &["onego-service", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"],
     ),
     (
-        "onego-bench",
-        &["onego", "onego-server", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"],
+        "onego-nfs-server",
+        &["onego-service", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
     ),
-    ("onego-cli", &["onego-bench", "onego", "onego-server"]),
+    ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
+    ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-nfs-server"]),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];
 const TESTKIT: &str = "onego-testkit";
 const TESTKIT_TESTS: &[&str] =
-    &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-server"];
+    &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
 const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];

@@ -6,7 +6,7 @@ use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
 use onego_bench::embedded::READY;
-use onego_server::nfs::{Config, Export, Limits, Network, Rdma, Server, Source, Squash};
+use onego_nfs_server::{Config, Export, Limits, Network, Rdma, Server, Source, Squash};
 use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

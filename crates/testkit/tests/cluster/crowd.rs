@@ -5,7 +5,7 @@ use super::kept::Kept;
 use super::user::{User, client_addr};
 use super::wire::Wire;
 use super::world::settings;
-use onego_server::{NewPool, Settings};
+use onego_cluster::{NewPool, Settings};
 use onego_testkit::{Faults, Sim};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -1,6 +1,6 @@
 //! A disk that forgets: what is left of files after a crash is any part of what was not synced.
 
-use onego_server::journal::{Append, BLOCK, Done, Files, Job, Snapshot, Writer, write_checkpoint};
+use onego_cluster::journal::{Append, BLOCK, Done, Files, Job, Snapshot, Writer, write_checkpoint};
 use onego_testkit::Node;
 use onego_wire::Time;
 use rand::rngs::SmallRng;

@@ -3,9 +3,9 @@
 use super::disk::{Disk, Storage};
 use super::user::User;
 use super::world::SERVER;
+use onego_cluster::journal::Restored;
+use onego_cluster::{ClusterMachine, Keeping, Settings};
 use onego_engine::{Pump, Wait};
-use onego_server::journal::Restored;
-use onego_server::{ClusterMachine, Keeping, Settings};
 use onego_testkit::{Node, Sim, SimEngine};
 use std::time::Duration;
 

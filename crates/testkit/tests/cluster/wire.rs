@@ -4,7 +4,7 @@
 use onego_ceph::addr::{AddrVec, EntityAddr, Versions};
 use onego_ceph::auth::{AuthName, Credentials, Lifetimes, mode};
 use onego_ceph::msgr::{Compression, Method};
-use onego_server::Cephx;
+use onego_cluster::Cephx;
 use onego_testkit::Faults;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

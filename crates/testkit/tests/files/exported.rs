@@ -1,7 +1,7 @@
 //! A directory of this machine whose server may crash and start again with the same key of handles.
 
 use onego_buf::Pool;
-use onego_server::nfs::Directory;
+use onego_nfs_server::Directory;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 

@@ -9,7 +9,7 @@ use crate::user::entropy;
 use crate::volatile::Volatile;
 use onego_buf::Pool;
 use onego_engine::Pump;
-use onego_server::nfs::{Directory, Done, Export, Job, Rdma, ServerMachine, Squash};
+use onego_nfs_server::{Directory, Done, Export, Job, Rdma, ServerMachine, Squash};
 use onego_testkit::{Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;

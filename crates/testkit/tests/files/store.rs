@@ -4,7 +4,7 @@ use crate::exported::Exported;
 use crate::server::Server;
 use crate::volatile::Volatile;
 use onego_nfs::v3::{Handle, ReadArgs};
-use onego_server::nfs::{Caller, Context, FileSystem};
+use onego_nfs_server::{Caller, Context, FileSystem};
 use onego_testkit::Sim;
 use onego_wire::Time;
 

@@ -5,7 +5,7 @@ use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
     self, Attributes, Change, CommitOk, Handle, ReadArgs, Stability, Verifier, WriteArgs, WriteOk,
 };
-use onego_server::nfs::{Context, FileSystem, Limits, Memory, Results};
+use onego_nfs_server::{Context, FileSystem, Limits, Memory, Results};
 use onego_wire::Time;
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -1,0 +1,22 @@
+//! An embedded Ceph cluster: one monitor, one manager and in-memory OSDs in a process.
+#![forbid(unsafe_code)]
+
+mod auth;
+mod cluster;
+mod config;
+mod errno;
+pub mod journal;
+mod mon;
+pub mod osd;
+
+pub use auth::Cephx;
+pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
+pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
+pub use mon::{NewPool, OsdUsage, Usage};
+pub use onego_ceph::auth::Lifetimes;
+pub use onego_ceph::msgr::{Compression, Method};
+pub use onego_service::ServiceError;
+
+/// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
+pub(crate) const VERSION_TEXT: &str =
+    concat!("ceph version 16.2.0-onego-", env!("CARGO_PKG_VERSION"), " pacific (embedded)");

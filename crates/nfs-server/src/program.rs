@@ -1,0 +1,310 @@
+//! The programs: a call in, a reply out, whatever they came over.
+
+use super::call::{Call, put_results, results};
+use super::export::Export;
+use super::file_system::{Context, FileSystem};
+use super::job::{self, Done, Job, Work};
+use super::replies::{Key, Known, Replies, is_once};
+use super::rights::Caller;
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
+use onego_nfs::rpc::{
+    Accepted, Credential, Denied, Header, HeaderError, Procedure, Record, Reply, Split, Splitter,
+};
+use onego_nfs::v3;
+use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
+use onego_service::extents::COPY_MAX;
+use onego_wire::Time;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+/// Mounts that are remembered, only to be told about.
+const MOUNTS_MAX: usize = 1024;
+
+/// Where calls are carried out.
+pub(super) enum Place {
+    /// Here and now.
+    Here(Box<dyn FileSystem>),
+    /// Elsewhere, because it may take long. Data to be written comes in memory of the pool.
+    Elsewhere(Pool),
+}
+
+/// What serves clients.
+pub(super) struct Program {
+    place: Place,
+    export: Export,
+    replies: Replies,
+    mounts: BTreeSet<(IpAddr, mount::Path)>,
+    /// The front of the reply that is made.
+    front: Writer,
+    calls: u64,
+}
+
+/// Who is at the other end of a connection.
+#[derive(Debug)]
+pub(super) struct Peer {
+    host: IpAddr,
+    port: u16,
+    /// It was said that calls from that port are refused.
+    warned: bool,
+    /// Who made the last call, in the words of its header: mostly the one who makes the next.
+    last: Option<(u32, Vec<u8>)>,
+    caller: Caller,
+}
+
+impl Peer {
+    pub(super) fn new(peer: SocketAddr) -> Self {
+        let (host, port, caller) = (peer.ip(), peer.port(), Caller::nobody());
+        Self { host, port, warned: false, last: None, caller }
+    }
+
+    /// Are its calls taken, whoever makes them?
+    fn is_trusted(&mut self, export: &Export) -> bool {
+        let trusted = export.takes(self.port);
+        if !trusted && !std::mem::replace(&mut self.warned, true) {
+            let Self { host, port, .. } = self;
+            tracing::info!(%host, port, "calls are refused: they come from a port that is not below 1024 (--insecure takes them)");
+        }
+        trusted
+    }
+
+    /// Learns who makes a call.
+    fn identify(&mut self, header: &Header<'_>, export: &Export) -> Result<(), Denied> {
+        let known = |(flavor, words): &(u32, Vec<u8>)| *flavor == header.flavor && words == header.credential;
+        if self.last.as_ref().is_some_and(known) {
+            return Ok(());
+        }
+        let credential =
+            Credential::of(header.flavor, header.credential).map_err(|_| Denied::BAD_CREDENTIAL)?;
+        self.caller = export.caller(credential)?;
+        self.last = Some((header.flavor, header.credential.to_vec()));
+        Ok(())
+    }
+}
+
+/// What becomes of a message.
+pub(super) enum Outcome<'a> {
+    /// It is answered.
+    Reply(&'a [u8], List),
+    /// It is to be carried out elsewhere.
+    Job(Box<Job>),
+    /// The same call is in work already.
+    InWork(Key),
+    /// It is no call: there is nothing to answer.
+    NoCall,
+}
+
+impl Program {
+    pub(super) fn new(place: Place, export: Export) -> Self {
+        let (replies, mounts, front) = (Replies::new(), BTreeSet::new(), Writer::new());
+        Self { place, export, replies, mounts, front, calls: 0 }
+    }
+
+    pub(super) fn export(&self) -> &Export {
+        &self.export
+    }
+
+    /// Calls that were answered.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Carries out a call.
+    pub(super) fn answer(&mut self, now: Time, peer: &mut Peer, record: Record) -> Outcome<'_> {
+        let Record { front, payload, placed, broken } = record;
+        let payload = placed.map_or(payload, List::from);
+        self.front.clear();
+        self.calls += 1;
+        let mut r = Reader::new(&front);
+        let header = match Header::read(&mut r) {
+            Ok(header) => header,
+            Err(HeaderError::NoCall) => return Outcome::NoCall,
+            // Nothing comes nearer to it.
+            Err(HeaderError::Short(xid)) => return self.say(xid, Ok(Accepted::GarbageArguments)),
+            Err(HeaderError::Denied(xid, denied)) => return self.say(xid, Err(denied)),
+        };
+        let arguments = front.slice(front.len() - r.left()..);
+        if let Some(refused) = refusal(&header) {
+            return self.say(header.xid, Ok(refused));
+        }
+        // Whoever asks whether the server is there need not be anybody.
+        if header.procedure != v3::Null::NUMBER {
+            // MOUNT has a status for it, and what else it tells is no secret.
+            let trusted = header.program == mount::PROGRAM || peer.is_trusted(&self.export);
+            let identified =
+                if trusted { peer.identify(&header, &self.export) } else { Err(Denied::TOO_WEAK) };
+            if let Err(denied) = identified {
+                return self.say(header.xid, Err(denied));
+            }
+        }
+        if broken {
+            return self.say(header.xid, Ok(Accepted::GarbageArguments));
+        }
+        if header.program == mount::PROGRAM {
+            return self.mount_call(now, peer, &header, &arguments);
+        }
+        self.nfs_call(now, peer, &header, arguments, payload)
+    }
+
+    /// A reply without results.
+    fn say(&mut self, xid: u32, result: Result<Accepted, Denied>) -> Outcome<'_> {
+        self.front.clear();
+        Reply { xid, result }.encode(&mut self.front);
+        Outcome::Reply(self.front.as_slice(), List::new())
+    }
+
+    fn nfs_call(
+        &mut self,
+        now: Time,
+        peer: &Peer,
+        header: &Header<'_>,
+        arguments: Segment,
+        payload: List,
+    ) -> Outcome<'_> {
+        let (xid, procedure, read_only) = (header.xid, header.procedure, self.export.read_only);
+        let key = is_once(procedure)
+            .then(|| Key::new((peer.host, peer.caller.uid), xid, procedure, &arguments, &payload));
+        match key.map(|key| self.replies.begin(key)) {
+            None | Some(Known::New) => {}
+            // There is a key.
+            Some(Known::InWork) => return key.map_or(Outcome::NoCall, Outcome::InWork),
+            Some(Known::Done(reply)) => {
+                self.front.append(reply);
+                return Outcome::Reply(self.front.as_slice(), List::new());
+            }
+        }
+        let fs = match &mut self.place {
+            Place::Here(fs) => fs,
+            Place::Elsewhere(_) => {
+                let work = Work::Call { procedure, read_only, arguments, payload };
+                return job(now, peer, xid, key, work);
+            }
+        };
+        let cx = Context { caller: &peer.caller, now };
+        let call = Call { xid, procedure, cx, read_only, arguments: &arguments };
+        let payload = call.carry_out(&mut **fs, payload, &mut self.front);
+        if let Some(key) = key {
+            self.replies.end(key, self.front.as_slice());
+        }
+        Outcome::Reply(self.front.as_slice(), payload)
+    }
+
+    fn mount_call(
+        &mut self,
+        now: Time,
+        peer: &mut Peer,
+        header: &Header<'_>,
+        arguments: &[u8],
+    ) -> Outcome<'_> {
+        let xid = header.xid;
+        if header.procedure == mount::Mnt::NUMBER {
+            return self.mount(now, peer, xid, arguments);
+        }
+        let Self { export, mounts, front, .. } = self;
+        let (none, mut out) = (List::new(), List::new());
+        let results = match header.procedure {
+            mount::Dump::NUMBER => results::<mount::Dump>(xid, arguments, none, front, &mut out, |()| {
+                let mounts = mounts.iter().map(|(host, path)| Mount { host: name(host), path: path.clone() });
+                Mounts(mounts.collect())
+            }),
+            mount::Umnt::NUMBER => results::<mount::Umnt>(xid, arguments, none, front, &mut out, |path| {
+                mounts.remove(&(peer.host, path));
+            }),
+            mount::Umntall::NUMBER => {
+                results::<mount::Umntall>(xid, arguments, none, front, &mut out, |()| {
+                    mounts.retain(|(host, _)| *host != peer.host);
+                })
+            }
+            mount::Export::NUMBER => results::<mount::Export>(xid, arguments, none, front, &mut out, |()| {
+                let groups = export.allow.iter().map(name).collect();
+                Exports(vec![Exported { path: mount::Path(export.path.clone().into()), groups }])
+            }),
+            _ => results::<mount::Null>(xid, arguments, none, front, &mut out, |()| ()),
+        };
+        match results {
+            Ok(()) => Outcome::Reply(self.front.as_slice(), out),
+            Err(_) => self.say(xid, Ok(Accepted::GarbageArguments)),
+        }
+    }
+
+    fn mount(&mut self, now: Time, peer: &mut Peer, xid: u32, arguments: &[u8]) -> Outcome<'_> {
+        let Ok(path) = mount::Path::read_all(arguments, List::new()) else {
+            return self.say(xid, Ok(Accepted::GarbageArguments));
+        };
+        if !peer.is_trusted(&self.export) {
+            let refused = Err(MountStatus::Access);
+            put_results::<mount::Mnt>(xid, refused, &mut self.front, &mut List::new());
+            return Outcome::Reply(self.front.as_slice(), List::new());
+        }
+        let inner = self.export.within(&path.0);
+        let host = peer.host;
+        match &mut self.place {
+            Place::Here(fs) => {
+                let cx = Context { caller: &peer.caller, now };
+                if job::mount(xid, cx, inner, &mut **fs, &mut self.front) {
+                    self.note_mount(host, path);
+                }
+                Outcome::Reply(self.front.as_slice(), List::new())
+            }
+            Place::Elsewhere(_) => {
+                let inner = inner.map(<[u8]>::to_vec);
+                job(now, peer, xid, None, Work::Mount { host, path, inner })
+            }
+        }
+    }
+
+    fn note_mount(&mut self, host: IpAddr, path: mount::Path) {
+        if self.mounts.len() < MOUNTS_MAX {
+            self.mounts.insert((host, path));
+        }
+    }
+
+    /// A job is done: what came of it is remembered.
+    pub(super) fn done(&mut self, done: &mut Done) {
+        if let Some(key) = done.key {
+            self.replies.end(key, done.front.as_slice());
+        }
+        if let Some((host, path)) = done.mounted.take() {
+            self.note_mount(host, path);
+        }
+    }
+}
+
+/// A call that is to be carried out elsewhere.
+fn job<'a>(now: Time, peer: &Peer, xid: u32, key: Option<Key>, work: Work) -> Outcome<'a> {
+    Outcome::Job(Box::new(Job { conn: None, xid, caller: peer.caller.clone(), now, key, work }))
+}
+
+impl Splitter for Program {
+    fn split(&mut self, start: &[u8]) -> Split {
+        v3::split_call(start)
+    }
+
+    fn place(&mut self, _: &[u8], payload: usize) -> Option<SegmentMut> {
+        match &mut self.place {
+            Place::Here(fs) => fs.place(payload),
+            Place::Elsewhere(pool) => (payload > COPY_MAX).then(|| pool.get(payload)),
+        }
+    }
+}
+
+/// The name of a host or a network, for people.
+fn name(of: &impl ToString) -> Host {
+    Host(of.to_string().into())
+}
+
+/// Why a call cannot be carried out, if its program or its procedure is not here.
+fn refusal(header: &Header<'_>) -> Option<Accepted> {
+    let (version, last) = match header.program {
+        v3::PROGRAM => (v3::VERSION, v3::Commit::NUMBER),
+        mount::PROGRAM => (mount::VERSION, mount::Export::NUMBER),
+        _ => return Some(Accepted::ProgramUnavailable),
+    };
+    if header.version != version {
+        Some(Accepted::ProgramMismatch(version, version))
+    } else if header.procedure > last {
+        Some(Accepted::ProcedureUnavailable)
+    } else {
+        None
+    }
+}

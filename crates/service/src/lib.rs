@@ -1,0 +1,17 @@
+//! What both servers stand on, the embedded Ceph cluster and the server of NFS.
+//!
+//! - [`admission`] bounds what clients may hold of a server: connections, memory of messages, memory of replies.
+//! - [`extents`] keeps the bytes of an object or a file in the memory in which they arrived.
+//! - [`Service`] runs a machine on a thread of its own.
+//! - [`private_file`] writes and reads files with secrets.
+//! - [`Trimmer`] gives memory back to the system.
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod extents;
+pub mod private_file;
+mod thread;
+mod trim;
+
+pub use thread::{Pumped, Service, ServiceError, descriptors};
+pub use trim::Trimmer;
