@@ -1,4 +1,5 @@
 use crate::{Segment, SegmentMut, crc32c};
+use bytes::Bytes;
 use smallvec::SmallVec;
 use std::io::IoSlice;
 
@@ -178,6 +179,11 @@ impl List {
         }
     }
 
+    /// The bytes as [`Bytes`]: sharing the memory if the list has one segment, else a copy.
+    pub fn to_bytes(&self) -> Bytes {
+        self.to_segment().into()
+    }
+
     /// Continues the CRC-32C `seed` over the list, segment by segment (see [`crc32c`]).
     pub fn crc32c(&self, seed: u32) -> u32 {
         self.segments().fold(seed, |crc, segment| crc32c(crc, segment))
@@ -223,6 +229,67 @@ impl From<Vec<u8>> for List {
     }
 }
 
+impl From<Bytes> for List {
+    /// Shares the memory.
+    fn from(bytes: Bytes) -> Self {
+        Segment::from(bytes).into()
+    }
+}
+
+impl From<&[u8]> for List {
+    /// Copies the bytes.
+    fn from(bytes: &[u8]) -> Self {
+        Segment::copy_from(bytes).into()
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for List {
+    /// Copies the bytes.
+    fn from(bytes: &[u8; N]) -> Self {
+        bytes[..].into()
+    }
+}
+
+impl From<List> for Bytes {
+    /// Shares the memory if the list has one segment, else copies.
+    fn from(list: List) -> Self {
+        list.to_bytes()
+    }
+}
+
+impl From<List> for Vec<u8> {
+    /// Gives back the `Vec` that the list was made of, if it is whole and nobody else holds any of it, else copies.
+    fn from(mut list: List) -> Self {
+        if list.segments().len() == 1
+            && let Some(only) = list.segments.pop()
+        {
+            let whole = only.try_into_mut().and_then(|only| only.try_into_vec().map_err(SegmentMut::freeze));
+            return whole.unwrap_or_else(|only| only.to_vec());
+        }
+        list.to_vec()
+    }
+}
+
+impl<'a> IntoIterator for &'a List {
+    type Item = &'a Segment;
+    type IntoIter = Segments<'a>;
+
+    /// The segments, front to back.
+    fn into_iter(self) -> Segments<'a> {
+        self.segments()
+    }
+}
+
+impl IntoIterator for List {
+    type Item = Segment;
+    type IntoIter = std::iter::Skip<smallvec::IntoIter<[Segment; INLINE]>>;
+
+    /// The segments, front to back.
+    fn into_iter(self) -> Self::IntoIter {
+        self.segments.into_iter().skip(self.head)
+    }
+}
+
 impl FromIterator<Segment> for List {
     fn from_iter<I: IntoIterator<Item = Segment>>(segments: I) -> Self {
         let mut list = List::new();
@@ -242,6 +309,41 @@ impl PartialEq for List {
 
 impl Eq for List {}
 
+impl PartialEq<[u8]> for List {
+    fn eq(&self, mut other: &[u8]) -> bool {
+        self.len == other.len()
+            && self.segments().all(|segment| {
+                let (here, rest) = other.split_at(segment.len());
+                other = rest;
+                segment[..] == *here
+            })
+    }
+}
+
+impl PartialEq<&[u8]> for List {
+    fn eq(&self, other: &&[u8]) -> bool {
+        *self == **other
+    }
+}
+
+impl<const N: usize> PartialEq<[u8; N]> for List {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        *self == other[..]
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for List {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        *self == other[..]
+    }
+}
+
+impl PartialEq<Vec<u8>> for List {
+    fn eq(&self, other: &Vec<u8>) -> bool {
+        *self == other[..]
+    }
+}
+
 impl std::fmt::Debug for List {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "List({} bytes in {} segments)", self.len, self.segments().len())
@@ -254,6 +356,34 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
     use std::sync::mpsc::{Sender, channel};
+
+    #[test]
+    fn bytes_and_vectors_go_in_and_out_without_a_copy() {
+        let bytes = Bytes::from(b"abcdef".to_vec());
+        let mut list = List::from(bytes.clone());
+        let shared = list.to_bytes();
+        assert_eq!((shared.as_ptr(), &shared[..]), (bytes.as_ptr(), &bytes[..]));
+        let first = list.segments().next().unwrap().clone();
+        drop((bytes, shared));
+        let alone = List::from(first.clone());
+        drop((list.split_to(6), list, alone));
+        assert!(first.try_into_mut().is_err(), "others may hold it");
+
+        let vec = b"abc".to_vec();
+        let at = vec.as_ptr();
+        let back = Vec::from(List::from(vec));
+        assert_eq!((back.as_ptr(), &back[..]), (at, &b"abc"[..]));
+        let mut two = List::from(b"ab");
+        two.append(List::from(&b"cd"[..]));
+        two.advance(1);
+        assert!(
+            two == b"bcd" && two == b"bcd"[..] && two == b"bcd".to_vec() && two != b"bcx" && two != b"bc"
+        );
+        assert_eq!((&two).into_iter().count(), 2);
+        assert_eq!(two.clone().into_iter().map(|segment| segment.len()).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((Bytes::from(two.clone()), Vec::from(two)), (Bytes::from_static(b"bcd"), b"bcd".to_vec()));
+        assert_eq!(Bytes::from(List::new()), Bytes::new());
+    }
 
     #[test]
     fn neighbours_in_memory_become_one() {

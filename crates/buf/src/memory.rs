@@ -3,6 +3,7 @@
 use crate::pool::PoolShared;
 use crate::slab::Slab;
 use crate::sync::{self, Access};
+use bytes::Bytes;
 #[cfg(not(miri))]
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -39,6 +40,8 @@ enum Home {
     Slab(Arc<Slab>),
     /// Kept alive by a value of the caller's.
     Vec { capacity: usize },
+    /// Kept alive by a value of the crate `bytes`, which others may hold, too: it is never writable.
+    Bytes(#[expect(dead_code, reason = "it keeps the memory")] Box<Bytes>),
     /// Already on its way there: somebody else frees it.
     Left,
 }
@@ -132,6 +135,18 @@ impl Memory {
         Self { ptr, len, home: Home::Vec { capacity }, access: Access::default() }
     }
 
+    pub(crate) fn from_bytes(bytes: Bytes) -> Self {
+        let bytes = Box::new(bytes);
+        // The bytes stay where they are when the handle to them moves.
+        let (ptr, len) = (NonNull::from_ref(&bytes[..]).cast(), bytes.len());
+        Self { ptr, len, home: Home::Bytes(bytes), access: Access::default() }
+    }
+
+    /// May others hold the memory who are no segments?
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.home, Home::Bytes(_))
+    }
+
     /// The same block, to be given to `pool` when it is dropped.
     pub(crate) fn homed(mut self, pool: sync::Arc<PoolShared>) -> Self {
         self.home = match std::mem::replace(&mut self.home, Home::Left) {
@@ -208,7 +223,7 @@ impl Drop for Memory {
                 // SAFETY: the parts are those of the `Vec` that was taken apart in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
             }
-            Home::Slab(_) | Home::Left => {}
+            Home::Slab(_) | Home::Bytes(_) | Home::Left => {}
         }
     }
 }

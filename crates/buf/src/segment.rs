@@ -1,6 +1,7 @@
 use crate::memory::Memory;
 use crate::slab::Slab;
 use crate::sync;
+use bytes::Bytes;
 use std::fmt;
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::ptr::NonNull;
@@ -128,13 +129,15 @@ impl Segment {
         }
     }
 
-    /// The bytes to write to, if nobody else holds any part of the block; else the segment again. Static memory is
-    /// never writable.
+    /// The bytes to write to, if nobody else holds any part of the block; else the segment again. Static memory and that
+    /// of [`Bytes`] are never writable.
     pub fn try_into_mut(mut self) -> Result<SegmentMut, Segment> {
         match self.owner.take() {
             Some(mut owner) => match sync::Arc::get_mut(&mut owner) {
-                Some(_) => Ok(SegmentMut { ptr: self.ptr, len: self.len, owner }),
-                None => Err(Self { owner: Some(owner), ..self }),
+                Some(memory) if !memory.is_foreign() => {
+                    Ok(SegmentMut { ptr: self.ptr, len: self.len, owner })
+                }
+                _ => Err(Self { owner: Some(owner), ..self }),
             },
             None => Err(self),
         }
@@ -245,6 +248,21 @@ impl From<Vec<u8>> for Segment {
 impl From<Vec<u8>> for SegmentMut {
     fn from(vec: Vec<u8>) -> Self {
         Self::from_memory(Memory::from_vec(vec))
+    }
+}
+
+impl From<Bytes> for Segment {
+    /// Shares the memory.
+    fn from(bytes: Bytes) -> Self {
+        let memory = Memory::from_bytes(bytes);
+        Self { ptr: memory.ptr(), len: memory.len(), owner: Some(sync::Arc::new(memory)) }
+    }
+}
+
+impl From<Segment> for Bytes {
+    /// Shares the memory, all of the block that the segment lies in.
+    fn from(segment: Segment) -> Self {
+        Bytes::from_owner(segment)
     }
 }
 

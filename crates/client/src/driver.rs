@@ -4,10 +4,12 @@ use onego_engine::zero_copy::Settings;
 use onego_engine::{AnyEngine, Engine as _, EngineKind, Pump, Spin, Stats, Wait};
 use onego_wire::{Machine, Time};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 /// A machine with its pump.
 pub(crate) struct Driver<M> {
@@ -35,6 +37,11 @@ impl<M: Machine> Driver<M> {
     pub(crate) fn turn(&mut self, wait: Wait) -> io::Result<()> {
         self.now = None;
         self.pump.turn(wait)
+    }
+
+    /// Prepares for a sleep that the caller sleeps by other means; see [`Pump::sleep_elsewhere`].
+    pub(crate) fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
+        self.pump.sleep_elsewhere()
     }
 
     pub(crate) fn stats(&self) -> Stats {

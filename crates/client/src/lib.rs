@@ -33,6 +33,7 @@
 pub mod ceph;
 mod driver;
 mod error_kind;
+mod listing;
 mod mailbox;
 #[cfg(feature = "nfs")]
 pub mod nfs;
@@ -43,6 +44,7 @@ pub mod rbd;
 mod reactor;
 
 pub use error_kind::ErrorKind;
+pub use listing::Listing;
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, zero_copy};
 pub use reactor::Reactor;

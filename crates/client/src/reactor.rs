@@ -3,7 +3,10 @@
 use crate::driver::Driver;
 use onego_engine::{Stats, Wait};
 use onego_wire::{Machine, Time};
+use std::future::poll_fn;
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::task::Poll;
 use std::time::Duration;
 
 /// How long the end of a client may take. Others wait for half a minute for a watch that was not given up, and a peer
@@ -104,6 +107,44 @@ impl<C: Core> Reactor<C> {
         self.driver.machine_mut().next_completed()
     }
 
+    /// Drives the client on a runtime, instead of a thread, until all its handles are gone. `wait` is the runtime's way to
+    /// wait: until the descriptor is readable, or until the time is over if there is one; to return earlier does no harm.
+    ///
+    /// The future has to stay on the thread on which the reactor was made (`spawn_local`, or beside the program's own
+    /// futures). An error is one of the event engine or of `wait`. Dropping the future ends the client, as dropping the
+    /// reactor does.
+    ///
+    /// With tokio, `wait` is
+    ///
+    /// ```ignore
+    /// async |descriptor: BorrowedFd<'_>, timeout: Option<Duration>| {
+    ///     let descriptor = AsyncFd::with_interest(descriptor, Interest::READABLE)?;
+    ///     let timeout = timeout.unwrap_or(Duration::MAX);
+    ///     let _ = tokio::time::timeout(timeout, descriptor.readable()).await;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// The example `on_tokio` is a whole program, and `on_smol` another.
+    ///
+    /// It takes the engine epoll, which is the default: over another it fails at once, with an I/O error of the kind
+    /// `Unsupported`. A ring whose completions are deferred until its owner enters the kernel does not become readable when
+    /// one is there.
+    pub async fn drive<W>(mut self, mut wait: W) -> Result<(), C::Error>
+    where
+        W: AsyncFnMut(BorrowedFd<'_>, Option<Duration>) -> io::Result<()>,
+    {
+        while !self.driver.machine().is_over() {
+            self.turn(Wait::Poll)?;
+            match self.driver.sleep_elsewhere().map_err(EngineFailed::waiting)? {
+                Some((descriptor, most)) => wait(descriptor, most).await.map_err(EngineFailed::waiting)?,
+                // The other futures of this thread have their turn, too.
+                None => yield_now().await,
+            }
+        }
+        Ok(())
+    }
+
     /// Drives the client until its handles are gone.
     pub(crate) fn run(mut self) {
         while !self.driver.machine().is_over() {
@@ -113,6 +154,19 @@ impl<C: Core> Reactor<C> {
             }
         }
     }
+}
+
+/// Is ready when it is polled the second time.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl<C: Core> Drop for Reactor<C> {

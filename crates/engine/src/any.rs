@@ -7,8 +7,9 @@ use onego_wire::{LocalPort, Time};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Which engine to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -167,6 +168,10 @@ impl Engine for AnyEngine {
 
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         each!(self, engine => engine.poll(wait, events))
+    }
+
+    fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
+        each!(self, engine => engine.sleep_elsewhere())
     }
 
     fn waker(&self) -> Waker {

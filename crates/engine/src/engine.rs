@@ -4,7 +4,8 @@ use onego_buf::{List, SegmentMut};
 use onego_wire::{Landing, LocalPort, Time};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// How long a turn may sleep when there is nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +163,13 @@ pub trait Engine {
 
     /// Carries out what is queued, sleeps as `wait` says if nothing has happened, and appends what has.
     fn poll(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// Prepares for a sleep that somebody else sleeps: until the descriptor is readable, or for as long as is said at most.
+    /// The next [`poll`](Self::poll) ends it. `None`: there is something to do now. An error: this
+    /// engine cannot do that.
+    fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// A handle that makes a sleeping [`poll`](Self::poll) return, from any thread.
     fn waker(&self) -> Waker;

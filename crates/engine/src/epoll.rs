@@ -13,7 +13,7 @@ use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Events taken a call: enough that a busy loop spends few calls, few enough to stay in the cache.
@@ -200,6 +200,11 @@ impl Engine for Epoll {
             }
         }
         Ok(())
+    }
+
+    fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
+        let most = socket::timeout(Wait::Forever, self.sockets.resting());
+        Ok(self.sleeper.fall_asleep().then(|| (self.epoll.as_fd(), most)))
     }
 
     fn waker(&self) -> Waker {

@@ -19,6 +19,7 @@ pub use spin::{BadSpin, Spin};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// How long a connection that the machine has closed may take to send what is left and to see the peer close too.
@@ -149,6 +150,20 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         }
         let linger = self.lingering.front().map(|&(time, _)| time);
         earliest(self.machine.deadline(), earliest(linger, self.delay_ends()))
+    }
+
+    /// Prepares for a sleep between turns that the caller sleeps by other means: until the descriptor is readable, or for as
+    /// long as is said at most. The next turn, which may be a poll, ends it. `None`: the next turn has something to do. An error
+    /// of the kind `Unsupported`: this engine cannot do that.
+    pub fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
+        let now = self.now();
+        let until_deadline = self.deadline().map(|deadline| deadline.since(now));
+        if self.notified || self.behind || until_deadline.is_some_and(|wait| wait.is_zero()) {
+            return Ok(None);
+        }
+        let asleep = self.engine.sleep_elsewhere()?;
+        let least = |most: Option<Duration>| most.into_iter().chain(until_deadline).min();
+        Ok(asleep.map(|(descriptor, most)| (descriptor, least(most))))
     }
 
     /// One turn of the loop that [`Machine`] states: carries out what the machine wants, waits for events as long as

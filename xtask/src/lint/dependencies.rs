@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Which of our crates a crate may use. Tests of any crate may also use the test kit, and the test kit's own tests
-/// drive whole clients and clusters.
+/// Which of our crates a crate may use. Tests of any crate may also use the test kit, the test kit's own tests drive whole
+/// clients and clusters, and the client's tests and examples have servers to talk to.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-buf", &[]),
     ("onego-wire", &["onego-buf"]),
@@ -45,6 +45,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];
+/// The servers that the tests and examples of the client talk to.
+const SERVERS: &[&str] = &["onego-cluster", "onego-nfs-server"];
 const TESTKIT: &str = "onego-testkit";
 const TESTKIT_TESTS: &[&str] =
     &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
@@ -94,7 +96,9 @@ fn edges(package: &Package, workspace: &Workspace, offences: &mut Vec<String>) {
     for dependency in &package.dependencies {
         let name = dependency.name.as_str();
         let for_tests = dependency.kind.as_deref() == Some("dev")
-            && (name == TESTKIT || (package.name == TESTKIT && TESTKIT_TESTS.contains(&name)));
+            && (name == TESTKIT
+                || (package.name == TESTKIT && TESTKIT_TESTS.contains(&name))
+                || (package.name == "onego" && SERVERS.contains(&name)));
         let ours = workspace.members().any(|member| member.name == name);
         if ours && !allowed.contains(&name) && !for_tests {
             offences.push(format!("{} may not depend on {name}", package.name));

@@ -33,7 +33,7 @@ pub(super) fn rm(access: &Access, options: &RmOptions) -> Result<(), Failure> {
 /// Removes a directory with all that is in it, without following symbolic links.
 async fn remove_all(mount: &Mount, path: &str) -> Result<(), Failure> {
     let mut stream = mount.read_dir(path).await?;
-    while let Some(entry) = stream.next().await? {
+    while let Some(entry) = stream.try_next().await? {
         let below = format!("{path}/{}", name(&entry.name)?);
         let known = match entry.attributes {
             Some(known) => known,

@@ -52,10 +52,7 @@ pub(super) fn ls(access: &Access, options: &LsOptions) -> Result<(), Failure> {
 
 /// All names of a directory, in order, with what is known of the files.
 async fn list(mount: &Mount, path: &str) -> Result<Vec<DirEntry>, Failure> {
-    let (mut stream, mut entries) = (mount.read_dir(path).await?, Vec::new());
-    while let Some(entry) = stream.next().await? {
-        entries.push(entry);
-    }
+    let mut entries = mount.read_dir(path).await?.all().await?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }

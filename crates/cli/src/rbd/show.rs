@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 /// Prints the images of a pool.
 pub(super) async fn list(pool: &Pool, long: bool, format: Format) -> Result<(), Failure> {
-    let names = rbd::list(pool).await?;
+    let names = rbd::list(pool).all().await?;
     match (long, format) {
         (false, Format::Plain) => output::lines(names),
         (false, Format::Json) => output::json(&json!(names)),

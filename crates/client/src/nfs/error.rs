@@ -152,6 +152,27 @@ impl From<Closed> for Error {
     }
 }
 
+impl From<Error> for io::Error {
+    /// An error for the traits of asynchronous I/O, of the nearest kind.
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::InvalidInput => io::ErrorKind::InvalidInput,
+            ErrorKind::NotFound => io::ErrorKind::NotFound,
+            ErrorKind::AlreadyExists => io::ErrorKind::AlreadyExists,
+            ErrorKind::Busy => io::ErrorKind::ResourceBusy,
+            ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+            ErrorKind::NoSpace => io::ErrorKind::StorageFull,
+            ErrorKind::Unsupported => io::ErrorKind::Unsupported,
+            ErrorKind::TimedOut => io::ErrorKind::TimedOut,
+            ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
+            ErrorKind::Protocol => io::ErrorKind::InvalidData,
+            ErrorKind::Closed => io::ErrorKind::NotConnected,
+            ErrorKind::FailedPrecondition | ErrorKind::Refused | ErrorKind::System => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
 impl From<EngineFailed> for Error {
     fn from(EngineFailed { what, source }: EngineFailed) -> Self {
         Self::Io { what, source }

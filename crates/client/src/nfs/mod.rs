@@ -1,6 +1,6 @@
 //! Files of an NFS server (version 3, RFC 1813).
 //!
-//! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`DirStream`] lists. All of it is async and
+//! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`Mount::read_dir`] lists. All of it is async and
 //! needs no runtime in particular; who would rather spend no second thread drives the client himself: see [`Reactor`].
 //!
 //! ```no_run
@@ -29,7 +29,7 @@ mod stream;
 
 pub use config::Config;
 pub use core::{Completed, FileRequest};
-pub use dir::{DirEntry, DirStream};
+pub use dir::DirEntry;
 pub use error::Error;
 pub use file::File;
 pub use mount::Mount;

@@ -1,6 +1,7 @@
 //! What is done with names: paths are walked name by name.
 
-use super::{DirStream, Error, File, Mount};
+use super::{DirEntry, Error, File, Mount, dir};
+use crate::listing::Listing;
 use onego_nfs::client::{Call, Error as CallError};
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::{
@@ -119,8 +120,8 @@ impl Mount {
     }
 
     /// The names in a directory, with what is known of the files.
-    pub async fn read_dir(&self, path: &str) -> Result<DirStream, Error> {
-        Ok(DirStream::new(self.clone(), self.stat(path).await?.handle, path))
+    pub async fn read_dir(&self, path: &str) -> Result<Listing<DirEntry, Error>, Error> {
+        Ok(dir::list(self.clone(), self.stat(path).await?.handle, path))
     }
 
     /// How full the file system is.

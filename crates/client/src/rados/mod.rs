@@ -10,7 +10,7 @@ pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub(crate) use pending::{Answer, Pending};
-pub use pool::{ObjectEntry, Objects, OmapPage, Pool, Stat};
+pub use pool::{ObjectEntry, OmapPage, Pool, Stat};
 pub(crate) use watch::Told;
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, Watcher};
 

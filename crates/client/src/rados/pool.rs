@@ -3,13 +3,14 @@ use super::{Cluster, ReadOp, ReadReply, WriteOp, op};
 use crate::ceph::Error;
 use crate::ceph::core::{Command, OTHER_KIND, RequestOutcome};
 use crate::ceph::error::check;
+use crate::listing::{Listing, NextPage, Page};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{ALL_NAMESPACES, Outcome, Request};
 use onego_ceph::encoding::Decode as _;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{self, Omap, Op, flag};
-use onego_ceph::outputs::{Listed, Listing};
+use onego_ceph::outputs::{self, Listed};
 use onego_ceph::types::HObject;
 use onego_wire::{DecodeError, Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -320,48 +321,36 @@ pub(super) fn undecodable(what: String, error: DecodeError) -> Error {
 /// Objects asked for at a time when a pool is listed.
 const LIST_PAGE: u64 = 1000;
 
-/// A listing of a pool's objects, in no order that means anything to people.
-pub struct Objects {
-    pool: Pool,
-    namespace: String,
-    cursor: HObject,
-}
-
 impl Pool {
-    /// Lists the objects of this namespace.
-    pub fn objects(&self) -> Objects {
-        self.list(self.namespace.clone())
+    /// Lists the objects of this namespace, in no order that means anything to people.
+    pub fn objects(&self) -> Listing<ObjectEntry, Error> {
+        Listing::new(page(self.clone(), self.namespace.clone(), HObject::min()))
     }
 
     /// Lists the objects of all namespaces.
-    pub fn all_objects(&self) -> Objects {
-        self.list(ALL_NAMESPACES.to_owned())
-    }
-
-    fn list(&self, namespace: String) -> Objects {
-        Objects { pool: self.clone(), namespace, cursor: HObject::min() }
+    pub fn all_objects(&self) -> Listing<ObjectEntry, Error> {
+        Listing::new(page(self.clone(), ALL_NAMESPACES.to_owned(), HObject::min()))
     }
 }
 
-impl Objects {
-    /// The next objects; `None` after the last. A page may be empty.
-    pub async fn next_page(&mut self) -> Result<Option<Vec<ObjectEntry>>, Error> {
-        if self.cursor == HObject::max() {
-            return Ok(None);
-        }
-        let request = Listing::request(self.pool.id, &self.namespace, &self.cursor, LIST_PAGE);
-        let (outputs, _) = self.pool.execute("", request).await?;
-        let output = outputs.first().map(List::to_segment);
-        let page = Listing::decode(&mut Reader::new(output.as_deref().unwrap_or_default()))
-            .map_err(|error| undecodable(format!("the objects of pool {}", self.pool.name), error))?;
-        self.cursor = page.cursor;
+/// The objects of a pool from `cursor` on.
+fn page(pool: Pool, namespace: String, cursor: HObject) -> NextPage<ObjectEntry, Error> {
+    Box::pin(async move {
+        let request = outputs::Listing::request(pool.id, &namespace, &cursor, LIST_PAGE);
+        let (output, _) = pool.execute("", request).await?;
+        let output = output.first().map(List::to_segment);
+        let listed = outputs::Listing::decode(&mut Reader::new(output.as_deref().unwrap_or_default()));
+        let listed =
+            listed.map_err(|error| undecodable(format!("the objects of pool {}", pool.name), error))?;
         let entry = |listed: Listed| ObjectEntry {
             namespace: listed.namespace,
             name: String::from_utf8_lossy(&listed.name).into_owned(),
             key: listed.key,
         };
-        Ok(Some(page.objects.into_iter().map(entry).collect()))
-    }
+        let items = listed.objects.into_iter().map(entry).collect();
+        let next = (listed.cursor != HObject::max()).then(|| page(pool, namespace, listed.cursor));
+        Ok(Page { items, next })
+    })
 }
 
 impl fmt::Debug for Pool {

@@ -3,6 +3,7 @@
 use super::clear::clear;
 use super::header::{SWITCHABLE, check_namespace, describe, image_id, info};
 use crate::ceph::Error;
+use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
     Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetSize, SetStripeUnitCount,
@@ -136,22 +137,36 @@ fn new_id() -> Result<String, Error> {
     Ok(format!("{:x}", u64::from_le_bytes(random) | 1 << 55))
 }
 
-/// Names of all images in the pool, in order.
-pub async fn list(pool: &Pool) -> Result<Vec<String>, Error> {
-    check_namespace(pool).await?;
-    let mut names: Vec<String> = Vec::new();
-    loop {
-        let after = names.last().map_or("", String::as_str);
-        let page = match pool.call(DIRECTORY, &DirList { after: after.to_owned(), max: LIST_PAGE }).await {
-            Err(Error::NotFound { .. }) => return Ok(names), // no image was ever created here
+/// Lists the names of all images in the pool and its namespace, in order. Fails with [`Error::NotFound`] if there is no such
+/// namespace.
+///
+/// ```no_run
+/// # async fn f(pool: onego::rados::Pool) -> Result<(), onego::ceph::Error> {
+/// let mut names = onego::rbd::list(&pool);
+/// while let Some(name) = names.try_next().await? {
+///     println!("{name}");
+/// }
+/// # Ok(()) }
+/// ```
+pub fn list(pool: &Pool) -> Listing<String, Error> {
+    let pool = pool.clone();
+    Listing::new(Box::pin(async move {
+        check_namespace(&pool).await?;
+        page(pool, String::new()).await
+    }))
+}
+
+/// The names of images behind `after`.
+fn page(pool: Pool, after: String) -> NextPage<String, Error> {
+    Box::pin(async move {
+        let names = match pool.call(DIRECTORY, &DirList { after, max: LIST_PAGE }).await {
+            Err(Error::NotFound { .. }) => BTreeMap::new(), // no image was ever created here
             other => other?,
         };
-        let last = page.len() as u64 != LIST_PAGE;
-        names.extend(page.into_keys());
-        if last {
-            return Ok(names);
-        }
-    }
+        let last = names.last_key_value().map(|(name, _)| name.clone());
+        let last = last.filter(|_| names.len() as u64 == LIST_PAGE);
+        Ok(Page { items: names.into_keys().collect(), next: last.map(|last| page(pool, last)) })
+    })
 }
 
 /// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
