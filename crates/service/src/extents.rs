@@ -6,17 +6,17 @@
 //! **What pins memory.** A segment keeps its whole block alive: a page written out of a receive buffer of a megabyte
 //! would keep the megabyte. So a segment is adopted as it is only if it is large ([`COPY_MAX`]) and fills at least
 //! half its block; anything else is copied, in place if the bytes to be replaced lie in memory that nobody else
-//! holds, else into memory of its own size. A small part ([`CHUNK`]) of a larger piece is written in place, too. If others
+//! holds, else into memory of its own size. A small part (64 KiB) of a larger piece is written in place, too. If others
 //! hold that piece (another OSD that stores the same object, a checkpoint), the chunks around the write are copied first, so
 //! that the writes that follow go in place: pieces of 4 KiB would cost each of them an allocation and a search. And
 //! since overwriting a part of an adopted block leaves dead bytes in it, each block knows how many of its bytes are
 //! alive: blocks that are more than half dead are copied out of as soon as it pins more than twice what it
-//! holds ([`SLACK`] is granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
+//! holds (64 KiB are granted on top). What [`Extents::pinned`] says is therefore what is really taken, and at most
 //! about twice the data.
 //!
 //! **Fragments.** Many small writes make many pieces. Whenever their number has doubled, small pieces that touch
-//! are joined ([`CHUNK`]), so that a write costs amortised constant work and data of N bytes without holes comes
-//! back to about N / [`CHUNK`] pieces.
+//! are joined (64 KiB), so that a write costs amortised constant work and data of N bytes without holes comes
+//! back to about N / 64 KiB pieces.
 
 use onego_buf::{List, Segment};
 use slab::Slab;

@@ -1,23 +1,23 @@
-//! Who may hold how much of a server: connections, memory of messages that come in, memory of replies.
+//! Bounds on what clients may hold of a server: connections, memory of messages that come in, memory of replies.
 //!
 //! Both servers use it. It has no I/O and knows no protocol: the owner of the connections tells it what happens, and closes
 //! the connections that it names. What one address may have is a share, which counts when others need the room.
 //!
 //! **Connections.** When the table is full, the idlest connection of the address that has the most gives way.
 //!
-//! **Unfinished messages.** A message that has begun has to go on at [`RATE`] on the average, with [`GRACE`] for pauses.
+//! **Unfinished messages.** A message that has begun has to go on at 4 KiB a second on the average, with 30 s for pauses.
 //! Time in which the server does not read from the connection does not count.
 //!
 //! **Large messages** (from [`Bounds::slot_from`] on) come in only with a slot, which counts the bytes that are announced,
 //! because memory for them may be taken at once. Addresses take turns in getting slots. A message that has had its slot for
-//! [`TURN`] while others wait gives it up, is not read from, and waits at the end of the line: slow senders delay others by
+//! a second while others wait gives it up, is not read from, and waits at the end of the line: slow senders delay others by
 //! a turn at most, and lose nothing, since what they send meanwhile waits in the system. The memory of a message that waits
 //! counts by what has come of it. It is taken so, too: such a message gets fresh memory, which the system provides page by
 //! page as it is filled.
 //!
 //! **Replies** that wait are counted with those that the driver holds and those that are still to be made. Below half of
 //! the bound everybody is answered, below three quarters every connection that holds none, and above that the addresses
-//! that hold less than their share. Connections that have taken nothing for [`STALL`] give way then.
+//! that hold less than their share. Connections that have taken nothing for ten seconds give way then.
 
 mod peers;
 mod slots;
