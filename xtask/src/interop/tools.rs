@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How long a refusal may take on a busy machine: it waits for nothing.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Writes more at once than an OSD takes, by librados.
+const TOO_LARGE: &str = include_str!("too_large.py");
+
 /// Checks that what a program printed has a text in it.
 pub(super) fn says(said: &str, expected: &str) -> Result<()> {
     ensure!(said.contains(expected), "expected `{expected}` in:\n{said}");
@@ -128,11 +131,22 @@ pub(crate) fn rados(stage: &Stage) -> Result<()> {
     says(&rados("getomapheader thing")?, "|top|")?;
 
     namespaces(stage)?;
+    too_large(stage)?;
     let refused = stage.ceph_fails("rados --pool things get nothing out")?;
     says(&String::from_utf8_lossy(&refused.stderr), "No such file or directory")?;
     rados("rm thing")?;
     ensure!(rados("ls")?.trim().is_empty(), "the object is still listed");
     stage.ceph_fails("rados --pool nowhere ls").map(drop)
+}
+
+/// Writes of 300 MiB by one request are refused, not sent for ever: librados sends them, and its connection goes on.
+fn too_large(stage: &Stage) -> Result<()> {
+    fs::write(stage.path("too_large.py"), TOO_LARGE)?;
+    let said = stage.ceph("python3 too_large.py")?;
+    for expected in ["large: EMSGSIZE\n", "part: EMSGSIZE\n", "small: after\n", "objects: small thing\n"] {
+        says(&said, expected)?;
+    }
+    Ok(())
 }
 
 /// Equal names in two namespaces and under a locator are different objects, and a listing of many is whole.
