@@ -2,6 +2,7 @@
 
 mod support;
 
+use onego::ceph::{Config, Reactor};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -149,6 +150,82 @@ fn an_import_into_a_cluster_that_stands_still_ends_and_goes_on() {
     assert!(code == 2 && said.contains("begin anew"), "{said}");
     place.onego("rbd import --resume disk.raw disk");
     assert!(place.onego_with_input("rbd export disk -", &[]).stdout == content);
+}
+
+/// Bytes of an image that takes the room of a cluster with [`SMALL`] until it is removed.
+const FILLER: usize = 48 << 20;
+
+/// A cluster that is full before [`SIZE`] bytes are imported beside the filler, and has room for them without it.
+const SMALL: &str = "--memory 128M";
+
+/// A place with a cluster, a filler in it, and the file `disk.raw`.
+fn place_with_little_room() -> (Place, Vec<u8>) {
+    let place = Place::with_cluster(SMALL);
+    let content = bytes(SIZE);
+    fs::write(place.path("filler.raw"), &content[..FILLER]).unwrap();
+    fs::write(place.path("disk.raw"), &content).unwrap();
+    place.onego("rbd import filler.raw filler");
+    (place, content)
+}
+
+/// The import has said what is left; the image says it, too, and the import goes on once there is room.
+fn goes_on_with_room(place: &Place, content: &[u8], said: &str) {
+    assert!(said.contains("image disk is not whole") && said.contains("--resume"), "{said}");
+    let info = place.onego("rbd info disk");
+    let told = info.lines().find(|line| line.contains("not whole:")).unwrap_or_else(|| panic!("{info}"));
+    let done: u64 = told.split_whitespace().find_map(|word| word.parse().ok()).unwrap();
+    assert!(done > 0 && done < SIZE as u64, "{told}");
+    place.onego("rbd rm filler");
+    place.onego("rbd import --resume disk.raw disk");
+    assert!(!place.onego("rbd info disk").contains("not whole"));
+    assert!(place.onego_with_input("rbd export disk -", &[]).stdout == content);
+    place.onego("rbd rm disk");
+}
+
+#[test]
+fn an_import_that_waits_for_a_full_cluster_is_interrupted_and_goes_on() {
+    let (place, content) = place_with_little_room();
+    let line = "rbd import disk.raw disk";
+    let mut child = spawn(&place, line);
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = stderr.lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("the cluster is full")), "it does not say what it waits for");
+    interrupt(&child);
+    let begun = Instant::now();
+    let said: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    assert!(begun.elapsed() < AT_ONCE, "it took {:?} to end, and said {said:?}", begun.elapsed());
+    goes_on_with_room(&place, &content, &said.join("\n"));
+}
+
+#[test]
+fn an_import_that_a_full_cluster_keeps_for_too_long_goes_on() {
+    let (place, content) = place_with_little_room();
+    let begun = Instant::now();
+    let (code, said) = place.onego_fails("rbd import --request-timeout 3 disk.raw disk");
+    assert_eq!(code, 7, "{said}");
+    assert!(begun.elapsed() < 3 * AT_ONCE, "it took {:?}, and said\n{said}", begun.elapsed());
+    goes_on_with_room(&place, &content, &said);
+}
+
+#[test]
+fn an_import_that_a_full_cluster_refuses_goes_on() {
+    let (place, content) = place_with_little_room();
+    set_ratios(&place, "1.0");
+    let (code, said) = place.onego_fails("rbd import disk.raw disk");
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    goes_on_with_room(&place, &content, &said);
+}
+
+/// From this part of its memory on the cluster counts as full: with 1.0 it does not, and refuses what does not fit.
+fn set_ratios(place: &Place, ratio: &str) {
+    let config = Config::from_file(place.path("ceph.conf")).unwrap();
+    let (mut reactor, cluster) = Reactor::new(&config).unwrap();
+    for level in ["full", "backfillfull", "nearfull"] {
+        let command = format!(r#"{{"prefix": "osd set-{level}-ratio", "ratio": {ratio}}}"#);
+        reactor.block_on(cluster.command(&command, Default::default())).unwrap().unwrap();
+    }
 }
 
 /// Waits until a file has bytes in it. False: the command was done before.

@@ -274,7 +274,9 @@ impl<T> Objects<T> {
             hub.complete(ticket, Err(Error::Cancelled), None);
         }
         let op = Operation::Watch { cookie: id.0, op: WatchOp::Unwatch, generation: 0, timeout: 0 };
-        self.send_linger(now, hub, linger.target, op, Owner::Unwatch(ticket), flag::WRITE);
+        // It takes no room: who closes an image must not wait until a full cluster has some.
+        let flags = flag::WRITE | flag::FULL_TRY;
+        self.send_linger(now, hub, linger.target, op, Owner::Unwatch(ticket), flags);
     }
 
     /// Answers a notification. Nobody is told what comes of it: the notifier does not wait longer than its timeout.

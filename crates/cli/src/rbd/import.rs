@@ -10,7 +10,7 @@ use crate::spec::ImageSpec;
 use onego::ceph::{ImageRequest, Reactor};
 use onego::rados::Pool;
 use onego::rbd::{self, Image, ImageInfo};
-use onego::{Segment, SegmentMut, Wait};
+use onego::{ErrorKind, Segment, SegmentMut, Wait};
 use onego_bench::progress::Progress;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -106,15 +106,24 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let copied = target.and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
     progress.finish();
     match &copied {
-        Err(Failure::Interrupted) => interrupt::say(&what_is_left(&shown, &left)),
+        Err(failure) if is_begun || may_go_on(failure) => interrupt::say(&what_is_left(&shown, &left)),
         // Half an image that was not there before would be in the way. The first error is the one to tell.
-        Err(_) if !is_begun => {
+        Err(_) => {
             let removed = rbd::remove(&pool, image.name(), |_, _| interrupt::progress());
             let _ = reactor.block_on(interrupt::unless(removed));
         }
-        _ => {}
+        Ok(()) => {}
     }
     copied
+}
+
+/// Is this the end of an import that `--resume` can continue: once there is room, or the cluster answers again?
+fn may_go_on(failure: &Failure) -> bool {
+    match failure {
+        Failure::Interrupted => true,
+        Failure::Client(error) => error.kind() == ErrorKind::NoSpace || error.is_retryable(),
+        _ => false,
+    }
 }
 
 /// What is said of an import that ends early. Empty: there is no image yet.
