@@ -46,7 +46,7 @@ enum Task {
     /// Attacks a directory that is served over NFS (an interop scenario runs this inside its network)
     #[command(hide = true)]
     NfsAttack(interop::attacks::Options),
-    /// Makes a server of NFS hold what it can, and measures that (an interop scenario runs this inside its network)
+    /// Makes a server hold what it can, and measures that (an interop scenario runs this inside its network)
     #[command(hide = true)]
     MemoryAttack(interop::attacks::memory::Options),
 }

@@ -56,9 +56,9 @@ fn layout(len: usize) -> Layout {
     Layout::from_size_align(len.max(1), PAGE).expect("block sizes are far below isize::MAX")
 }
 
-/// Maps `len` bytes of zeros.
+/// Maps `len` bytes of zeros; `pages` says what they are to lie in, where that makes a difference.
 #[cfg(not(miri))]
-pub(crate) fn map(len: usize) -> NonNull<u8> {
+fn map_in(len: usize, pages: Advice) -> NonNull<u8> {
     let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: a new mapping at no address in particular touches no memory that is in use.
     let mapping = unsafe { mmap_anonymous(std::ptr::null_mut(), len, prot, flags) };
@@ -68,9 +68,21 @@ pub(crate) fn map(len: usize) -> NonNull<u8> {
     if len >= HUGE_PAGE {
         // SAFETY: advice on a mapping that is ours changes nothing of what it holds. Without huge pages it is
         // refused, and all is as it would have been.
-        let _ = unsafe { madvise(ptr.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(ptr.as_ptr().cast(), len, pages) };
     }
     ptr
+}
+
+/// Maps `len` bytes of zeros.
+#[cfg(not(miri))]
+pub(crate) fn map(len: usize) -> NonNull<u8> {
+    map_in(len, Advice::LinuxHugepage)
+}
+
+/// The same, of which only pages take memory that are written to: the first byte of a huge page takes 2 MiB.
+#[cfg(not(miri))]
+fn map_sparse(len: usize) -> NonNull<u8> {
+    map_in(len, Advice::LinuxNoHugepage)
 }
 
 /// Gives a mapping back.
@@ -90,6 +102,12 @@ pub(crate) fn map(len: usize) -> NonNull<u8> {
     // SAFETY: the layout has a size of at least one byte.
     let ptr = unsafe { alloc_zeroed(layout(len)) };
     NonNull::new(ptr).unwrap_or_else(|| handle_alloc_error(layout(len)))
+}
+
+/// As above.
+#[cfg(miri)]
+fn map_sparse(len: usize) -> NonNull<u8> {
+    map(len)
 }
 
 /// As above.
@@ -113,6 +131,14 @@ impl Memory {
         let ptr = unsafe { alloc_zeroed(layout) };
         let Some(ptr) = NonNull::new(ptr) else { handle_alloc_error(layout) };
         Self { ptr, len, home: Home::Heap, access: Access::default() }
+    }
+
+    /// The same, of which only pages take memory that are written to, whatever the size of the block.
+    pub(crate) fn sparse(len: usize) -> Self {
+        if len < MAPPED {
+            return Self::zeroed(len);
+        }
+        Self { ptr: map_sparse(len), len, home: Home::Mapped, access: Access::default() }
     }
 
     fn mapped(len: usize) -> Self {

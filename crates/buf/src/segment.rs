@@ -154,6 +154,12 @@ impl SegmentMut {
         Self::from_memory(Memory::zeroed(len))
     }
 
+    /// A zeroed segment of `len` bytes on a page boundary that takes memory page by page, as it is written to, where
+    /// [`zeroed`](Self::zeroed) may take 2 MiB for the first byte: for what may be filled in part, and is many.
+    pub fn sparse(len: usize) -> Self {
+        Self::from_memory(Memory::sparse(len))
+    }
+
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
     #[inline]
     pub fn slab(&self) -> Option<&Arc<Slab>> {
@@ -295,6 +301,34 @@ impl fmt::Debug for SegmentMut {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    /// Bytes of memory that the mapping takes in which an address is.
+    #[cfg(not(miri))]
+    fn resident(address: usize) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines();
+        let bounds = |line: &str| {
+            let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+            Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+        };
+        let is_it = |line: &str| bounds(line).is_some_and(|(from, to)| (from..to).contains(&address));
+        assert!(lines.any(is_it), "the address is in no mapping");
+        let rss = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        rss.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_sparse_segment_takes_memory_page_by_page() {
+        let mut sparse = SegmentMut::sparse(64 << 20);
+        assert_eq!(sparse.len(), 64 << 20);
+        for at in (0..sparse.len()).step_by(4 << 20) {
+            sparse[at] = 1;
+        }
+        let taken = resident(sparse.as_ptr() as usize);
+        assert!((1..=1 << 20).contains(&taken), "16 bytes take {taken}");
+        assert_eq!(SegmentMut::sparse(100).len(), 100);
+    }
 
     #[test]
     fn pieces_split_and_join_again() {

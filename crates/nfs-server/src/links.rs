@@ -127,7 +127,7 @@ impl Splitter for Placing<'_> {
         if payload < BOUNDS.slot_from || self.account.has_slot() || self.admission.has_room(payload) {
             return self.program.place(front, payload);
         }
-        Some(SegmentMut::zeroed(payload))
+        Some(SegmentMut::sparse(payload))
     }
 }
 

@@ -26,11 +26,6 @@ impl Embedded {
         Self::start_line(stage, "nfs", &format!("nfs serve --listen {ADDRESS} {arguments}"))
     }
 
-    /// The same at every address of the stage.
-    pub(crate) fn start_nfs_everywhere(stage: &Stage, arguments: &str) -> Result<Self> {
-        Self::start_line(stage, "nfs", &format!("nfs serve --listen 0.0.0.0 {arguments}"))
-    }
-
     /// Starts a server of NFS for a new directory of the stage, to which root may do everything. Guests come from any port:
     /// those that their clients take are not seen outside.
     pub(crate) fn start_nfs_directory(stage: &Stage, name: &str) -> Result<Self> {

@@ -124,7 +124,7 @@ fn frame(tag: u8, random: &mut Random) -> Vec<u8> {
 }
 
 /// CRC-32C as Ceph uses it: the caller gives the register's first value, and nothing is inverted at the end.
-fn crc32c(first: u32, bytes: &[u8]) -> u32 {
+pub(super) fn crc32c(first: u32, bytes: &[u8]) -> u32 {
     let byte = |crc: u32, byte: &u8| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
     };

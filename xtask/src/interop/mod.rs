@@ -122,7 +122,8 @@ const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel_on_kernel;
     once:
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::run;
-    "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run;
+    "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
+    "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", tshark::decodes;

@@ -113,7 +113,7 @@ impl Placer for Intake<'_> {
             return None;
         }
         let has_room = self.account.has_slot() || self.admission.has_room(data_len);
-        Some(if has_room { self.pool.get(data_len) } else { SegmentMut::zeroed(data_len) })
+        Some(if has_room { self.pool.get(data_len) } else { SegmentMut::sparse(data_len) })
     }
 }
 
