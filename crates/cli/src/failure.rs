@@ -1,6 +1,7 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
 use crate::interrupt;
+use onego::ErrorKind;
 use onego::ceph::{Config, Errno};
 use onego::nfs::MountStatus;
 use std::io;
@@ -188,7 +189,7 @@ fn code_of(error: &onego::ceph::Error) -> Code {
         | E::Features { .. }
         | E::Clone { .. } => Code::Refused,
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
-        E::NoAnswer { .. } => Code::NoAnswer,
+        error if error.kind() == ErrorKind::TimedOut => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,
         _ => Code::Failed,
     }
