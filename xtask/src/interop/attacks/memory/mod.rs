@@ -15,6 +15,7 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 pub(crate) use cluster::run as run_on_cluster;
@@ -97,6 +98,20 @@ impl Memory {
         self.read("VmRSS")
     }
 
+    /// What it has once the server has done with the attack before: its connections end, and what they held is given back.
+    fn settled(&self) -> Result<u64> {
+        const STEP: Duration = Duration::from_millis(300);
+        let (deadline, mut before) = (Instant::now() + PATIENCE, self.now()?);
+        loop {
+            sleep(STEP);
+            let now = self.now()?;
+            if now.abs_diff(before) < MIB || Instant::now() > deadline {
+                return Ok(now);
+            }
+            before = now;
+        }
+    }
+
     /// From here on the peak is that of what comes (proc_pid_clear_refs(5)).
     fn forget_peak(&self) -> Result<()> {
         Ok(fs::write(format!("/proc/{}/clear_refs", self.0), "5")?)
@@ -148,8 +163,8 @@ fn trickle<F: Target>(target: &mut F, streams: &mut [TcpStream], message: &[u8],
 
 /// Carries an attack out, and tells what it cost.
 fn measure<F: Target>(attack: &Attack<F>, target: &mut F, memory: &Memory) -> Result<()> {
+    let before = memory.settled()?;
     memory.forget_peak()?;
-    let before = memory.now()?;
     let streams = (attack.carry_out)(target)?;
     let longest = target.serve_for(Duration::from_secs(1))?;
     let (now, peak) = (memory.now()?, memory.peak()?);
