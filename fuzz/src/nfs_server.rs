@@ -10,8 +10,8 @@ use onego_nfs::rpc::{
 };
 use onego_nfs::v3::{self, CreateHow, Handle, Name, Node, Place, SetAttributes, SetTime, Stability};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
-use onego_rdma::iwarp::{self, Connection, Event};
 use onego_nfs_server::{Export, Limits, Memory, Rdma, ServerMachine, Squash};
+use onego_rdma::iwarp::{self, Connection, Event};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
 use std::net::SocketAddr;
 use std::sync::Arc;
