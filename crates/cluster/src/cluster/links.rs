@@ -68,13 +68,17 @@ pub(super) struct Link {
     over: bool,
     /// Not read from because of what waits to be sent.
     stopped: bool,
-    /// There may be messages that wait until the replies before them are sent. Nothing more is read until then.
-    more: bool,
     /// Bytes that the driver has taken, and has not sent as far as is known.
     given: usize,
 }
 
 impl Link {
+    /// Are there messages that wait until the replies before them are sent? All others are handled as soon as they are
+    /// there. Nothing more is read until then.
+    fn defers(&self) -> bool {
+        self.connection.has_event()
+    }
+
     /// Does the client leave unread what it is sent?
     pub(super) fn is_behind(&self) -> bool {
         self.stopped
@@ -179,7 +183,6 @@ impl Links {
             landing: false,
             over: false,
             stopped: false,
-            more: false,
             given: 0,
         });
         self.announce(conn);
@@ -237,7 +240,7 @@ impl Links {
     /// Tells the driver, once, if the connection has something to send.
     pub(super) fn announce(&mut self, conn: ConnId) {
         let Some(link) = self.get(conn) else { return };
-        if !link.announced && (link.more || link.connection.has_output()) {
+        if !link.announced && (link.defers() || link.connection.has_output()) {
             link.announced = true;
             self.actions.push_back(Action::Transmit { conn });
         }
@@ -263,23 +266,17 @@ impl Links {
 
     /// Do the messages that are left wait until the replies so far are sent? Few bytes are not worth a send of their own.
     pub(super) fn defers(&mut self, conn: ConnId) -> bool {
-        let Some(link) = self.get(conn) else { return false };
-        link.more = link.connection.has_event() && link.connection.queued_bytes() >= WORTH_A_SEND;
-        link.more
+        self.get(conn).is_some_and(|link| link.defers() && link.connection.queued_bytes() >= WORTH_A_SEND)
     }
 
     /// Are there messages that waited for replies which are sent now?
     pub(super) fn goes_on(&mut self, conn: ConnId) -> bool {
-        let Some(link) = self.get(conn).filter(|link| link.more && !link.connection.has_output()) else {
-            return false;
-        };
-        link.more = false;
-        true
+        self.get(conn).is_some_and(|link| link.defers() && !link.connection.has_output())
     }
 
     /// Reads again from a connection of which no message waits.
     pub(super) fn went_on(&mut self, conn: ConnId) {
-        if self.get(conn).is_some_and(|link| !link.more) {
+        if self.get(conn).is_some_and(|link| !link.defers()) {
             self.actions.push_back(Action::Resume { conn });
         }
     }
@@ -329,7 +326,7 @@ impl Links {
     pub(super) fn landing(&mut self, conn: ConnId) -> Landing {
         let stalled = self.stalled;
         let link = self.table.get_mut(conn).filter(|link| !link.over && link.account.is_read());
-        let Some(link) = link.filter(|link| !link.more && !stalled) else { return Landing::default() };
+        let Some(link) = link.filter(|link| !link.defers() && !stalled) else { return Landing::default() };
         let mut landing = link.connection.landing();
         landing.ahead = landing.ahead.min(self.admission.ahead(&link.account));
         link.landing = landing.place.is_some();

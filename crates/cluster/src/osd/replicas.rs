@@ -42,7 +42,9 @@ impl Replicas {
         for &other in others.iter().filter(|other| **other != primary) {
             all.others.push((index(osds, other)?, None));
         }
-        all.object = osds[at].as_ref().store.find(object);
+        if !all.others.is_empty() {
+            all.object = osds[at].as_ref().store.find(object);
+        }
         for (other, id) in &mut all.others {
             let [primary, other] = osds.get_disjoint_mut([all.primary, *other]).ok()?;
             *id = other.as_mut().let_go(primary.as_ref(), all.object, pg, object);
