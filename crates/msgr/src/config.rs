@@ -21,8 +21,8 @@ pub struct Limits {
     pub middle: u32,
     /// Bytes of a message's data.
     pub data: u32,
-    /// Data of more bytes than that and at most so many, if it is not compressed, is received and forgotten as it comes: see
-    /// [`Message::discarded`](crate::Message::discarded).
+    /// The longest data that is discarded as it arrives, bytes: uncompressed data between the two bounds (see
+    /// [`Message::discarded`](crate::Message::discarded)). Longer data ends the connection.
     pub discard: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Is data of so many bytes received and forgotten?
+    /// Is data of this length (bytes) discarded as it arrives?
     pub(crate) fn discards(&self, len: u32) -> bool {
         len > self.data && len <= self.discard
     }

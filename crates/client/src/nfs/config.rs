@@ -135,12 +135,12 @@ impl Config {
         Self { credential, ..self }
     }
 
-    /// The same, with READs of at most so many bytes.
+    /// The same, with a bound on the length of a READ, in bytes.
     pub fn with_read_size(self, bytes: usize) -> Self {
         Self { read_size: Some(bytes), ..self }
     }
 
-    /// The same, with WRITEs of at most so many bytes.
+    /// The same, with a bound on the length of a WRITE, in bytes.
     pub fn with_write_size(self, bytes: usize) -> Self {
         Self { write_size: Some(bytes), ..self }
     }

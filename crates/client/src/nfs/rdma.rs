@@ -39,7 +39,7 @@ impl Rdma {
         Self { port, ..self }
     }
 
-    /// The same, with messages of at most so many bytes.
+    /// The same, with a bound on the length of a message that is sent inline, in bytes.
     pub fn with_inline(self, bytes: u32) -> Self {
         Self { inline: bytes, ..self }
     }

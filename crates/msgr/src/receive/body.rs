@@ -39,8 +39,9 @@ pub(crate) struct Body {
     data: Pieces,
     /// Where the payload goes, if the owner gave a buffer for it.
     placed: Option<RecvBuffer>,
-    /// The payload is not kept, and so many bytes of it have come.
+    /// The payload is not kept.
     discards: bool,
+    /// Bytes of such a payload that have arrived.
     discarded: usize,
 }
 
