@@ -29,7 +29,7 @@ enum Task {
     /// Lint, then test: what has to pass before a change goes in
     Ci,
     /// Format, clippy, rustdoc, cargo-deny, dependency direction, unsafe policy, tidiness
-    Lint,
+    Lint(lint::Options),
     /// Every test, the interop scenarios included; the last line counts them
     Test(test::Options),
     /// Our programs against real Ceph clusters, and Ceph's programs against ours
@@ -53,8 +53,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Task::Ci => lint::run().and_then(|()| test::run(&test::Options::default())),
-        Task::Lint => lint::run(),
+        Task::Ci => lint::run(&lint::Options::default()).and_then(|()| test::run(&test::Options::default())),
+        Task::Lint(options) => lint::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),

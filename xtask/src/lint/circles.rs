@@ -51,7 +51,11 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
                     "{name} has no circles any more: it belongs into the list of clean crates"
                 ));
             }
-            (false, true) => eprintln!("{name}: {} circles, not yet held to none", circles.len()),
+            (false, true) => eprintln!(
+                "{name}: {} circles, not yet held to none\n  {}",
+                circles.len(),
+                circles.join("\n  ")
+            ),
             _ => offences.push(format!("{name} is to be in one of the lists of this check: {circles:?}")),
         }
     }
