@@ -7,9 +7,12 @@ mod fuzz;
 mod guest;
 mod interop;
 mod lint;
+mod long;
 mod packages;
+mod program;
 mod sanitize;
 mod sh;
+mod tally;
 mod test;
 mod workspace;
 
@@ -42,10 +45,10 @@ enum Task {
     Sanitize,
     /// Sends broken bytes to an address (the interop scenarios run this inside their network)
     #[command(hide = true)]
-    SendGarbage(interop::garbage::Options),
+    SendGarbage(interop::attacks::garbage::Options),
     /// Attacks a directory that is served over NFS (an interop scenario runs this inside its network)
     #[command(hide = true)]
-    NfsAttack(interop::attacks::Options),
+    NfsAttack(interop::attacks::nfs::Options),
     /// Makes a server hold what it can, and measures that (an interop scenario runs this inside its network)
     #[command(hide = true)]
     MemoryAttack(interop::attacks::memory::Options),
@@ -60,8 +63,8 @@ fn main() -> ExitCode {
         Task::Compare(options) => compare::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize => sanitize::run(),
-        Task::SendGarbage(options) => interop::garbage::run(&options),
-        Task::NfsAttack(options) => interop::attacks::attack(&options),
+        Task::SendGarbage(options) => interop::attacks::garbage::run(&options),
+        Task::NfsAttack(options) => interop::attacks::nfs::attack(&options),
         Task::MemoryAttack(options) => interop::attacks::memory::attack(&options),
     };
     match result {

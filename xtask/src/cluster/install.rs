@@ -1,6 +1,6 @@
 //! Ceph's own programs, in the versions that we are tested against.
 
-use super::stage::Home;
+use super::home::Home;
 use crate::packages;
 use crate::sh;
 use anyhow::{Context as _, Result, bail};

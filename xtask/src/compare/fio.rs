@@ -1,7 +1,7 @@
 //! fio's librbd engine as the peer.
 
+use super::load::{IMAGE_MIB, Load};
 use super::row::{Latency, Row, Sides, Taken};
-use super::{IMAGE_MIB, Load};
 use crate::cluster::{Stage, process};
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};

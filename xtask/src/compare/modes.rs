@@ -1,10 +1,13 @@
 //! Our block client in each of the messenger's modes, under the load that a series of patches for the kernel's
 //! messenger was measured with: 32 clients with 32 requests each, and writes that the server forgets.
 
+use super::builds::ours;
+use super::load::{Load, short_size};
 use super::mode::Mode;
+use super::options::Options;
 use super::report::Figures;
-use super::row::{Taken, short_size};
-use super::{Load, OURS, Options, ours};
+use super::row::Taken;
+use super::subject::OURS;
 use crate::cluster::{Home, Install, Release, Stage};
 use crate::sh;
 use anyhow::{Result, ensure};

@@ -1,8 +1,11 @@
 //! Our client and server of files beside libnfs and nfs-ganesha, each with each, over TCP.
 
-use super::report::{BASELINE, Figures, beside_baseline, ratio};
-use super::row::{Row, short_size};
-use super::{FLOOR, Options, baselines, in_turn};
+use super::builds::{baselines, in_turn};
+use super::load::short_size;
+use super::options::Options;
+use super::report::{Figures, beside_baseline, ratio};
+use super::row::Row;
+use super::subject::{BASELINE, FLOOR};
 use crate::cluster::{ADDRESS, Embedded, GANESHA_EXPORT, Ganesha, Home, Install, Release, Stage};
 use crate::{interop, sh};
 use anyhow::{Context as _, Result, ensure};

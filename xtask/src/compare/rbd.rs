@@ -1,8 +1,12 @@
 //! Our block client and cluster beside librbd and Ceph's OSD.
 
+use super::builds::{baselines, in_turn, ours};
+use super::load::{IMAGE_MIB, Load};
 use super::mode::Mode;
+use super::options::Options;
 use super::row::Taken;
-use super::{IMAGE_MIB, Load, OURS, Options, baselines, fio, in_turn, ours, report};
+use super::subject::{LIBRBD_CEPH, LIBRBD_OURS, OURS};
+use super::{fio, report};
 use crate::cluster::{Embedded, Home, Install, RealCeph, Release, Stage, Store};
 use crate::sh;
 use anyhow::{Result, bail, ensure};
@@ -18,9 +22,6 @@ const LOADS: [(&str, u64, u32); 6] = [
     ("read", 1 << 20, 16),
     ("write", 1 << 20, 16),
 ];
-
-pub(super) const LIBRBD_OURS: &str = "librbd, embedded cluster";
-pub(super) const LIBRBD_CEPH: &str = "librbd, Ceph memstore OSD";
 
 /// Measures every load in every mode.
 ///

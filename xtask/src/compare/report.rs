@@ -1,11 +1,8 @@
 //! The comparison, for people: medians of all rounds, and ratios of medians.
 
-use super::rbd::{LIBRBD_CEPH, LIBRBD_OURS};
+use super::load::Load;
 use super::row::{Row, Taken};
-use super::{FLOOR, Load, OURS};
-
-/// What the names of earlier builds begin with.
-pub(super) const BASELINE: &str = "baseline";
+use super::subject::{BASELINE, FLOOR, LIBRBD_CEPH, LIBRBD_OURS, OURS};
 
 /// Prints, load by load, everybody's figures and the ratios that count.
 pub(super) fn print(taken: &[Taken], loads: &[Load]) {

@@ -1,6 +1,6 @@
 //! One measurement, in the form that every benchmark of the project writes.
 
-use super::Load;
+use super::load::Load;
 use serde::{Deserialize, Serialize};
 
 /// A row, whose it is, and under which load it was taken.
@@ -57,13 +57,5 @@ impl Row {
     /// Is it the same bytes over bare sockets?
     pub(super) fn is_floor(&self) -> bool {
         [&self.bench, &self.engine, &self.mode].iter().any(|name| name.contains("floor"))
-    }
-}
-
-/// A block size as short as fio's.
-pub(super) fn short_size(bytes: u64) -> String {
-    match bytes {
-        bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
-        bytes => format!("{}k", bytes >> 10),
     }
 }

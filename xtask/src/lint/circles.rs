@@ -5,7 +5,7 @@
 //! above them, so a child that imports from it closes a circle. Tests may import what they like. Paths inside macro
 //! calls are not seen.
 
-use super::verdict;
+use super::verdict::verdict;
 use crate::workspace::{Package, Workspace};
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 
 /// Crates without circles, which stay so.
-const CLEAN: &[&str] = &["onego-msgr", "onego-service"];
+const CLEAN: &[&str] = &["onego-msgr", "onego-service", "xtask"];
 /// Crates that have circles. One that has none left moves to the list above.
 const NOT_YET: &[&str] = &[
     "onego",
@@ -30,7 +30,6 @@ const NOT_YET: &[&str] = &[
     "onego-testkit",
     "onego-verbs",
     "onego-wire",
-    "xtask",
 ];
 
 /// The path of a module within its crate; the root's is empty.

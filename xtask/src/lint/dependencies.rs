@@ -1,6 +1,6 @@
 //! The one direction of dependency, and protocols without I/O.
 
-use super::verdict;
+use super::verdict::verdict;
 use crate::workspace::{Package, Workspace};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Links of the documents: each leads to a file of the tree, and to a heading of it if it names one.
 
-use super::verdict;
+use super::verdict::verdict;
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::Result;

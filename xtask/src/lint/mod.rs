@@ -6,6 +6,7 @@ mod dependencies;
 mod links;
 mod policy;
 mod tidy;
+mod verdict;
 
 use crate::sh;
 use crate::workspace::Workspace;
@@ -79,12 +80,4 @@ fn rustdoc(workspace: &Workspace) -> Result<()> {
     let mut command = workspace.cargo();
     command.args(["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
     sh::run(&mut command)
-}
-
-/// Ends a check that looked for offences: none found, or all of them named.
-fn verdict(offences: &[String]) -> Result<()> {
-    if offences.is_empty() {
-        return Ok(());
-    }
-    bail!("{} found\n  {}", offences.len(), offences.join("\n  "))
 }

@@ -1,6 +1,6 @@
 //! Where unsafe code may be.
 
-use super::verdict;
+use super::verdict::verdict;
 use crate::workspace::{Package, Workspace};
 use anyhow::{Context as _, Result};
 use std::path::Path;

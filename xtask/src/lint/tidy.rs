@@ -1,6 +1,6 @@
 //! Style that a program can judge: sizes, and words that have no place in a finished tree.
 
-use super::verdict;
+use super::verdict::verdict;
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::Result;

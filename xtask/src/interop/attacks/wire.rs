@@ -63,6 +63,10 @@ pub(super) struct Set {
     pub(super) size: Option<u64>,
 }
 
+pub(super) fn mode(mode: u32) -> Set {
+    Set { mode: Some(mode), ..Set::default() }
+}
+
 pub(super) type Handle = Vec<u8>;
 
 /// What came back.

@@ -1,7 +1,7 @@
 //! Attacks on an OSD of the embedded cluster.
 
+use super::attack::{Attack, MIB, PATIENCE, Target, attack_on_stage, send, trickle};
 use super::messenger::{Connection, Op, find_epoch, footer, request};
-use super::{Attack, MIB, PATIENCE, Target, attack_on_stage, send, trickle};
 use crate::cluster::{Embedded, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};

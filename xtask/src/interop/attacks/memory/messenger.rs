@@ -3,8 +3,8 @@
 //! It has its own encoders, so that an error in those of the server is not made twice. Source: ceph
 //! `doc/dev/network-protocol.rst`, `src/include/msgr.h`, `src/messages/MOSDOp.h`, `src/osd/osd_types.h`.
 
-use super::connect_attacker;
-use crate::interop::garbage::crc32c;
+use super::attack::connect_attacker;
+use crate::interop::attacks::garbage::crc32c;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

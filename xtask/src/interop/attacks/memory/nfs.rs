@@ -1,9 +1,8 @@
 //! Attacks on a server of NFS.
 
-use super::{Attack, MIB, PATIENCE, Target, attack_on_stage, connect_attacker, send, trickle};
+use super::attack::{Attack, MIB, PATIENCE, Target, attack_on_stage, connect_attacker, send, trickle};
 use crate::cluster::{ADDRESS, Embedded, Stage};
-use crate::interop::attacks::mode;
-use crate::interop::attacks::wire::{self, Client, Handle, Set, User, Words, user};
+use crate::interop::attacks::wire::{self, Client, Handle, Set, User, Words, mode, user};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

@@ -1,8 +1,8 @@
 //! Monitors that only the DNS names.
 
-use super::tools::{ensure_pool, says};
 use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, Stage};
+use crate::interop::steps::{ensure_pool, says};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Clients that the embedded cluster does not serve any more.
 
-use super::disk;
 use crate::cluster::{ADDRESS, Embedded, Stage};
+use crate::interop::disk;
 use anyhow::{Result, ensure};
 
 /// Who is shut out fails, and is told why; who is let in again goes on with what is there.

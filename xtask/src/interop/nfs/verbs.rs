@@ -1,8 +1,8 @@
 //! Our provider over rdma-core, on the kernel's devices in software: siw, which is iWARP, and rxe, which is RoCE.
 
-use super::load;
 use crate::cluster::Stage;
 use crate::guest::{Guest, NFSD, NFSD_PROGRAMS, RDMA};
+use crate::interop::bench::no_errors;
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
@@ -45,7 +45,7 @@ pub(crate) fn nfs(stage: &Stage) -> Result<()> {
     let guest = Guest::prepare(stage, &RDMA)?;
     let program = stage.onego_program();
     let name = program.file_name().context("a program without a name")?.to_string_lossy();
-    let kernel = super::nfs::SCRIPT;
+    let kernel = super::kernel::SCRIPT;
     let program = program.to_string_lossy();
     let programs: Vec<&str> = NFSD_PROGRAMS.iter().copied().chain(["fio", &*program]).collect();
     let mut rows = String::new();
@@ -60,7 +60,7 @@ pub(crate) fn nfs(stage: &Stage) -> Result<()> {
         rows.extend(said.lines().filter_map(|line| line.strip_prefix("row: ")).map(|row| format!("{row}\n")));
     }
     fs::write(stage.path("rows.json"), rows)?;
-    load::no_errors(&stage.path("rows.json"))
+    no_errors(&stage.path("rows.json"))
 }
 
 /// The check of the provider.

@@ -1,9 +1,9 @@
 //! The embedded cluster at the limit of its memory, and a pool at its quota.
 
-use super::disk;
-use super::tools::{ensure_pool, fio_without_errors, says};
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, Stage};
+use crate::interop::disk;
+use crate::interop::steps::{ensure_pool, fio_without_errors, says};
 use crate::sh;
 use anyhow::{Result, ensure};
 use std::fs;

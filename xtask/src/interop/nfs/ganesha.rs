@@ -1,8 +1,8 @@
 //! Our client of NFS on nfs-ganesha.
 
-use super::disk;
-use super::tools::says;
 use crate::cluster::{ADDRESS, GANESHA_EXPORT, GANESHA_FILE_MAX, Ganesha, Stage};
+use crate::interop::disk;
+use crate::interop::steps::says;
 use anyhow::{Result, ensure};
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Images that one side writes and the other reads.
 
-use super::disk;
 use crate::cluster::{RealCeph, Stage, Store};
+use crate::interop::disk;
 use anyhow::{Result, ensure};
 use std::fs;
 

@@ -3,9 +3,12 @@
 //! An OSD of Ceph agrees to compress only with peers that say they are OSDs. So a client of ours gets it there only if
 //! it says so (`--as-osd`, which is for this), and Ceph's clients get it only from our OSDs.
 
-use super::{disk, images, load, tools};
+use super::images;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
-use crate::test;
+use crate::interop::bench::no_errors;
+use crate::interop::disk;
+use crate::interop::steps::{ensure_pool, fio_verifies_an_image};
+use crate::long;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
@@ -13,7 +16,7 @@ const METHODS: [&str; 4] = ["snappy", "zlib", "zstd", "lz4"];
 
 /// The methods to test: how Ceph frames each of them is held by recorded frames, too.
 fn methods() -> &'static [&'static str] {
-    if test::is_long() { &METHODS } else { &METHODS[..2] }
+    if long::is_wanted() { &METHODS } else { &METHODS[..2] }
 }
 
 /// Settings of an OSD that compresses by all methods, and says so in its log.
@@ -109,7 +112,7 @@ fn verified(stage: &Stage, options: &str) -> Result<()> {
         "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k,64k --io-depth 16 --size 16M --seconds 2 \
          --verify --json rows.json"
     ))?;
-    load::no_errors(&stage.path("rows.json"))?;
+    no_errors(&stage.path("rows.json"))?;
     fs::remove_file(stage.path("rows.json")).map_err(Into::into)
 }
 
@@ -144,7 +147,7 @@ pub(crate) fn on_ours(stage: &Stage) -> Result<()> {
 
 /// Objects and images. The `ceph.conf` that the cluster writes says what it compresses, and so all programs do.
 fn copies(stage: &Stage, mode: &str, compressed: bool) -> Result<()> {
-    tools::ensure_pool(stage)?;
+    ensure_pool(stage)?;
     disk::make_text(&stage.path("disk.raw"))?;
     let modes = format!("--ms-client-mode {mode}");
     let seen = compresses(stage, "client.log", || {
@@ -174,6 +177,6 @@ fn loads(stage: &Stage, mode: &str) -> Result<()> {
     stage.ceph(&format!("rados {modes} --pool rbd {write}"))?;
     let said = stage.ceph(&format!("rados {modes} --pool rbd bench 2 seq"))?;
     ensure!(!said.contains("is not correct"), "`rados bench seq` read something else:\n{said}");
-    tools::fio_verifies_an_image(stage)?;
+    fio_verifies_an_image(stage)?;
     verified(stage, &format!("--ms-mode {mode}"))
 }

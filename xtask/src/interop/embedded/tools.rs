@@ -1,10 +1,10 @@
 //! Ceph's own programs against our embedded cluster, each result checked.
 
-use super::disk;
 use crate::cluster::{Embedded, Stage};
-use crate::test;
+use crate::interop::disk;
+use crate::interop::steps::{FIO, ensure_pool, fio_verifies_an_image, fio_without_errors, json, says};
+use crate::long;
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Writes more at once than an OSD takes, by librados.
 const TOO_LARGE: &str = include_str!("too_large.py");
-
-/// Checks that what a program printed has a text in it.
-pub(super) fn says(said: &str, expected: &str) -> Result<()> {
-    ensure!(said.contains(expected), "expected `{expected}` in:\n{said}");
-    Ok(())
-}
-
-pub(super) fn json(said: &str) -> Result<Value> {
-    serde_json::from_str(said).with_context(|| format!("not JSON:\n{said}"))
-}
 
 /// Status, maps, and the life of pools.
 pub(crate) fn ceph(stage: &Stage) -> Result<()> {
@@ -176,7 +166,7 @@ fn namespaces(stage: &Stage) -> Result<()> {
 pub(crate) fn rados_bench(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
     stage.ceph("ceph osd pool create bench 32")?;
-    let seconds = if test::is_long() { 5 } else { 2 };
+    let seconds = if long::is_wanted() { 5 } else { 2 };
     // 500 MB at most: the cluster keeps them in memory, and is quick.
     let write = format!("bench {seconds} write -b 65536 --max-objects 8000 --no-cleanup");
     says(&stage.ceph(&format!("rados --pool bench {write}"))?, "Total writes made")?;
@@ -256,38 +246,4 @@ pub(crate) fn fio(stage: &Stage) -> Result<()> {
     let engine = "--ioengine=rados --conf=ceph.conf --size=16m --nrfiles=8";
     let line = format!("fio --name=objects --rw=randwrite --bs=4k {engine} {FIO}");
     fio_without_errors(&stage.ceph(&line)?)
-}
-
-/// What all runs of fio have in common.
-const FIO: &str =
-    "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
-
-pub(super) fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
-    stage.ceph("rbd create --size 64M rbd/fio")?;
-    for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
-        let engine = "--ioengine=rbd --rbdname=fio --size=64m";
-        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {FIO}");
-        fio_without_errors(&stage.ceph(&line)?)?;
-    }
-    Ok(())
-}
-
-/// An error if fio saw one, or did nothing.
-pub(super) fn fio_without_errors(said: &str) -> Result<()> {
-    // Before its JSON fio may say what it thinks of the options.
-    let report = json(&said[said.find("\n{").unwrap_or(0)..])?;
-    let job = &report["jobs"][0];
-    ensure!(job["error"] == 0, "fio saw errors:\n{said}");
-    let written = job["write"]["total_ios"].as_u64().unwrap_or(0);
-    let read = job["read"]["total_ios"].as_u64().unwrap_or(0);
-    ensure!(written > 0 && read > 0, "fio wrote {written} blocks and read {read}:\n{said}");
-    Ok(())
-}
-
-/// A pool for images: the cluster may have it from the start.
-pub(super) fn ensure_pool(stage: &Stage) -> Result<()> {
-    if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
-        stage.ceph("ceph osd pool create rbd 32")?;
-    }
-    stage.ceph("rbd pool init rbd").map(drop)
 }

@@ -1,18 +1,18 @@
 //! NFS over TCP and over RDMA: the kernel's client and the kernel's server, in guests.
 
-use super::load;
-use super::tools::says;
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::guest::{Guest, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, Running};
-use crate::test;
+use crate::interop::bench::no_errors;
+use crate::interop::steps::says;
+use crate::long;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 
 /// What the kernel's client does in a guest, after the lines that say with what.
-pub(super) const SCRIPT: &str = include_str!("nfs.sh");
+pub(super) const SCRIPT: &str = include_str!("kernel.sh");
 
 /// What it does while the server starts anew.
-const RESTART: &str = include_str!("nfs_restart.sh");
+const RESTART: &str = include_str!("kernel_restart.sh");
 
 /// The programs that the script runs. `rdma` makes the device that the kernel's client uses RDMA with.
 const PROGRAMS: &[&str] = &["fio", "rdma"];
@@ -101,7 +101,7 @@ fn our_client(stage: &Stage, options: &str) -> Result<()> {
          --json rows.json",
         url("")
     ))?;
-    load::no_errors(&stage.path("rows.json"))
+    no_errors(&stage.path("rows.json"))
 }
 
 /// The kernel's client on our server.
@@ -175,7 +175,7 @@ fn kernel_mounts(stage: &Stage, export: &str, options: &[&str]) -> Result<()> {
 
 /// The start of a script: what is mounted, and with which options.
 fn mounting(export: &str, options: &[&str]) -> String {
-    let (large, names) = if test::is_long() { (5000, 2400) } else { (2100, 600) };
+    let (large, names) = if long::is_wanted() { (5000, 2400) } else { (2100, 600) };
     let mut script = format!(
         "SERVER={ADDRESS}\nEXPORT={export}\nLARGE={large}\nNAMES={names}\ncat > /tmp/options <<END\n"
     );

@@ -1,8 +1,8 @@
 //! libnfs's programs on our server of NFS.
 
-use super::disk;
-use super::tools::says;
 use crate::cluster::{ADDRESS, Embedded, Stage};
+use crate::interop::disk;
+use crate::interop::steps::says;
 use anyhow::{Result, ensure};
 use std::fs;
 

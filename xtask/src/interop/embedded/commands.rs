@@ -1,8 +1,8 @@
 //! Every command that monitors and managers of Ceph know, sent to our embedded cluster: each is answered at once, by what it asks for or
 //! by a sentence that says why not.
 
-use super::tools::json;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
+use crate::interop::steps::json;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use std::fs;

@@ -1,7 +1,8 @@
 //! Users who may do only some things, alike on real clusters and on ours.
 
-use super::{disk, tools};
 use crate::cluster::{Embedded, RealCeph, Stage};
+use crate::interop::disk;
+use crate::interop::steps::fio_without_errors;
 use anyhow::{Result, ensure};
 use std::fs;
 
@@ -127,7 +128,7 @@ fn fio(stage: &Stage, mode: &str) -> Result<()> {
              --rbdname=fio --iodepth=16 --verify=crc32c --verify_fatal=1 --output-format=json"
         )
     };
-    tools::fio_without_errors(&stage.ceph(&line("images"))?)?;
+    fio_without_errors(&stage.ceph(&line("images"))?)?;
     stage.ceph_fails(&line("reader"))?;
     stage.ceph("rbd --id images rm rbd/fio")?;
     Ok(fs::write(stage.path("ceph.conf"), conf)?)

@@ -1,6 +1,6 @@
 //! A peer that sends broken bytes, in every way that a messenger has to bear. The same seed sends the same bytes.
 
-use super::disk::Random;
+use crate::interop::disk::Random;
 use anyhow::{Context as _, Result};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,8 +1,8 @@
 //! QEMU's own driver for Ceph block devices, which goes through librbd, against our embedded cluster.
 
-use super::disk;
-use super::tools::{json, says};
 use crate::cluster::{ADDRESS, Embedded, Stage};
+use crate::interop::disk;
+use crate::interop::steps::{json, says};
 use anyhow::{Result, ensure};
 use std::fs;
 

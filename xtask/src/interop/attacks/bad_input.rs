@@ -1,8 +1,8 @@
 //! Broken bytes on both ports while others work, and wrong arguments.
 
-use super::load::Background;
-use super::tools::ensure_pool;
 use crate::cluster::{Embedded, Stage};
+use crate::interop::bench::Background;
+use crate::interop::steps::ensure_pool;
 use anyhow::{Context as _, Result, ensure};
 
 /// Memory that broken bytes may make the server take, at most.

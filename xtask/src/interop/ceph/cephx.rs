@@ -1,8 +1,10 @@
 //! Keys, tickets and encryption, with real clusters and with Ceph's programs.
 
-use super::load::Background;
-use super::{disk, images, tools};
+use super::images;
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage};
+use crate::interop::bench::Background;
+use crate::interop::disk;
+use crate::interop::steps::{ensure_pool, says};
 use anyhow::{Result, ensure};
 use std::fs;
 
@@ -72,8 +74,8 @@ pub(crate) fn both_types_of_keys(stage: &Stage) -> Result<()> {
 /// that know keys of type "aes256k" with such a key, too.
 pub(crate) fn server_v1(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "--auth cephx --messenger v1 --auth-ticket-lifetime 4")?;
-    tools::says(&stage.ceph("ceph --connect-timeout 20 -s")?, "1 osds: 1 up")?;
-    tools::ensure_pool(stage)?;
+    says(&stage.ceph("ceph --connect-timeout 20 -s")?, "1 osds: 1 up")?;
+    ensure_pool(stage)?;
     disk::make(&stage.path("disk.raw"), 1)?;
     let conf = fs::read_to_string(stage.path("ceph.conf"))?;
     let mut users = vec!["admin"];

@@ -1,28 +1,21 @@
 //! Verified loads on real clusters.
 
-use super::{disk, images, tools};
+use super::images;
 use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Embedded, RealCeph, Stage, Store};
-use crate::test;
+use crate::interop::bench::{Background, no_errors};
+use crate::interop::disk;
+use crate::interop::steps::{ensure_pool, fio_without_errors, json};
+use crate::long;
 use anyhow::{Context as _, Result, ensure};
-use serde::Deserialize;
 use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
-
-/// The part of a benchmark's row that tells whether it went well.
-#[derive(Deserialize)]
-struct Row {
-    bench: String,
-    ios: u64,
-    errors: u64,
-}
 
 /// Reads and writes of several sizes, each read checked against what was written.
 pub(crate) fn verified(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start(stage, Store::Memory)?;
-    let seconds = if test::is_long() { 10 } else { 4 };
+    let seconds = if long::is_wanted() { 10 } else { 4 };
     stage.onego(&format!(
         "bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size 128M --seconds {seconds} \
          --verify --json rows.json"
@@ -34,7 +27,7 @@ pub(crate) fn verified(stage: &Stage) -> Result<()> {
 pub(crate) fn verified_v1(stage: &Stage) -> Result<()> {
     let _ceph = RealCeph::start(stage, Store::Memory)?;
     disk::make(&stage.path("disk.raw"), 1)?;
-    let seconds = if test::is_long() { 5 } else { 2 };
+    let seconds = if long::is_wanted() { 5 } else { 2 };
     for options in ["--messenger v1", "--messenger v1 --no-data-crc"] {
         images::round_trip(stage, |line| {
             stage.onego(&format!("--mon-host v1:{ADDRESS}:6789 {options} {line}"))
@@ -74,7 +67,7 @@ pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
         stage.empty()?;
     }
     let _cluster = Embedded::start(stage, "")?;
-    tools::ensure_pool(stage)?;
+    ensure_pool(stage)?;
     stage.ceph("rbd create --size 64M rbd/fio")?;
     let conf = fs::read_to_string(stage.path("ceph.conf"))?;
     for (every, _) in FAILURES {
@@ -84,11 +77,11 @@ pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
         let line = format!(
             "fio --name=broken --rw=randrw --bs=4k,64k --size=16m --ioengine=rbd --clientname=admin --pool=rbd \
              --rbdname=fio --iodepth=16 --verify=crc32c --verify_fatal=1 --output-format=json --output=fio-{every}.json {}",
-            if test::is_long() { FAILING_FIO_LONG } else { "" }
+            if long::is_wanted() { FAILING_FIO_LONG } else { "" }
         );
         let fio = stage.ceph_daemon(&line);
         Daemon::spawn("fio", fio, &stage.path(&format!("fio-{every}.out")))?.wait()?;
-        tools::fio_without_errors(&fs::read_to_string(stage.path(&format!("fio-{every}.json")))?)?;
+        fio_without_errors(&fs::read_to_string(stage.path(&format!("fio-{every}.json")))?)?;
         says_it_failed(stage, &format!("client-{every}.log"))?;
     }
     Ok(())
@@ -105,7 +98,7 @@ fn says_it_failed(stage: &Stage, log: &str) -> Result<()> {
 /// Reads and writes at the same time, each read checked.
 fn verified_beside_failures(stage: &Stage, options: &str, size: &str) -> Result<()> {
     let json = stage.path("rows.json");
-    let seconds = if test::is_long() { FAILING_SECONDS_LONG } else { FAILING_SECONDS };
+    let seconds = if long::is_wanted() { FAILING_SECONDS_LONG } else { FAILING_SECONDS };
     stage.onego(&format!(
         "{options} bench rbd --cluster ceph.conf --rw randrw --block-size 4k --io-depth 32 --size {size} \
          --seconds {seconds} --verify --json rows.json"
@@ -127,7 +120,7 @@ pub(crate) fn osd_crash(stage: &Stage) -> Result<()> {
 fn osd_comes_back(stage: &Stage, store: Store) -> Result<()> {
     let mut ceph = RealCeph::start(stage, store)?;
     // Most of the time is for the OSD to start twice while the load still runs.
-    let (seconds, pauses, gone) = if test::is_long() { (25, [4, 3], 2) } else { (18, [2, 1], 1) };
+    let (seconds, pauses, gone) = if long::is_wanted() { (25, [4, 3], 2) } else { (18, [2, 1], 1) };
     let mut load = Background::verified_writes(stage, seconds)?;
     for pause in pauses {
         sleep(Duration::from_secs(pause));
@@ -164,7 +157,7 @@ pub(crate) fn crush_changes(stage: &Stage) -> Result<()> {
          crush-osds-per-failure-domain=1",
     )?;
     let before = crush_version(stage)?;
-    let mut load = Background::verified_writes(stage, if test::is_long() { 60 } else { 20 })?;
+    let mut load = Background::verified_writes(stage, if long::is_wanted() { 60 } else { 20 })?;
     for line in CRUSH_CHANGES {
         load.check_running()?;
         stage.ceph(line)?;
@@ -185,62 +178,6 @@ pub(crate) fn crush_changes(stage: &Stage) -> Result<()> {
 }
 
 fn crush_version(stage: &Stage) -> Result<u64> {
-    let dump = tools::json(&stage.ceph("ceph osd dump --format json")?)?;
+    let dump = json(&stage.ceph("ceph osd dump --format json")?)?;
     dump["crush_version"].as_u64().context("the map has no version of CRUSH")
-}
-
-/// A verified load that runs while something else happens.
-pub(crate) struct Background {
-    bench: Daemon,
-    json: String,
-}
-
-impl Background {
-    /// Starts writes that are all read back at the end.
-    pub(crate) fn verified_writes(stage: &Stage, seconds: u32) -> Result<Self> {
-        Self::start(stage, "writes", "", "randwrite", seconds)
-    }
-
-    /// Starts a load of that kind, by a client with these options. Files are named after it.
-    pub(crate) fn start(stage: &Stage, name: &str, options: &str, kind: &str, seconds: u32) -> Result<Self> {
-        let json = format!("{name}.json");
-        let line = format!(
-            "{options} bench rbd --cluster ceph.conf --rw {kind} --block-size 4k --io-depth 16 --size 64M \
-             --seconds {seconds} --verify --json {json}"
-        );
-        let log = stage.path(&format!("{name}.out"));
-        let bench = Daemon::spawn("onego bench", stage.onego_daemon(&line), &log)?;
-        Ok(Self { bench, json })
-    }
-
-    /// An error if the load is over: then what happens meanwhile does not happen to it.
-    pub(crate) fn check_running(&mut self) -> Result<()> {
-        self.bench.check_alive()
-    }
-
-    /// Waits for the end of the load. An error if it saw one.
-    pub(crate) fn finish(self, stage: &Stage) -> Result<()> {
-        self.bench.wait()?;
-        no_errors(&stage.path(&self.json))
-    }
-}
-
-/// Every row of a benchmark's JSON file did some I/O, and none of it failed.
-pub(super) fn no_errors(path: &Path) -> Result<()> {
-    let rows: Vec<Row> = read_rows(path)?;
-    ensure!(!rows.is_empty(), "{} has no rows", path.display());
-    for row in &rows {
-        ensure!(row.ios > 0, "{}: no I/O was done", row.bench);
-        ensure!(row.errors == 0, "{}: {} of {} I/Os failed", row.bench, row.errors, row.ios);
-    }
-    Ok(())
-}
-
-/// Reads the rows of a benchmark: one JSON object a line.
-pub(crate) fn read_rows<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines
-        .map(|line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display())))
-        .collect()
 }

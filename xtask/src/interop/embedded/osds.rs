@@ -1,10 +1,10 @@
 //! An embedded cluster of several OSDs, of which one is always being stopped or catching up, under verified loads.
 
-use super::load::Background;
-use super::tools::{ensure_pool, fio_without_errors};
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, Stage};
-use crate::test;
+use crate::interop::bench::Background;
+use crate::interop::steps::{ensure_pool, fio_without_errors};
+use crate::long;
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::fs;
@@ -19,7 +19,7 @@ const SECONDS_LONG: u32 = 300;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn seconds() -> u32 {
-    if test::is_long() { SECONDS_LONG } else { SECONDS }
+    if long::is_wanted() { SECONDS_LONG } else { SECONDS }
 }
 
 /// Stops one OSD after the other and starts it again, for as long as a load lasts.

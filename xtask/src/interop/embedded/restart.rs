@@ -1,8 +1,8 @@
 //! An embedded cluster that keeps its state ends and starts again under the load of Ceph's clients.
 
-use super::tools::ensure_pool;
 use crate::cluster::process::Daemon;
 use crate::cluster::{Embedded, Stage};
+use crate::interop::steps::ensure_pool;
 use anyhow::{Result, ensure};
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,12 @@
+//! Ceph's programs on our embedded cluster.
+
+pub(super) mod blocklist;
+pub(super) mod commands;
+pub(super) mod dns;
+pub(super) mod krbd;
+pub(super) mod memory;
+pub(super) mod osds;
+pub(super) mod qemu_img;
+pub(super) mod rados_tests;
+pub(super) mod restart;
+pub(super) mod tools;

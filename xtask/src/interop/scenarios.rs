@@ -1,0 +1,116 @@
+//! Every scenario there is.
+
+use super::{attacks, ceph, embedded, nfs};
+use crate::cluster::{Release, Stage};
+use anyhow::Result;
+
+/// One thing that has to work between two programs of which one is not ours.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// Whose Ceph programs it uses.
+    pub(super) release: Release,
+    /// Does it start a guest?
+    pub(super) guest: bool,
+    /// Is it one of the long form of the tests alone?
+    pub(super) long: bool,
+    pub(super) run: fn(&Stage) -> Result<()>,
+}
+
+const fn scenario(
+    name: &'static str,
+    what: &'static str,
+    release: Release,
+    run: fn(&Stage) -> Result<()>,
+) -> Scenario {
+    Scenario { name, what, release, guest: false, long: false, run }
+}
+
+/// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
+/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of
+/// what 16.2 has not.
+macro_rules! scenarios {
+    (
+        guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
+        long: $($long:literal, $long_what:literal, $long_run:path;)*
+        once: $($once:literal, $once_what:literal, $once_run:path;)*
+        releases: $($name:literal, $what:literal, $run:path;)*
+        releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
+        since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
+        tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
+    ) => {
+        &[
+            $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
+            $(Scenario { guest: true, long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
+            $(scenario($once, $once_what, Release::Pacific, $once_run),)*
+            $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
+            $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
+            $(scenario(concat!("ceph20-", $name), $what, Release::Tentacle, $run),)*
+            $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
+            $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
+            $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
+            $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
+        ]
+    };
+}
+
+pub(super) const SCENARIOS: &[Scenario] = scenarios! {
+    guests:
+    "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", embedded::krbd::modes;
+    "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
+    "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
+    "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
+    "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;
+    "nfs-kernel-rdma", "the kernel's NFS client works on our server over RDMA", nfs::kernel::kernel_on_ours_by_rdma;
+    "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", nfs::verbs::with_itself;
+    "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", nfs::verbs::nfs;
+    "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::ours_on_kernel;
+    long:
+    "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
+    "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
+    once:
+    "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
+    "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
+    "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
+    "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
+    "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
+    "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
+    releases:
+    "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
+    "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
+    "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
+    "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;
+    "tools-rbd", "`rbd` works on images of our embedded cluster", embedded::tools::rbd;
+    "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", ceph::cephx::client;
+    "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", ceph::cephx::server;
+    "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
+    "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
+    releases_long_of_tentacle:
+    "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
+    "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
+    "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;
+    "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;
+    "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", embedded::tools::rados_bench;
+    "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
+    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
+    "cephx-users", "users of a real cluster do what their capabilities say, and not more", ceph::users::on_real_ceph;
+    "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", ceph::users::on_ours;
+    "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", embedded::dns::monitors;
+    "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", embedded::blocklist::shut_out;
+    "tools-compression", "Ceph's programs compress what they send to our embedded cluster, if they can", ceph::compression::on_ours;
+    "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", embedded::osds::tools;
+    "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
+    "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
+    "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
+    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
+    "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
+    since_reef:
+    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::rados_tests::run;
+    "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
+    "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
+    tentacle:
+    "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
+    "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;
+};

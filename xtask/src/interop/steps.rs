@@ -1,0 +1,49 @@
+//! Steps that several scenarios take, and how they check what programs print.
+
+use crate::cluster::Stage;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// Checks that what a program printed has a text in it.
+pub(crate) fn says(said: &str, expected: &str) -> Result<()> {
+    ensure!(said.contains(expected), "expected `{expected}` in:\n{said}");
+    Ok(())
+}
+
+pub(crate) fn json(said: &str) -> Result<Value> {
+    serde_json::from_str(said).with_context(|| format!("not JSON:\n{said}"))
+}
+
+/// What all runs of fio have in common.
+pub(crate) const FIO: &str =
+    "--clientname=admin --pool=rbd --iodepth=32 --verify=crc32c --verify_fatal=1 --output-format=json";
+
+pub(crate) fn fio_verifies_an_image(stage: &Stage) -> Result<()> {
+    stage.ceph("rbd create --size 64M rbd/fio")?;
+    for (kind, size) in [("randwrite", "4k"), ("write", "1m"), ("randrw", "64k")] {
+        let engine = "--ioengine=rbd --rbdname=fio --size=64m";
+        let line = format!("fio --name={kind} --rw={kind} --bs={size} {engine} {FIO}");
+        fio_without_errors(&stage.ceph(&line)?)?;
+    }
+    Ok(())
+}
+
+/// An error if fio saw one, or did nothing.
+pub(crate) fn fio_without_errors(said: &str) -> Result<()> {
+    // Before its JSON fio may say what it thinks of the options.
+    let report = json(&said[said.find("\n{").unwrap_or(0)..])?;
+    let job = &report["jobs"][0];
+    ensure!(job["error"] == 0, "fio saw errors:\n{said}");
+    let written = job["write"]["total_ios"].as_u64().unwrap_or(0);
+    let read = job["read"]["total_ios"].as_u64().unwrap_or(0);
+    ensure!(written > 0 && read > 0, "fio wrote {written} blocks and read {read}:\n{said}");
+    Ok(())
+}
+
+/// A pool for images: the cluster may have it from the start.
+pub(crate) fn ensure_pool(stage: &Stage) -> Result<()> {
+    if !stage.ceph("ceph osd pool ls")?.lines().any(|name| name == "rbd") {
+        stage.ceph("ceph osd pool create rbd 32")?;
+    }
+    stage.ceph("rbd pool init rbd").map(drop)
+}
