@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::auth as a;
-use onego_ceph::encoding::Decode;
 use onego_fuzz::round_trip;
+use onego_msgr::auth as a;
+use onego_msgr::encoding::Decode;
 
 fuzz_target!(|bytes: &[u8]| {
     round_trip::<a::AuthName>(bytes);

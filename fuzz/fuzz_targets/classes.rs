@@ -3,9 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use onego_ceph::cls::{Method, lock, rbd};
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::ops::Stat;
 use onego_ceph::outputs;
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
 /// Reads a value of which more may follow; what was read is written, and reads as the same again.

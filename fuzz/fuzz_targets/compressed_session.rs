@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::msgr::Method;
 use onego_fuzz::{Frame, compressed_session, talk};
+use onego_msgr::Method;
 use onego_wire::Writer;
 
 fuzz_target!(|input: (u8, u8, Vec<Frame<'_>>)| {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::msgr::Method;
 use onego_fuzz::{Frame, client, compressing, server, talk};
+use onego_msgr::Method;
 use onego_wire::Writer;
 
 fuzz_target!(|input: (u8, bool, Vec<Frame<'_>>)| {

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::addr::AddrKind;
 use onego_fuzz::{LegacyItem, session_of, talk};
+use onego_msgr::addr::AddrKind;
 use onego_wire::Writer;
 
 fuzz_target!(|input: (u8, Vec<LegacyItem<'_>>)| {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::addr::AddrKind;
 use onego_fuzz::{client_of, server_of, talk};
+use onego_msgr::addr::AddrKind;
 
 /// Bytes of the old form of an address (ceph src/include/msgr.h, `ceph_entity_addr`).
 const ADDR_LEN: usize = 136;

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::encoding::write_envelope;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_fuzz::{mend_map, round_trip};
+use onego_msgr::encoding::write_envelope;
 use onego_wire::Writer;
 
 fuzz_target!(|input: (bool, &[u8], bool, &[u8])| {

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::types as t;
 use onego_fuzz::round_trip;
+use onego_msgr::addr::{AddrVec, EntityAddr};
 
 fuzz_target!(|bytes: &[u8]| {
     round_trip::<EntityAddr>(bytes);

@@ -9,11 +9,11 @@ pub mod rpc_rdma;
 
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, crc32c};
-use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
-use onego_ceph::auth::Login;
-use onego_ceph::encoding::{Decode, Encode};
-use onego_ceph::msgr::{Compression, Config, Connection, Limits, Method, NoPlacer, Target, Visitor};
 use onego_ceph::types::EntityName;
+use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};
+use onego_msgr::auth::Login;
+use onego_msgr::encoding::{Decode, Encode};
+use onego_msgr::{Compression, Config, Connection, Limits, Method, NoPlacer, Target, Visitor};
 use onego_wire::{Time, Writer};
 use std::net::SocketAddr;
 use std::sync::Arc;

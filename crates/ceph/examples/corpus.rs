@@ -4,17 +4,17 @@
 //! the version that its bytes begin with is the one that is written here, they must come out as they were. A few have a
 //! key of no kind, with which nothing would be protected: they must be refused.
 
-use onego_ceph::addr::{AddrVec, EntityAddr};
-use onego_ceph::auth;
 use onego_ceph::cls::{lock, rbd};
 use onego_ceph::crush::CrushMap;
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
 use onego_ceph::osdmap::{Incremental, OsdInfo, OsdMap, OsdXInfo, Pool};
 use onego_ceph::types::{
     EVersion, EntityName, HObject, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid,
 };
+use onego_msgr::addr::{AddrVec, EntityAddr};
+use onego_msgr::auth;
+use onego_msgr::encoding::{Decode, Encode};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};

@@ -16,6 +16,3 @@ pub mod osdmap;
 pub mod outputs;
 pub mod rbd;
 pub mod types;
-
-pub use onego_msgr as msgr;
-pub use onego_msgr::{addr, auth, encoding, features};

@@ -2,9 +2,9 @@
 //!
 //! Read in every encoding from Pacific to Tentacle, written in Tentacle's.
 
-use crate::addr::AddrVec;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{Epoch, Utime};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! The map of a cluster's monitors (ceph `src/mon/MonMap.{h,cc}`).
 
-use crate::addr::AddrVec;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{Epoch, Utime, Uuid};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 

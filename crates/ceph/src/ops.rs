@@ -5,9 +5,9 @@
 //!
 //! Source: ceph `src/include/rados.h` (`ceph_osd_op`), `src/osd/osd_types.cc` (`OSDOp`).
 
-use crate::encoding::{Decode, Encode};
 use crate::types::Utime;
 use onego_buf::List;
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `src/osd/osd_types.h` (`obj_list_watch_response_t`, `pg_nls_response_t`).
 
-use crate::addr::EntityAddr;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{EntityName, HObject};
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
 
 /// Somebody who watches an object (`watch_item_t`).

@@ -229,7 +229,7 @@ fn an_osd_that_has_another_address_is_reached_there() {
     let ticket = fake.submit(write(&ObjectName::from("a"), b"x"));
     fake.settle();
     fake.want_map();
-    let addrs = onego_ceph::addr::AddrVec(vec![client_fake::osd_addr(0, 2)]);
+    let addrs = onego_msgr::addr::AddrVec(vec![client_fake::osd_addr(0, 2)]);
     fake.osds[0].hold = false;
     fake.publish(|change| change.new_up_client.insert(0, addrs));
     fake.settle();
@@ -326,7 +326,7 @@ fn an_undecodable_reply_fails_its_request_alone() {
     let (bad, good) = (fake.submit(stat), fake.submit(write(&ObjectName::from("a"), b"x")));
     fake.settle();
     let held = fake.osds[0].held.remove(0);
-    let garbage = onego_ceph::msgr::Message::new(43, 8, 2, vec![1, 2, 3]).with_tid(held.tid);
+    let garbage = onego_msgr::Message::new(43, 8, 2, vec![1, 2, 3]).with_tid(held.tid);
     fake.server(held.conn).unwrap().send(garbage);
     fake.release(0);
     fake.settle();

@@ -5,9 +5,9 @@ mod client_fake;
 use client_fake::{FSID, Fake, Health, Node, POOL, SECOND, write};
 use onego_buf::List;
 use onego_ceph::client::{Error, Event, Outcome};
-use onego_ceph::encoding::Encode;
 use onego_ceph::messages::{MapUpdate, ObjectName};
-use onego_ceph::msgr::Message;
+use onego_msgr::Message;
+use onego_msgr::encoding::Encode;
 
 fn has_map(fake: &Fake) -> bool {
     fake.client.osdmap().is_some()

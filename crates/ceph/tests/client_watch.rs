@@ -6,8 +6,8 @@ use client_fake::{Fake, Health, Node, POOL, SECOND};
 use onego_buf::List;
 use onego_ceph::client::{Error, Event, Notified, Outcome, WatchId, WatchTarget};
 use onego_ceph::messages::{ObjectName, OpResult, OsdOpReply, WatchEvent, WatchNotify};
-use onego_ceph::msgr::Message;
 use onego_ceph::ops::{Op, WatchOp};
+use onego_msgr::Message;
 use onego_wire::Writer;
 
 fn target(object: &ObjectName) -> WatchTarget {

@@ -7,7 +7,7 @@ use crush_support::{Folder, Inputs, compare_mappings, compile, crushtool, load, 
 use onego_ceph::crush::{
     Bucket, ChooseArg, ChooseArgs, CrushMap, DEFAULT_CHOOSE_ARGS, Layout, Rule, Step, StepOp, WEIGHT_ONE,
 };
-use onego_ceph::encoding::{Decode, Encode};
+use onego_msgr::encoding::{Decode, Encode};
 
 #[test]
 fn maps_decode_to_what_crushtool_decompiles() {

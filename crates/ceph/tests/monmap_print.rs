@@ -2,9 +2,9 @@
 
 mod osdmap_support;
 
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::monmap::{MonInfo, MonMap};
 use onego_ceph::types::Utime;
+use onego_msgr::encoding::{Decode, Encode};
 use osdmap_support::{dump, run};
 use std::fmt::Write;
 use std::fs;

@@ -1,11 +1,11 @@
 //! Both ends of a connection against what real programs sent to each other.
 
 use onego_buf::{List, Pool, Segment};
-use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::Login;
 use onego_ceph::messages::{Subscribe, kind};
-use onego_ceph::msgr::{Config, Connection, Event, NoPlacer, Target, Visitor, features};
 use onego_ceph::types::EntityName;
+use onego_msgr::addr::AddrVec;
+use onego_msgr::auth::Login;
+use onego_msgr::{Config, Connection, Event, NoPlacer, Target, Visitor, features};
 use onego_wire::Time;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 
 mod osdmap_support;
 
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::osdmap::{
     CrimsonChange, Incremental, MAX_OSDS, MapError, OsdMap, SnapSet, StretchMode, state,
 };
 use onego_ceph::types::{PgId, Utime, Uuid};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::DecodeError;
 use osdmap_support::random::{self, Shape};
 
@@ -117,7 +117,7 @@ fn an_osd_that_is_destroyed_is_forgotten_and_one_that_comes_up_is_reached() {
     assert!(map.osd_uuid[osd as usize].is_zero());
 
     let mut change = next(&map);
-    let addrs: onego_ceph::addr::AddrVec = "v2:10.0.0.9:6800/1".parse().unwrap();
+    let addrs: onego_msgr::addr::AddrVec = "v2:10.0.0.9:6800/1".parse().unwrap();
     change.new_up_client.insert(osd, addrs.clone());
     apply(&mut map, &change).unwrap();
     assert_eq!(map.client_addr(osd), Some(&addrs));

@@ -41,7 +41,7 @@ fn maps_of_ours_say_to_osdmaptool_what_they_say_to_us() {
 
 #[test]
 fn a_damaged_map_is_refused_by_its_checksum() {
-    use onego_ceph::encoding::{Decode, Encode};
+    use onego_msgr::encoding::{Decode, Encode};
     let bytes = random::map(Shape { seed: 1, osds: 10, osds_per_host: 2, pgs: 20 }).to_bytes();
     for at in (0..bytes.len()).step_by(97) {
         let mut damaged = bytes.clone();

@@ -3,8 +3,8 @@
 
 mod osdmap_support;
 
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::osdmap::{Incremental, OsdMap};
+use onego_msgr::encoding::{Decode, Encode};
 use osdmap_support::{missing, output, run};
 use std::collections::BTreeMap;
 use std::fs;

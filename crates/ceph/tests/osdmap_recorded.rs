@@ -1,8 +1,8 @@
 //! The maps of a cluster of Ceph 20.2, as its monitor kept them.
 
 use onego_ceph::crush::{CrushMap, MsrTunables, Tunables};
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::osdmap::{Incremental, OsdMap, release};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
 /// What stands in the file, one after the other: incremental maps, and last a whole one.

@@ -1,12 +1,12 @@
 //! Who may use a cluster, and for what: everybody for everything, or whoever has a key for what goes with it.
 
 use crate::osd::Rights;
-use onego_ceph::auth::{
+use onego_ceph::caps::{CapError, MonCap, OsdCap};
+use onego_ceph::types::Utime;
+use onego_msgr::Peer;
+use onego_msgr::auth::{
     AuthName, Authority, Caps, Cipher, Entropy, Entry, Gate, Key, Keyring, Lifetimes, Secret, mode, service,
 };
-use onego_ceph::caps::{CapError, MonCap, OsdCap};
-use onego_ceph::msgr::Peer;
-use onego_ceph::types::Utime;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

@@ -2,12 +2,12 @@
 
 use crate::auth::Cephx;
 use crate::mon::{FirstOsd, NewPool};
-use onego_ceph::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
-use onego_ceph::auth::Lifetimes;
-use onego_ceph::msgr::Compression;
 use onego_ceph::types::Uuid;
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
+use onego_msgr::Compression;
+use onego_msgr::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
+use onego_msgr::auth::Lifetimes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -257,7 +257,7 @@ osd pool default pgp num = 32
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onego_ceph::addr::EntityAddr;
+    use onego_msgr::addr::EntityAddr;
 
     #[test]
     fn each_version_of_the_protocol_has_a_port_of_its_own() {

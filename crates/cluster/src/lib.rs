@@ -13,8 +13,8 @@ pub use auth::Cephx;
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};
-pub use onego_ceph::auth::Lifetimes;
-pub use onego_ceph::msgr::{Compression, Method};
+pub use onego_msgr::auth::Lifetimes;
+pub use onego_msgr::{Compression, Method};
 pub use onego_service::ServiceError;
 
 /// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.

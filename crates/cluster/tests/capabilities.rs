@@ -2,13 +2,13 @@
 
 mod support;
 
-use onego_ceph::auth::{AuthName, Credentials, Entropy, Key, Principal, mode, service};
 use onego_ceph::messages::{
     ObjectName, OsdOp, OsdOpReply, PoolOp, PoolOpKind, PoolOpReply, Statfs, StatfsReply,
 };
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::types::{EVersion, NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
 use onego_cluster::{Cephx, Settings};
+use onego_msgr::auth::{AuthName, Credentials, Entropy, Key, Principal, mode, service};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

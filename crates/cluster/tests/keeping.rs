@@ -1,8 +1,8 @@
 //! Clusters that are there again at the next start.
 
-use onego_ceph::addr::Versions;
 use onego_cluster::journal::DataError;
 use onego_cluster::{Cluster, Config, Error, NewPool};
+use onego_msgr::addr::Versions;
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;

@@ -2,7 +2,6 @@
 
 mod support;
 
-use onego_ceph::encoding::Decode;
 use onego_ceph::messages::{
     Config, GetMonMap, GetVersion, GetVersionReply, MapUpdate, MonMapMessage, PoolOp, PoolOpKind,
     PoolOpReply, Statfs, StatfsReply, Subscribe, Subscription,
@@ -11,6 +10,7 @@ use onego_ceph::monmap::MonMap;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::Uuid;
 use onego_cluster::NewPool;
+use onego_msgr::encoding::Decode;
 use support::{MON, Net};
 
 #[test]

@@ -2,12 +2,12 @@
 
 mod support;
 
-use onego_ceph::encoding::{Decode as _, Encode as _};
 use onego_ceph::messages::{Log, LogLevel, Statfs, StatfsReply, Subscribe, Subscription, kind};
 use onego_ceph::mgrmap::MgrMap;
-use onego_ceph::msgr::Message;
 use onego_ceph::types::Uuid;
 use onego_cluster::{NewPool, OsdSettings, Settings};
+use onego_msgr::Message;
+use onego_msgr::encoding::{Decode as _, Encode as _};
 use onego_wire::{Reader, Writer};
 use serde_json::{Value, json};
 use std::time::Duration;

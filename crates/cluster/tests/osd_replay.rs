@@ -6,13 +6,13 @@
 //! data, then front and data.
 
 use onego_buf::List;
-use onego_ceph::addr::AddrVec;
-use onego_ceph::encoding::Decode;
 use onego_ceph::messages::{OpResult, OsdOp, OsdOpReply, Payload, WatchEvent, WatchNotify};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::EntityName;
 use onego_cluster::osd::{Config, Osd, Rights, SessionId};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::encoding::Decode;
 use onego_wire::{Reader, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -76,7 +76,7 @@ impl Replay {
     fn introduce(&mut self, record: &Record<'_>) {
         let mut r = Reader::new(record.front);
         let addrs = AddrVec::decode(&mut r).unwrap();
-        onego_ceph::addr::EntityAddr::decode(&mut r).unwrap();
+        onego_msgr::addr::EntityAddr::decode(&mut r).unwrap();
         let id = r.u64("global id").unwrap();
         let addr = *addrs.msgr2().or(addrs.0.first()).unwrap();
         self.osd.session_opened(record.session, EntityName::client(id), addr, Rights::everything());

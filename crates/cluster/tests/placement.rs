@@ -2,10 +2,10 @@
 
 mod support;
 
-use onego_ceph::encoding::{Decode as _, Encode as _};
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::{PgId, Uuid};
 use onego_cluster::{NewPool, OsdSettings, Settings};
+use onego_msgr::encoding::{Decode as _, Encode as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 use support::{MON, Net, Who};

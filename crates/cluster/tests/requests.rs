@@ -2,12 +2,12 @@
 
 mod support;
 
-use onego_ceph::addr::EntityAddr;
 use onego_ceph::messages::{MapUpdate, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, WatchOp, flag};
 use onego_ceph::osdmap::{pool_flag, state};
 use onego_ceph::types::{PgId, Uuid};
 use onego_cluster::{NewPool, OsdSettings, Settings};
+use onego_msgr::addr::EntityAddr;
 use onego_wire::Machine;
 use std::time::Duration;
 use support::{MON, Net, OSD, OSD_MAP, OSD_OP_REPLY, Who, request};
@@ -284,7 +284,7 @@ fn a_handshake_that_does_not_end_is_given_up() {
 
 #[test]
 fn commands_to_a_daemon_itself_are_refused_in_words() {
-    use onego_ceph::msgr::Message;
+    use onego_msgr::Message;
     let mut net = Net::new();
     for listener in [MON, OSD] {
         let client = net.client(listener);

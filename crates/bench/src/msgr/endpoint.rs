@@ -2,7 +2,7 @@
 
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::messages::Payload;
-use onego_ceph::msgr::{Connection, Event, Message, NoPlacer};
+use onego_msgr::{Connection, Event, Message, NoPlacer};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use std::collections::VecDeque;
 use std::io;

@@ -4,7 +4,7 @@ use crate::floor::Sizes;
 use crate::pattern;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::messages::{Payload, kind};
-use onego_ceph::msgr::Message;
+use onego_msgr::Message;
 use onego_wire::{Decoded, Reader, Writer};
 
 /// A request. Its kind is that of an operation on an object, as it is in fio's engine for the messenger.

@@ -1,9 +1,9 @@
 //! What a client is told, and the bounds that hold in it.
 
-use crate::addr::{AddrVec, Versions};
-use crate::auth::{AuthName, Credentials, Secret};
-use crate::msgr::Compression;
 use onego_buf::Pool;
+use onego_msgr::Compression;
+use onego_msgr::addr::{AddrVec, Versions};
+use onego_msgr::auth::{AuthName, Credentials, Secret};
 use std::time::Duration;
 
 /// The settings of a client. The names in the comments are librados' options of the same meaning.

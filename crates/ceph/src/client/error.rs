@@ -1,7 +1,6 @@
 //! Why a request failed.
 
 use super::Waiting;
-use crate::msgr;
 use crate::osdmap::MapError;
 use crate::types::Epoch;
 use onego_wire::DecodeError;
@@ -107,7 +106,7 @@ pub enum Error {
     },
     /// A connection failed by its protocol.
     #[error("connection failed: {0}")]
-    Connection(#[from] msgr::Error),
+    Connection(#[from] onego_msgr::Error),
     /// A connection could not be opened, or broke.
     #[error("connection failed: {}", io::Error::from(*.0))]
     Io(io::ErrorKind),
@@ -126,9 +125,9 @@ impl Error {
             }
             Self::Timeout { .. } | Self::Io(_) => Blame::Transport,
             Self::Connection(error) => match error.blame() {
-                msgr::Blame::Peer => Blame::Peer,
-                msgr::Blame::Mismatch => Blame::Refused,
-                msgr::Blame::Transport => Blame::Transport,
+                onego_msgr::Blame::Peer => Blame::Peer,
+                onego_msgr::Blame::Mismatch => Blame::Refused,
+                onego_msgr::Blame::Transport => Blame::Transport,
             },
         }
     }

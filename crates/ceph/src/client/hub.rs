@@ -2,12 +2,12 @@
 
 use super::request::{Completion, Event};
 use super::{Error, Outcome};
-use crate::addr::EntityAddr;
-use crate::auth::{self, Principal};
 use crate::messages::Payload;
-use crate::msgr::{self, Config, Connection, Peer, Target};
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::auth::{self, Principal};
+use onego_msgr::{Config, Connection, Peer, Target};
 use onego_wire::{Action, ConnId, ConnTable, Landing, LocalPort, Time, first_share};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -141,7 +141,7 @@ impl<T> Hub<T> {
 
     /// A connection has failed: if the ticket was not taken, a new one is asked for, or the client logs in anew.
     pub(crate) fn failed(&mut self, now: Time, role: Role, error: &Error) {
-        let Error::Connection(msgr::Error::Auth(error)) = error else { return };
+        let Error::Connection(onego_msgr::Error::Auth(error)) = error else { return };
         match (role, error) {
             (Role::Osd(_), auth::Error::TicketRefused { .. }) => {
                 self.principal.doubt(now, auth::service::OSD);

@@ -20,16 +20,16 @@ pub(crate) use random::Random;
 pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
 pub use waiting::{Awaited, Waiting};
 
-use crate::auth::{self, Entropy, Principal};
 use crate::messages::{MonCommand, PoolOp, Statfs};
 use crate::mon::{Ask, Asker, FromMonitor, Monitors};
 use crate::monmap::MonMap;
-use crate::msgr::{self, Message, NoPlacer};
 use crate::ops::MAX_PAYLOAD;
 use crate::osdc::{Objects, Places};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Uuid};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_msgr::auth::{self, Entropy, Principal};
+use onego_msgr::{Message, NoPlacer};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::SocketAddr;
@@ -46,11 +46,11 @@ pub struct Client<T> {
 impl<T> Client<T> {
     /// A client that begins to look for a monitor.
     pub fn new(now: Time, config: &Config) -> Self {
-        let link = msgr::Config::client(config.nonce, config.pool.clone());
-        let to_monitors = msgr::Config { data_crc: config.data_crc, ..link };
-        let limits = msgr::Limits { data: MAX_PAYLOAD, ..to_monitors.limits };
+        let link = onego_msgr::Config::client(config.nonce, config.pool.clone());
+        let to_monitors = onego_msgr::Config { data_crc: config.data_crc, ..link };
+        let limits = onego_msgr::Limits { data: MAX_PAYLOAD, ..to_monitors.limits };
         let mut to_osds =
-            msgr::Config { limits, compression: config.compression.clone(), ..to_monitors.clone() };
+            onego_msgr::Config { limits, compression: config.compression.clone(), ..to_monitors.clone() };
         if config.as_osd {
             to_osds.entity.kind = EntityName::OSD;
         }
@@ -271,11 +271,11 @@ impl<T> Client<T> {
         {
             let role = link.role;
             match event {
-                msgr::Event::Message(mut message) => {
+                onego_msgr::Event::Message(mut message) => {
                     link.heard();
                     self.message(now, conn, role, &mut message);
                 }
-                msgr::Event::Ready(peer) => match role {
+                onego_msgr::Event::Ready(peer) => match role {
                     Role::Monitor(monitor) => {
                         let before = self.monitors.ready(now, &mut self.hub, conn, monitor, peer);
                         if let Some(before) = before {
@@ -284,10 +284,10 @@ impl<T> Client<T> {
                     }
                     Role::Osd(osd) => self.objects.ready(now, &mut self.hub, osd, conn),
                 },
-                msgr::Event::Unplaced(header, part) => {
+                onego_msgr::Event::Unplaced(header, part) => {
                     self.objects.unplaced(now, &mut self.hub, header.tid, part);
                 }
-                msgr::Event::Fault(error) => self.fail(now, conn, error.into()),
+                onego_msgr::Event::Fault(error) => self.fail(now, conn, error.into()),
             }
         }
         if let Some(link) = self.hub.link(conn) {
@@ -319,7 +319,9 @@ impl<T> Client<T> {
         match self.monitors.receive(now, &mut self.hub, conn, message)? {
             Some(FromMonitor::Maps(update)) => self.objects.take_maps(now, &mut self.hub, &update),
             Some(FromMonitor::Newest(epoch)) => self.objects.newest(&mut self.hub, epoch),
-            Some(FromMonitor::NoTickets(error)) => self.fail(now, conn, msgr::Error::Auth(error).into()),
+            Some(FromMonitor::NoTickets(error)) => {
+                self.fail(now, conn, onego_msgr::Error::Auth(error).into());
+            }
             None => {}
         }
         Ok(())

@@ -1,12 +1,12 @@
 //! What a caller asks for, and what it gets.
 
 use super::Error;
-use crate::addr::EntityAddr;
 use crate::messages::{CommandReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
 use crate::ops::{Op, flag};
 use crate::osdc::Notified;
 use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
 use onego_buf::{List, SegmentMut};
+use onego_msgr::addr::EntityAddr;
 use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
 

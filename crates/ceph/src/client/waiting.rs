@@ -1,8 +1,8 @@
 //! What a client waits for, and why it does not go on.
 
 use super::Error;
-use crate::addr::EntityAddr;
 use crate::types::PgId;
+use onego_msgr::addr::EntityAddr;
 use std::fmt;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! Sources: ceph `src/cls/lock/cls_lock_{ops,types}.{h,cc}`.
 
 use super::{methods, structure};
-use crate::addr::EntityAddr;
 use crate::types::{EntityName, Utime};
+use onego_msgr::addr::EntityAddr;
 use std::collections::BTreeMap;
 
 /// How a lock is held (`ClsLockType`). A number on the wire, so that one that is not known can be refused by the class
@@ -151,8 +151,8 @@ methods! { "lock":
 mod tests {
     use super::*;
     use crate::cls::Method;
-    use crate::encoding::{Decode, Encode};
     use crate::ops::Op;
+    use onego_msgr::encoding::{Decode, Encode};
 
     #[test]
     fn a_call_carries_what_the_class_decodes() {

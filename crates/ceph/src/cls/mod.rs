@@ -8,9 +8,9 @@
 pub mod lock;
 pub mod rbd;
 
-use crate::encoding::{Decode, Encode};
 use crate::ops::Op;
 use onego_buf::List;
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader};
 
 /// A method of an object class, with its arguments.
@@ -43,10 +43,10 @@ pub trait Method: Encode + Decode {
 /// Reads a field, or takes its default if the writer was too old to know it.
 macro_rules! read_field {
     ($r:ident, $type:ty) => {
-        <$type as $crate::encoding::Decode>::decode($r)?
+        <$type as onego_msgr::encoding::Decode>::decode($r)?
     };
     ($r:ident, $type:ty, $default:expr) => {
-        if $r.is_empty() { $default } else { <$type as $crate::encoding::Decode>::decode($r)? }
+        if $r.is_empty() { $default } else { <$type as onego_msgr::encoding::Decode>::decode($r)? }
     };
 }
 
@@ -58,13 +58,13 @@ macro_rules! structure {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $($(#[$doc])* pub $field: $type),* }
 
-        impl $crate::encoding::Encode for $name {
+        impl onego_msgr::encoding::Encode for $name {
             fn encode(&self, _w: &mut onego_wire::Writer) {
-                $($crate::encoding::Encode::encode(&self.$field, _w);)*
+                $(onego_msgr::encoding::Encode::encode(&self.$field, _w);)*
             }
         }
 
-        impl $crate::encoding::Decode for $name {
+        impl onego_msgr::encoding::Decode for $name {
             fn decode(_r: &mut onego_wire::Reader<'_>) -> onego_wire::Decoded<Self> {
                 Ok(Self { $($field: $crate::cls::read_field!(_r, $type $(, $default)?)),* })
             }
@@ -75,17 +75,17 @@ macro_rules! structure {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name { $($(#[$doc])* pub $field: $type),* }
 
-        impl $crate::encoding::Encode for $name {
+        impl onego_msgr::encoding::Encode for $name {
             fn encode(&self, w: &mut onego_wire::Writer) {
-                $crate::encoding::write_envelope(w, $version, 1, |_w| {
-                    $($crate::encoding::Encode::encode(&self.$field, _w);)*
+                onego_msgr::encoding::write_envelope(w, $version, 1, |_w| {
+                    $(onego_msgr::encoding::Encode::encode(&self.$field, _w);)*
                 });
             }
         }
 
-        impl $crate::encoding::Decode for $name {
+        impl onego_msgr::encoding::Decode for $name {
             fn decode(r: &mut onego_wire::Reader<'_>) -> onego_wire::Decoded<Self> {
-                $crate::encoding::envelope(r, $version, stringify!($name), |_, _r| {
+                onego_msgr::encoding::envelope(r, $version, stringify!($name), |_, _r| {
                     Ok(Self { $($field: $crate::cls::read_field!(_r, $type $(, $default)?)),* })
                 })
             }

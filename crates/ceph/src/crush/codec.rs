@@ -6,7 +6,7 @@
 use super::{
     Bucket, ChooseArg, ChooseArgs, CrushMap, MsrTunables, Rule, Step, StepOp, Tunables, Weights, device_bound,
 };
-use crate::encoding::{Decode, Encode};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 

@@ -343,7 +343,7 @@ fn check_name(name: &str) -> Edit {
 mod tests {
     use super::super::{Layout, WEIGHT_ONE};
     use super::*;
-    use crate::encoding::{Decode as _, Encode as _};
+    use onego_msgr::encoding::{Decode as _, Encode as _};
 
     fn at(places: &[(&str, &str)]) -> Location {
         places.iter().map(|(kind, name)| ((*kind).to_owned(), (*name).to_owned())).collect()

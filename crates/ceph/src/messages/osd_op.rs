@@ -1,10 +1,10 @@
 //! A request to an OSD and its reply.
 
 use super::{Payload, kind};
-use crate::encoding::{Decode, Encode, envelope};
 use crate::ops::{DESCRIPTOR_LEN, MAX_OPS, Op};
 use crate::types::{EVersion, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::List;
+use onego_msgr::encoding::{Decode, Encode, envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use smallvec::SmallVec;
 use std::fmt;
@@ -292,7 +292,7 @@ impl Payload for OsdOpReply {
         w.u64(self.user_version);
         w.bool(self.redirect.is_some());
         if let Some(redirect) = &self.redirect {
-            crate::encoding::write_envelope(w, 1, 1, |w| {
+            onego_msgr::encoding::write_envelope(w, 1, 1, |w| {
                 redirect.locator.encode(w);
                 w.blob(&redirect.object);
                 w.u32(0);

@@ -8,14 +8,14 @@ mod subscriptions;
 
 pub(crate) use requests::{Ask, Asker};
 
-use crate::addr::{EntityAddr, Versions};
-use crate::auth;
 use crate::client::{Awaited, Config, Error, Event, Hub, MonConfig, Monitor, Random, Role, Waiting};
-use crate::encoding::Decode;
 use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
-use crate::msgr::{Message, Peer};
 use crate::types::{EntityName, Epoch, Uuid};
+use onego_msgr::addr::{EntityAddr, Versions};
+use onego_msgr::auth;
+use onego_msgr::encoding::Decode;
+use onego_msgr::{Message, Peer};
 use onego_wire::{Backoff, ConnId, Decoded, Time};
 use requests::Requests;
 use subscriptions::Subscriptions;

@@ -4,8 +4,8 @@ use crate::client::{Error, Hub, MonConfig, Outcome, Waiting};
 use crate::messages::{
     CommandReply, GetVersion, GetVersionReply, MonCommand, PoolOp, PoolOpReply, Statfs, StatfsReply, kind,
 };
-use crate::msgr::Message;
 use crate::types::{Epoch, Uuid};
+use onego_msgr::Message;
 use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
 

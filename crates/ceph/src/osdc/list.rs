@@ -3,12 +3,12 @@
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::list_nobjects; `src/osd/PrimaryLogPG.cc`, do_pg_op.
 
 use crate::client::Request;
-use crate::encoding::Encode;
 use crate::messages::ObjectName;
 use crate::ops::{Op, flag};
 use crate::outputs::Listing;
 use crate::types::HObject;
 use onego_buf::List;
+use onego_msgr::encoding::Encode;
 
 /// Lists the objects of all namespaces (`LIBRADOS_ALL_NSPACES`).
 pub const ALL_NAMESPACES: &str = "\u{1}";

@@ -3,10 +3,10 @@
 use super::Objects;
 use super::target::Astray;
 use crate::client::{Error, Event, Hub};
-use crate::encoding::Decode;
 use crate::messages::MapUpdate;
 use crate::osdmap::{Incremental, MapError, OsdMap, pool_flag};
 use crate::types::Epoch;
+use onego_msgr::encoding::Decode;
 use onego_wire::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;

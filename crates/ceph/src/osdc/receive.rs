@@ -5,9 +5,9 @@ use super::reply::{self, OsdReply};
 use super::session::{Session, contains, object_of};
 use crate::client::{Error, Hub, Outcome, Reply, errno};
 use crate::messages::{Backoff, BackoffOp, MapUpdate, Redirect, kind};
-use crate::msgr::{Header, Message, Placer};
 use crate::ops::flag;
 use onego_buf::SegmentMut;
+use onego_msgr::{Header, Message, Placer};
 use onego_wire::{ConnId, Time};
 
 /// How often a request may be sent elsewhere. Ceph's OSDs do it once, from one pool to another; Objecter has no bound, and

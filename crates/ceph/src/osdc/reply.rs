@@ -3,12 +3,12 @@
 //! The same layout as [`crate::messages::OsdOpReply`] (ceph `src/messages/MOSDOpReply.h`), without what only a sender
 //! needs, and with a payload that may already be in the caller's buffer.
 
-use crate::encoding::{Decode, envelope};
 use crate::messages::{ObjectName, OpResult, OsdOpReply, Payload, Redirect};
-use crate::msgr::Header;
 use crate::ops::{DESCRIPTOR_LEN, MAX_OPS};
 use crate::types::{EVersion, Epoch, ObjectLocator, PgId};
 use onego_buf::List;
+use onego_msgr::Header;
+use onego_msgr::encoding::{Decode, envelope};
 use onego_wire::{DecodeError, Decoded, Reader};
 use smallvec::SmallVec;
 

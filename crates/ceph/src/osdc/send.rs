@@ -5,10 +5,10 @@ use super::session::Session;
 use super::table::NOBODY;
 use super::target::{Astray, Target, is_split};
 use crate::client::{Ended, Error, Event, Hub, Role, errno};
-use crate::msgr::{Connection, Event as LinkEvent};
 use crate::ops::flag;
 use crate::types::{EntityName, ReqId};
 use onego_buf::SegmentMut;
+use onego_msgr::{Connection, Event as LinkEvent};
 use onego_wire::{ConnId, Time};
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
 //! The connection to one OSD, and what the OSD has asked for on it.
 
-use crate::addr::EntityAddr;
 use crate::client::{Blame, Error, OsdConfig};
 use crate::messages::{Backoff, OsdOp};
-use crate::msgr;
 use crate::types::{HObject, NOSNAP, SpgId};
+use onego_msgr::addr::EntityAddr;
 use onego_wire::{Backoff as Retry, ConnId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -124,7 +123,7 @@ impl Session {
     /// end that the OSD chose, or that a message of its brought about?
     pub(super) fn blames_requests(&self, error: &Error) -> bool {
         let chosen = match error {
-            Error::Io(_) | Error::Connection(msgr::Error::Closed) => self.unheard,
+            Error::Io(_) | Error::Connection(onego_msgr::Error::Closed) => self.unheard,
             error => error.blame() == Blame::Peer,
         };
         self.ready && chosen
@@ -316,8 +315,8 @@ mod tests {
     fn an_end_that_the_osd_chose_before_it_said_anything_is_blamed_on_the_requests() {
         let (config, now) = (OsdConfig::default(), Time::default());
         let mut session = Session::new(EntityAddr::default(), now, &config);
-        let silent = Error::Connection(msgr::Error::Silent(CAUTION));
-        let too_long = Error::Connection(msgr::Error::TooLong { what: "payload", len: 2, bound: 1 });
+        let silent = Error::Connection(onego_msgr::Error::Silent(CAUTION));
+        let too_long = Error::Connection(onego_msgr::Error::TooLong { what: "payload", len: 2, bound: 1 });
         assert!(!session.blames_requests(&broken()), "it was not open");
         session.begin(now);
         assert!(session.blames_requests(&broken()) && session.blames_requests(&too_long));

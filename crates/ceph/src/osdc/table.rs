@@ -2,9 +2,9 @@
 
 use crate::client::{Error, Request, WatchId};
 use crate::messages::{ObjectName, OsdOp};
-use crate::msgr::features;
 use crate::types::{Epoch, NOSNAP, ObjectLocator, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::SegmentMut;
+use onego_msgr::features;
 use onego_wire::{ConnId, Time};
 use smallvec::SmallVec;
 use std::time::Duration;

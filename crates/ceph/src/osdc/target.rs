@@ -3,13 +3,13 @@
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::_calc_target; linux `net/ceph/osd_client.c`, calc_target.
 
 use super::table::NOBODY;
-use crate::addr::{EntityAddr, Versions};
 use crate::client::Random;
 use crate::crush::Workspace;
 use crate::messages::ObjectName;
 use crate::ops::{flag, respects_full};
 use crate::osdmap::{OsdMap, PoolKind, flag as map_flag, pool_flag};
 use crate::types::{Epoch, ObjectLocator, PgId, SpgId};
+use onego_msgr::addr::{EntityAddr, Versions};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;

@@ -4,11 +4,11 @@ use super::codec::checked_max_osd;
 use super::{
     CrimsonChange, Incremental, OsdInfo, OsdMap, OsdXInfo, PRIMARY_AFFINITY_MAX, Pool, flag, release, state,
 };
-use crate::addr::AddrVec;
 use crate::crush::{CrushMap, MsrTunables};
-use crate::encoding::Decode;
-use crate::features::{self, CRUSH_MSR, SERVER_TENTACLE};
 use crate::types::{Epoch, Utime, Uuid};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::encoding::Decode;
+use onego_msgr::features::{self, CRUSH_MSR, SERVER_TENTACLE};
 use onego_wire::DecodeError;
 use std::collections::BTreeMap;
 use std::sync::Arc;

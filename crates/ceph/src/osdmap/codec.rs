@@ -4,9 +4,9 @@
 
 use super::{MAX_OSDS, OsdMap, Ratios, StretchMode, flag, release};
 use crate::crush::CrushMap;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{Utime, Uuid};
 use onego_buf::crc32c;
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;

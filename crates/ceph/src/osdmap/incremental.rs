@@ -2,9 +2,9 @@
 
 use super::codec::{decode_f32, decode_wrapper, encode_wrapper};
 use super::{OsdXInfo, Pool, Ratios, SnapSet, StretchMode};
-use crate::addr::{AddrVec, EntityAddr};
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{Epoch, PgId, Utime, Uuid};
+use onego_msgr::addr::{AddrVec, EntityAddr};
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -23,9 +23,9 @@ pub use pool::{
 };
 pub use snaps::SnapSet;
 
-use crate::addr::{AddrVec, EntityAddr};
 use crate::crush::{CrushMap, Layout};
 use crate::types::{Epoch, PgId, Utime, Uuid};
+use onego_msgr::addr::{AddrVec, EntityAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What a map says of one OSD (ceph `src/osd/OSDMap.{h,cc}`, osd_info_t and osd_xinfo_t).
 
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{Epoch, Utime};
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
 /// Bits of an OSD's state (ceph `src/include/rados.h`, CEPH_OSD_*).

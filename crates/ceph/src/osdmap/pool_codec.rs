@@ -2,8 +2,8 @@
 
 use super::pool::{HitSetParams, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption, PoolSnap};
 use super::snaps::SnapSet;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{EVersion, PgId, Utime};
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 

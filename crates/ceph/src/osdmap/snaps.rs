@@ -1,6 +1,6 @@
 //! Sets of snapshot ids as intervals (ceph `src/include/interval_set.h`).
 
-use crate::encoding::{Decode, Encode};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 

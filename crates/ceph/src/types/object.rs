@@ -1,6 +1,6 @@
 //! What names an object (ceph `src/osd/osd_types.{h,cc}`, object_locator_t; `src/common/hobject.{h,cc}`).
 
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::cmp::Ordering;
 

@@ -8,16 +8,16 @@ mod nodes;
 pub use nodes::{Mon, Osd};
 
 use onego_buf::{List, Pool, Segment};
-use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::client::{Client, Completion, Config, Error, Event, Reply, Request};
 use onego_ceph::crush::{CrushMap, Layout};
-use onego_ceph::encoding::Encode;
 use onego_ceph::messages::{MapUpdate, ObjectName};
 use onego_ceph::monmap::{MonInfo, MonMap};
-use onego_ceph::msgr::{self, Connection, NoPlacer, Visitor};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{Incremental, OsdMap, Pool as OsdPool, WEIGHT_IN, state};
 use onego_ceph::types::{EntityName, Epoch, PgId, Uuid};
+use onego_msgr::addr::{AddrVec, EntityAddr};
+use onego_msgr::encoding::Encode;
+use onego_msgr::{Connection, NoPlacer, Visitor};
 use onego_wire::{Action, ConnId, Disconnect, Landing, Machine, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -296,7 +296,7 @@ impl Fake {
             Node::Mon(mon) => (EntityName::mon(mon as i64), mon_addr(mon)),
             Node::Osd(osd) => (EntityName::osd(osd as i32), self.map.client_addrs[osd].0[0]),
         };
-        let mut config = msgr::Config::server(name, AddrVec(vec![own]), Pool::new(1 << 20));
+        let mut config = onego_msgr::Config::server(name, AddrVec(vec![own]), Pool::new(1 << 20));
         config.limits.data = onego_ceph::ops::MAX_PAYLOAD;
         let local = "10.0.2.1:1234".parse().unwrap();
         let connections: usize = self.opened.values().sum();
@@ -331,11 +331,11 @@ impl Fake {
     fn serve(&mut self, conn: ConnId) {
         while let Some(wire) = self.wires.iter_mut().find(|wire| wire.conn == conn) {
             match wire.server.poll() {
-                Some(msgr::Event::Message(message)) => {
+                Some(onego_msgr::Event::Message(message)) => {
                     let node = wire.node;
                     self.message(node, conn, message);
                 }
-                Some(msgr::Event::Ready(peer)) => drop(self.peers.insert(conn, peer.global_id)),
+                Some(onego_msgr::Event::Ready(peer)) => drop(self.peers.insert(conn, peer.global_id)),
                 Some(other) => panic!("unexpected {other:?}"),
                 None => return,
             }

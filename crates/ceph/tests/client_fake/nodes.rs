@@ -2,14 +2,14 @@
 
 use super::{Fake, Health, Node};
 use onego_buf::List;
-use onego_ceph::encoding::Encode;
 use onego_ceph::messages::{
     Backoff, BackoffOp, CommandReply, GetVersion, GetVersionReply, MonCommand, MonMapMessage, ObjectName,
     OpResult, OsdOp, OsdOpReply, Payload, Redirect, Statfs, StatfsReply, Subscribe, kind,
 };
-use onego_ceph::msgr::Message;
 use onego_ceph::ops::{Op, WatchOp, flag};
 use onego_ceph::types::{Epoch, HObject};
+use onego_msgr::Message;
+use onego_msgr::encoding::Encode;
 use onego_wire::ConnId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@ pub(crate) mod random;
 pub(crate) mod text;
 
 use onego_ceph::crush::{CrushMap, Workspace};
-use onego_ceph::encoding::{Decode, Encode};
+use onego_msgr::encoding::{Decode, Encode};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};

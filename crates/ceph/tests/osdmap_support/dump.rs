@@ -1,8 +1,8 @@
 //! A map as JSON, as `osdmaptool --dump json` prints it.
 
-use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_ceph::osdmap::{HitSetParams, OsdMap, Pool, PoolOption, SnapSet, state};
 use onego_ceph::types::{PgId, Utime};
+use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Display;

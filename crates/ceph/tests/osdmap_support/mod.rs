@@ -4,8 +4,8 @@
 pub mod dump;
 pub mod random;
 
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::osdmap::OsdMap;
+use onego_msgr::encoding::{Decode, Encode};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};

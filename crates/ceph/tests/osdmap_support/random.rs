@@ -1,6 +1,5 @@
 //! Random maps.
 
-use onego_ceph::addr::{AddrVec, EntityAddr};
 use onego_ceph::crush::{
     Bucket, ChooseArg, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE, Weights,
 };
@@ -9,6 +8,7 @@ use onego_ceph::osdmap::{
     Ratios, SnapSet, StretchMode, WEIGHT_IN, flag, pool_flag, release, state,
 };
 use onego_ceph::types::{EVersion, PgId, Utime, Uuid};
+use onego_msgr::addr::{AddrVec, EntityAddr};
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};

@@ -4,12 +4,12 @@ use super::credentials::{self, Identity};
 use super::dns::Resolver;
 use super::environment::CephArgs;
 use super::waiting::WaitingHook;
-use onego_ceph::addr::{AddrVec, Versions};
-use onego_ceph::auth::{AuthName, Credentials};
 use onego_ceph::client::Monitor;
-use onego_ceph::msgr::Compression;
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
+use onego_msgr::Compression;
+use onego_msgr::addr::{AddrVec, Versions};
+use onego_msgr::auth::{AuthName, Credentials};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -370,7 +370,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onego_ceph::msgr::Method;
+    use onego_msgr::Method;
 
     fn settings(path: &str, text: &str, identity: &Identity) -> Settings {
         Settings::new(Some((Path::new(path), ConfFile::parse(text).unwrap())), identity)

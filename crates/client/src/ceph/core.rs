@@ -9,12 +9,11 @@ use crate::rbd::io::{Finished, ImageIo, IoOp, Shape};
 use crate::reactor::{self, Core as _};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::{List, SegmentMut};
-use onego_ceph::auth;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
 use onego_ceph::client::{Event, WatchId, WatchTarget};
-use onego_ceph::msgr;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::EntityName;
+use onego_msgr::auth;
 use onego_wire::{Layer, Time};
 use slab::Slab;
 use std::collections::{HashMap, VecDeque};
@@ -375,7 +374,7 @@ impl Core {
             Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
             Event::Fault { peer, error, .. } => {
                 tracing::debug!(%peer, %error, "connection failed");
-                if let client::Error::Connection(msgr::Error::Auth(error)) = error
+                if let client::Error::Connection(onego_msgr::Error::Auth(error)) = error
                     && peer.kind == EntityName::MON
                 {
                     self.refused_by_monitor(&error);

@@ -6,7 +6,7 @@
 
 use super::Error;
 use super::config::Settings;
-use onego_ceph::auth::{AuthName, Credentials, Key, Keyring, method, mode};
+use onego_msgr::auth::{AuthName, Credentials, Key, Keyring, method, mode};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@
 //! Source: RFC 1035, sections 4.1 and 4.2; RFC 2782; resolv.conf(5); ceph `doc/rados/configuration/mon-lookup-dns.rst`,
 //! `src/common/dns_resolve.cc`, `src/mon/MonMap.cc` (`init_with_dns_srv`).
 
-use onego_ceph::addr::AddrVec;
 use onego_ceph::client::Monitor;
+use onego_msgr::addr::AddrVec;
 use simple_dns::rdata::RData;
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, ResourceRecord, TYPE, header_buffer};
 use std::fmt;

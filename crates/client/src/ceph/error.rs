@@ -110,7 +110,7 @@ pub enum Error {
     },
     /// The cluster does not believe who the client says it is, or the other way round.
     #[error(transparent)]
-    Auth(#[from] onego_ceph::auth::Error),
+    Auth(#[from] onego_msgr::auth::Error),
     /// The session with the cluster failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),

@@ -9,8 +9,8 @@ use crate::rados::Cluster;
 use crate::rbd::{Image, IoOp};
 use crate::reactor::EngineFailed;
 use onego_buf::{List, Pool, SegmentMut};
-use onego_ceph::auth::Secret;
 use onego_ceph::client;
+use onego_msgr::auth::Secret;
 use std::sync::Arc;
 
 /// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.

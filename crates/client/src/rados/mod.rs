@@ -18,6 +18,6 @@ pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, Watc
 /// implements [`Method`](class::Method) is called by [`Pool::call`], [`ReadOp::call`] and [`WriteOp::call`].
 pub mod class {
     pub use onego_ceph::cls::Method;
-    pub use onego_ceph::encoding::{Decode, Encode};
+    pub use onego_msgr::encoding::{Decode, Encode};
     pub use onego_wire::{DecodeError, Decoded, Reader, Writer};
 }

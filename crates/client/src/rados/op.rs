@@ -3,9 +3,9 @@
 use super::{Compare, CompareWith, Omap, OmapPage, Stat, Watcher, class::Method, pool};
 use crate::ceph::Error;
 use onego_buf::List;
-use onego_ceph::encoding::Decode;
 use onego_ceph::ops::{self, Op};
 use onego_ceph::outputs;
+use onego_msgr::encoding::Decode;
 use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

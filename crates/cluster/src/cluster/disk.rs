@@ -285,7 +285,7 @@ mod tests {
         let settings = Settings {
             fsid: Uuid([7; 16]),
             mon: "v2:127.0.0.1:3300/0".parse().unwrap(),
-            mgr: onego_ceph::addr::AddrVec::default(),
+            mgr: onego_msgr::addr::AddrVec::default(),
             osds: osds.collect(),
             memory_limit: 1 << 20,
             null_writes: false,

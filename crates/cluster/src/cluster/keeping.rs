@@ -4,8 +4,8 @@ use super::daemons::Daemons;
 use super::links::Links;
 use crate::journal::{Done, Entry, Held, Job, Journal, Life, MonSettings, Restored, Snapshot};
 use crate::mon::Mon;
-use onego_ceph::addr::AddrVec;
 use onego_ceph::types::Epoch;
+use onego_msgr::addr::AddrVec;
 use onego_wire::Time;
 
 /// How the state of a cluster is kept.

@@ -11,9 +11,9 @@ use super::links::Links;
 use crate::journal::{Entry, Held};
 use crate::osd::{Replicas, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
-use onego_ceph::msgr::Message;
 use onego_ceph::ops::{flag, respects_full};
 use onego_ceph::types::Epoch;
+use onego_msgr::Message;
 use onego_wire::{ConnId, DecodeError, Decoded, Time};
 
 impl Daemons {

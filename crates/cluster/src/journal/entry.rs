@@ -3,11 +3,11 @@
 use super::record::HEADER;
 use crate::osd::{Body, Group, Name, Parts, State, Transaction};
 use onego_buf::Segment;
-use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::{Keyring, Secret};
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
+use onego_msgr::addr::AddrVec;
+use onego_msgr::auth::{Keyring, Secret};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;

@@ -9,8 +9,8 @@ use super::snapshot::Kept;
 use super::writer::remove_old;
 use crate::mon::MapHistory;
 use crate::osd;
-use onego_ceph::auth::Keyring;
 use onego_ceph::types::Uuid;
+use onego_msgr::auth::Keyring;
 use onego_wire::{DecodeError, Decoded};
 
 /// Logs that may be left of short lives before they are given up for a checkpoint.

@@ -9,7 +9,7 @@ use super::record::{seal, zeros_behind};
 use super::snapshot::Snapshot;
 use onego_buf::List;
 use onego_ceph::messages::{MapUpdate, OsdOpReply};
-use onego_ceph::msgr::Message;
+use onego_msgr::Message;
 use onego_wire::ConnId;
 use std::collections::VecDeque;
 

@@ -4,9 +4,9 @@ use super::entry::{Entry, Life, MonSettings};
 use crate::cluster::{Groups, follow};
 use crate::mon::{MAX_LOG_ENTRIES, MapHistory};
 use crate::osd::{self, Group, Name, Osd, Replicas, State, Transaction};
-use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
+use onego_msgr::encoding::Encode as _;
 use onego_wire::{DecodeError, Decoded};
 
 /// All that a cluster keeps.

@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd blocklist").
 
 use super::Mon;
-use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::types::{Epoch, Utime};
+use onego_msgr::addr::{AddrKind, EntityAddr};
 use onego_wire::Time;
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use super::Mon;
 use super::first_map::MON_NAME;
 use super::subscriptions::LogWish;
 use super::text::stamp;
-use onego_ceph::auth::AuthName;
 use onego_ceph::messages::{Log, LogEntry, LogLevel};
-use onego_ceph::msgr::Message;
 use onego_ceph::types::{EntityName, Utime};
+use onego_msgr::Message;
+use onego_msgr::auth::AuthName;
 use onego_wire::{ConnId, Time};
 use std::collections::VecDeque;
 

@@ -1,11 +1,11 @@
 //! The maps that a cluster begins with: of one monitor, and of its OSDs.
 
-use onego_ceph::addr::AddrVec;
 use onego_ceph::crush::{CrushMap, Layout};
 use onego_ceph::monmap::{ElectionStrategy, MonInfo, MonMap};
-use onego_ceph::msgr::features;
 use onego_ceph::osdmap::{OsdInfo, OsdMap, OsdXInfo, Ratios, WEIGHT_IN, flag, release, state};
 use onego_ceph::types::{Epoch, Utime, Uuid};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::features;
 use std::sync::Arc;
 
 /// The monitor's name.

@@ -7,11 +7,11 @@ use super::command::Audience;
 use super::first_map::MGR_NAME;
 use super::stats::{Tell, TellReply};
 use super::{Mon, Usage};
-use onego_ceph::addr::AddrVec;
 use onego_ceph::messages::{CommandReply, MonCommand, kind};
 use onego_ceph::mgrmap::MgrMap;
-use onego_ceph::msgr::{Message, features};
 use onego_ceph::types::{Epoch, Utime};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::{Message, features};
 use onego_wire::{ConnId, Decoded, Time};
 
 /// The manager's number among those who have come to the monitor.

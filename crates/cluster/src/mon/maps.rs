@@ -1,10 +1,10 @@
 //! The OSD map through its epochs.
 
 use crate::journal::MapBytes;
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::MapUpdate;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;

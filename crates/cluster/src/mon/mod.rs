@@ -35,19 +35,19 @@ use crate::auth::SharedAuthority;
 use crate::journal::MonSettings;
 use cluster_log::ClusterLog;
 use command::Audience;
-use onego_ceph::addr::AddrVec;
-use onego_ceph::auth::{Authority, method};
 use onego_ceph::caps::{MonAccess, MonCap};
-use onego_ceph::encoding::Encode as _;
 use onego_ceph::messages::{
     Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, LogEntry, LogLevel, MonCommand,
     MonMapMessage, Payload, Statfs, StatfsReply, kind,
 };
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::MonMap;
-use onego_ceph::msgr::{Message, Peer};
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime, Uuid};
+use onego_msgr::addr::AddrVec;
+use onego_msgr::auth::{Authority, method};
+use onego_msgr::encoding::Encode as _;
+use onego_msgr::{Message, Peer};
 use onego_wire::{ConnId, Decoded, Time, Writer};
 use space::PoolSpace;
 use stats::{GetPoolStats, GetPoolStatsReply};

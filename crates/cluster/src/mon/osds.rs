@@ -3,10 +3,10 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_boot`, "osd down", "osd out", "osd in", "osd reweight").
 
 use super::Mon;
-use onego_ceph::addr::AddrVec;
 use onego_ceph::messages::LogLevel;
 use onego_ceph::osdmap::{OsdMap, WEIGHT_IN, state};
 use onego_ceph::types::{Epoch, PgId};
+use onego_msgr::addr::AddrVec;
 use onego_wire::Time;
 
 /// The numbers of the OSDs of a map.

@@ -6,10 +6,10 @@
 
 use super::space::PoolSpace;
 use onego_buf::List;
-use onego_ceph::encoding::{Decode, Encode, write_envelope};
 use onego_ceph::messages::{Payload, kind};
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::types::Uuid;
+use onego_msgr::encoding::{Decode, Encode, write_envelope};
 use onego_wire::{Decoded, Reader, Writer};
 
 /// The head of messages to and from a monitor's services: a version, and two fields that monitors use among

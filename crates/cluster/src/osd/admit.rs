@@ -7,12 +7,12 @@ use super::errno::Errno;
 use super::execute::check_extent;
 use super::object::State;
 use super::watch::Origin;
-use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
 use onego_ceph::ops::{MAX_WRITE, Op, WatchOp, flag};
 use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::{NOSNAP, PgId, SNAPDIR};
+use onego_msgr::addr::{AddrKind, EntityAddr};
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use super::object::State;
 use super::store::Name;
 use super::transaction::{Mutation, Transaction};
 use onego_buf::{List, Segment};
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::{ObjectName, OpResult};
 use onego_ceph::types::{EVersion, PgId, ReqId, Utime};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
 /// What is written: small things, and behind them the bytes of objects.

@@ -5,9 +5,9 @@
 //! `src/osd/PGLog.h`), because any of its OSDs may be asked next. The group forgets its oldest outcome first, whoever asked
 //! for it: the newest outcomes of every client stay.
 
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::OpResult;
 use onego_ceph::types::{EVersion, EntityName, ReqId};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{Decoded, Reader, Writer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

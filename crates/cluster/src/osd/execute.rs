@@ -9,9 +9,9 @@ use super::store::ObjectId;
 use super::transaction::Editor;
 use super::watch::{NotifyCall, Origin, WatchKey, Watches};
 use onego_buf::{List, Segment};
-use onego_ceph::encoding::Encode;
 use onego_ceph::ops::{Op, Stat, WatchOp};
 use onego_ceph::types::{NOSNAP, Utime};
+use onego_msgr::encoding::Encode;
 use onego_wire::{Time, Writer};
 use std::collections::BTreeSet;
 
@@ -300,9 +300,9 @@ impl Execution<'_> {
 
     /// The head alone: there are no clones (`obj_list_snap_response_t`).
     fn list_snaps(&self, w: &mut Writer) {
-        onego_ceph::encoding::write_envelope(w, 2, 1, |w| {
+        onego_msgr::encoding::write_envelope(w, 2, 1, |w| {
             w.count(1);
-            onego_ceph::encoding::write_envelope(w, 1, 1, |w| {
+            onego_msgr::encoding::write_envelope(w, 1, 1, |w| {
                 w.u64(NOSNAP);
                 w.count(0);
                 w.count(0);

@@ -3,12 +3,12 @@
 use super::errno::{Errno, Outcome};
 use super::{Ending, Ops, Osd, Results, store};
 use onego_buf::List;
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::outputs::{Listed, Listing};
 use onego_ceph::types::{EVersion, HObject, PgId};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
 /// Most objects in one reply (`osd_max_pgls`).

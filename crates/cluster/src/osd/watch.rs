@@ -9,11 +9,11 @@
 use super::SessionId;
 use super::errno::Errno;
 use super::store::ObjectId;
-use onego_ceph::addr::EntityAddr;
-use onego_ceph::encoding::Encode;
 use onego_ceph::messages::{WatchEvent, WatchNotify};
 use onego_ceph::outputs::{Watcher, Watchers};
 use onego_ceph::types::EntityName;
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::encoding::Encode;
 use onego_wire::{Time, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

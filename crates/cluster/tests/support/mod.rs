@@ -3,15 +3,15 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use onego_buf::{List, Pool, Segment};
-use onego_ceph::addr::EntityAddr;
-use onego_ceph::auth::{Login, Principal, service};
 use onego_ceph::messages::{
     CommandReply, MapUpdate, MonCommand, ObjectName, OsdOp, Payload, Subscribe, Subscription, kind,
 };
-use onego_ceph::msgr::{Config, Connection, Event, Message, NoPlacer, Peer, Target};
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::types::{EntityName, NOSNAP, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime, Uuid};
 use onego_cluster::{ClusterMachine, NewPool, OsdSettings, Settings};
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::auth::{Login, Principal, service};
+use onego_msgr::{Config, Connection, Event, Message, NoPlacer, Peer, Target};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
 use serde_json::Value;
 use std::collections::VecDeque;

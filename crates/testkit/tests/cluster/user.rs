@@ -4,11 +4,10 @@ use super::model::{Expected, Model, random_op, request, small_write};
 use super::wire::Wire;
 use super::world::SERVER;
 use onego_buf::{Pool, SegmentMut};
-use onego_ceph::auth::{self, Secret};
 use onego_ceph::client::{Client, Config, Error, Event, Outcome, Reply};
-use onego_ceph::msgr;
 use onego_ceph::ops::Op;
 use onego_engine::Pump;
+use onego_msgr::auth::{self, Secret};
 use onego_testkit::{Sim, SimEngine};
 use onego_wire::Time;
 use rand::Rng;
@@ -173,7 +172,9 @@ impl User {
 /// Did a daemon not take a ticket?
 fn is_refused_ticket(event: &Event) -> bool {
     use auth::Error::{Refused, TicketRefused};
-    let Event::Fault { error: Error::Connection(msgr::Error::Auth(error)), .. } = event else { return false };
+    let Event::Fault { error: Error::Connection(onego_msgr::Error::Auth(error)), .. } = event else {
+        return false;
+    };
     matches!(error, Refused { .. } | TicketRefused { .. })
 }
 

@@ -1,10 +1,10 @@
 //! How clients speak to the cluster: the version of the messenger's protocol, its mode, with keys or without, and
 //! compressed or not.
 
-use onego_ceph::addr::{AddrVec, EntityAddr, Versions};
-use onego_ceph::auth::{AuthName, Credentials, Lifetimes, mode};
-use onego_ceph::msgr::{Compression, Method};
 use onego_cluster::Cephx;
+use onego_msgr::addr::{AddrVec, EntityAddr, Versions};
+use onego_msgr::auth::{AuthName, Credentials, Lifetimes, mode};
+use onego_msgr::{Compression, Method};
 use onego_testkit::Faults;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

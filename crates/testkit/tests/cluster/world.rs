@@ -382,7 +382,7 @@ pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settin
         registrable: 0,
         fsid: Uuid([7; 16]),
         mon: Wire::addrs(SERVER, 3300),
-        mgr: onego_ceph::addr::AddrVec::default(),
+        mgr: onego_msgr::addr::AddrVec::default(),
         osds: (0..osds).map(osd_settings).collect(),
         memory_limit: MEMORY,
         null_writes: false,

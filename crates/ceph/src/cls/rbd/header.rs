@@ -220,13 +220,13 @@ pub struct Rest(
     pub Vec<u8>,
 );
 
-impl crate::encoding::Encode for Rest {
+impl onego_msgr::encoding::Encode for Rest {
     fn encode(&self, w: &mut onego_wire::Writer) {
         w.put(&self.0);
     }
 }
 
-impl crate::encoding::Decode for Rest {
+impl onego_msgr::encoding::Decode for Rest {
     fn decode(r: &mut onego_wire::Reader<'_>) -> onego_wire::Decoded<Self> {
         let left = r.left();
         Ok(Self(r.take(left, "rest")?.to_vec()))

@@ -3,8 +3,8 @@
 //! Sources: ceph `src/common/bit_vector.hpp`, `src/include/rbd/object_map_types.h`.
 
 use crate::cls::methods;
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_buf::crc32c;
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 
 /// Most objects that a map may have (`cls::rbd::MAX_OBJECT_MAP_OBJECT_COUNT`).

@@ -1,8 +1,8 @@
 //! What a header holds about snapshots, parents and children, and the methods that read it.
 
 use crate::cls::{methods, structure};
-use crate::encoding::{Decode, Encode, envelope, write_envelope};
 use crate::types::{NOSNAP, Utime};
+use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 

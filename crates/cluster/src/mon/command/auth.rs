@@ -6,8 +6,8 @@
 use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::{EEXIST, EOPNOTSUPP};
 use crate::mon::Mon;
-use onego_ceph::auth::{AuthName, Authority, Cipher, Entry, Keyring};
 use onego_ceph::caps::{MonCap, OsdCap};
+use onego_msgr::auth::{AuthName, Authority, Cipher, Entry, Keyring};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,11 +9,11 @@ use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::osds::counts;
 use crate::mon::text;
 use crate::mon::{Mon, Role};
-use onego_ceph::addr::{AddrKind, AddrVec, EntityAddr};
-use onego_ceph::encoding::Encode as _;
 use onego_ceph::mgrmap::MgrMap;
-use onego_ceph::msgr::features::{self, has};
 use onego_ceph::types::EntityName;
+use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};
+use onego_msgr::encoding::Encode as _;
+use onego_msgr::features::{self, has};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -9,10 +9,10 @@ use crate::VERSION_TEXT;
 use crate::mon::osds::{Order, ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
-use onego_ceph::addr::EntityAddr;
-use onego_ceph::encoding::Encode as _;
 use onego_ceph::osdmap::{OsdMap, Ratios, WEIGHT_IN};
 use onego_ceph::types::{Epoch, PgId};
+use onego_msgr::addr::EntityAddr;
+use onego_msgr::encoding::Encode as _;
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::{EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, EOPNOTSUPP};
 use crate::mon::Mon;
 use onego_ceph::crush::{CrushMap, EditError, Location, WEIGHT_ONE};
-use onego_ceph::encoding::Encode as _;
 use onego_ceph::types::PgId;
+use onego_msgr::encoding::Encode as _;
 use std::collections::BTreeSet;
 
 /// The largest weight: what ten thousand terabytes weigh. Sums of them fit a map.

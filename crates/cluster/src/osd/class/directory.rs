@@ -4,7 +4,7 @@ use super::Context;
 use super::header::is_valid_id;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
-use onego_ceph::encoding::Decode;
+use onego_msgr::encoding::Decode;
 use onego_wire::Reader;
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 use super::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
-use onego_ceph::encoding::Decode;
 use onego_ceph::types::{NOSNAP, SnapContext, Utime};
+use onego_msgr::encoding::Decode;
 use onego_wire::Reader;
 
 /// What the key of a snapshot starts with; its id in 16 hexadecimal digits follows.
@@ -312,7 +312,7 @@ pub(super) fn set_id(context: &mut Context<'_>, call: SetId) -> Outcome<()> {
     if context.state.size != 0 {
         return Err(Errno::EXIST);
     }
-    context.write_all(onego_ceph::encoding::Encode::to_bytes(&call.id));
+    context.write_all(onego_msgr::encoding::Encode::to_bytes(&call.id));
     Ok(())
 }
 

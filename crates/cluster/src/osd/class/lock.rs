@@ -2,13 +2,13 @@
 
 use super::Context;
 use crate::osd::errno::{Errno, Outcome};
-use onego_ceph::addr::{AddrKind, EntityAddr};
 use onego_ceph::cls::lock::{
     AssertLocked, BreakLock, GetInfo, ListLocks, Lock, LockInfo, LockNames, LockerId, LockerInfo, SetCookie,
     Unlock, XATTR_PREFIX, flag, kind,
 };
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::types::Utime;
+use onego_msgr::addr::{AddrKind, EntityAddr};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
 fn is_valid(lock_kind: u8) -> bool {

@@ -16,8 +16,8 @@ use super::transaction::Editor;
 use super::watch::Origin;
 use onego_buf::{List, Segment};
 use onego_ceph::cls::{Method, lock as lock_class, rbd};
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::types::Utime;
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 use std::ops::Bound::{Excluded, Unbounded};
 

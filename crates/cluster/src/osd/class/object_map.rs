@@ -3,7 +3,7 @@
 use super::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
-use onego_ceph::encoding::{Decode, Encode};
+use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{Reader, Writer};
 
 /// The map as it is stored. ENOENT: it is not there, or empty.

@@ -7,8 +7,8 @@ use super::Context;
 use super::header::{SNAPSHOT, snapshot_key};
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
-use onego_ceph::encoding::Encode;
 use onego_ceph::types::{NOSNAP, Utime};
+use onego_msgr::encoding::Encode;
 use onego_wire::Writer;
 
 fn read(context: &Context<'_>, snap: u64) -> Outcome<Snapshot> {
@@ -59,5 +59,5 @@ pub(super) fn get_children(context: &mut Context<'_>, call: GetChildren) -> Outc
     let mut key = Writer::new();
     call.encode(&mut key);
     let children = context.state.meta().omap().get(key.as_slice()).ok_or(Errno::NOENT)?;
-    onego_ceph::encoding::Decode::from_bytes(children).map_err(|_| Errno::IO)
+    onego_msgr::encoding::Decode::from_bytes(children).map_err(|_| Errno::IO)
 }

@@ -3,9 +3,9 @@
 use crate::osd::errno::Errno;
 use crate::osd::tests::{Bench, failed};
 use onego_ceph::cls::{Method, lock, rbd};
-use onego_ceph::encoding::Decode;
 use onego_ceph::ops::Op;
 use onego_ceph::types::{EntityName, NOSNAP, Utime};
+use onego_msgr::encoding::Decode;
 
 impl Bench {
     /// The result of a method on the object `o`.

@@ -1,11 +1,11 @@
 //! Which requests are carried out, which are recognised, which are refused.
 
 use super::*;
-use onego_ceph::addr::AddrKind;
-use onego_ceph::encoding::{Decode, Encode};
 use onego_ceph::ops::op_flag;
 use onego_ceph::outputs::Listing;
 use onego_ceph::types::HObject;
+use onego_msgr::addr::AddrKind;
+use onego_msgr::encoding::{Decode, Encode};
 
 #[test]
 fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {

@@ -1,8 +1,8 @@
 //! Operations on an object's data.
 
 use super::*;
-use onego_ceph::encoding::Decode;
 use onego_ceph::ops::{Stat, op_flag};
+use onego_msgr::encoding::Decode;
 
 #[test]
 fn a_read_ends_where_the_object_ends() {

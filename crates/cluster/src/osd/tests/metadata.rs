@@ -1,8 +1,8 @@
 //! Operations on attributes, maps and versions.
 
 use super::*;
-use onego_ceph::encoding::Decode;
 use onego_ceph::ops::{Compare, CompareWith, Omap, decode_omap};
+use onego_msgr::encoding::Decode;
 use onego_wire::Reader;
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! Watches and notifications, on virtual time.
 
 use super::*;
-use onego_ceph::encoding::Decode;
 use onego_ceph::messages::{WatchEvent, WatchNotify};
 use onego_ceph::ops::WatchOp;
 use onego_ceph::outputs::Watchers;
+use onego_msgr::encoding::Decode;
 use onego_wire::Reader;
 
 const COOKIE: u64 = 77;
