@@ -1,4 +1,6 @@
-use crate::{List, Pool, Segment, SegmentMut};
+use crate::list::List;
+use crate::pool::Pool;
+use crate::segment::{Segment, SegmentMut};
 
 /// Size of a block: some fifty messages without their payloads. Larger blocks would save little more (a block costs
 /// two allocations from a pool), and a connection whose peer does not read holds one.

@@ -5,8 +5,11 @@
 //! passed on. A [`Pool`] gives page-aligned memory and takes it back when the last segment of it is dropped.
 
 mod arena;
+mod block;
 mod crc;
+mod free_lists;
 mod list;
+mod mapping;
 mod memory;
 #[cfg(all(test, loom))]
 mod orders;
@@ -17,7 +20,8 @@ mod sync;
 
 pub use arena::Arena;
 pub use crc::crc32c;
+pub use free_lists::PoolStats;
 pub use list::{List, Segments};
-pub use pool::{Pool, PoolStats};
+pub use pool::Pool;
 pub use segment::{Segment, SegmentMut};
 pub use slab::Slab;

@@ -1,4 +1,5 @@
-use crate::{Segment, SegmentMut, crc32c};
+use crate::crc::crc32c;
+use crate::segment::{Segment, SegmentMut};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::io::IoSlice;

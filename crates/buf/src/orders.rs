@@ -2,9 +2,10 @@
 //!
 //! Loom is told of accesses to whole blocks: in a model, no two threads write to pieces of one block at a time, though
 //! they may.
-use crate::memory::PAGE;
+use crate::mapping::PAGE;
+use crate::pool::Pool;
+use crate::segment::Segment;
 use crate::slab::SLAB;
-use crate::{Pool, Segment};
 use loom::thread;
 
 /// Tries every order with at most three switches that no thread asked for. Nearly all faults show with two.

@@ -1,14 +1,7 @@
-use crate::SegmentMut;
-use crate::memory::{MAPPED, Memory, PAGE};
-use crate::slab::{SLAB, Slab};
-use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{self, PoisonError};
-
-/// Smallest and largest block that is kept for reuse: a page and 4 MiB, the default object size of RBD.
-const MIN_SHIFT: u32 = PAGE.trailing_zeros();
-const MAX_SHIFT: u32 = 22;
-const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
+use crate::free_lists::{FreeLists, PoolStats, class_of};
+use crate::memory::Memory;
+use crate::segment::SegmentMut;
+use crate::sync::Arc;
 
 /// Page-aligned memory that comes back when the last segment of it is dropped.
 ///
@@ -18,129 +11,11 @@ const CLASSES: usize = (MAX_SHIFT - MIN_SHIFT + 1) as usize;
 /// A block that is used again still holds the bytes of its last use. Where there is none of a size, a larger one is
 /// cut up, if it is large enough to be mapped by itself.
 ///
-/// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](Slab) as long as its limit allows,
+/// A [registrable](Self::registrable) pool cuts its blocks from a few large [slabs](crate::Slab) as long as its limit allows,
 /// and keeps those for as long as it lives.
 #[derive(Clone)]
 pub struct Pool {
-    shared: Arc<PoolShared>,
-}
-
-/// What a pool has done so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolStats {
-    /// Blocks given from those kept.
-    pub reused: u64,
-    /// Blocks that had to be allocated.
-    pub allocated: u64,
-    /// Bytes kept for reuse now.
-    pub idle_bytes: u64,
-    /// Bytes of slabs, in use or not.
-    pub slab_bytes: u64,
-}
-
-pub(crate) struct PoolShared {
-    classes: [Class; CLASSES],
-    idle_limit: u64,
-    idle: AtomicU64,
-    slab_limit: u64,
-    slabs: AtomicU64,
-    reused: AtomicU64,
-    allocated: AtomicU64,
-}
-
-/// Blocks of one size that are kept.
-#[derive(Default)]
-struct Class {
-    blocks: Mutex<Vec<Memory>>,
-    /// Their bytes.
-    idle: AtomicU64,
-    /// Blocks of slabs. They are not given back one by one: a slab goes as a whole.
-    cut: Mutex<Vec<Memory>>,
-}
-
-/// What panics while it holds the lock leaves a whole vector behind.
-fn lock(blocks: &Mutex<Vec<Memory>>) -> MutexGuard<'_, Vec<Memory>> {
-    blocks.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Class {
-    fn push(&self, block: Memory) {
-        self.idle.fetch_add(block.len() as u64, Relaxed);
-        lock(&self.blocks).push(block);
-    }
-
-    fn pop(&self) -> Option<Memory> {
-        let block = lock(&self.blocks).pop()?;
-        self.idle.fetch_sub(block.len() as u64, Relaxed);
-        Some(block)
-    }
-}
-
-/// The class whose blocks hold `len` bytes, if blocks of that size are kept.
-fn class_of(len: usize) -> Option<usize> {
-    let shift = len.max(PAGE).next_power_of_two().trailing_zeros();
-    (shift <= MAX_SHIFT).then(|| (shift - MIN_SHIFT) as usize)
-}
-
-impl PoolShared {
-    pub(crate) fn put(&self, block: Memory) {
-        let Some(class) = class_of(block.len()) else { return };
-        if block.slab().is_some() {
-            return lock(&self.classes[class].cut).push(block);
-        }
-        self.keep(block);
-        // What came back last is what is in use now. A size that nobody asks for any more must not fill the pool for
-        // ever, so the size that fills most of it makes room.
-        while self.idle.load(Relaxed) > self.idle_limit {
-            let fullest = self.classes.iter().max_by_key(|class| class.idle.load(Relaxed));
-            let Some(block) = fullest.and_then(Class::pop) else { return };
-            self.idle.fetch_sub(block.len() as u64, Relaxed);
-        }
-    }
-
-    fn keep(&self, block: Memory) {
-        let Some(class) = class_of(block.len()) else { return };
-        self.idle.fetch_add(block.len() as u64, Relaxed);
-        self.classes[class].push(block);
-    }
-
-    fn take(&self, class: usize) -> Option<Memory> {
-        if self.slab_limit > 0
-            && let Some(block) = lock(&self.classes[class].cut).pop()
-        {
-            return Some(block);
-        }
-        if let Some(block) = self.classes[class].pop() {
-            self.idle.fetch_sub(block.len() as u64, Relaxed);
-            return Some(block);
-        }
-        if PAGE << class < MAPPED {
-            return None;
-        }
-        // Fresh memory would cost a page fault and zeros for every page.
-        let mut block = self.classes[class + 1..].iter().find_map(Class::pop)?;
-        self.idle.fetch_sub(block.len() as u64, Relaxed);
-        while block.len() > PAGE << class {
-            self.keep(block.split_half());
-        }
-        Some(block)
-    }
-
-    /// Cuts a new slab to blocks of a class, keeps all but one of them and gives that one; `None`: there are as many
-    /// slabs as there may be.
-    fn cut(&self, class: usize) -> Option<Memory> {
-        let block = PAGE << class;
-        let len = block.max(SLAB) as u64;
-        let room = |slabs: u64| slabs.checked_add(len).filter(|slabs| *slabs <= self.slab_limit);
-        self.slabs.fetch_update(Relaxed, Relaxed, room).ok()?;
-        let slab = sync::Arc::new(Slab::new(block));
-        // SAFETY: they are parts of the slab that do not overlap, and nobody else cuts it.
-        let mut blocks =
-            slab.blocks(block).map(|ptr| unsafe { Memory::cut(ptr, block, sync::Arc::clone(&slab)) });
-        let first = blocks.next();
-        lock(&self.classes[class].cut).extend(blocks);
-        first
-    }
+    lists: Arc<FreeLists>,
 }
 
 impl Pool {
@@ -151,48 +26,23 @@ impl Pool {
 
     /// A pool that has at most `slab_limit` bytes of slabs beside what it keeps for reuse.
     pub fn registrable(idle_limit: usize, slab_limit: usize) -> Self {
-        Self {
-            shared: Arc::new(PoolShared {
-                classes: Default::default(),
-                idle_limit: idle_limit as u64,
-                idle: AtomicU64::new(0),
-                slab_limit: slab_limit as u64,
-                slabs: AtomicU64::new(0),
-                reused: AtomicU64::new(0),
-                allocated: AtomicU64::new(0),
-            }),
-        }
+        Self { lists: Arc::new(FreeLists::new(idle_limit as u64, slab_limit as u64)) }
     }
 
     /// A writable segment of exactly `len` bytes, on a page boundary. Its bytes are initialised but arbitrary.
     pub fn get(&self, len: usize) -> SegmentMut {
         let Some(class) = class_of(len) else {
-            self.shared.allocated.fetch_add(1, Relaxed);
-            return SegmentMut::from_memory(Memory::zeroed(len));
+            return SegmentMut::from_memory(Memory::from_block(self.lists.allocate(len)));
         };
-        let block = match self.shared.take(class) {
-            Some(block) => {
-                self.shared.reused.fetch_add(1, Relaxed);
-                block
-            }
-            None => {
-                self.shared.allocated.fetch_add(1, Relaxed);
-                self.shared.cut(class).unwrap_or_else(|| Memory::zeroed(PAGE << class))
-            }
-        };
-        let mut segment = SegmentMut::from_memory(block.homed(Arc::clone(&self.shared)));
+        let block = self.lists.get(class);
+        let mut segment = SegmentMut::from_memory(Memory::of_pool(block, Arc::clone(&self.lists)));
         segment.truncate(len);
         segment
     }
 
     /// What the pool has done so far.
     pub fn stats(&self) -> PoolStats {
-        PoolStats {
-            reused: self.shared.reused.load(Relaxed),
-            allocated: self.shared.allocated.load(Relaxed),
-            idle_bytes: self.shared.idle.load(Relaxed),
-            slab_bytes: self.shared.slabs.load(Relaxed),
-        }
+        self.lists.stats()
     }
 }
 
@@ -205,6 +55,8 @@ impl std::fmt::Debug for Pool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::mapping::PAGE;
+    use crate::slab::SLAB;
 
     // Under Miri nothing is mapped, and what the allocator gave goes back to it whole.
     #[cfg(not(miri))]

@@ -1,3 +1,4 @@
+use crate::block::Block;
 use crate::memory::Memory;
 use crate::slab::Slab;
 use crate::sync;
@@ -151,13 +152,13 @@ impl SegmentMut {
 
     /// A zeroed segment of `len` bytes on a page boundary, from the allocator.
     pub fn zeroed(len: usize) -> Self {
-        Self::from_memory(Memory::zeroed(len))
+        Self::from_memory(Memory::from_block(Block::zeroed(len)))
     }
 
     /// A zeroed segment of `len` bytes on a page boundary that takes memory page by page, as it is written to, where
     /// [`zeroed`](Self::zeroed) may take 2 MiB for the first byte: for what may be filled in part, and is many.
     pub fn sparse(len: usize) -> Self {
-        Self::from_memory(Memory::sparse(len))
+        Self::from_memory(Memory::from_block(Block::sparse(len)))
     }
 
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.

@@ -1,4 +1,4 @@
-use crate::memory::{HUGE_PAGE, map, unmap};
+use crate::mapping::{HUGE_PAGE, map, unmap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
