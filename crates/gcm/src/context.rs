@@ -1,10 +1,16 @@
 //! The context of AWS-LC's EVP interface: the only place that speaks to it.
 
-use crate::{KEY_LEN, NONCE_LEN, TAG_LEN};
 use aws_lc_sys as lc;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::{self, NonNull};
+
+/// Bytes of a key.
+pub const KEY_LEN: usize = 16;
+/// Bytes of a nonce.
+pub const NONCE_LEN: usize = 12;
+/// Bytes of a tag.
+pub const TAG_LEN: usize = 16;
 
 /// Bytes that are handed over at a time: lengths there are of type `int`.
 const STEP: usize = 1 << 30;

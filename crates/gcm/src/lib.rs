@@ -6,15 +6,10 @@
 
 mod context;
 
+pub use context::{KEY_LEN, NONCE_LEN, TAG_LEN};
+
 use context::{Context, Direction};
 use thiserror::Error;
-
-/// Bytes of a key.
-pub const KEY_LEN: usize = 16;
-/// Bytes of a nonce.
-pub const NONCE_LEN: usize = 12;
-/// Bytes of a tag.
-pub const TAG_LEN: usize = 16;
 
 /// A record was not sealed with this key and nonce, or it was damaged. What was opened of it must not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

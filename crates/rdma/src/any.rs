@@ -1,10 +1,10 @@
 //! One end of a connection, whichever provider it is of.
 
+use crate::error::{PostError, Refused};
 use crate::iwarp::{self, Connection};
-use crate::{
-    Completion, Endpoint, EndpointError, EndpointEvent, Key, Memory, PostError, QueuePair, Refused, Remote,
-    SendFlags,
-};
+use crate::memory::{Key, Memory, Remote};
+use crate::provider::{Endpoint, EndpointError, EndpointEvent};
+use crate::verbs::{Completion, QueuePair, SendFlags};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Landing, Time};
 use thiserror::Error;

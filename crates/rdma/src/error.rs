@@ -1,6 +1,6 @@
 //! What a caller of the verbs may do wrong.
 
-use crate::Key;
+use crate::memory::Key;
 use std::fmt;
 use thiserror::Error;
 

@@ -18,10 +18,12 @@
 mod any;
 mod error;
 pub mod iwarp;
+mod memory;
 mod provider;
 mod verbs;
 
 pub use any::{AnyConnection, ConnectionError, ConnectionEvent};
 pub use error::{PostError, Refused};
+pub use memory::{Key, Memory, Remote};
 pub use provider::{Asked, Endpoint, EndpointError, EndpointEvent, Listener, Provider};
-pub use verbs::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
+pub use verbs::{Completion, Done, QueuePair, SendFlags, Status};

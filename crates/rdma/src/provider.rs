@@ -4,7 +4,8 @@
 //! all that its user has to do is to wait for a descriptor, and to look what has happened. These traits are what such a
 //! provider is seen by, so that nobody above needs to know it.
 
-use crate::{PostError, QueuePair};
+use crate::error::PostError;
+use crate::verbs::QueuePair;
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;

@@ -1,80 +1,8 @@
 //! The verbs: what a user of remote direct memory access sees of one end of a connection.
 
-use crate::{PostError, Refused};
-use onego_buf::{List, Pool, SegmentMut};
-use std::fmt;
-
-/// Names registered memory to the peer: a steering tag, of which the upper 24 bits are an index and the lower 8 a key.
-/// Protocols above carry it as a number (RPC-over-RDMA: `handle`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(pub u32);
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#010x}", self.0)
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({self})")
-    }
-}
-
-/// A place in memory of the peer, as it told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remote {
-    /// The region.
-    pub key: Key,
-    /// Offset of the first byte, in the numbering that the region has there (see [`QueuePair::register`]).
-    pub offset: u64,
-}
-
-/// Memory that is registered for the peer. The kind of ownership is the access right.
-#[derive(Debug)]
-pub enum Memory {
-    /// The peer may read it with RDMA Reads. It is shared and nobody can write it.
-    Source(List),
-    /// The peer may write it with RDMA Writes. It belongs to the queue pair until it is invalidated.
-    Sink(SegmentMut),
-    /// A sink of so many bytes, to be taken from a pool: by a provider in software when the first of them comes, so that what
-    /// waits for an answer takes no memory, and what comes finds memory that was in use a moment ago. Once it is taken it
-    /// comes back as a [`Sink`](Self::Sink).
-    Fresh(Pool, usize),
-}
-
-impl Memory {
-    /// Its bytes.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Source(list) => list.len(),
-            Self::Sink(segment) => segment.len(),
-            Self::Fresh(_, len) => *len,
-        }
-    }
-
-    /// Takes from its pool what is still there.
-    pub fn taken(mut self) -> Self {
-        self.sink();
-        self
-    }
-
-    /// What the peer may write, taken from its pool if it is still there.
-    pub fn sink(&mut self) -> Option<&mut SegmentMut> {
-        if let Self::Fresh(pool, len) = self {
-            *self = Self::Sink(pool.get(*len));
-        }
-        match self {
-            Self::Sink(sink) => Some(sink),
-            _ => None,
-        }
-    }
-
-    /// Has it no byte?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
+use crate::error::{PostError, Refused};
+use crate::memory::{Key, Memory, Remote};
+use onego_buf::{List, SegmentMut};
 
 /// How a message is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,11 +1,11 @@
 //! One end of a connection.
 
+use crate::config::{Config, PRIVATE_DATA_MAX};
 use crate::device::{self, Limits};
 use crate::ffi::*;
 use crate::memory::Memories;
 use crate::objects::{CompletionQueue, Domain, Event, Events, Id, Reads, Region, WorkQueues};
 use crate::work::{Kind, Line, Queue, Work};
-use crate::{Config, PRIVATE_DATA_MAX};
 use onego_buf::SegmentMut;
 use onego_rdma::{
     Completion, Done, Endpoint, EndpointError, EndpointEvent, Key, Memory, PostError, QueuePair as _, Status,

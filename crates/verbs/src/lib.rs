@@ -14,6 +14,7 @@
 //! User space cannot have its registrations invalidated by the peer: who uses this should not offer it.
 
 mod address;
+mod config;
 mod device;
 mod endpoint;
 mod ffi;
@@ -22,6 +23,8 @@ mod memory;
 mod objects;
 mod queue_pair;
 mod work;
+
+pub use config::{Config, PRIVATE_DATA_MAX};
 
 use endpoint::{Connection, short};
 use library::Library;
@@ -32,27 +35,8 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Bytes of private data: what RoCE has room for in a request.
-pub const PRIVATE_DATA_MAX: usize = 56;
-
 /// Clients that may wait to be accepted.
 const BACKLOG: libc::c_int = 128;
-
-/// Bounds of a connection, as far as the device allows them.
-#[derive(Debug, Clone, Copy)]
-pub struct Config {
-    /// Sends, RDMA Writes and RDMA Reads that may be posted, with their completions.
-    pub send_queue: u32,
-    /// Receives that may be posted, with their completions.
-    pub receive_queue: u32,
-}
-
-impl Default for Config {
-    /// What suits NFS with 128 calls under way.
-    fn default() -> Self {
-        Self { send_queue: 512, receive_queue: 256 }
-    }
-}
 
 /// The devices of the system. The one that leads to an address is chosen by the system.
 #[derive(Debug, Clone)]

@@ -1,4 +1,6 @@
-use crate::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use crate::conns::ConnId;
+use crate::machine::{Action, Disconnect, Landing, ListenerId, Machine};
+use crate::time::Time;
 use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;

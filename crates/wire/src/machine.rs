@@ -1,4 +1,5 @@
-use crate::{ConnId, Time};
+use crate::conns::ConnId;
+use crate::time::Time;
 use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-use crate::Landing;
+use crate::machine::Landing;
 use onego_buf::SegmentMut;
 
 /// Bytes that are asked for ahead as a rule: many small messages a system call.

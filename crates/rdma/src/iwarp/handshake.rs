@@ -6,7 +6,7 @@ use super::error::Error;
 use super::mpa::{
     Depths, ENHANCED_LEN, FRAME_LEN, Frame, Kind, NOT_NEGOTIATED, PRIVATE_DATA_MAX, ReadyToReceive,
 };
-use crate::PostError;
+use crate::error::PostError;
 
 /// Revision of MPA with which IRD and ORD are negotiated.
 const ENHANCED_REVISION: u8 = 2;

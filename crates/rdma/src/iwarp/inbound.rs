@@ -8,7 +8,8 @@ use super::header::{
 };
 use super::regions::{Entropy, Held, Regions, wraps};
 use super::violation::{Code, TERMINATE_LEN, Violation};
-use crate::{Completion, Done, Key, Memory, Remote, Status};
+use crate::memory::{Key, Memory, Remote};
+use crate::verbs::{Completion, Done, Status};
 use onego_buf::{List, SegmentMut};
 use onego_wire::Place;
 use std::collections::VecDeque;

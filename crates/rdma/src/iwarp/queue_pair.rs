@@ -4,7 +4,9 @@ use super::connection::Connection;
 use super::inbound::Read;
 use super::regions::{Held, wraps};
 use super::work::Work;
-use crate::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
+use crate::error::{PostError, Refused};
+use crate::memory::{Key, Memory, Remote};
+use crate::verbs::{Completion, Done, QueuePair, SendFlags};
 use onego_buf::{List, SegmentMut};
 
 /// Bytes of a message or of an RDMA Read: what carries its length has 32 bits.

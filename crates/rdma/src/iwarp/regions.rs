@@ -1,7 +1,7 @@
 //! Memory that the peer may get at, by key.
 
 use super::violation::Violation;
-use crate::{Key, Memory};
+use crate::memory::{Key, Memory};
 use onego_buf::{List, SegmentMut};
 use std::fmt;
 

@@ -8,7 +8,8 @@ use super::inbound::{Inbound, Read, Response};
 use super::receive::wire_crc;
 use super::violation::{About, Code, TERMINATE_LEN};
 use super::work::{Turn, Work, Works};
-use crate::{Completion, Done, Remote, SendFlags, Status};
+use crate::memory::{Key, Remote};
+use crate::verbs::{Completion, Done, SendFlags, Status};
 use onego_buf::{Arena, List, Pool, crc32c};
 use std::collections::VecDeque;
 
@@ -182,7 +183,7 @@ impl Sender {
     fn response(&mut self, out: &mut List) {
         let Some(Response { bytes, sink, begun }) = self.works.responses.front_mut() else { return };
         *begun = true;
-        let mut to = Remote { key: crate::Key(sink.key), offset: sink.offset };
+        let mut to = Remote { key: Key(sink.key), offset: sink.offset };
         let whole = self.writer.tagged(Opcode::ReadResponse, bytes, &mut to, out);
         sink.offset = to.offset;
         if whole {

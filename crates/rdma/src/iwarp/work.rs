@@ -1,7 +1,8 @@
 //! Work that waits to be sent, and what of it is next.
 
 use super::inbound::{Read, Response};
-use crate::{Completion, Done, Remote, SendFlags, Status};
+use crate::memory::Remote;
+use crate::verbs::{Completion, Done, SendFlags, Status};
 use onego_buf::List;
 use std::collections::VecDeque;
 
