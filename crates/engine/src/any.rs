@@ -1,7 +1,12 @@
-use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
+use crate::epoll::Epoll;
 use crate::ring::{self, Mode, RingSize, Setup};
+use crate::table::SocketId;
+use crate::uepoll::Uepoll;
+use crate::uring::Uring;
+use crate::wait::Wait;
+use crate::waker::Waker;
 use crate::zero_copy::Settings;
-use crate::{Epoll, SocketId, Uepoll, Uring, Waker};
 use onego_buf::List;
 use onego_wire::{LocalPort, Time};
 use std::fmt;

@@ -1,22 +1,13 @@
+use crate::table::SocketId;
+use crate::wait::Wait;
+use crate::waker::Waker;
 use crate::zero_copy::Counters;
-use crate::{SocketId, Waker};
 use onego_buf::{List, SegmentMut};
 use onego_wire::{Landing, LocalPort, Time};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// How long a turn may sleep when there is nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// Not at all.
-    Poll,
-    /// Until that time at most.
-    Until(Time),
-    /// Until something happens.
-    Forever,
-}
 
 /// Buffers of one receive. The engine owns them until it gives them back in a [`Received`].
 #[derive(Debug, Default)]

@@ -2,11 +2,15 @@
 //!
 //! Connections are registered once and never touched again; [`readiness`](crate::readiness) says what edge triggering
 //! asks for in return.
-use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
+use crate::socket;
 use crate::socket::Accepted;
+use crate::system::clock;
+use crate::table::SocketId;
+use crate::wait::{Wait, timeout};
+use crate::waker::{Sleeper, Waker};
 use crate::zero_copy::Settings;
-use crate::{Sleeper, SocketId, Waker, clock, socket};
 use onego_buf::List;
 use onego_wire::{LocalPort, Time};
 use rustix::event::PollFlags;
@@ -181,7 +185,7 @@ impl Engine for Epoll {
         while let Some(listener) = self.sockets.rested() {
             self.listen_for(listener, EventFlags::IN);
         }
-        let mut timeout = socket::timeout(wait, self.sockets.resting());
+        let mut timeout = timeout(wait, self.sockets.resting());
         if timeout != Some(Duration::ZERO) && !self.sleeper.fall_asleep() {
             timeout = Some(Duration::ZERO);
         }
@@ -203,7 +207,7 @@ impl Engine for Epoll {
     }
 
     fn sleep_elsewhere(&mut self) -> io::Result<Option<(BorrowedFd<'_>, Option<Duration>)>> {
-        let most = socket::timeout(Wait::Forever, self.sockets.resting());
+        let most = timeout(Wait::Forever, self.sockets.resting());
         Ok(self.sleeper.fall_asleep().then(|| (self.epoll.as_fd(), most)))
     }
 

@@ -7,36 +7,35 @@
 //! network.
 
 mod any;
-mod clock;
-pub mod credentials;
 mod engine;
 mod epoll;
-mod file_handle;
-mod heap;
 mod message;
 mod pump;
-mod random;
 mod readiness;
 mod ring;
 mod socket;
 #[cfg(test)]
 mod stress;
+mod system;
 mod table;
 mod uepoll;
 mod uring;
+mod wait;
 mod waker;
 pub mod zero_copy;
 
 pub use any::{AnyEngine, EngineKind, UnknownEngine, open};
-pub use clock::{now, thread_cpu};
-pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+pub use engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 pub use epoll::Epoll;
-pub use file_handle::FileHandle;
-pub use heap::trim_heap;
 pub use pump::{BadSpin, Pump, Spin};
-pub use random::random_words;
 pub use socket::without_pacing;
+pub use system::clock::{now, thread_cpu};
+pub use system::credentials;
+pub use system::file_handle::FileHandle;
+pub use system::heap::trim_heap;
+pub use system::random::random_words;
 pub use table::{SocketId, SocketTable};
 pub use uepoll::Uepoll;
 pub use uring::Uring;
+pub use wait::Wait;
 pub use waker::{Sleeper, Waker};

@@ -13,9 +13,11 @@
 //!
 //! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
+use crate::socket;
 use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
+use crate::system::clock;
+use crate::table::{SocketId, SocketTable};
 use crate::zero_copy::{Closing, Settings, Stream};
-use crate::{SocketId, SocketTable, clock, socket};
 use onego_buf::List;
 use onego_wire::{Landing, Time};
 use rustix::event::PollFlags;

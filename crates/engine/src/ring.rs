@@ -347,7 +347,8 @@ mod faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Engine, Pump, Uepoll, Uring, Wait, clock};
+    use crate::system::clock;
+    use crate::{Engine, Pump, Uepoll, Uring, Wait};
     use io_uring::opcode;
     use onego_testkit::{FrameEvent, Frames};
 

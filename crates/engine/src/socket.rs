@@ -1,6 +1,4 @@
 //! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay.
-use crate::clock;
-use crate::engine::Wait;
 use onego_wire::LocalPort;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
@@ -190,16 +188,6 @@ pub(crate) fn accept(listener: impl AsFd, calls: &mut u64, to: &mut Vec<Accepted
 fn addresses(fd: &OwnedFd, peer: Option<SocketAddrAny>) -> io::Result<(SocketAddr, SocketAddr)> {
     let peer = SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)?;
     Ok((peer, local_addr(fd)?))
-}
-
-/// How long an engine may sleep; `None`: until something happens. With listeners that rest, no longer than they do.
-pub(crate) fn timeout(wait: Wait, resting: bool) -> Option<Duration> {
-    let timeout = match wait {
-        Wait::Poll => Some(Duration::ZERO),
-        Wait::Until(time) => Some(time.since(clock::now())),
-        Wait::Forever => None,
-    };
-    if resting { Some(timeout.map_or(ACCEPT_PAUSE, |timeout| timeout.min(ACCEPT_PAUSE))) } else { timeout }
 }
 
 #[cfg(test)]

@@ -6,10 +6,15 @@
 //!
 //! All choices come from a seed, which a failure names: `ONEGO_TEST_SEED=N` makes the same ones again (the kernel's are
 //! its own). With `ONEGO_TEST_LONG=1` there are more connections, and several seeds.
-use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Wait};
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent};
+use crate::epoll::Epoll;
 use crate::ring::{Mode, RingSize, setup};
+use crate::system::clock;
+use crate::table::SocketId;
+use crate::uepoll::Uepoll;
+use crate::uring::Uring;
+use crate::wait::Wait;
 use crate::zero_copy::{self, Settings, Thresholds};
-use crate::{Epoll, SocketId, Uepoll, Uring, clock};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_wire::{Landing, LocalPort};
 use rustix::net::sockopt;

@@ -10,12 +10,16 @@
 //! A multishot request ends when the ring is full, and is made again then; made again it tells of what is ready at
 //! once, so that no edge is lost. Listeners have plain requests, which are made again after each accept, and so has what
 //! is watched for others.
-use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::ring::{self, Mode, Ring, RingSize, Setup};
+use crate::socket;
 use crate::socket::Accepted;
+use crate::system::clock;
+use crate::table::SocketId;
+use crate::wait::{Wait, timeout};
+use crate::waker::{Sleeper, Waker};
 use crate::zero_copy::Settings;
-use crate::{Sleeper, SocketId, Waker, clock, socket};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 use onego_buf::List;
@@ -210,7 +214,7 @@ impl Engine for Uepoll {
         while let Some(listener) = self.sockets.rested() {
             self.watch(listener);
         }
-        let mut timeout = socket::timeout(wait, self.sockets.resting());
+        let mut timeout = timeout(wait, self.sockets.resting());
         if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
             timeout = Some(Duration::ZERO);
         }

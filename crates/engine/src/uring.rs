@@ -50,11 +50,16 @@ mod recovery;
 mod tests;
 mod uncopied;
 
-use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats, Wait};
+use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::ring::{self, Missing, Mode, Ring, RingSize, Setup};
+use crate::socket;
 use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
-use crate::zero_copy::{Completion, Policy, Registry, Settings, Transfer};
-use crate::{Sleeper, SocketId, SocketTable, Waker, clock, socket};
+use crate::system::clock;
+use crate::table::{SocketId, SocketTable};
+use crate::wait::{Wait, timeout};
+use crate::waker::{Sleeper, Waker};
+use crate::zero_copy::request::{Completion, Transfer};
+use crate::zero_copy::{Policy, Registry, Settings};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use loans::Loans;
@@ -554,7 +559,7 @@ impl Engine for Uring {
         if !self.paused.is_empty() {
             self.resume_paused();
         }
-        let mut timeout = socket::timeout(wait, !self.paused.is_empty());
+        let mut timeout = timeout(wait, !self.paused.is_empty());
         if timeout != Some(Duration::ZERO) && (self.ring.has_completions() || !self.sleeper.fall_asleep()) {
             timeout = Some(Duration::ZERO);
         }

@@ -12,9 +12,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-/// Crates that have circles. All others are held to none, and so is one of these once it has none left.
-const NOT_YET: &[&str] =
-    &["onego", "onego-ceph", "onego-cluster", "onego-engine", "onego-nfs", "onego-nfs-server"];
+/// Crates without circles, which stay so.
+const CLEAN: &[&str] = &[
+    "onego-buf",
+    "onego-engine",
+    "onego-gcm",
+    "onego-msgr",
+    "onego-rdma",
+    "onego-service",
+    "onego-verbs",
+    "onego-wire",
+    "xtask",
+];
+/// Crates that have circles. One that has none left moves to the list above.
+const NOT_YET: &[&str] = &[
+    "onego",
+    "onego-bench",
+    "onego-ceph",
+    "onego-cli",
+    "onego-cluster",
+    "onego-nfs",
+    "onego-nfs-server",
+    "onego-testkit",
+];
 
 /// The path of a module within its crate; the root's is empty.
 type ModulePath = Vec<String>;
@@ -27,17 +47,19 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     for package in workspace.members() {
         let name = package.name.as_str();
         let circles = circles(&modules(package)?);
-        match (circles.is_empty(), NOT_YET.contains(&name)) {
-            (true, false) => {}
-            (false, false) => offences.extend(circles.iter().map(|circle| format!("{name}: {circle}"))),
-            (false, true) => {
-                eprintln!(
-                    "{name}: {} circles, not yet held to none\n  {}",
-                    circles.len(),
-                    circles.join("\n  ")
-                );
+        match (CLEAN.contains(&name), NOT_YET.contains(&name)) {
+            (true, false) => offences.extend(circles.iter().map(|circle| format!("{name}: {circle}"))),
+            (false, true) if circles.is_empty() => {
+                offences.push(format!(
+                    "{name} has no circles any more: it belongs into the list of clean crates"
+                ));
             }
-            (true, true) => offences.push(format!("{name} has no circles any more: strike it off the list")),
+            (false, true) => eprintln!(
+                "{name}: {} circles, not yet held to none\n  {}",
+                circles.len(),
+                circles.join("\n  ")
+            ),
+            _ => offences.push(format!("{name} is to be in one of the lists of this check: {circles:?}")),
         }
     }
     verdict(&offences)

@@ -1,13 +1,6 @@
 //! The receive low-water mark: waking up for many bytes rather than for a few.
 
-use super::Pump;
-use super::conn::Conn;
-use crate::engine::{Engine, Wait};
-use onego_wire::{ConnId, Machine, Time};
-use std::time::Duration;
-
-/// How long fewer bytes than the mark may wait. In a virtual machine a shorter timer costs more than it saves.
-const DELAY: Duration = Duration::from_millis(1);
+use onego_wire::Time;
 
 /// The mark must be this many times what arrives without one. A smaller gain is lost again: the two sides take turns, and
 /// bytes that wait for longer leave the cache.
@@ -35,11 +28,11 @@ const RECOVERY: u32 = 1 << 4;
 #[derive(Debug, Default)]
 pub(super) struct LowWater {
     /// The mark that the machine asks for; up to 1: none.
-    mark: usize,
+    pub(super) mark: usize,
     /// The mark of the last wait, as the engine has it.
-    set: usize,
+    pub(super) set: usize,
     /// When the delay of the current wait ends.
-    until: Option<Time>,
+    pub(super) until: Option<Time>,
     /// Bytes received since the wait began.
     came: usize,
     /// Bytes that a wait without a mark brings, on average.
@@ -60,13 +53,13 @@ impl LowWater {
     }
 
     /// The next wait is without a mark, and is no sample.
-    fn unmarked(&mut self) -> usize {
+    pub(super) fn unmarked(&mut self) -> usize {
         self.came = 0;
         1
     }
 
     /// The mark of the next wait.
-    fn next(&mut self) -> usize {
+    pub(super) fn next(&mut self) -> usize {
         let came = std::mem::take(&mut self.came);
         if self.set <= 1 && came > 0 {
             self.unmarked = if self.unmarked == 0 { came } else { (self.unmarked * 7 + came) / 8 };
@@ -86,76 +79,13 @@ impl LowWater {
     }
 
     /// Has the delay of the current wait ended?
-    fn is_late(&mut self, now: Time) -> bool {
+    pub(super) fn is_late(&mut self, now: Time) -> bool {
         let over = self.until.take_if(|until| *until <= now).is_some();
         if over {
             self.penalty = (self.penalty * 2).clamp(SAMPLE, MOST_SPARED);
             self.spared = self.penalty;
         }
         over
-    }
-}
-
-impl<E: Engine, M: Machine> Pump<E, M> {
-    /// The machine asks for a low-water mark.
-    pub(super) fn set_mark(&mut self, conn: ConnId, bytes: usize) {
-        let Some(&mut socket) = self.names.get_mut(conn) else { return };
-        let Some(conn) = self.conns.get_mut(socket) else { return };
-        conn.low_water.mark = bytes;
-        conn.budget.expect(bytes);
-        if !self.marked.contains(&socket) {
-            self.marked.push(socket);
-        }
-    }
-
-    /// Before the pump sleeps: sets the marks, and returns how long to sleep if fewer bytes arrive. The machine's mark changes
-    /// with each request; it costs a system call only if it differs from that of the last sleep.
-    pub(super) fn apply_marks(&mut self, now: Time, wait: Wait, spins: bool) -> Wait {
-        self.marked.retain(|&socket| {
-            let Some(Conn { low_water, .. }) = self.conns.get_mut(socket) else { return false };
-            let next = if spins { low_water.unmarked() } else { low_water.next() };
-            if next != low_water.set.max(1) && !self.engine.set_low_water(socket, next) {
-                return false;
-            }
-            low_water.set = next;
-            low_water.mark > 1
-        });
-        self.begin_delays(now);
-        match (wait, self.delay_ends()) {
-            (Wait::Until(time), Some(until)) => Wait::Until(time.min(until)),
-            (Wait::Forever, Some(until)) => Wait::Until(until),
-            (wait, _) => wait,
-        }
-    }
-
-    /// The caller may sleep until the pump's deadline: the delays of bytes that the engine holds back count for it.
-    pub(super) fn begin_delays(&mut self, now: Time) {
-        for &socket in &self.marked {
-            if let Some(Conn { low_water, .. }) = self.conns.get_mut(socket)
-                && low_water.set > 1
-            {
-                low_water.until.get_or_insert(now + DELAY);
-            }
-        }
-    }
-
-    /// When the first delay ends.
-    pub(super) fn delay_ends(&self) -> Option<Time> {
-        let conns = self.marked.iter().filter_map(|&socket| self.conns.get(socket));
-        conns.filter_map(|conn| conn.low_water.until).min()
-    }
-
-    /// Receives on connections whose delay has ended.
-    pub(super) fn end_delays(&mut self, now: Time) {
-        for index in 0..self.marked.len() {
-            let socket = self.marked[index];
-            if let Some(conn) = self.conns.get_mut(socket)
-                && conn.low_water.is_late(now)
-            {
-                conn.set_readable();
-                self.want_receive(socket);
-            }
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 use super::Pump;
 use super::conn::{Phase, RecvState, SendState};
-use crate::SocketId;
 use crate::engine::{Engine, Received, RecvBufs};
+use crate::table::SocketId;
 use onego_wire::{ConnId, Disconnect, Landing, Machine, Time};
 use std::io;
 

@@ -1,8 +1,8 @@
 use super::Pump;
 use super::budget;
 use super::conn::{Phase, RecvState, SendState};
-use crate::SocketId;
 use crate::engine::{Engine, Sent};
+use crate::table::SocketId;
 use onego_buf::List;
 use onego_wire::{Machine, Time};
 use std::io;

@@ -1,7 +1,7 @@
 //! Operations that the kernel may be working on, with the memory it may be working in.
-use crate::SocketId;
 use crate::engine::RecvBufs;
 use crate::message::{Message, vectors};
+use crate::table::SocketId;
 use onego_buf::List;
 use slab::Slab;
 

@@ -10,9 +10,10 @@
 //! flight, and the machine was out of memory: it hardly ever happens, and never twice in close succession.
 use super::loans::Loans;
 use super::ops::Op;
-use super::{Kind, SendKind, Uring};
-use crate::SocketId;
+use super::ops::SendKind;
+use super::{Kind, Uring};
 use crate::engine::{Event, Received, RecvBufs, Sent};
+use crate::table::SocketId;
 use crate::zero_copy::Registry;
 use onego_buf::List;
 use onego_wire::Landing;

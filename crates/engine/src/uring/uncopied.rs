@@ -2,9 +2,10 @@
 //! uses the memory.
 use super::Uring;
 use super::ops::{Op, OpKey, SendKind};
-use crate::SocketId;
 use crate::engine::Event;
-use crate::zero_copy::{Policy, Settings, Transfer, abort, request};
+use crate::table::SocketId;
+use crate::zero_copy::request::Transfer;
+use crate::zero_copy::{Policy, Settings, abort, request};
 use io_uring::types::Fd;
 use onego_buf::List;
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Sockets that are closed while the kernel still uses memory for them.
 use super::error_queue;
 use super::stream::Stream;
-use crate::clock;
+use crate::system::clock;
 use onego_wire::Time;
 use rustix::net::{Shutdown, shutdown};
 use std::os::fd::{AsFd, OwnedFd};

@@ -22,6 +22,7 @@ mod policy;
 mod registry;
 pub(crate) mod request;
 mod ring;
+mod settings;
 mod socket;
 mod stream;
 mod thresholds;
@@ -32,26 +33,9 @@ pub(crate) use error_queue::abort;
 pub use notifier::{Flush, Freed, Notifier, SlotId};
 pub use policy::{Access, Counters, Mode, Policy, Shape, UnknownMode};
 pub use registry::Registry;
-pub(crate) use request::{Completion, Transfer};
 pub use ring::RingSender;
+pub use settings::Settings;
 pub use socket::SocketSender;
 pub(crate) use stream::Stream;
 pub use thresholds::{BadLine, BadThresholds, Thresholds};
 pub use tracker::Tracker;
-
-/// Which sends of an engine's connections are made without a copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Settings {
-    /// When.
-    pub mode: Mode,
-    /// From which sizes on, for the adaptive mode.
-    pub thresholds: Thresholds,
-}
-
-impl Settings {
-    /// How many bytes of payload should lie in memory that a ring can register (see
-    /// [`Pool::registrable`](onego_buf::Pool::registrable)) where `most` may: none if all sends are copied.
-    pub fn registrable(&self, most: usize) -> usize {
-        if self.mode == Mode::Off { 0 } else { most }
-    }
-}

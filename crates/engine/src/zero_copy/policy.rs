@@ -1,4 +1,4 @@
-use super::Thresholds;
+use super::thresholds::Thresholds;
 use onego_buf::List;
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,7 @@
+use super::notifier::{Flush, Freed, Notifier, SlotId};
+use super::policy::{Counters, Policy};
+use super::registry::Registry;
 use super::request::{Completion, Transfer, send, send_message};
-use super::{Counters, Flush, Freed, Notifier, Policy, Registry, SlotId};
 use crate::message::{Message, vectors};
 use crate::socket::{MAX_BYTES, MAX_SLICES};
 use io_uring::squeue::Flags;

@@ -1,5 +1,7 @@
 use super::error_queue::{self, Notification};
-use super::{Access, Counters, Flush, Freed, Notifier, Policy, Shape, SlotId, Tracker};
+use super::notifier::{Flush, Freed, Notifier, SlotId};
+use super::policy::{Access, Counters, Policy, Shape};
+use super::tracker::Tracker;
 use crate::socket::MAX_SLICES;
 use onego_buf::List;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,5 +1,7 @@
 use super::error_queue::{self, Notification};
-use super::{Access, Counters, Policy, Settings, Shape, Tracker};
+use super::policy::{Access, Counters, Policy, Shape};
+use super::settings::Settings;
+use super::tracker::Tracker;
 use onego_buf::List;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,0 +1,7 @@
+//! What a program asks of the system beside its sockets.
+
+pub(crate) mod clock;
+pub mod credentials;
+pub(crate) mod file_handle;
+pub(crate) mod heap;
+pub(crate) mod random;
