@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// The thresholds of zero-copy sends cannot be used.
     #[error(transparent)]
-    Thresholds(#[from] onego_engine::zero_copy::BadThresholds),
+    Thresholds(#[from] crate::zc::BadThresholds),
     /// What was asked for does not fit together.
     #[error("{0}")]
     Unfit(String),

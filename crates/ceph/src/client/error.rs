@@ -1,6 +1,6 @@
 //! Why a request failed.
 
-use super::Waiting;
+use super::waiting::Waiting;
 use crate::osdmap::MapError;
 use crate::types::Epoch;
 use onego_wire::DecodeError;

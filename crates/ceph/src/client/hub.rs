@@ -1,7 +1,8 @@
 //! What the parts of a client share: its connections, and the way to its caller.
 
+use super::error::Error;
+use super::request::Outcome;
 use super::request::{Completion, Event};
-use super::{Error, Outcome};
 use crate::messages::Payload;
 use crate::types::EntityName;
 use onego_buf::{List, SegmentMut};

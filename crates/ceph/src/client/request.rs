@@ -1,6 +1,6 @@
 //! What a caller asks for, and what it gets.
 
-use super::Error;
+use super::error::Error;
 use crate::messages::{CommandReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
 use crate::ops::{Op, flag};
 use crate::osdc::Notified;

@@ -1,6 +1,6 @@
 //! What a client waits for, and why it does not go on.
 
-use super::Error;
+use super::error::Error;
 use crate::types::PgId;
 use onego_msgr::addr::EntityAddr;
 use std::fmt;

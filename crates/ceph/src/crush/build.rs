@@ -2,7 +2,8 @@
 //!
 //! Source: ceph `src/osd/OSDMap.cc`, `build_simple_crush_map`; `src/crush/CrushWrapper.cc`, `add_simple_rule_at`.
 
-use super::{Bucket, CrushMap, Rule, Step, StepOp, Tunables, WEIGHT_ONE, Weights};
+use super::bucket::{Bucket, Weights};
+use super::{CrushMap, Rule, Step, StepOp, Tunables, WEIGHT_ONE};
 use std::collections::BTreeMap;
 
 /// The names of the types of items in new clusters, by number.

@@ -3,9 +3,8 @@
 //! Source: ceph `src/crush/CrushWrapper.cc`, `encode`, `decode` and `decode_crush_bucket`; `src/crush/builder.c`,
 //! `crush_finalize`. There is no version: whatever was added over time is at the end, and may be missing.
 
-use super::{
-    Bucket, ChooseArg, ChooseArgs, CrushMap, MsrTunables, Rule, Step, StepOp, Tunables, Weights, device_bound,
-};
+use super::bucket::{Bucket, Weights};
+use super::{ChooseArg, ChooseArgs, CrushMap, MsrTunables, Rule, Step, StepOp, Tunables, device_bound};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;

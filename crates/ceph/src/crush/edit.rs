@@ -5,7 +5,8 @@
 //!
 //! Source: ceph `src/crush/CrushWrapper.cc` (`insert_item`, `remove_item`, `adjust_item_weight`, `add_simple_rule`).
 
-use super::{Bucket, CrushMap, Rule, StepOp, Weights};
+use super::bucket::{Bucket, Weights};
+use super::{CrushMap, Rule, StepOp};
 use std::collections::BTreeMap;
 use thiserror::Error;
 

@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_choose_firstn`.
 
-use super::Bucket;
+use super::bucket::Bucket;
 use super::mapper::{Exhausted, Found, Mapper};
 use super::steps::Settings;
 

@@ -3,8 +3,9 @@
 //! Source: ceph `src/crush/mapper.c`: `crush_do_rule` and what it calls. The order of all comparisons is part of the
 //! function, as is its arithmetic modulo 2^32.
 
+use super::bucket::{Bucket, Weights};
 use super::permutation::Permutations;
-use super::{Bucket, ChooseArgs, CrushMap, ITEM_NONE, WEIGHT_ONE, Weights, msr, steps};
+use super::{ChooseArgs, CrushMap, ITEM_NONE, WEIGHT_ONE, msr, steps};
 use crate::hash::crush_hash32_2;
 
 /// The most devices that a rule can be asked for. Pools have at most 255 replicas or shards.

@@ -5,8 +5,9 @@
 //! step chooses below, and so on. A device that turns out to be out leaves its place open for the next descent from
 //! the top. Sources: ceph `src/crush/mapper.c`, `crush_msr_do_rule` and what it calls; `doc/dev/crush-msr.rst`.
 
+use super::bucket::Bucket;
 use super::mapper::{Exhausted, ITEM_UNDEF, Mapper};
-use super::{Bucket, ITEM_NONE, MsrTunables, Rule, Step, StepOp};
+use super::{ITEM_NONE, MsrTunables, Rule, Step, StepOp};
 use std::ops::Range;
 
 /// The most choose steps in a block: more than any hierarchy has levels. Each takes a level of recursion.

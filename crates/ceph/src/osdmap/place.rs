@@ -4,7 +4,9 @@
 //! placement group; CRUSH gives the group's OSDs; then come, in this order: what is placed by hand (upmap), who is
 //! down, primary affinity, and what is served elsewhere for now (pg_temp, primary_temp).
 
-use super::{OsdMap, PRIMARY_AFFINITY_MAX, Pool, PoolKind, pool_flag};
+use super::OsdMap;
+use super::osd::PRIMARY_AFFINITY_MAX;
+use super::pool::{Pool, PoolKind, flag as pool_flag};
 use crate::crush::{ITEM_NONE, Workspace};
 use crate::hash::crush_hash32_2;
 use crate::types::{PgId, SpgId};

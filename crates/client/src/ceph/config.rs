@@ -1,8 +1,8 @@
-use super::Error;
 use super::conf_file::{ConfFile, MAX_LEN, expand};
 use super::credentials::{self, Identity};
 use super::dns::Resolver;
 use super::environment::CephArgs;
+use super::error::Error;
 use super::waiting::WaitingHook;
 use onego_ceph::client::Monitor;
 use onego_engine::zero_copy;

@@ -1,6 +1,6 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
-use super::Error;
+use super::error::Error;
 use super::reactor::Completed;
 use super::waiting::Lookout;
 use crate::mailbox::Mailbox;

@@ -4,8 +4,8 @@
 //! `ms_client_mode`, `ms_mon_client_mode`), `src/auth/KeyRing.cc` (`KeyRing::from_ceph_context`); linux
 //! `net/ceph/ceph_common.c` (`ms_mode`).
 
-use super::Error;
 use super::config::Settings;
+use super::error::Error;
 use onego_msgr::auth::{AuthName, Credentials, Key, Keyring, method, mode};
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-use crate::ErrorKind;
+use crate::error_kind::ErrorKind;
 use crate::mailbox::Closed;
 use crate::reactor::EngineFailed;
 use onego_ceph::client::{Answered, Blame, Error as ProtocolError, Waiting};

@@ -1,12 +1,14 @@
 //! The reactor of a client of Ceph: how it is made, and what can be submitted to it.
 
+use super::config::Config;
 use super::core::{Core, Done, Outcome};
+use super::error::Error;
 use super::waiting::{Lookout, Report};
-use super::{Config, Error};
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::rados::Cluster;
-use crate::rbd::{Image, IoOp};
+use crate::rbd::Image;
+use crate::rbd::io::IoOp;
 use crate::reactor::EngineFailed;
 use onego_buf::{List, Pool, SegmentMut};
 use onego_ceph::client;

@@ -1,6 +1,7 @@
 //! Where a file server is, and how it is used.
 
-use super::{Error, Rdma};
+use super::error::Error;
+use super::rdma::Rdma;
 use onego_engine::zero_copy::Settings;
 use onego_engine::{EngineKind, Spin};
 use onego_nfs::rpc::{AuthSys, Credential};

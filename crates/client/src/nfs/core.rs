@@ -1,6 +1,6 @@
 //! What runs on the reactor: the client of the protocol, and what other threads ask of it.
 
-use super::Error;
+use super::error::Error;
 use crate::mailbox::Mailbox;
 use crate::reactor;
 use futures_channel::oneshot;

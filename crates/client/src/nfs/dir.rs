@@ -1,6 +1,7 @@
 //! The names in a directory.
 
-use super::{Error, Mount};
+use super::error::Error;
+use super::mount::Mount;
 use crate::listing::{Listing, NextPage, Page};
 use onego_nfs::client::Call;
 use onego_nfs::v3::{Attributes, Handle, Readdirplus, ReaddirplusArgs, Verifier};

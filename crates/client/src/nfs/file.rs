@@ -1,9 +1,11 @@
 //! What is done with the bytes of a file.
 
 use super::core::{FileRequest, RequestOutcome};
+use super::error::Error;
+use super::mount::Mount;
+use super::names::Found;
 use super::names::io_error;
 use super::stream::{Reader, Writer};
-use super::{Error, Found, Mount};
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{Filled, Outcome};
 use onego_nfs::v3::{Attributes, Getattr, Handle, SetAttributes, Setattr, SetattrArgs, Stability};

@@ -1,7 +1,9 @@
 //! A file system of a server: how it is found, and what its users share.
 
+use super::config::Config;
 use super::core::{Command, Done, FileRequest, RequestOutcome};
-use super::{Config, Error, Reactor};
+use super::error::Error;
+use super::reactor::Reactor;
 use crate::mailbox::{Closed, Mailbox};
 use futures_channel::oneshot;
 use onego_buf::Pool;

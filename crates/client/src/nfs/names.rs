@@ -1,6 +1,10 @@
 //! What is done with names: paths are walked name by name.
 
-use super::{DirEntry, Error, File, Mount, dir};
+use super::dir;
+use super::dir::DirEntry;
+use super::error::Error;
+use super::file::File;
+use super::mount::Mount;
 use crate::listing::Listing;
 use onego_nfs::client::{Call, Error as CallError};
 use onego_nfs::rpc::Procedure;

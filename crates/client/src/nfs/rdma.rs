@@ -1,6 +1,6 @@
 //! How a file server is reached over RDMA.
 
-use super::Error;
+use super::error::Error;
 use onego_buf::Pool;
 use onego_nfs::client::{self, Way};
 use onego_nfs::rpc::rdma;

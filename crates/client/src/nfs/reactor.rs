@@ -1,7 +1,10 @@
 //! The reactor of a client of NFS: how it is made, and what can be submitted to it.
 
+use super::config::Config;
 use super::core::{Core, Done, FileRequest};
-use super::{Config, Error, File, Mount};
+use super::error::Error;
+use super::file::File;
+use super::mount::Mount;
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;

@@ -1,7 +1,7 @@
 //! Files read and written in order: reads go ahead of the reader, and writes behind the writer.
 
-use super::Error;
 use super::core::{FileRequest, RequestOutcome};
+use super::error::Error;
 use super::file::{self, File};
 use futures_channel::oneshot;
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};

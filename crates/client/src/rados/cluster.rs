@@ -1,9 +1,10 @@
-use super::Pool;
+use super::pool::Pool;
+use crate::ceph::Config;
 use crate::ceph::core::{Command, OTHER_KIND, Question, RequestOutcome};
 use crate::ceph::error::Errno;
+use crate::ceph::error::Error;
 use crate::ceph::reactor::Reactor;
 use crate::ceph::waiting::Report;
-use crate::ceph::{Config, Error};
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
 use futures_channel::oneshot;

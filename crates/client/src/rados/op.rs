@@ -1,7 +1,10 @@
 //! Operations on an object that are applied as one.
 
-use super::{Compare, CompareWith, Omap, OmapPage, Stat, Watcher, class::Method, pool};
-use crate::ceph::Error;
+use super::class::Method;
+use super::pool::{OmapPage, Stat};
+use super::watch::Watcher;
+use super::{Compare, CompareWith, Omap, pool};
+use crate::ceph::error::Error;
 use onego_buf::List;
 use onego_ceph::ops::{self, Op};
 use onego_ceph::outputs;

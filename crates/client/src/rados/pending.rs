@@ -1,8 +1,8 @@
 //! Answers that are waited for. A caller that stops waiting takes back what it asked for.
 
-use super::Cluster;
-use crate::ceph::Error;
+use super::cluster::Cluster;
 use crate::ceph::core::RequestOutcome;
+use crate::ceph::error::Error;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::WatchId;

@@ -1,7 +1,9 @@
 use super::class::Method;
-use super::{Cluster, ReadOp, ReadReply, WriteOp, op};
-use crate::ceph::Error;
+use super::cluster::Cluster;
+use super::op;
+use super::op::{ReadOp, ReadReply, WriteOp};
 use crate::ceph::core::{Command, OTHER_KIND, RequestOutcome};
+use crate::ceph::error::Error;
 use crate::ceph::error::check;
 use crate::listing::{Listing, NextPage, Page};
 use futures_channel::oneshot;

@@ -1,6 +1,7 @@
-use super::{Cluster, Pool};
-use crate::ceph::Error;
+use super::cluster::Cluster;
+use super::pool::Pool;
 use crate::ceph::core::{Command, OTHER_KIND};
+use crate::ceph::error::Error;
 use crate::ceph::{EntityAddr, EntityName};
 use futures_channel::{mpsc, oneshot};
 use futures_core::Stream;

@@ -2,7 +2,7 @@
 
 use super::clear::clear;
 use super::header::{SWITCHABLE, check_namespace, describe, image_id, info};
-use crate::ceph::Error;
+use crate::ceph::error::Error;
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{

@@ -1,8 +1,9 @@
 //! Gives up the data of an image, many objects at a time.
 
-use super::{ImageInfo, IoOp};
-use crate::ceph::Error;
+use super::header::ImageInfo;
+use super::io::IoOp;
 use crate::ceph::core::{Command, Done};
+use crate::ceph::error::Error;
 use crate::rados::{Pending, Pool};
 use futures_channel::oneshot;
 use onego_ceph::cls::rbd::{GetFlags, ObjectMap, ObjectMapLoad, image_flag, state as object_state};

@@ -2,7 +2,7 @@
 
 use super::flush::Writes;
 use super::io::Shape;
-use crate::ceph::Error;
+use crate::ceph::error::Error;
 use crate::rados::{Cluster, Pool, ReadOp};
 use onego_buf::List;
 use onego_ceph::cls::Method;

@@ -1,7 +1,7 @@
 use super::header::{ImageInfo, info};
 use super::io::{IoOp, Shape};
-use crate::ceph::Error;
 use crate::ceph::core::{Command, Done};
+use crate::ceph::error::Error;
 use crate::rados::{Answer, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};

@@ -1,7 +1,7 @@
 //! Reads and writes of an image as requests to its objects. Runs on the reactor, without futures.
 
-use crate::ceph::Error;
 use crate::ceph::core::{Done, OTHER_KIND};
+use crate::ceph::error::Error;
 use crate::rbd::flush::{WriteEpoch, Writes};
 use futures_channel::oneshot;
 use onego_buf::{List, Segment, SegmentMut};

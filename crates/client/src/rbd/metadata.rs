@@ -1,7 +1,7 @@
 //! What programs note at an image's header, by key: Ceph's `rbd image-meta` shows and changes it.
 
-use super::ImageInfo;
-use crate::ceph::Error;
+use super::header::ImageInfo;
+use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{MetadataGet, MetadataRemove, MetadataSet};
 use onego_ceph::rbd::header_object;

@@ -1,6 +1,6 @@
 //! What a client is asked, and what comes of it.
 
-use super::Error;
+use super::error::Error;
 use crate::rpc::Procedure;
 use crate::v3::Status;
 use crate::xdr::{Body as _, Reader, Writer, Xdr as _};

@@ -1,8 +1,9 @@
 //! The calls that have no reply yet, and those that are done.
 
 use super::call::{Call, Completion, Reply, Sink};
+use super::config::Config;
+use super::error::Error;
 use super::transport::Incoming;
-use super::{Config, Error};
 use crate::rpc::{self, Accepted, Procedure, Record, Split, Splitter};
 use crate::v3::{self, Status};
 use crate::xdr::{Reader, Writer, Xdr as _};

@@ -1,8 +1,10 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
+use super::ServerId;
+use super::config::Config;
+use super::error::Error;
 use super::expected::ExpectedBytes;
 use super::transport::{Transport, Way};
-use super::{Config, Error, ServerId};
 use onego_buf::{List, SegmentMut};
 use onego_wire::{Backoff, ConnId, LocalPort, Time, first_share};
 use std::collections::VecDeque;

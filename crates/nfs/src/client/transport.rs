@@ -1,6 +1,6 @@
 //! What carries the calls of one connection.
 
-use super::Error;
+use super::error::Error;
 use crate::rpc::rdma::{self, RdmaError, Requester};
 use crate::rpc::{Record, Splitter, Stream};
 use onego_buf::{List, Segment, SegmentMut};

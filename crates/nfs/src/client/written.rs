@@ -1,7 +1,7 @@
 //! What there is to know of a file that is written: which writes are under way, what is to be committed, and who waits
 //! for that.
 
-use super::Error;
+use super::error::Error;
 use super::unstable::Unstable;
 use crate::v3::{Stability, Verifier};
 use onego_buf::List;

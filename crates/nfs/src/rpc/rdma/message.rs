@@ -1,7 +1,7 @@
 //! What both ends do with messages.
 
 use super::header::Target;
-use crate::rpc::{Record, Split, Splitter};
+use crate::rpc::record::{Record, Split, Splitter};
 use crate::xdr::padding;
 use onego_buf::{List, Segment};
 

@@ -5,7 +5,7 @@ use super::header::{Chunks, Content, Header, Parameters, RdmaError, ReadSegment,
 use super::limits::{Config, Inline};
 use super::message::{cut, fill_up, number, split, total};
 use super::work::Works;
-use crate::rpc::{Record, Splitter};
+use crate::rpc::record::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
 use onego_buf::{Arena, List, Segment, SegmentMut};
 use onego_rdma::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, SendFlags, Status};

@@ -1,15 +1,13 @@
 //! `onego bench zc`, `onego calibrate`.
 
-use super::outputs::Outputs;
-use super::parts::seconds;
-use super::report::print_line;
+use crate::bench::{Outputs, print_line, seconds, write};
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::output;
 use crate::process::this_program;
 use crate::size;
 use onego_bench::peer::Peer;
-use onego_bench::report::progress::Progress;
+use onego_bench::progress::Progress;
 use onego_bench::zc::{self, Calibration, Flush, Path, Plan, Row, Sender, Thresholds};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -189,6 +187,6 @@ pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Failure::file(parent))?;
     }
-    std::fs::write(&path, &text).map_err(Failure::file(&path))?;
+    write(&path, &text)?;
     output::lines([format!("{text}written to {}", path.display())])
 }

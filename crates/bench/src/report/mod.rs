@@ -1,5 +1,0 @@
-//! What people see of measurements: progress, tables, pictures.
-
-pub mod picture;
-pub mod progress;
-pub mod table;
