@@ -1,6 +1,6 @@
 //! What is served to whom.
 
-use super::rights::{Caller, NO_ID, NOBODY};
+use super::caller::{Caller, NO_ID, NOBODY};
 use onego_nfs::mount::PATH_MAX;
 use onego_nfs::rpc::{AuthSys, Credential, Denied};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! What a file system has to be able to do to be served.
 
-use super::rights::Caller;
+use super::caller::Caller;
 use onego_buf::SegmentMut;
 use onego_nfs::mount::MountStatus;
 use onego_nfs::rpc::Procedure;

@@ -1,11 +1,10 @@
 //! Calls that are carried out elsewhere: on threads, where the file system may block.
 
-use super::budget::LISTING_MAX;
 use super::call::{Call, put_results};
+use super::caller::Caller;
 use super::file_system::{Context, FileSystem};
-use super::memory::TRANSFER_MAX;
+use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
 use super::replies::Key;
-use super::rights::Caller;
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
 use onego_nfs::rpc::{Procedure as _, flavor};

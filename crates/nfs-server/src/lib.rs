@@ -1,16 +1,17 @@
 //! A server of NFS version 3: one file system, exported by NFS and MOUNT on one port, and by NFS over RDMA on another.
 //!
-//! - A [`FileSystem`] carries procedures out: [`Memory`], or a [`Directory`] of this machine.
-//! - Dispatch (`program`, `call`) takes calls and gives replies, and knows nothing of what they come over. What must not
-//!   be done twice is remembered (`replies`).
+//! - A [`FileSystem`] carries procedures out: [`Memory`], or a [`Directory`] of this machine. Both are backends of the same
+//!   policy (`procedures`).
+//! - Dispatch (`program`, `call`) takes calls and gives replies, and does not know the transport. Replies to calls that
+//!   must not be carried out twice are kept (`replies`).
 //! - [`ServerMachine`] has the listeners and the connections (`links`) and bounds what they make it hold.
 //! - [`Server`] drives it on a thread of its own, and has calls to a directory carried out on others (`workers`).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::result_large_err, reason = "answers have attributes whether they are errors or not")]
 
-mod budget;
 mod call;
+mod caller;
 mod directory;
 mod export;
 mod file_system;
@@ -18,14 +19,14 @@ mod job;
 mod links;
 mod machine;
 mod memory;
-mod name;
+mod procedures;
 mod program;
 mod replies;
-mod rights;
 mod server;
 mod transport;
 mod workers;
 
+pub use caller::{Caller, NOBODY};
 pub use directory::Directory;
 pub use export::{Export, Network, NoNetwork, Squash};
 pub use file_system::{Context, FileSystem, Results};
@@ -33,6 +34,5 @@ pub use job::{Done, Job};
 pub use machine::ServerMachine;
 pub use memory::{Limits, Memory};
 pub use onego_service::ServiceError;
-pub use rights::{Caller, NOBODY};
 pub use server::{Config, Error, Server, Source, Stats};
 pub use transport::Rdma;

@@ -36,7 +36,7 @@ const BOUNDS: Bounds = Bounds {
 const RDMA_RECEIVES_MAX: usize = 256 << 20;
 
 /// Most bytes of a message: a WRITE, and generously what is before its data.
-const RECORD_MAX: usize = super::memory::TRANSFER_MAX + FRONT_MAX;
+const RECORD_MAX: usize = super::procedures::limits::TRANSFER_MAX + FRONT_MAX;
 
 /// Bytes of replies that may wait on one connection before no more of its calls are carried out, and of those with the
 /// replies to calls that are carried out elsewhere.

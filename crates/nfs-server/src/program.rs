@@ -1,11 +1,11 @@
 //! The programs: a call in, a reply out, whatever they came over.
 
 use super::call::{Call, put_results, results};
+use super::caller::Caller;
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
 use super::job::{self, Done, Job, Work};
 use super::replies::{Key, Known, Replies, is_once};
-use super::rights::Caller;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
 use onego_nfs::rpc::{

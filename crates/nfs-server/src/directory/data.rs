@@ -1,32 +1,62 @@
-//! The bytes of regular files.
+//! The bytes of regular files, and the attributes of all files.
 
+use super::served::{Directory, File};
 use super::system::{self, status};
-use super::{Access, Context, Directory, File, Status, TRANSFER_MAX};
+use crate::file_system::Context;
+use crate::procedures::attributes::check_data;
+use crate::procedures::inodes::{Access, Contents};
+use crate::procedures::limits::MODE_ALL;
 use onego_buf::List;
-use onego_nfs::v3::{FileType, Stability};
+use onego_nfs::v3::{FileType, SetAttributes, SetTime, Stability, Status, Verifier};
 use rustix::fd::OwnedFd;
-use rustix::fs::{self, OFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::{self, Errno};
 use std::sync::Arc;
 
 /// Pieces of a payload that go in one write.
 const PIECES: usize = 256;
 
-impl Directory {
-    /// A regular file, open to be read or written, if the caller may.
-    pub(super) fn open_data(
-        &self,
-        cx: Context<'_>,
-        file: &File,
-        access: Access,
-    ) -> Result<Arc<OwnedFd>, Status> {
+impl Contents for Directory {
+    type Data = Arc<OwnedFd>;
+
+    fn write_verifier(&self) -> Verifier {
+        self.shared().verifier
+    }
+
+    fn size(&self, file: &File) -> u64 {
+        file.attributes.size
+    }
+
+    fn set_attributes(&mut self, cx: Context<'_>, file: &File, set: &SetAttributes) -> Result<(), Status> {
+        let mut set = *set;
+        if let Some(size) = set.size {
+            let io = self.open_file(cx, file, Access::Write)?;
+            fs::ftruncate(&io, size).map_err(status)?;
+            if set.mtime == SetTime::ServerTime {
+                // The file has that time by now, also if the caller is not the owner.
+                set.mtime = SetTime::Leave;
+            }
+        }
+        if set.uid.is_some() || set.gid.is_some() {
+            let (uid, gid) = (set.uid.map(fs::Uid::from_raw), set.gid.map(fs::Gid::from_raw));
+            let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+            fs::chownat(&file.fd, c"", uid, gid, flags).map_err(status)?;
+        }
+        if let Some(bits) = set.mode {
+            self.set_mode(file, bits)?;
+        }
+        self.set_times(cx, file, set.atime, set.mtime)
+    }
+
+    fn open_file(&mut self, cx: Context<'_>, file: &File, access: Access) -> Result<Arc<OwnedFd>, Status> {
+        // Nothing else is ever opened: opening a FIFO or a device has effects of its own.
         if file.attributes.file_type != FileType::Regular {
             return Err(Status::Inval);
         }
         let kept = self.table().data(file.identity, access);
         if let Some(fd) = kept {
             // Others may have opened it, and its permissions may have changed since.
-            self.check_data(cx, file, access)?;
+            check_data(self, cx, file, access)?;
             return Ok(fd);
         }
         let flags = match access {
@@ -35,7 +65,7 @@ impl Directory {
         };
         let opened = match system::reopen(&file.fd, flags) {
             Err(Errno::ACCESS) => {
-                self.check_data(cx, file, access)?;
+                check_data(self, cx, file, access)?;
                 self.as_server(cx, || system::reopen(&file.fd, flags).map_err(status))?
             }
             opened => opened.map_err(status)?,
@@ -45,38 +75,20 @@ impl Directory {
         Ok(fd)
     }
 
-    /// May the caller read or write the bytes? The caller's system has checked the permissions when it opened the file, and
-    /// they may have changed since: an owner always may (RFC 1813, section 4.4). What is executed has to be read, too. knfsd
-    /// has the same two exceptions.
-    fn check_data(&self, cx: Context<'_>, file: &File, access: Access) -> Result<(), Status> {
-        if self.acting_uid(cx) == file.attributes.uid || self.overrides(cx) {
-            return Ok(());
-        }
-        let may = match access {
-            Access::Read => file.may(fs::Access::READ_OK) || file.may(fs::Access::EXEC_OK),
-            Access::Write => file.may(fs::Access::WRITE_OK),
-        };
-        if may { Ok(()) } else { Err(Status::Access) }
-    }
-
-    /// Reads bytes; `true`: they reach the end.
-    pub(super) fn read_data(
-        &self,
-        cx: Context<'_>,
-        file: &File,
+    fn read_at(
+        &mut self,
+        _: Context<'_>,
+        (_, io): (&File, &Arc<OwnedFd>),
         offset: u64,
-        count: u32,
-    ) -> Result<(List, bool), Status> {
-        let io = self.open_data(cx, file, Access::Read)?;
-        let left = file.attributes.size.saturating_sub(offset);
-        let len = left.min(count.into()).min(TRANSFER_MAX as u64) as usize;
+        len: usize,
+    ) -> Result<List, Status> {
         if len == 0 {
-            return Ok((List::new(), left == 0));
+            return Ok(List::new());
         }
-        let mut buffer = self.0.pool.get(len);
+        let mut buffer = self.shared().pool.get(len);
         let mut done = 0;
         while done < len {
-            match io::pread(&io, &mut buffer[done..], offset + done as u64) {
+            match io::pread(io, &mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
@@ -84,54 +96,47 @@ impl Directory {
             }
         }
         buffer.truncate(done);
-        // A file that has become shorter in between ends where there was no more.
-        Ok((buffer.into(), done < len || len as u64 == left))
+        Ok(buffer.into())
     }
 
-    /// Writes bytes, and says how many.
-    pub(super) fn write_data(
-        &self,
-        cx: Context<'_>,
-        file: &File,
+    fn write_at(
+        &mut self,
+        _: Context<'_>,
+        (_, io): (&File, &Arc<OwnedFd>),
         offset: u64,
+        data: List,
         stable: Stability,
-        data: &List,
     ) -> Result<u32, Status> {
-        let io = self.open_data(cx, file, Access::Write)?;
-        let end = offset.checked_add(data.len() as u64);
-        if end.is_none_or(|end| end > i64::MAX as u64) {
-            return Err(Status::Fbig);
-        }
-        let (mut rest, mut at) = (data.clone(), offset);
+        let (mut rest, mut at) = (data, offset);
         while !rest.is_empty() {
             let slices: Vec<_> = rest.io_slices(PIECES).collect();
-            match io::pwritev(&io, &slices, at) {
+            match io::pwritev(io, &slices, at) {
                 Ok(n) => {
                     drop(slices);
                     rest.advance(n);
                     at += n as u64;
                 }
                 Err(Errno::INTR) => {}
-                // What was written counts; the client goes on behind it, and is told then.
+                // The written bytes count. The client continues behind them, and gets the error then.
                 Err(_) if at > offset => break,
                 Err(error) => return Err(status(error)),
             }
         }
         match stable {
             Stability::Unstable => {}
-            Stability::DataSync => fs::fdatasync(&io).map_err(status)?,
-            Stability::FileSync => fs::fsync(&io).map_err(status)?,
+            Stability::DataSync => fs::fdatasync(io).map_err(status)?,
+            Stability::FileSync => fs::fsync(io).map_err(status)?,
         }
         Ok((at - offset) as u32)
     }
 
-    /// Makes what was written durable. That shows and changes nothing, so that every caller may ask for it.
-    pub(super) fn sync(&self, cx: Context<'_>, file: &File) -> Result<(), Status> {
+    /// Makes a file durable. That shows and changes nothing, so that every caller may ask for it.
+    fn sync(&mut self, cx: Context<'_>, file: &File) -> Result<(), Status> {
         let open = || system::reopen(&file.fd, OFlags::RDONLY).map(Arc::new).map_err(status);
         let io = match file.attributes.file_type {
             FileType::Directory => self.as_server(cx, open)?,
             FileType::Regular => {
-                // What could not be written back is told to those who had the file open then.
+                // The kernel reports a failed write-back to the descriptors that were open then.
                 let written = self.table().data(file.identity, Access::Write);
                 let kept = written.or_else(|| self.table().data(file.identity, Access::Read));
                 let io = kept.map_or_else(|| self.as_server(cx, open), Ok)?;
@@ -141,5 +146,47 @@ impl Directory {
             _ => return Err(Status::Inval),
         };
         fs::fsync(&io).map_err(status)
+    }
+}
+
+impl Directory {
+    pub(super) fn set_times(
+        &self,
+        cx: Context<'_>,
+        file: &File,
+        mut atime: SetTime,
+        mut mtime: SetTime,
+    ) -> Result<(), Status> {
+        let wanted = [atime, mtime];
+        if wanted == [SetTime::Leave; 2] {
+            return Ok(());
+        }
+        let given = wanted.iter().any(|time| matches!(time, SetTime::To(_)));
+        if !given && self.acting_uid(cx) != file.attributes.uid {
+            // A caller who may write to a file and does not own it may only set both times to now.
+            (atime, mtime) = (SetTime::ServerTime, SetTime::ServerTime);
+        }
+        let path = system::reopen_path(&file.fd);
+        fs::utimensat(system::ANYWHERE, path, &timestamps(atime, mtime), AtFlags::empty()).map_err(status)
+    }
+
+    pub(super) fn set_mode(&self, file: &File, bits: u32) -> Result<(), Status> {
+        match fs::chmod(system::reopen_path(&file.fd), Mode::from_raw_mode(bits & MODE_ALL)) {
+            // Links have no permissions of their own.
+            Err(_) if file.attributes.file_type == FileType::Symlink => Ok(()),
+            result => result.map_err(status),
+        }
+    }
+}
+
+pub(super) fn timestamps(atime: SetTime, mtime: SetTime) -> Timestamps {
+    Timestamps { last_access: timespec(atime), last_modification: timespec(mtime) }
+}
+
+fn timespec(set: SetTime) -> Timespec {
+    match set {
+        SetTime::Leave => Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT },
+        SetTime::ServerTime => Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW },
+        SetTime::To(to) => Timespec { tv_sec: to.seconds.into(), tv_nsec: to.nanoseconds.into() },
     }
 }

@@ -5,6 +5,7 @@
 //! handles do not last, by their names in their directories, if they are still the same files there.
 
 use super::system::{self, Identity};
+use crate::procedures::inodes::Access;
 use onego_nfs::v3::Status;
 use rustc_hash::FxHashMap;
 use rustix::fd::OwnedFd;
@@ -22,13 +23,6 @@ pub(super) const DEPTH_MAX: usize = 2048;
 pub(super) struct Way {
     pub(super) parent: Identity,
     pub(super) name: Vec<u8>,
-}
-
-/// What a file is opened for, whose bytes are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Read,
-    Write,
 }
 
 /// A file that is known.

@@ -1,12 +1,23 @@
 mod callers;
 
-use super::*;
+use super::Directory;
+use super::handles::Handles;
+use super::system;
+use crate::caller::Caller;
+use crate::file_system::{Context, FileSystem as _};
+use crate::procedures::inodes::Access;
+use onego_buf::Pool;
+use onego_engine::credentials::{self, Credentials};
+use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
-    CreateArgs, CreateHow, LinkArgs, MkdirArgs, Place, ReadArgs, ReaddirArgs, ReaddirplusArgs,
+    self, Attributes, CreateArgs, CreateHow, FileType, Handle, LinkArgs, MkdirArgs, Place, ReadArgs,
+    ReaddirArgs, ReaddirplusArgs, RenameArgs, SetAttributes, SetTime, SetattrArgs, Stability, Status,
+    SymlinkArgs, WriteArgs, access,
 };
-use onego_nfs::v3::{RenameArgs, SetattrArgs, Stability, SymlinkArgs, WriteArgs};
+use rustix::fs;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::sync::Arc;
 
 /// A directory that is served, and what was put beside it.
 struct World {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) const SELF_COOKIE: u64 = 1;
 pub(super) const PARENT_COOKIE: u64 = 2;
 
-/// Bytes that a name is taken to cost beside itself: its places in two maps, and the allocator's share.
+/// Bytes that a name is assumed to cost beside itself: its places in two maps, and the allocator's share.
 const ENTRY_BYTES: u64 = 128;
 
 /// The names in a directory.

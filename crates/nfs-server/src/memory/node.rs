@@ -1,17 +1,17 @@
 //! A file of any type: its attributes, and what it has in it.
 
 use super::directory::Directory;
-use crate::rights::{Guarded, without_privileges};
+use super::permissions::{InodePermissions, without_privileges};
 use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 use onego_service::extents::Extents;
 
 /// Where a node is in the table of all.
 pub(super) type Id = usize;
 
-/// Bytes that a node is taken to cost beside its content: its place in the table, and the allocator's share.
+/// Bytes that a node is assumed to cost beside its content: its place in the table, and the allocator's share.
 pub(super) const NODE_BYTES: u64 = 256;
 
-/// Bytes that a directory says to have: one block, as small directories of other file systems have.
+/// The size of every directory: one block, as small directories of other file systems have.
 const DIRECTORY_SIZE: u64 = 4096;
 
 /// A file of any type.
@@ -35,10 +35,8 @@ pub(super) enum Content {
     Directory(Directory),
     /// A symbolic link, and where it leads.
     Symlink(Box<[u8]>),
-    /// A device of this type.
-    Device(FileType, Device),
-    Socket,
-    Fifo,
+    /// A device, a socket or a FIFO.
+    Special(FileType, Device),
 }
 
 /// A regular file.
@@ -46,9 +44,6 @@ pub(super) enum Content {
 pub(super) struct Regular {
     pub(super) data: Extents,
     pub(super) size: u64,
-    /// What came with the exclusive CREATE that has made it, until its attributes are set: so the same call is known if
-    /// it comes again (RFC 1813, section 3.3.8).
-    pub(super) verifier: Option<[u8; 8]>,
 }
 
 impl Content {
@@ -57,18 +52,7 @@ impl Content {
             Self::Regular(_) => FileType::Regular,
             Self::Directory(_) => FileType::Directory,
             Self::Symlink(_) => FileType::Symlink,
-            Self::Device(file_type, _) => *file_type,
-            Self::Socket => FileType::Socket,
-            Self::Fifo => FileType::Fifo,
-        }
-    }
-
-    /// The permission bits of a file that is made without any.
-    pub(super) fn default_mode(&self) -> u32 {
-        match self {
-            Self::Directory(_) => 0o755,
-            Self::Symlink(_) => 0o777,
-            _ => 0o644,
+            Self::Special(file_type, _) => *file_type,
         }
     }
 
@@ -78,7 +62,7 @@ impl Content {
             Self::Regular(file) => file.data.pinned(),
             Self::Directory(directory) => directory.bytes(),
             Self::Symlink(path) => path.len() as u64,
-            Self::Device(..) | Self::Socket | Self::Fifo => 0,
+            Self::Special(..) => 0,
         }
     }
 }
@@ -89,8 +73,7 @@ impl Node {
             Content::Regular(file) => (file.size, file.data.pinned(), Device::default()),
             Content::Directory(_) => (DIRECTORY_SIZE, DIRECTORY_SIZE, Device::default()),
             Content::Symlink(path) => (path.len() as u64, 0, Device::default()),
-            Content::Device(_, device) => (0, 0, *device),
-            Content::Socket | Content::Fifo => (0, 0, Device::default()),
+            Content::Special(_, device) => (0, 0, *device),
         };
         Attributes {
             file_type: self.content.file_type(),
@@ -109,9 +92,9 @@ impl Node {
         }
     }
 
-    pub(super) fn guarded(&self) -> Guarded {
+    pub(super) fn permissions(&self) -> InodePermissions {
         let is_dir = matches!(self.content, Content::Directory(_));
-        Guarded { mode: self.mode, uid: self.uid, gid: self.gid, is_dir }
+        InodePermissions { mode: self.mode, uid: self.uid, gid: self.gid, is_dir }
     }
 
     pub(super) fn directory(&self) -> Result<&Directory, Status> {
@@ -128,8 +111,6 @@ impl Node {
         }
     }
 
-    /// The regular file that it is. The RFC has no other error for READ, WRITE and the size in SETATTR of what is none
-    /// (sections 3.3.2, 3.3.6 and 3.3.7).
     pub(super) fn regular(&self) -> Result<&Regular, Status> {
         match &self.content {
             Content::Regular(file) => Ok(file),

@@ -117,3 +117,20 @@ fn a_cookie_of_another_file_system_is_refused() {
     world.mkdir("closed", 0o711).unwrap();
     assert_eq!(world.as_user(5, |world| world.readdir("closed", 0, 4096)), Err(Status::Access));
 }
+
+#[test]
+fn a_listing_has_handles_only_where_names_can_be_looked_up() {
+    let mut world = World::new();
+    let dir = world.mkdir("dir", 0o704).unwrap();
+    world.create("dir/file", 0o644).unwrap();
+    let list = |world: &mut World| {
+        let args =
+            ReaddirplusArgs { dir, cookie: 0, verifier: [0; 8], dir_count: 1 << 20, max_count: 1 << 20 };
+        let listed = world.as_user(5, |world| world.call(Memory::readdirplus, args)).unwrap();
+        let file = listed.entries.into_iter().find(|entry| entry.name == Name::from("file")).unwrap();
+        (file.file.is_some(), file.attributes.is_some())
+    };
+    assert_eq!(list(&mut world), (false, false));
+    world.set("dir", mode(0o705)).unwrap();
+    assert_eq!(list(&mut world), (true, true));
+}

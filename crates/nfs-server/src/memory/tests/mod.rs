@@ -1,10 +1,14 @@
-use super::*;
-use crate::rights::Caller;
+use super::{Limits, Memory};
+use crate::caller::Caller;
+use crate::file_system::{Context, FileSystem as _};
+use onego_buf::Pool;
 use onego_nfs::v3::{
-    Attributes, Change, CommitArgs, CreateArgs, CreateHow, Device, FileType, LinkArgs, MkdirArgs, MknodArgs,
-    Name, Node, Place, ReadArgs, ReaddirArgs, ReaddirOk, ReaddirplusArgs, ReaddirplusOk, RenameArgs,
-    SetAttributes, SetTime, SetattrArgs, Stability, SymlinkArgs, WriteArgs,
+    AccessArgs, Attributes, Change, CommitArgs, CreateArgs, CreateHow, Device, FileType, Handle, LinkArgs,
+    MkdirArgs, MknodArgs, Name, Node, Place, ReadArgs, ReaddirArgs, ReaddirOk, ReaddirplusArgs,
+    ReaddirplusOk, RenameArgs, SetAttributes, SetTime, SetattrArgs, Stability, Status, SymlinkArgs,
+    WriteArgs, access,
 };
+use onego_wire::Time;
 
 mod data;
 mod listing;

@@ -1,6 +1,7 @@
 //! The file system beside a model of it: a tree of plain maps and vectors.
 
 use super::*;
+use crate::memory::node::NODE_BYTES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -271,7 +272,7 @@ proptest! {
         for (count, file) in links.into_values() {
             prop_assert_eq!(world.call(Memory::getattr, file).unwrap().links, count);
         }
-        let used: u64 = world.fs.nodes.iter().map(|(_, node)| node::NODE_BYTES + node.content.bytes()).sum();
+        let used: u64 = world.fs.nodes.iter().map(|(_, node)| NODE_BYTES + node.content.bytes()).sum();
         prop_assert_eq!(world.fs.used, used);
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use onego_nfs::mount::MountStatus;
 
 #[test]
 fn a_file_lives_until_its_last_name_is_gone() {
@@ -115,7 +116,9 @@ fn an_exclusive_create_that_comes_again_has_made_the_file() {
     let file = create(&mut world, 1).unwrap();
     assert_eq!(create(&mut world, 1), Ok(file));
     assert_eq!(create(&mut world, 2), Err(Status::Exist));
-    world.set("file", mode(0o644)).unwrap();
+    // What a client sends next: the times are no verifier any more.
+    let now = SetTime::ServerTime;
+    world.set("file", SetAttributes { atime: now, mtime: now, ..mode(0o644) }).unwrap();
     assert_eq!(create(&mut world, 1), Err(Status::Exist));
 }
 
@@ -155,4 +158,41 @@ fn every_change_is_seen_in_what_was_before_and_after() {
     let ctime = world.attributes("file").ctime;
     assert_eq!(guarded(&mut world, ctime), Ok(()));
     assert_eq!(guarded(&mut world, ctime), Err(Status::NotSync));
+}
+
+#[test]
+fn a_file_that_was_written_to_is_not_made_again() {
+    let mut world = World::new();
+    let args = CreateArgs { place: world.place("file"), how: CreateHow::Exclusive([1; 8]) };
+    world.call(Memory::create, args.clone()).unwrap();
+    world.write("file", 0, b"bytes").unwrap();
+    assert_eq!(world.call(Memory::create, args).unwrap_err().status, Status::Exist);
+}
+
+#[test]
+fn a_mount_follows_links_and_none_leads_out() {
+    let mut world = World::new();
+    let dir = world.mkdir("dir", 0o755).unwrap();
+    let inner = world.mkdir("dir/inner", 0o755).unwrap();
+    world.create("file", 0o644).unwrap();
+    let links =
+        [("to-dir", "dir"), ("dir/up", "../dir/./inner"), ("absolute", "/dir/up"), ("far", "../../dir")];
+    for (link, target) in links.into_iter().chain([("loop", "loop"), ("gone", "nothing")]) {
+        world.symlink(link, target).unwrap();
+    }
+    let mount =
+        |world: &mut World, path: &str| world.call(|fs, cx, path: &str| fs.mount(cx, path.as_bytes()), path);
+    for (path, handle) in
+        [("to-dir", dir), ("/to-dir/inner", inner), ("/dir/up", inner), ("/absolute/..", dir), ("/far", dir)]
+    {
+        assert_eq!(mount(&mut world, path), Ok(handle), "{path}");
+    }
+    for (path, status) in [
+        ("/loop", MountStatus::Noent),
+        ("/gone", MountStatus::Noent),
+        ("/file", MountStatus::Notdir),
+        ("/file/..", MountStatus::Notdir),
+    ] {
+        assert_eq!(mount(&mut world, path), Err(status), "{path}");
+    }
 }

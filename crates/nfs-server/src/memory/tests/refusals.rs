@@ -65,6 +65,7 @@ fn names() {
         ("create a long name", |w| w.create(&format!("home/{LONG}"), 0o644).map(drop), Err(Nametoolong)),
         ("create a name with a zero", |w| w.create("home/a\0b", 0o644).map(drop), Err(Inval)),
         ("make a directory over a file", |w| w.mkdir("home/file", 0o755).map(drop), Err(Exist)),
+        ("make a link with a zero", |w| w.symlink("home/new", "a\0b").map(drop), Err(Inval)),
         ("make a link without a text", |w| w.symlink("home/new", "").map(drop), Err(Noent)),
         ("make a link over a directory", |w| w.symlink("home/dir", "x").map(drop), Err(Exist)),
         ("remove nothing", |w| w.remove("home/none"), Err(Noent)),
@@ -224,4 +225,25 @@ fn handles() {
     let foreign = other.root();
     assert_eq!(get(&mut world, foreign), Err(Status::Stale));
     assert_eq!(get(&mut world, Handle::new(b"short").unwrap()), Err(Status::Badhandle));
+}
+
+#[test]
+fn access_shows_what_the_bits_permit() {
+    let mut world = world();
+    let granted = |world: &mut World, uid, path, wanted| {
+        let args = AccessArgs { file: world.file(path), wanted };
+        world.as_user(uid, |world| world.call(Memory::access, args)).unwrap().granted
+    };
+    world.mkdir("some", 0o750).unwrap();
+    let owners = |uid| SetAttributes { uid: Some(uid), gid: Some(500), ..SetAttributes::default() };
+    world.set("some", owners(10)).unwrap();
+    assert_eq!(granted(&mut world, 10, "some", access::ALL), access::ALL & !access::EXECUTE);
+    // Every user of these tests is in the group 500.
+    assert_eq!(granted(&mut world, 11, "some", access::ALL), access::READ | access::LOOKUP);
+    world.set("some", SetAttributes { gid: Some(20), ..SetAttributes::default() }).unwrap();
+    assert_eq!(granted(&mut world, 11, "some", access::ALL), 0);
+    world.create("some/file", 0o070).unwrap();
+    world.set("some/file", owners(10)).unwrap();
+    assert_eq!(granted(&mut world, 11, "some/file", access::READ), access::READ);
+    assert_eq!(granted(&mut world, 11, "some/file", access::EXECUTE | access::DELETE), access::EXECUTE);
 }

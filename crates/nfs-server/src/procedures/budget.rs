@@ -1,10 +1,9 @@
 //! How much of a directory fits in a reply (RFC 1813, sections 3.3.16 and 3.3.17).
 
+use super::limits::LISTING_MAX;
 use onego_nfs::v3::Status;
 use onego_nfs::xdr::padding;
 
-/// Most bytes of a listing.
-pub(super) const LISTING_MAX: u32 = 128 << 10;
 /// Bytes of optional attributes that are there.
 const ATTRIBUTES_LEN: usize = 4 + 84;
 /// Bytes of results beside their entries: attributes, verifier, the end of the chain, and whether it is the last.
@@ -15,7 +14,7 @@ fn name_len(name: &[u8]) -> usize {
     8 + 4 + name.len() + padding(name.len()) + 8
 }
 
-/// How many bytes may be listed.
+/// How many bytes of a listing are left.
 pub(super) struct Budget {
     /// Bytes of results.
     results: usize,
@@ -26,12 +25,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// That of READDIR, whose results may have so many bytes.
+    /// The budget of READDIR, whose results may have `count` bytes.
     pub(super) fn of_names(count: u32) -> Result<Self, Status> {
         Self::new(count, u32::MAX, 0)
     }
 
-    /// That of READDIRPLUS, which has handles of that length, too.
+    /// The budget of READDIRPLUS, whose entries have handles of at most `handle_len` bytes.
     pub(super) fn of_files(max_count: u32, dir_count: u32, handle_len: usize) -> Result<Self, Status> {
         let handle = 4 + 4 + handle_len + padding(handle_len);
         Self::new(max_count, dir_count, ATTRIBUTES_LEN + handle)
@@ -42,7 +41,7 @@ impl Budget {
         Ok(Self { results, names: names as usize, more })
     }
 
-    /// Takes what an entry of that name needs, if it is left.
+    /// Takes what an entry of that name needs. `false`: less is left.
     pub(super) fn take(&mut self, name: &[u8]) -> bool {
         let names = name_len(name);
         // Each entry has a boolean before it.
