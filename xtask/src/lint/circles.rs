@@ -18,6 +18,7 @@ const CLEAN: &[&str] = &[
     "onego-engine",
     "onego-gcm",
     "onego-msgr",
+    "onego-nfs",
     "onego-rdma",
     "onego-service",
     "onego-verbs",
@@ -31,7 +32,6 @@ const NOT_YET: &[&str] = &[
     "onego-ceph",
     "onego-cli",
     "onego-cluster",
-    "onego-nfs",
     "onego-nfs-server",
     "onego-testkit",
 ];

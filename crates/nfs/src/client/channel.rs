@@ -1,6 +1,5 @@
 //! The way of calls to a server: one connection at a time, opened again when it breaks.
 
-use super::ServerId;
 use super::config::Config;
 use super::error::Error;
 use super::expected::ExpectedBytes;
@@ -10,6 +9,10 @@ use onego_wire::{Backoff, ConnId, LocalPort, Time, first_share};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// Names a server of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerId(pub(super) usize);
 
 /// The way of calls to a server.
 #[derive(Debug)]
@@ -178,7 +181,7 @@ mod tests {
     #[test]
     fn a_connection_whose_server_answers_nothing_that_was_given_up_is_overdue() {
         let pool = Pool::new(1 << 20);
-        let way = Way::Rdma(super::super::Rdma {
+        let way = Way::Rdma(super::super::transport::Rdma {
             transport: Arc::new(iwarp::Config::new(pool.clone())),
             rpc: rdma::Config::new(pool.clone()),
             entropy: || Box::new(|| 7),

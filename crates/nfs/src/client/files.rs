@@ -1,11 +1,12 @@
 //! Reads and writes of files: cut to what the server takes, sent again if it took less, and kept until they are durable.
 
 use super::call::{self, Call, Reply, Sink};
+use super::channel::ServerId;
 use super::config::Config;
 use super::error::Error;
+use super::rpc::Client;
 use super::transport::Way;
 use super::written::{Again, Parked, Written};
-use super::{Client, ServerId};
 use crate::rpc::Procedure;
 use crate::v3::{
     Commit, CommitArgs, Handle, Read, ReadArgs, ReadFront, Stability, Write, WriteArgs, WriteOk,

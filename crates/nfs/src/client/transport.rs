@@ -1,5 +1,6 @@
 //! What carries the calls of one connection.
 
+use super::config::Config;
 use super::error::Error;
 use crate::rpc::rdma::{self, RdmaError, Requester};
 use crate::rpc::{Record, Splitter, Stream};
@@ -101,7 +102,7 @@ impl Transport {
         now: Time,
         way: &Way,
         addr: SocketAddr,
-        config: &super::Config,
+        config: &Config,
     ) -> io::Result<(Self, Opening)> {
         match way {
             Way::Tcp => {

@@ -1,8 +1,8 @@
 //! The header of a call (RFC 5531, section 9).
 
 use super::auth::{BODY_MAX, Credential, expect, put_none, skip_verifier};
+use super::message::{CALL, RPC_VERSION};
 use super::reply::Denied;
-use super::{CALL, RPC_VERSION};
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::Decoded;
 use thiserror::Error;

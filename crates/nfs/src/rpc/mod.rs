@@ -2,6 +2,7 @@
 
 mod auth;
 mod call;
+mod message;
 mod procedure;
 pub mod rdma;
 mod record;
@@ -16,10 +17,3 @@ pub(crate) use procedure::procedures;
 pub use record::{Record, RecordError, RecordReader, Split, Splitter, put_record};
 pub use reply::{Accepted, Denied, Reply};
 pub use stream::Stream;
-
-/// The version of RPC.
-const RPC_VERSION: u32 = 2;
-
-/// The second word of a message (`msg_type`).
-const CALL: u32 = 0;
-const REPLY: u32 = 1;

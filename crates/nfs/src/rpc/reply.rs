@@ -1,7 +1,7 @@
 //! The header of a reply (RFC 5531, section 9).
 
-use super::REPLY;
 use super::auth::{expect, put_none, skip_verifier};
+use super::message::REPLY;
 use crate::xdr::{Reader, Writer, Xdr};
 use onego_wire::{DecodeError, Decoded};
 

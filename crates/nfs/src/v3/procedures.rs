@@ -1,10 +1,11 @@
 //! The arguments and results of every procedure (RFC 1813, section 3.3).
 
+use super::answer::Answer;
+use super::program::{PROGRAM, VERSION};
 use super::types::{
     Attributes, Change, Device, FileType, Handle, Name, PATH_MAX, Place, SetAttributes, Stability, Time,
     Verifier,
 };
-use super::{Answer, PROGRAM, VERSION};
 use crate::rpc::procedures;
 use crate::xdr::{
     Body, Reader, Writer, Xdr, decode_chain, decode_payload, encode_chain, encode_payload, xdr_struct,

@@ -1,8 +1,8 @@
 //! Where the payload of a call or a reply begins.
 
 use super::procedures::{Read, Readlink, Symlink, Write};
+use super::program::{PROGRAM, VERSION};
 use super::types::{Attributes, HANDLE_MAX, Place, SetAttributes, Stability};
-use super::{PROGRAM, VERSION};
 use crate::rpc::{Accepted, Call, Procedure as _, Reply, Split};
 use crate::xdr::{Reader, Xdr};
 use onego_wire::{DecodeError, Decoded};

@@ -1,0 +1,470 @@
+//! The client of RPC servers: its connections, and the calls on each.
+
+use super::call::{Call, Completion};
+use super::calls::{Calls, Came, Pending, Replies};
+use super::channel::{Channel, Conn, ServerId};
+use super::config::Config;
+use super::error::Error;
+use super::transport::{Transport, Way};
+use crate::rpc::Procedure;
+use onego_buf::{List, Segment, SegmentMut};
+use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How often it is looked whether a call has waited for too long.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long to wait before a server is asked again that is not done yet.
+const JUKEBOX: Duration = Duration::from_secs(1);
+
+/// A client of RPC servers, whose caller names each call by a `T`.
+#[derive(Debug)]
+pub struct Client<T> {
+    config: Config,
+    servers: usize,
+    channels: Vec<Channel>,
+    conns: ConnTable<Conn>,
+    calls: Calls<T>,
+    actions: VecDeque<Action>,
+    /// What is still to be said on connections that are closed: why.
+    last_words: Vec<(ConnId, List)>,
+    /// Calls to be sent again, and when.
+    later: VecDeque<(Time, u32)>,
+    /// When to look at the times of calls, while there are any.
+    tick: Option<Time>,
+}
+
+impl<T> Client<T> {
+    /// A client that knows no server yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            servers: 0,
+            channels: Vec::new(),
+            conns: ConnTable::default(),
+            calls: Calls::new(&config),
+            actions: VecDeque::new(),
+            last_words: Vec::new(),
+            later: VecDeque::new(),
+            tick: None,
+            config,
+        }
+    }
+
+    /// Adds a server, to be reached that way by that many connections from such ports.
+    pub fn server(&mut self, addr: SocketAddr, local: LocalPort, way: &Way, connections: usize) -> ServerId {
+        let server = ServerId(self.servers);
+        self.servers += 1;
+        let channel = |_| Channel::new(server, addr, local, way.clone(), &self.config);
+        let channels = (0..connections.max(1)).map(channel);
+        self.channels.extend(channels);
+        server
+    }
+
+    /// May another call be made?
+    pub fn has_room(&self) -> bool {
+        self.calls.len() < self.config.calls
+    }
+
+    /// Is no call under way?
+    pub fn is_idle(&self) -> bool {
+        self.calls.len() == 0
+    }
+
+    /// A call of the procedure `P`, for one that is made at once: in memory of an earlier one.
+    pub(super) fn prepare<P: Procedure>(&mut self, args: &P::Args) -> Call {
+        self.calls.prepare::<P>(args)
+    }
+
+    /// Makes a call. If there is no [room](Self::has_room), the client grows beyond its bound.
+    pub fn call(&mut self, now: Time, server: ServerId, call: Call, ticket: T) {
+        let channels = self.channels.iter().enumerate().filter(|(_, channel)| channel.server == server);
+        let least = channels.min_by_key(|(_, channel)| channel.load()).expect("a server has channels");
+        let channel = least.0;
+        let xid = self.calls.add(now, channel, call, ticket);
+        self.tick.get_or_insert(now + TICK);
+        self.channels[channel].waiting.push_back(xid);
+        self.send(now, channel);
+    }
+
+    /// The next call that is done with.
+    pub fn completion(&mut self) -> Option<Completion<T>> {
+        self.calls.completion()
+    }
+
+    /// Closes the connections to a server. Calls that are under way fail; more must not be made.
+    pub fn close(&mut self, now: Time, server: ServerId) {
+        for channel in 0..self.channels.len() {
+            if self.channels[channel].server != server {
+                continue;
+            }
+            self.channels[channel].closed = true;
+            self.break_off(now, channel, Error::Closed.to_string());
+            self.fail_waiting(channel, |_| Some(Error::Closed));
+        }
+    }
+
+    /// Sends what waits for a channel and may be sent.
+    fn send(&mut self, now: Time, index: usize) {
+        let channel = &mut self.channels[index];
+        let Some(conn) = channel.conn else { return self.open(now, index) };
+        let Some(live) = self.conns.get_mut(conn).filter(|live| live.open) else { return };
+        while channel.in_flight < channel.window
+            && live.transport.is_ready()
+            && let Some(xid) = channel.waiting.pop_front()
+        {
+            let Some(pending) = self.calls.get_mut(xid) else { continue };
+            pending.sent = Some((conn, now));
+            let payload = pending.payload.clone();
+            let sink = if live.transport.holds_sinks() { pending.offer(&self.config.pool) } else { None };
+            live.transport.send(pending.front.as_slice(), payload, sink, pending.results_max);
+            live.expected.sent(pending.expected);
+            channel.in_flight += 1;
+            live.made += 1;
+        }
+        if live.transport.has_failed() {
+            // Nothing will come that would make somebody look.
+            return self.take_replies(now, conn);
+        }
+        self.announce(conn);
+    }
+
+    /// Opens a connection for the calls that wait, unless it is too early.
+    fn open(&mut self, now: Time, index: usize) {
+        let channel = &mut self.channels[index];
+        if channel.closed || channel.waiting.is_empty() || channel.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        match Transport::open(now, &channel.way, channel.addr, &self.config) {
+            Ok((transport, opening)) => {
+                let conn = self.conns.insert(Conn::new(index, transport));
+                channel.conn = Some(conn);
+                channel.retry_at = None;
+                self.actions.push_back(opening.action(conn, channel.addr, channel.local));
+            }
+            Err(error) => {
+                channel.broken(now, &self.config, error.to_string());
+                self.unreachable(index);
+            }
+        }
+    }
+
+    /// The server of a channel cannot be reached: calls fail that are not to wait for that.
+    fn unreachable(&mut self, index: usize) {
+        let channel = &self.channels[index];
+        let error =
+            Error::Unreachable { addr: channel.addr, reason: channel.last.clone().unwrap_or_default() };
+        self.fail_waiting(index, |pending| pending.soft.then(|| error.clone()));
+    }
+
+    /// Tells the driver, once, if the connection has something to send.
+    fn announce(&mut self, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn) else { return };
+        if live.open && !live.announced && !live.over && live.transport.has_output() {
+            live.announced = true;
+            self.actions.push_back(Action::Transmit { conn });
+        }
+        if live.transport.has_low_water()
+            && let Some(bytes) = live.expected.new_mark()
+        {
+            self.actions.push_back(Action::LowWater { conn, bytes });
+        }
+    }
+
+    /// Takes the replies that have come by a connection.
+    fn take_replies(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        let index = live.channel;
+        let failed = loop {
+            let mut replies =
+                Replies { calls: &mut self.calls, conn, placing: &mut live.placing, pool: &self.config.pool };
+            match live.transport.next(&mut replies) {
+                Ok(Some(incoming)) => {
+                    live.placing = None;
+                    let Some(Came { expected, later }) = self.calls.came(conn, incoming) else { continue };
+                    self.channels[index].heard(&self.config);
+                    live.expected.done(expected);
+                    if let Some(xid) = later {
+                        self.later.push_back((now + JUKEBOX, xid));
+                    }
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            }
+        };
+        live.open |= live.transport.is_let_in();
+        if let Some(error) = failed {
+            return self.break_off(now, index, error.to_string());
+        }
+        if !self.channels[index].waiting.is_empty() {
+            self.send(now, index);
+        }
+        self.announce(conn);
+    }
+
+    /// Sends a call that has waited because the server was not done.
+    fn ask_again(&mut self, now: Time, xid: u32) {
+        let Some(pending) = self.calls.get(xid) else { return };
+        let index = pending.channel;
+        self.channels[index].waiting.push_back(xid);
+        if self.channels[index].closed {
+            self.fail_waiting(index, |_| Some(Error::Closed));
+        } else {
+            self.send(now, index);
+        }
+    }
+
+    /// Ends the connection of a channel from this side.
+    fn break_off(&mut self, now: Time, index: usize, why: String) {
+        if let Some(conn) = self.channels[index].conn {
+            let live = self.conns.get_mut(conn).filter(|live| live.open);
+            let words = live.and_then(|live| live.transport.last_words());
+            self.last_words.extend(words.map(|words| (conn, words)));
+            self.actions.push_back(Action::Close { conn });
+            self.broken(now, conn, why);
+        }
+    }
+
+    /// A connection is gone: its calls wait for the next.
+    fn broken(&mut self, now: Time, conn: ConnId, why: String) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        let (index, was_open) = (live.channel, live.open);
+        live.over = true;
+        let landing = live.landing;
+        if landing == 0 {
+            self.release(conn);
+        }
+        self.channels[index].broken(now, &self.config, why);
+        if !was_open {
+            self.unreachable(index);
+        }
+        self.wait_again(now, conn, index);
+    }
+
+    /// Forgets a connection that is over and has all of its memory.
+    fn release(&mut self, conn: ConnId) {
+        let Some(mut live) = self.conns.remove(conn) else { return };
+        let place = live.transport.take_place();
+        if let Some((xid, place)) = live.placing.zip(place)
+            && let Some(pending) = self.calls.get_mut(xid)
+        {
+            pending.give_back(place);
+        }
+        for (xid, sink) in live.transport.into_sinks() {
+            if let Some(pending) = self.calls.get_mut(xid) {
+                pending.give_back(sink);
+            }
+        }
+    }
+
+    /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for those whose sinks
+    /// are still with it, because of a receive: none may be sent before its sink is whole.
+    fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
+        let held = self.conns.get(conn);
+        let mut again = Vec::new();
+        for (xid, pending) in self.calls.iter() {
+            let is_held = held.is_some_and(|live| live.holds(xid, pending.has_sink));
+            if !is_held && pending.is_on(conn) {
+                again.push((pending.sequence, xid));
+            }
+        }
+        again.sort_unstable();
+        for (_, xid) in again.into_iter().rev() {
+            self.calls.get_mut(xid).expect("the call was just seen").sent = None;
+            self.channels[index].waiting.push_front(xid);
+        }
+        if self.channels[index].closed {
+            self.fail_waiting(index, |_| Some(Error::Closed));
+        } else {
+            self.send(now, index);
+        }
+    }
+
+    /// Ends calls that wait on a channel and for which there is an error.
+    fn fail_waiting(&mut self, index: usize, error: impl Fn(&Pending<T>) -> Option<Error>) {
+        let channel = &mut self.channels[index];
+        let calls = &mut self.calls;
+        channel.waiting.retain(|xid| {
+            let Some(error) = calls.get(*xid).and_then(&error) else { return true };
+            calls.fail(*xid, error);
+            false
+        });
+    }
+
+    /// Tells a connection what time it is, if it wants to know.
+    fn time_passed(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        if live.transport.deadline().is_some_and(|deadline| deadline <= now) {
+            live.transport.timeout(now);
+            self.take_replies(now, conn);
+        }
+    }
+
+    /// Gives up calls whose time is over, and connections on which a reply is overdue.
+    fn look_at_times(&mut self, now: Time) {
+        let overdue = |deadline: Option<Time>| deadline.is_some_and(|deadline| deadline <= now);
+        for index in 0..self.channels.len() {
+            let patience = self.config.retransmit_after;
+            let calls = self.calls.iter().map(|(_, call)| call).filter(|call| call.channel == index);
+            let conn = self.channels[index].conn.and_then(|conn| self.conns.get_mut(conn));
+            if calls.filter_map(|call| call.sent).any(|(_, sent)| now.since(sent) >= patience)
+                || conn.is_some_and(|live| live.is_overdue(now, patience))
+            {
+                self.break_off(now, index, format!("no reply within {patience:?}"));
+            }
+        }
+        let late = self.calls.iter().filter(|(_, call)| overdue(call.deadline)).map(|(xid, _)| xid);
+        let late: Vec<u32> = late.collect();
+        for xid in late {
+            self.give_up(now, xid);
+        }
+    }
+
+    /// A call has no more time. A sink into which bytes are coming at this moment comes back only with the end of its
+    /// connection.
+    fn give_up(&mut self, now: Time, xid: u32) {
+        let Some(call) = self.calls.get_mut(xid) else { return };
+        let (index, has_sink) = (call.channel, call.has_sink);
+        let Some((conn, sent)) = call.sent else { return self.end_without_reply(now, xid) };
+        if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
+            // Memory that is the client's own may as well stay with the server.
+            let is_callers = call.fresh.is_none();
+            match live.give_up(xid, sent, is_callers) {
+                Ok(sink) if live.placing != Some(xid) => {
+                    call.sink = sink.or(call.sink.take());
+                    return self.end_without_reply(now, xid);
+                }
+                _ => self.break_off(
+                    now,
+                    index,
+                    "a call has no more time, and its reply is coming in".to_owned(),
+                ),
+            }
+        }
+        if !self.conns.get(conn).is_some_and(|live| live.holds(xid, has_sink)) {
+            self.end_without_reply(now, xid);
+        }
+    }
+
+    fn end_without_reply(&mut self, now: Time, xid: u32) {
+        let Some(call) = self.calls.get(xid) else { return };
+        let channel = &mut self.channels[call.channel];
+        channel.waiting.retain(|waiting| *waiting != xid);
+        if let Some((conn, _)) = call.sent {
+            channel.in_flight -= 1;
+            if let Some(live) = self.conns.get_mut(conn) {
+                live.expected.done(call.expected);
+            }
+        }
+        let (waited, last) = (now.since(call.made), channel.last.clone());
+        let error = Error::NoReply { addr: channel.addr, waited, last };
+        self.calls.fail(xid, error);
+    }
+}
+
+impl<T> Machine for Client<T> {
+    fn next_action(&mut self, _: Time) -> Option<Action> {
+        if self.actions.is_empty() {
+            // All connections that were to be closed are closed.
+            self.last_words.clear();
+        }
+        self.actions.pop_front()
+    }
+
+    fn listening(&mut self, _: Time, _: ListenerId, _: io::Result<SocketAddr>) {
+        // A client does not listen.
+    }
+
+    fn accepted(&mut self, _: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
+        None
+    }
+
+    fn connected(&mut self, now: Time, conn: ConnId, _: SocketAddr) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.open = true;
+        live.transport.opened(now);
+        let index = live.channel;
+        self.send(now, index);
+        self.announce(conn);
+    }
+
+    fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
+        let why = match cause {
+            Disconnect::Closed => "the server has closed the connection".to_owned(),
+            Disconnect::Failed(error) => error.to_string(),
+        };
+        self.broken(now, conn, why);
+    }
+
+    fn landing(&mut self, conn: ConnId) -> Landing {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else {
+            return Landing::default();
+        };
+        let landing = live.transport.landing();
+        live.landing = landing.places();
+        landing
+    }
+
+    fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
+        let Some(live) = self.conns.get_mut(conn) else { return };
+        live.landing -= 1;
+        live.transport.landed(now, place, filled);
+        if live.landing > 0 {
+            return;
+        }
+        if live.over {
+            let index = live.channel;
+            self.release(conn);
+            self.wait_again(now, conn, index);
+        } else {
+            self.take_replies(now, conn);
+        }
+    }
+
+    fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.transport.received(now, bytes);
+        self.take_replies(now, conn);
+    }
+
+    fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
+        if let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) {
+            live.transmit(self.channels[live.channel].in_flight, out, limit);
+            self.announce(conn);
+        } else if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
+            // The driver asks once more, since it was told to close.
+            out.append(self.last_words.swap_remove(at).1);
+        }
+    }
+
+    fn ready(&mut self, now: Time, conn: ConnId) {
+        let Some(live) = self.conns.get_mut(conn).filter(|live| !live.over) else { return };
+        live.transport.watched();
+        self.take_replies(now, conn);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let retries = self.channels.iter().filter(|channel| !channel.waiting.is_empty());
+        let transports = self.conns.iter().filter_map(|(_, live)| live.transport.deadline());
+        let later = self.later.front().map(|(at, _)| *at);
+        retries.filter_map(|channel| channel.retry_at).chain(transports).chain(later).chain(self.tick).min()
+    }
+
+    fn timeout(&mut self, now: Time) {
+        if self.tick.is_some_and(|tick| tick <= now) {
+            self.look_at_times(now);
+            self.tick = self.calls.are_pending().then(|| now + TICK);
+        }
+        while let Some((_, xid)) = self.later.pop_front_if(|(at, _)| *at <= now) {
+            self.ask_again(now, xid);
+        }
+        for index in 0..self.channels.len() {
+            match self.channels[index].conn {
+                None => self.send(now, index),
+                Some(conn) => self.time_passed(now, conn),
+            }
+        }
+    }
+}
