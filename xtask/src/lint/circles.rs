@@ -19,6 +19,7 @@ const CLEAN: &[&str] = &[
     "onego-gcm",
     "onego-msgr",
     "onego-nfs",
+    "onego-nfs-server",
     "onego-rdma",
     "onego-service",
     "onego-verbs",
@@ -32,7 +33,6 @@ const NOT_YET: &[&str] = &[
     "onego-ceph",
     "onego-cli",
     "onego-cluster",
-    "onego-nfs-server",
     "onego-testkit",
 ];
 

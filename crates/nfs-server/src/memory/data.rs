@@ -1,6 +1,7 @@
 //! The bytes of regular files, and the attributes of all files.
 
-use super::node::{Id, Regular};
+use super::directory::Id;
+use super::node::Regular;
 use super::permissions::mode;
 use super::tree::{Memory, time};
 use crate::file_system::Context;

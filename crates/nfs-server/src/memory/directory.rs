@@ -4,9 +4,11 @@
 //! that lists a directory goes on behind the last cookie it has seen, whatever was removed or added in between: a name
 //! that is there all the time is listed exactly once.
 
-use super::node::Id;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+/// The place of a node in the table.
+pub(super) type Id = usize;
 
 /// The cookies of "." and "..", which every listing begins with.
 pub(super) const SELF_COOKIE: u64 = 1;

@@ -1,6 +1,6 @@
 //! Inodes: handles, attributes and permissions.
 
-use super::node::Id;
+use super::directory::Id;
 use super::tree::Memory;
 use crate::file_system::Context;
 use crate::procedures::inodes::{Inodes, Use};

@@ -1,8 +1,8 @@
 //! The names in directories.
 
 use super::data::set_time;
-use super::directory::{Directory, PARENT_COOKIE, SELF_COOKIE, entry_bytes};
-use super::node::{Content, Id, NODE_BYTES, Regular};
+use super::directory::{Directory, Id, PARENT_COOKIE, SELF_COOKIE, entry_bytes};
+use super::node::{Content, NODE_BYTES, Regular};
 use super::permissions::InodePermissions;
 use super::tree::{Memory, time};
 use crate::file_system::Context;

@@ -5,9 +5,6 @@ use super::permissions::{InodePermissions, without_privileges};
 use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 use onego_service::extents::Extents;
 
-/// Where a node is in the table of all.
-pub(super) type Id = usize;
-
 /// Bytes that a node is assumed to cost beside its content: its place in the table, and the allocator's share.
 pub(super) const NODE_BYTES: u64 = 256;
 

@@ -1,7 +1,7 @@
 //! The table of inodes, and what they may take.
 
-use super::directory::Directory;
-use super::node::{Content, Id, NODE_BYTES, Node};
+use super::directory::{Directory, Id};
+use super::node::{Content, NODE_BYTES, Node};
 use super::permissions::InodePermissions;
 use crate::file_system::Context;
 use crate::procedures::inodes::Use;
