@@ -1,4 +1,4 @@
-//! A call of NFS version 3 is carried out.
+//! Calls of NFS version 3: from their arguments to their results.
 
 use super::file_system::{Context, FileSystem};
 use onego_buf::List;
@@ -12,9 +12,9 @@ pub(super) struct Call<'a> {
     pub(super) xid: u32,
     pub(super) procedure: u32,
     pub(super) cx: Context<'a>,
-    /// Nothing may be changed.
+    /// Is the export read-only?
     pub(super) read_only: bool,
-    /// The arguments, but for their payload.
+    /// The arguments without their payload.
     pub(super) arguments: &'a [u8],
 }
 

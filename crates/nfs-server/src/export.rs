@@ -1,4 +1,4 @@
-//! What is served to whom.
+//! The export: which hosts and users may do what.
 
 use super::caller::{Caller, NO_ID, NOBODY};
 use onego_nfs::mount::PATH_MAX;
@@ -8,40 +8,39 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Which users are not believed to be who they say they are, and are nobody.
+/// Which users count as nobody, whatever user a call claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Squash {
-    /// All are believed.
+    /// None: every claim counts.
     None,
-    /// Root is not.
+    /// Root.
     #[default]
     Root,
-    /// No one is.
+    /// All users.
     All,
 }
 
-/// What is served to whom.
+/// The export of a server: its path, and which hosts and users may do what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     /// The path by which clients mount it. They may always mount "/", too.
     pub path: String,
-    /// Nothing may be changed.
+    /// Changes are refused.
     pub read_only: bool,
-    /// Which users are nobody.
+    /// Which users count as nobody.
     pub squash: Squash,
-    /// The networks whose hosts are let in; none: all.
+    /// The networks whose hosts are let in. Empty: all hosts.
     pub allow: Vec<Network>,
-    /// Calls have to come from a port below 1024, which takes a privileged program on the client. Without it every user of
-    /// a host that is let in can say to be any other: nothing else stands behind what `AUTH_SYS` says.
+    /// Calls must come from a port below 1024, which takes a privileged program on the client. Otherwise every user of an
+    /// admitted host can claim to be any other, because nothing else proves an `AUTH_SYS` credential.
     pub secure: bool,
 }
 
-/// The first port that every program may have (`IPPORT_RESERVED`).
+/// The first port that every program may use (`IPPORT_RESERVED`).
 const FIRST_FREE_PORT: u16 = 1024;
 
 impl Default for Export {
-    /// To everybody who reaches the server, to be read and written, under the name "/export"; root is nobody, and calls
-    /// come from privileged ports.
+    /// All hosts may read and write, under the path "/export". Root counts as nobody, and calls come from privileged ports.
     fn default() -> Self {
         let (path, squash) = ("/export".into(), Squash::Root);
         Self { path, read_only: false, squash, allow: Vec::new(), secure: true }
@@ -74,7 +73,7 @@ impl Export {
         (inner.is_empty() || inner.starts_with(b"/")).then_some(inner)
     }
 
-    /// Who somebody is taken for.
+    /// The caller that a credential stands for.
     pub(super) fn caller(&self, credential: Credential) -> Result<Caller, Denied> {
         let user = match credential {
             Credential::Sys(user) if self.squash != Squash::All => user,

@@ -1,4 +1,4 @@
-//! What a file system has to be able to do to be served.
+//! A file system, as the programs use it.
 
 use super::caller::Caller;
 use onego_buf::SegmentMut;
@@ -10,28 +10,28 @@ use onego_wire::Time;
 /// What a procedure returns.
 pub type Results<P> = <P as Procedure>::Results;
 
-/// Who makes a call, and when.
+/// The caller and the time of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Who.
+    /// The caller.
     pub caller: &'a Caller,
-    /// When.
+    /// The time of the call.
     pub now: Time,
 }
 
 /// A file system as NFS version 3 sees it: a method for each procedure (RFC 1813, section 3.3), which carries the call
 /// out as a whole before it returns.
 ///
-/// Nothing that comes from a client is checked before it comes here, except that it could be decoded and that the file
-/// system may be written to.
+/// Before that, arguments are only decoded, and changes of a read-only export are refused. All other checks are up to the
+/// file system.
 pub trait FileSystem: Send {
     /// The handle of a directory, by its path from the root.
     fn mount(&mut self, cx: Context<'_>, path: &[u8]) -> Result<Handle, MountStatus>;
 
-    /// Memory for that many bytes that are to be written to a file. `None`: it copies them anyway.
+    /// Memory for `len` bytes of data of a WRITE. `None`: the file system copies them anyway.
     fn place(&mut self, len: usize) -> Option<SegmentMut>;
 
-    /// Tells the attributes of a file.
+    /// Returns the attributes of a file.
     fn getattr(&mut self, cx: Context<'_>, file: Handle) -> Results<v3::Getattr>;
 
     /// Sets attributes of a file.
@@ -40,7 +40,7 @@ pub trait FileSystem: Send {
     /// Finds a name in a directory.
     fn lookup(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Lookup>;
 
-    /// Tells what the caller may do.
+    /// Returns what the caller may do.
     fn access(&mut self, cx: Context<'_>, args: v3::AccessArgs) -> Results<v3::Access>;
 
     /// Reads a symbolic link.
@@ -70,7 +70,7 @@ pub trait FileSystem: Send {
     /// Removes an empty directory.
     fn rmdir(&mut self, cx: Context<'_>, place: v3::Place) -> Results<v3::Rmdir>;
 
-    /// Gives a file another place.
+    /// Moves a file to another name.
     fn rename(&mut self, cx: Context<'_>, args: v3::RenameArgs) -> Results<v3::Rename>;
 
     /// Gives a file one more name.
@@ -82,15 +82,15 @@ pub trait FileSystem: Send {
     /// Lists names of a directory, with attributes and handles.
     fn readdirplus(&mut self, cx: Context<'_>, args: v3::ReaddirplusArgs) -> Results<v3::Readdirplus>;
 
-    /// Tells how full the file system is.
+    /// Returns how full the file system is.
     fn fsstat(&mut self, cx: Context<'_>, root: Handle) -> Results<v3::Fsstat>;
 
-    /// Tells what the file system can.
+    /// Returns the limits and properties of the file system.
     fn fsinfo(&mut self, cx: Context<'_>, root: Handle) -> Results<v3::Fsinfo>;
 
-    /// Tells what POSIX wants to know of the file system.
+    /// Returns the values of pathconf() of POSIX.
     fn pathconf(&mut self, cx: Context<'_>, file: Handle) -> Results<v3::Pathconf>;
 
-    /// Makes what was written durable.
+    /// Makes the data of earlier WRITEs durable.
     fn commit(&mut self, cx: Context<'_>, args: v3::CommitArgs) -> Results<v3::Commit>;
 }

@@ -2,9 +2,9 @@
 
 use super::call::{Call, put_results};
 use super::caller::Caller;
+use super::duplicate_request_cache::RequestKey;
 use super::file_system::{Context, FileSystem};
 use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
-use super::replies::Key;
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
 use onego_nfs::rpc::{Procedure as _, flavor};
@@ -22,7 +22,7 @@ pub struct Job {
     pub(super) caller: Caller,
     pub(super) now: Time,
     /// The reply has to be kept for this call.
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<RequestKey>,
     pub(super) work: Work,
 }
 
@@ -41,7 +41,7 @@ pub struct Done {
     /// Most bytes of its reply, as they were counted before.
     pub(super) reply_max: usize,
     pub(super) conn: Option<ConnId>,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<RequestKey>,
     /// What has been mounted.
     pub(super) mounted: Option<(IpAddr, mount::Path)>,
     pub(super) front: Writer,

@@ -3,7 +3,7 @@
 //! - A [`FileSystem`] carries procedures out: [`Memory`], or a [`Directory`] of this machine. Both are backends of the same
 //!   policy (`procedures`).
 //! - Dispatch (`program`, `call`) takes calls and gives replies, and does not know the transport. Replies to calls that
-//!   must not be carried out twice are kept (`replies`).
+//!   must not be carried out twice are kept (`duplicate_request_cache`).
 //! - [`ServerMachine`] has the listeners and the connections (`links`) and bounds what they make it hold.
 //! - [`Server`] drives it on a thread of its own, and has calls to a directory carried out on others (`workers`).
 
@@ -13,6 +13,7 @@
 mod call;
 mod caller;
 mod directory;
+mod duplicate_request_cache;
 mod export;
 mod file_system;
 mod job;
@@ -21,7 +22,6 @@ mod machine;
 mod memory;
 mod procedures;
 mod program;
-mod replies;
 mod server;
 mod transport;
 mod workers;

@@ -3,9 +3,9 @@
 //! A client can make a server hold memory in two ways: by messages that it begins to send, and by replies that it does
 //! not take. What is bounded for each connection is here; what all hold together is counted by [`Admission`].
 
+use super::duplicate_request_cache::RequestKey;
 use super::job::{Done, Job};
 use super::program::{Outcome, Peer, Program};
-use super::replies::Key;
 use super::transport::{Error, FRONT_MAX, Rdma, RdmaConfig, Transport};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::{Record, Split, Splitter};
@@ -100,7 +100,7 @@ pub(super) struct Links {
     /// How many there are, with those that are under way.
     working: usize,
     /// Calls in work that have come again, and where they came last, as which number: their clients have new connections.
-    again: FxHashMap<Key, (ConnId, u32)>,
+    again: FxHashMap<RequestKey, (ConnId, u32)>,
     /// How many connections are stopped.
     stopped: usize,
     admission: Admission,
@@ -341,7 +341,7 @@ impl Links {
                 link.answered += 1;
                 link.transport.send(front, payload);
             }
-            Outcome::InWork(key) => return self.wait_for(key, conn, xid),
+            Outcome::InProgress(key) => return self.wait_for(key, conn, xid),
             Outcome::Job(mut job) => {
                 job.conn = Some(conn);
                 link.jobs += 1;
@@ -360,7 +360,7 @@ impl Links {
 
     /// A call is in work that has come again. Whoever sends it again waits for the reply on this connection, and no longer
     /// on the one before. There are no more of them than calls in work.
-    fn wait_for(&mut self, key: Key, conn: ConnId, xid: u32) {
+    fn wait_for(&mut self, key: RequestKey, conn: ConnId, xid: u32) {
         if let Some((before, xid)) = self.again.insert(key, (conn, xid))
             && before != conn
             && let Some(link) = self.get(before)

@@ -4,7 +4,7 @@ use super::export::Export;
 use super::file_system::FileSystem;
 use super::job::{Done, Job};
 use super::links::Links;
-use super::program::{Place, Program};
+use super::program::{Execution, Program};
 use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_rdma::Provider;
@@ -39,15 +39,21 @@ impl ServerMachine {
         fs: Box<dyn FileSystem>,
         pool: Pool,
     ) -> Self {
-        Self::with(addrs, rdma, export, Place::Here(fs), pool)
+        Self::with(addrs, rdma, export, Execution::Inline(fs), pool)
     }
 
     /// The same where calls may take long: they are to be carried out elsewhere (see [`next_job`](Self::next_job)).
     pub fn with_jobs(addrs: Vec<SocketAddr>, rdma: Option<&Rdma>, export: Export, pool: Pool) -> Self {
-        Self::with(addrs, rdma, export, Place::Elsewhere(pool.clone()), pool)
+        Self::with(addrs, rdma, export, Execution::Jobs(pool.clone()), pool)
     }
 
-    fn with(addrs: Vec<SocketAddr>, rdma: Option<&Rdma>, export: Export, place: Place, pool: Pool) -> Self {
+    fn with(
+        addrs: Vec<SocketAddr>,
+        rdma: Option<&Rdma>,
+        export: Export,
+        place: Execution,
+        pool: Pool,
+    ) -> Self {
         let links = Links::new(pool, rdma);
         let tcp = addrs.into_iter().map(|addr| Listener { addr, rdma: false, up: false });
         let devices = rdma.and_then(|rdma| rdma.devices.as_deref());

@@ -1,11 +1,12 @@
-//! The programs: a call in, a reply out, whatever they came over.
+//! The programs NFS and MOUNT: a call in, a reply out, over any transport.
 
 use super::call::{Call, put_results, results};
 use super::caller::Caller;
+use super::duplicate_request_cache::{DuplicateRequestCache, Request, RequestKey, is_cached};
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
 use super::job::{self, Done, Job, Work};
-use super::replies::{Key, Known, Replies, is_once};
+use super::procedures::limits::receive_buffer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
 use onego_nfs::rpc::{
@@ -13,41 +14,40 @@ use onego_nfs::rpc::{
 };
 use onego_nfs::v3;
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
-use onego_service::extents::COPY_MAX;
 use onego_wire::Time;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// Mounts that are remembered, only to be told about.
+/// Most mounts that are remembered. They serve DUMP alone.
 const MOUNTS_MAX: usize = 1024;
 
-/// Where calls are carried out.
-pub(super) enum Place {
-    /// Here and now.
-    Here(Box<dyn FileSystem>),
-    /// Elsewhere, because it may take long. Data to be written comes in memory of the pool.
-    Elsewhere(Pool),
+/// How calls are carried out.
+pub(super) enum Execution {
+    /// As they arrive, by this file system.
+    Inline(Box<dyn FileSystem>),
+    /// As jobs, on threads that may block. Data of WRITEs is received into memory of the pool.
+    Jobs(Pool),
 }
 
-/// What serves clients.
+/// The server's side of both programs.
 pub(super) struct Program {
-    place: Place,
+    execution: Execution,
     export: Export,
-    replies: Replies,
+    duplicates: DuplicateRequestCache,
     mounts: BTreeSet<(IpAddr, mount::Path)>,
     /// The front of the reply that is made.
     front: Writer,
     calls: u64,
 }
 
-/// Who is at the other end of a connection.
+/// The client at the other end of a connection.
 #[derive(Debug)]
 pub(super) struct Peer {
     host: IpAddr,
     port: u16,
-    /// It was said that calls from that port are refused.
+    /// A message has said that calls from that port are refused.
     warned: bool,
-    /// Who made the last call, in the words of its header: mostly the one who makes the next.
+    /// The credential of the last call, as its header has it: mostly that of the next call, too.
     last: Option<(u32, Vec<u8>)>,
     caller: Caller,
 }
@@ -58,7 +58,7 @@ impl Peer {
         Self { host, port, warned: false, last: None, caller }
     }
 
-    /// Are its calls taken, whoever makes them?
+    /// Are calls from its port taken?
     fn is_trusted(&mut self, export: &Export) -> bool {
         let trusted = export.takes(self.port);
         if !trusted && !std::mem::replace(&mut self.warned, true) {
@@ -68,7 +68,7 @@ impl Peer {
         trusted
     }
 
-    /// Learns who makes a call.
+    /// Finds out the caller.
     fn identify(&mut self, header: &Header<'_>, export: &Export) -> Result<(), Denied> {
         let known = |(flavor, words): &(u32, Vec<u8>)| *flavor == header.flavor && words == header.credential;
         if self.last.as_ref().is_some_and(known) {
@@ -82,22 +82,22 @@ impl Peer {
     }
 }
 
-/// What becomes of a message.
+/// The outcome of a message.
 pub(super) enum Outcome<'a> {
     /// It is answered.
     Reply(&'a [u8], List),
-    /// It is to be carried out elsewhere.
+    /// The call is to be carried out as a job.
     Job(Box<Job>),
-    /// The same call is in work already.
-    InWork(Key),
-    /// It is no call: there is nothing to answer.
+    /// The same call is in progress already.
+    InProgress(RequestKey),
+    /// The message is no call: there is nothing to answer.
     NoCall,
 }
 
 impl Program {
-    pub(super) fn new(place: Place, export: Export) -> Self {
-        let (replies, mounts, front) = (Replies::new(), BTreeSet::new(), Writer::new());
-        Self { place, export, replies, mounts, front, calls: 0 }
+    pub(super) fn new(execution: Execution, export: Export) -> Self {
+        let (duplicates, mounts, front) = (DuplicateRequestCache::new(), BTreeSet::new(), Writer::new());
+        Self { execution, export, duplicates, mounts, front, calls: 0 }
     }
 
     pub(super) fn export(&self) -> &Export {
@@ -119,7 +119,7 @@ impl Program {
         let header = match Header::read(&mut r) {
             Ok(header) => header,
             Err(HeaderError::NoCall) => return Outcome::NoCall,
-            // Nothing comes nearer to it.
+            // No other status comes closer.
             Err(HeaderError::Short(xid)) => return self.say(xid, Ok(Accepted::GarbageArguments)),
             Err(HeaderError::Denied(xid, denied)) => return self.say(xid, Err(denied)),
         };
@@ -127,9 +127,9 @@ impl Program {
         if let Some(refused) = refusal(&header) {
             return self.say(header.xid, Ok(refused));
         }
-        // Whoever asks whether the server is there need not be anybody.
+        // NULL needs no credential.
         if header.procedure != v3::Null::NUMBER {
-            // MOUNT has a status for it, and what else it tells is no secret.
+            // MOUNT has a status of its own for that, and its other answers are no secret.
             let trusted = header.program == mount::PROGRAM || peer.is_trusted(&self.export);
             let identified =
                 if trusted { peer.identify(&header, &self.export) } else { Err(Denied::TOO_WEAK) };
@@ -162,20 +162,20 @@ impl Program {
         payload: List,
     ) -> Outcome<'_> {
         let (xid, procedure, read_only) = (header.xid, header.procedure, self.export.read_only);
-        let key = is_once(procedure)
-            .then(|| Key::new((peer.host, peer.caller.uid), xid, procedure, &arguments, &payload));
-        match key.map(|key| self.replies.begin(key)) {
-            None | Some(Known::New) => {}
+        let key = is_cached(procedure)
+            .then(|| RequestKey::new((peer.host, peer.caller.uid), xid, procedure, &arguments, &payload));
+        match key.map(|key| self.duplicates.begin(key)) {
+            None | Some(Request::New) => {}
             // There is a key.
-            Some(Known::InWork) => return key.map_or(Outcome::NoCall, Outcome::InWork),
-            Some(Known::Done(reply)) => {
+            Some(Request::InProgress) => return key.map_or(Outcome::NoCall, Outcome::InProgress),
+            Some(Request::Done(reply)) => {
                 self.front.append(reply);
                 return Outcome::Reply(self.front.as_slice(), List::new());
             }
         }
-        let fs = match &mut self.place {
-            Place::Here(fs) => fs,
-            Place::Elsewhere(_) => {
+        let fs = match &mut self.execution {
+            Execution::Inline(fs) => fs,
+            Execution::Jobs(_) => {
                 let work = Work::Call { procedure, read_only, arguments, payload };
                 return job(now, peer, xid, key, work);
             }
@@ -184,7 +184,7 @@ impl Program {
         let call = Call { xid, procedure, cx, read_only, arguments: &arguments };
         let payload = call.carry_out(&mut **fs, payload, &mut self.front);
         if let Some(key) = key {
-            self.replies.end(key, self.front.as_slice());
+            self.duplicates.end(key, self.front.as_slice());
         }
         Outcome::Reply(self.front.as_slice(), payload)
     }
@@ -238,15 +238,15 @@ impl Program {
         }
         let inner = self.export.within(&path.0);
         let host = peer.host;
-        match &mut self.place {
-            Place::Here(fs) => {
+        match &mut self.execution {
+            Execution::Inline(fs) => {
                 let cx = Context { caller: &peer.caller, now };
                 if job::mount(xid, cx, inner, &mut **fs, &mut self.front) {
                     self.note_mount(host, path);
                 }
                 Outcome::Reply(self.front.as_slice(), List::new())
             }
-            Place::Elsewhere(_) => {
+            Execution::Jobs(_) => {
                 let inner = inner.map(<[u8]>::to_vec);
                 job(now, peer, xid, None, Work::Mount { host, path, inner })
             }
@@ -259,10 +259,10 @@ impl Program {
         }
     }
 
-    /// A job is done: what came of it is remembered.
+    /// A job is done: its reply and its mount are remembered.
     pub(super) fn done(&mut self, done: &mut Done) {
         if let Some(key) = done.key {
-            self.replies.end(key, done.front.as_slice());
+            self.duplicates.end(key, done.front.as_slice());
         }
         if let Some((host, path)) = done.mounted.take() {
             self.note_mount(host, path);
@@ -270,8 +270,8 @@ impl Program {
     }
 }
 
-/// A call that is to be carried out elsewhere.
-fn job<'a>(now: Time, peer: &Peer, xid: u32, key: Option<Key>, work: Work) -> Outcome<'a> {
+/// A call that is to be carried out as a job.
+fn job<'a>(now: Time, peer: &Peer, xid: u32, key: Option<RequestKey>, work: Work) -> Outcome<'a> {
     Outcome::Job(Box::new(Job { conn: None, xid, caller: peer.caller.clone(), now, key, work }))
 }
 
@@ -281,9 +281,9 @@ impl Splitter for Program {
     }
 
     fn place(&mut self, _: &[u8], payload: usize) -> Option<SegmentMut> {
-        match &mut self.place {
-            Place::Here(fs) => fs.place(payload),
-            Place::Elsewhere(pool) => (payload > COPY_MAX).then(|| pool.get(payload)),
+        match &mut self.execution {
+            Execution::Inline(fs) => fs.place(payload),
+            Execution::Jobs(pool) => receive_buffer(pool, payload),
         }
     }
 }

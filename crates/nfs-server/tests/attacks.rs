@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Connections that a server has at a time.
 const CONNECTIONS: usize = 4096;
 
-/// Who attacks, from one address, and who does not.
+/// The address of an attacker, and that of an honest client.
 const ATTACKER: &str = "10.9.9.9:700";
 const HONEST: &str = "10.0.0.1:700";
 
@@ -59,7 +59,7 @@ fn connections_that_do_nothing_give_way_to_others() {
         net.call::<Getattr>(other, root).unwrap();
         assert_eq!(idle.iter().filter(|who| net.is_closed(**who)).count(), n + 1);
     }
-    // Who holds few connections keeps them, however long they do nothing.
+    // A client with few connections keeps them, however long they are idle.
     net.call::<Getattr>(first, root).unwrap();
     // The hosts of one network count as one client.
     let six = net.connect("[2001:db8::1]:700");

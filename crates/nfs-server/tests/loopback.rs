@@ -54,7 +54,7 @@ fn calls_to_a_directory_are_carried_out_on_threads_and_all_answered() {
     assert_eq!(std::fs::read(directory.path().join("file")).unwrap(), vec![7; 300_001]);
 }
 
-/// The clients of the tests come from any port, and whoever runs the tests is believed.
+/// The clients of the tests use any port, and the user of the tests counts as it is.
 fn for_all() -> Export {
     Export { squash: Squash::None, secure: false, ..Export::default() }
 }

@@ -365,7 +365,7 @@ fn a_call_in_work_that_comes_again_is_answered_where_it_came_last() {
     net.send_message(first, 77, &write);
     net.send_message(first, 78, &remove);
     net.turn();
-    // The client comes anew, twice, and sends both again; the calls are still in work.
+    // The client connects anew, twice, and sends both calls again, which are still in progress.
     net.disconnect(first);
     let (second, third) = (net.connect("10.0.0.1:800"), net.connect("10.0.0.1:900"));
     for who in [second, third] {
@@ -375,7 +375,7 @@ fn a_call_in_work_that_comes_again_is_answered_where_it_came_last() {
     }
     net.held = false;
     assert_eq!(support::results::<v3::Write>(net.answer(third, 77)).unwrap().count, 5);
-    // It was removed once: who removes a file twice is told that it is not there.
+    // REMOVE was carried out once: the second time it would have failed.
     support::results::<v3::Remove>(net.answer(third, 78)).unwrap();
     assert!(!net.is_answered(second, 77) && !net.is_answered(second, 78));
     let gone = net.call::<Getattr>(third, file).unwrap_err();

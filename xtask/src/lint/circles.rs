@@ -27,14 +27,8 @@ const CLEAN: &[&str] = &[
     "xtask",
 ];
 /// Crates that have circles. One that has none left moves to the list above.
-const NOT_YET: &[&str] = &[
-    "onego",
-    "onego-bench",
-    "onego-ceph",
-    "onego-cli",
-    "onego-cluster",
-    "onego-testkit",
-];
+const NOT_YET: &[&str] =
+    &["onego", "onego-bench", "onego-ceph", "onego-cli", "onego-cluster", "onego-testkit"];
 
 /// The path of a module within its crate; the root's is empty.
 type ModulePath = Vec<String>;

@@ -163,7 +163,7 @@ impl Directory {
         }
         let given = wanted.iter().any(|time| matches!(time, SetTime::To(_)));
         if !given && self.acting_uid(cx) != file.attributes.uid {
-            // A caller who may write to a file and does not own it may only set both times to now.
+            // Without owning the file, a caller with write permission may only set both times to now.
             (atime, mtime) = (SetTime::ServerTime, SetTime::ServerTime);
         }
         let path = system::reopen_path(&file.fd);

@@ -1,11 +1,10 @@
-//! Handles: what clients name files by.
+//! Handles, by which clients name files.
 //!
-//! A handle has the number of a file and the time of its birth, and the handle that its file system gives it, by which it
-//! is opened again: after it was moved, after its descriptor was closed, after a restart of the server. The system
-//! would open every file of the file system so, also outside of the directory that is served. So handles are signed (as
-//! knfsd's are with `sign_fh`), and those that this directory has not given, under this key, are not looked at. Where
-//! the file system has no handles that fit, or the server may not open files by them, they are good for as long as the
-//! server knows the file.
+//! A handle has the number of a file, its birth time, and the handle that its file system gives it. By that the file is
+//! opened again after a move, after its descriptor was closed, and after a restart of the server. The system would open
+//! any file of the file system by such a handle, also outside of the directory that is served. So handles are signed (as
+//! knfsd's are with `sign_fh`), and the server passes on none that it did not sign. Where the file system has no handles
+//! that fit, or the server may not open files by them, a handle is valid for as long as the server knows the file.
 //!
 //! ```text
 //! the root:      0, mark (8)
@@ -60,7 +59,7 @@ impl Handles {
         handles
     }
 
-    /// What files can be opened by, if the root can.
+    /// A file of the file system, if the root can be opened by its handle.
     fn mount_of(&self, fd: &OwnedFd) -> Option<OwnedFd> {
         let handle =
             FileHandle::of(fd.as_fd()).ok().filter(|handle| self.file(self.root, Some(handle)).is_some())?;
@@ -69,7 +68,7 @@ impl Handles {
         (system::stat(&opened).ok()?.identity == self.root).then_some(mount)
     }
 
-    /// Are handles good for as long as their files are there?
+    /// Are handles valid for as long as their files exist?
     pub(super) fn last(&self) -> bool {
         self.mount.is_some()
     }

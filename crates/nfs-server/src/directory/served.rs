@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Files that are open at a time, if the limit of the process allows.
+/// Most files that are open at a time, if the limit of the process allows.
 const OPEN_MAX: usize = 16 << 10;
 
 /// A directory of this machine as a file system. A clone is the same: each thread may have one.
@@ -75,7 +75,7 @@ impl Directory {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
         let handles = Handles::new(root, &fd, key);
-        // A quarter for places, one for what is read and written; the others are for connections and calls in work.
+        // One quarter is for places, one for files that are read and written, and the rest for connections and calls.
         let table = Mutex::new(Table::new(root, Arc::clone(&fd), OPEN_MAX.min(limit / 4)));
         let switches = credentials::can_switch();
         let own_uid = rustix::process::geteuid().as_raw();
@@ -159,8 +159,8 @@ impl Directory {
         self.0.handles.give(file.identity, &file.fd)
     }
 
-    /// The file that a handle names. The thread has the caller's credentials from here on; to have a handle is to have
-    /// been let through the directories above the file.
+    /// The file that a handle names. The thread has the caller's credentials from here on. A client with a handle has been
+    /// let through the directories above the file.
     pub(super) fn file_of(&self, cx: Context<'_>, handle: &Handle) -> Result<File, Status> {
         self.act_as(cx)?;
         let Named { identity, system } = self.0.handles.read(handle)?;
@@ -194,8 +194,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// A file that was removed is stale. So is a directory that was moved out of the one that is served: what is in it now
-    /// need never have been here. (A file may have another name inside.)
+    /// A file that was removed is stale. So is a directory that was moved out of the one that is served: its files may never
+    /// have been here. (A file may have another name inside.)
     fn check_there(&self, cx: Context<'_>, file: File) -> Result<File, Status> {
         let is_there = file.attributes.links > 0 && (!file.is_dir() || self.is_below(cx, &file)?);
         if is_there {
@@ -222,12 +222,12 @@ impl Directory {
         if self.is_below(cx, &parent)? { Ok(parent) } else { self.open_root(cx) }
     }
 
-    /// Is a directory in the one that is served, or is it that?
+    /// Is it the directory that is served, or one in it?
     fn is_below(&self, cx: Context<'_>, dir: &File) -> Result<bool, Status> {
         if dir.identity == self.0.root || self.has_path_below(&dir.fd) {
             return Ok(true);
         }
-        // A path may be too long to be told. And directories on the way may be closed to the caller.
+        // A path may be too long for the system. And directories on the way may be closed to the caller.
         self.as_server(cx, || Ok(self.is_inside(&dir.fd, dir.identity)))
     }
 
@@ -239,7 +239,7 @@ impl Directory {
         path.strip_prefix(root).is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
     }
 
-    /// The same by the directories above it, one after the other.
+    /// Is the root one of the directories above a directory?
     fn is_inside(&self, dir: &OwnedFd, identity: Identity) -> bool {
         let (mut above, mut at) = (None, identity);
         for _ in 0..DEPTH_MAX {

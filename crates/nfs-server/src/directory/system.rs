@@ -1,12 +1,11 @@
-//! What is asked of the system, in the words of NFS.
+//! System calls, with results in the words of NFS.
 
 use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 use rustix::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-/// Which file it is, for as long as the file system lives: its number, and when it was made, because numbers are given
-/// again.
+/// Identifies a file for as long as the file system exists: its number, and its birth time, because numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     pub(super) ino: u64,
@@ -15,13 +14,13 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// As handles have it.
+    /// The form in handles.
     pub(super) fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.ino) << 64 | u128::from(self.born)).to_be_bytes()
     }
 }
 
-/// What is known of a file.
+/// What the system says of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Stat {
     pub(super) identity: Identity,
@@ -34,7 +33,7 @@ pub(super) fn status(error: Errno) -> Status {
         Errno::PERM => Status::Perm,
         Errno::NOENT => Status::Noent,
         Errno::NXIO => Status::Nxio,
-        // A file of another file system below is not ours to give.
+        // A file of a file system that is mounted below is not served.
         Errno::ACCESS | Errno::XDEV => Status::Access,
         Errno::EXIST => Status::Exist,
         Errno::NODEV => Status::Nodev,
@@ -89,7 +88,7 @@ pub(super) fn reopen(fd: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::open(reopen_path(fd), flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, Mode::empty())
 }
 
-/// What is known of an open file.
+/// Asks the system about an open file.
 pub(super) fn stat(fd: &OwnedFd) -> Result<Stat, Errno> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     fs::statx(fd, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, wanted).map(|stat| of(&stat))

@@ -1,7 +1,7 @@
 //! The descriptors of files that were used lately.
 //!
-//! A descriptor holds on to its file wherever it is moved, by whomever. There may be far fewer of them than files, so
-//! that those which were not used for the longest time are closed. Their files are opened again by their handles; where
+//! A descriptor stays with its file wherever others move it. There may be far fewer descriptors than files, so the least
+//! recently used are closed. Their files are opened again by their handles; where
 //! handles do not last, by their names in their directories, if they are still the same files there.
 
 use super::system::{self, Identity};
@@ -34,7 +34,7 @@ struct Known {
     data: [Option<Arc<OwnedFd>>; 2],
     /// Where handles do not last.
     way: Option<Way>,
-    /// It was used since a queue, or the broom, came by last.
+    /// It was used since the last look at its queue, or the last sweep.
     used: bool,
 }
 
@@ -133,7 +133,7 @@ impl Table {
         }
     }
 
-    /// Whoever has written to a file has come to an end for now. As long as it is open for that nobody can execute it.
+    /// The data of a file is durable: closes the descriptor for writing, with which nobody could execute the file.
     pub(super) fn written(&mut self, file: Identity) {
         if let Some(known) = self.known.get_mut(&file) {
             known.data[Access::Write as usize] = None;
@@ -167,8 +167,8 @@ impl Table {
         }
     }
 
-    /// Takes out what was not used since this was called last. Somebody else may have removed it, and only then does it
-    /// go. Where handles do not last, a descriptor is how a file is found that was moved: it stays.
+    /// Takes out the descriptors that were not used since the last call. A file that others have removed is freed only
+    /// then. Where handles do not last, a descriptor is how a file is found that was moved: it stays.
     pub(super) fn sweep(&mut self) -> Vec<Arc<OwnedFd>> {
         let mut closed = Vec::new();
         self.known.retain(|_, known| {

@@ -28,7 +28,7 @@ struct World {
 
 type Outcome<T> = Result<T, Status>;
 
-/// The user who runs the test, whoever that is.
+/// The user of the test's process.
 fn me() -> Caller {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     Caller { uid, gid, groups: Vec::new() }
@@ -203,7 +203,7 @@ fn rename_and_remove(mut world: World) {
     world.write(file, 0, b"bytes").unwrap();
     world.rename((root, "file"), (dir, "moved")).unwrap();
     assert_eq!(world.read(file, 0, 9), Ok((b"bytes".to_vec(), true)));
-    // Somebody else may rename, too.
+    // Others may rename, too.
     std::fs::rename(world.path("dir"), world.path("other")).unwrap();
     assert_eq!(world.lookup(dir, "moved"), Ok(file));
     assert_eq!(world.rename((root, "other"), (dir, "inside")), Err(Status::Inval));
@@ -287,7 +287,7 @@ fn handles_outlive_the_server() {
     assert_eq!(world.lookup(inner, ".."), lasting(&world, Ok(dir)));
     assert_eq!(world.lookup(dir, ".."), lasting(&world, Ok(root)));
     assert_eq!(world.lookup(root, "file"), Ok(file));
-    // Somebody moves things while the server is not there.
+    // Files are moved while no server runs.
     std::fs::rename(world.path("file"), world.path("dir/inner/moved")).unwrap();
     std::fs::remove_file(world.path("dir/gone")).unwrap();
     std::fs::write(world.path("dir/gone"), b"another").unwrap();
@@ -320,7 +320,7 @@ fn handles_that_were_not_given_open_nothing() {
     let mut world = World::new();
     let root = world.root();
     let file = world.create(root, "file").unwrap();
-    // The best that somebody can do who knows all but the key.
+    // The best forgery without the key.
     let secret = std::fs::File::open(world.outer.path().join("secret")).unwrap().into();
     let outer = std::fs::File::open(world.outer.path()).unwrap().into();
     let root_identity = world.fs.0.root;
@@ -358,7 +358,7 @@ fn an_exclusive_create_that_comes_again_finds_its_file_also_after_a_restart() {
     world.restart();
     assert_eq!(create(&mut world, [0xf1; 8]), Ok(file));
     assert_eq!(create(&mut world, [0xf2; 8]), Err(Status::Exist));
-    // The client has its file, and sets the times: whoever comes now is somebody else.
+    // The client has its file, and sets the times: a later call comes from another client.
     let set = SetAttributes { mtime: SetTime::ServerTime, ..SetAttributes::default() };
     world.call(Directory::setattr, SetattrArgs { file, attributes: set, guard: None }).unwrap();
     assert_eq!(create(&mut world, [0xf1; 8]), Err(Status::Exist));

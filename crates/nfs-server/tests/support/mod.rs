@@ -19,7 +19,7 @@ pub(crate) struct Net {
     machine: ServerMachine,
     clients: Vec<Client>,
     last_xid: u32,
-    /// Who the clients say they are.
+    /// The credential of the clients.
     pub(crate) credential: Credential,
     /// Bytes that are carried at a time.
     pub(crate) cut: usize,

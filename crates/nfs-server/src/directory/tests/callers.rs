@@ -72,7 +72,7 @@ fn rights_are_those_of_now_also_for_files_that_are_open() {
     assert_eq!(world.read(file, 0, 9), Err(Status::Access));
     assert_eq!(world.write(file, 0, b"bytes"), Err(Status::Access));
     assert_eq!(world.granted(file), 0);
-    // Whoever executes a file has to read it.
+    // A client reads a file to execute it.
     world.chmod("file", 0o711);
     assert_eq!(world.read(file, 0, 9), Ok((b"BYTES".to_vec(), true)));
     assert_eq!(world.granted(file), access::EXECUTE);

@@ -16,7 +16,7 @@ mod model;
 mod names;
 mod refusals;
 
-/// A file system, and somebody who uses it.
+/// A file system, and its caller.
 pub(super) struct World {
     pub(super) fs: Memory,
     pub(super) caller: Caller,
@@ -47,7 +47,7 @@ impl World {
         Self { fs: Memory::new(limits, 7, Pool::new(1 << 20), now), caller: root(), now }
     }
 
-    /// Does something as somebody else.
+    /// Does something as another user.
     pub(super) fn as_user<T>(&mut self, uid: u32, act: impl FnOnce(&mut Self) -> T) -> T {
         let caller = std::mem::replace(&mut self.caller, user(uid));
         let result = act(self);

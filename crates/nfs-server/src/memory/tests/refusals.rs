@@ -114,7 +114,7 @@ fn renames_and_links() {
         ("link a file", |w| w.link("home/file", "home/x"), Ok(())),
     ]);
     let mut world = world();
-    // Whoever moves a directory elsewhere changes its "..".
+    // A move to another directory changes the "..".
     world.mkdir("foreign/open/locked", 0o755).unwrap();
     let moved = world.as_user(1000, |world| world.rename("foreign/open/locked", "home/x"));
     assert_eq!(moved, Err(Access));
