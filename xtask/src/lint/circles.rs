@@ -15,6 +15,7 @@ use syn::visit::{self, Visit};
 /// Crates without circles, which stay so.
 const CLEAN: &[&str] = &[
     "onego-buf",
+    "onego-ceph",
     "onego-engine",
     "onego-gcm",
     "onego-msgr",
@@ -27,8 +28,7 @@ const CLEAN: &[&str] = &[
     "xtask",
 ];
 /// Crates that have circles. One that has none left moves to the list above.
-const NOT_YET: &[&str] =
-    &["onego", "onego-bench", "onego-ceph", "onego-cli", "onego-cluster", "onego-testkit"];
+const NOT_YET: &[&str] = &["onego", "onego-bench", "onego-cli", "onego-cluster", "onego-testkit"];
 
 /// The path of a module within its crate; the root's is empty.
 type ModulePath = Vec<String>;

@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `src/mon/MonCap.cc`; `doc/rados/operations/user-management.rst`, "Monitor Caps".
 
+use super::error::CapError;
 use super::network::Network;
-use super::scan::Scanner;
-use super::{CapError, parse_grants};
+use super::scan::{Scanner, parse_grants};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;

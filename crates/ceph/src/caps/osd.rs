@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `src/osd/OSDCap.cc`; `doc/rados/operations/user-management.rst`, "OSD Caps".
 
+use super::error::CapError;
 use super::network::Network;
-use super::scan::Scanner;
-use super::{CapError, parse_grants};
+use super::scan::{Scanner, parse_grants};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 

@@ -1,5 +1,7 @@
 //! Reads capabilities from left to right.
 
+use super::error::{CapError, MAX_LEN};
+
 /// A text and how far it is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scanner<'a> {
@@ -99,4 +101,30 @@ impl<'a> Scanner<'a> {
         let bits = letters.into_iter().filter(|(letter, _)| self.literal(letter)).map(|(_, bit)| bit);
         Some(bits.sum()).filter(|bits| *bits != 0)
     }
+}
+
+/// Reads grants that are divided by `,` or `;`, with white space around them.
+pub(super) fn parse_grants<T>(
+    service: &'static str,
+    text: &str,
+    mut grant: impl FnMut(&mut Scanner<'_>) -> Option<T>,
+) -> Result<Vec<T>, CapError> {
+    if text.len() > MAX_LEN {
+        return Err(CapError::TooLong { service, len: text.len() });
+    }
+    let mut scanner = Scanner::new(text);
+    let mut grants = Vec::new();
+    loop {
+        scanner.skip_spaces();
+        let Some(one) = scanner.attempt(&mut grant) else { break };
+        grants.push(one);
+        scanner.skip_spaces();
+        if scanner.is_at_end() {
+            return Ok(grants);
+        }
+        if !(scanner.literal(",") || scanner.literal(";")) {
+            break;
+        }
+    }
+    Err(CapError::Syntax { service, rest: scanner.rest().to_owned(), text: text.to_owned() })
 }

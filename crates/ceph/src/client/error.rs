@@ -1,6 +1,6 @@
 //! Why a request failed.
 
-use super::waiting::Waiting;
+use super::awaited::Awaited;
 use crate::osdmap::MapError;
 use crate::types::Epoch;
 use onego_wire::DecodeError;
@@ -112,6 +112,25 @@ pub enum Error {
     Io(io::ErrorKind),
 }
 
+/// What holds a client up, since when, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// What is waited for.
+    pub target: Awaited,
+    /// How long the oldest request that needs it has waited.
+    pub elapsed: Duration,
+    /// Why the last attempt failed, if there was one.
+    pub cause: Option<Box<Error>>,
+}
+
+impl Waiting {
+    /// Something that is waited for.
+    pub fn new(target: Awaited, elapsed: Duration, cause: Option<Error>) -> Self {
+        Self { target, elapsed, cause: cause.map(Box::new) }
+    }
+}
+
 impl Error {
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
@@ -198,9 +217,21 @@ pub mod errno {
     pub const ECANCELED: i32 = -125;
 }
 
+/// The sentence that people are told: "waiting for osd.0 at 10.0.0.1:6800, because ...".
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "waiting for {}", self.target)?;
+        match &self.cause {
+            Some(cause) => write!(f, ", because {cause}"),
+            None => Ok(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onego_msgr::addr::EntityAddr;
 
     #[test]
     fn answers_say_what_to_do() {
@@ -213,5 +244,20 @@ mod tests {
             let text = Error::Refused { errno }.to_string();
             assert!(text.contains(said), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sentence_says_what_is_waited_for_and_why() {
+        let addr = |port| EntityAddr::msgr2(([127, 0, 0, 1], port).into(), 0);
+        let refused = Box::new(Error::Io(io::ErrorKind::ConnectionRefused));
+        let say = |target, cause| Waiting { target, elapsed: Duration::from_secs(2), cause }.to_string();
+        assert_eq!(
+            say(Awaited::Osd { osd: 3, addr: Some(addr(6800)) }, Some(refused.clone())),
+            "waiting for osd.3 at 127.0.0.1:6800, because connection failed: connection refused"
+        );
+        let many: Vec<EntityAddr> = (1..=6).map(addr).collect();
+        let text = say(Awaited::Monitor(many), Some(refused));
+        assert!(text.contains("127.0.0.1:4 or 2 more, because") && !text.contains(":5"), "{text}");
+        assert_eq!(say(Awaited::Reply { osd: 1, addr: None }, None), "waiting for a reply of osd.1");
     }
 }

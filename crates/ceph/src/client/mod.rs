@@ -5,26 +5,30 @@
 //! [`Completion`] that bears the caller's ticket, and what nobody asked for comes as an [`Event`]. After a call the
 //! driver must look for actions; after the driver's calls the caller should look for completions and events.
 
+mod awaited;
 mod config;
 mod error;
 mod hub;
+mod mon;
+mod osdc;
 mod random;
 mod request;
-mod waiting;
 
-pub use crate::osdc::{ALL_NAMESPACES, Notified, WatchTarget};
+pub use awaited::Awaited;
 pub use config::{Config, MonConfig, Monitor, OsdConfig};
-pub use error::{Answered, Blame, Error, errno};
-pub(crate) use hub::{Ended, Hub, Role};
-pub(crate) use random::Random;
-pub use request::{Completion, Event, OpId, Outcome, Rejected, Reply, Request, WatchId};
-pub use waiting::{Awaited, Waiting};
+pub use error::{Answered, Blame, Error, Waiting, errno};
+pub use osdc::ALL_NAMESPACES;
+pub use request::{
+    Completion, Event, Notified, OpId, Outcome, Rejected, Reply, Request, WatchId, WatchTarget,
+};
+
+use hub::{Ended, Hub, Role};
+use mon::{Ask, Asker, FromMonitor, Monitors};
+use osdc::{Objects, Places};
 
 use crate::messages::{MonCommand, PoolOp, Statfs};
-use crate::mon::{Ask, Asker, FromMonitor, Monitors};
 use crate::monmap::MonMap;
 use crate::ops::MAX_PAYLOAD;
-use crate::osdc::{Objects, Places};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Uuid};
 use onego_buf::{List, Segment, SegmentMut};

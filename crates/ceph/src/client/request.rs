@@ -3,10 +3,10 @@
 use super::error::Error;
 use crate::messages::{CommandReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
 use crate::ops::{Op, flag};
-use crate::osdc::Notified;
 use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
 use onego_buf::{List, SegmentMut};
 use onego_msgr::addr::EntityAddr;
+use onego_wire::{Decoded, Reader};
 use smallvec::{SmallVec, smallvec};
 use std::time::Duration;
 
@@ -196,6 +196,44 @@ impl<T> Completion<T> {
             Outcome::Reply(reply) => reply.ok(),
             _ => Err(Error::Mismatch("it is of another kind")),
         }
+    }
+}
+
+/// An object to watch or to notify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchTarget {
+    /// The pool.
+    pub pool: i64,
+    /// The object's name.
+    pub object: ObjectName,
+    /// The namespace within the pool.
+    pub namespace: String,
+}
+
+/// The watchers' answers to a notification.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Notified {
+    /// The answers: global id of the watcher, its name for the watch, what it says.
+    pub answers: Vec<(u64, u64, Vec<u8>)>,
+    /// Watchers that did not answer in time: global id, name for the watch.
+    pub missed: Vec<(u64, u64)>,
+}
+
+impl Notified {
+    /// Reads what an OSD sends when all have answered or the time is up (ceph `src/osd/Watch.cc`,
+    /// Notify::maybe_complete_notify).
+    pub(super) fn decode(bytes: &[u8]) -> Decoded<Self> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        let r = &mut Reader::new(bytes);
+        let n = r.count(20, "answers")?;
+        let answers = (0..n)
+            .map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?, r.blob("answer")?.to_vec())))
+            .collect::<Decoded<_>>()?;
+        let n = r.count(16, "watchers without an answer")?;
+        let missed = (0..n).map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?))).collect::<Decoded<_>>()?;
+        Ok(Self { answers, missed })
     }
 }
 

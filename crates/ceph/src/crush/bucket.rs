@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/crush/mapper.c`, the functions `bucket_*_choose`.
 
-use super::ChooseArg;
+use super::choose_args::ChooseArg;
 use super::ln::crush_ln;
 use crate::hash::{crush_hash32_3, crush_hash32_4};
 

@@ -3,7 +3,9 @@
 //! Source: ceph `src/osd/OSDMap.cc`, `build_simple_crush_map`; `src/crush/CrushWrapper.cc`, `add_simple_rule_at`.
 
 use super::bucket::{Bucket, Weights};
-use super::{CrushMap, Rule, Step, StepOp, Tunables, WEIGHT_ONE};
+use super::map::{CrushMap, WEIGHT_ONE};
+use super::rule::{Rule, Step, StepOp};
+use super::tunables::Tunables;
 use std::collections::BTreeMap;
 
 /// The names of the types of items in new clusters, by number.

@@ -4,7 +4,10 @@
 //! `crush_finalize`. There is no version: whatever was added over time is at the end, and may be missing.
 
 use super::bucket::{Bucket, Weights};
-use super::{ChooseArg, ChooseArgs, CrushMap, MsrTunables, Rule, Step, StepOp, Tunables, device_bound};
+use super::choose_args::{ChooseArg, ChooseArgs};
+use super::map::{CrushMap, device_bound};
+use super::rule::{Rule, Step, StepOp};
+use super::tunables::{MsrTunables, Tunables};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;

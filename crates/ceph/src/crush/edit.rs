@@ -6,7 +6,8 @@
 //! Source: ceph `src/crush/CrushWrapper.cc` (`insert_item`, `remove_item`, `adjust_item_weight`, `add_simple_rule`).
 
 use super::bucket::{Bucket, Weights};
-use super::{CrushMap, Rule, StepOp};
+use super::map::CrushMap;
+use super::rule::{Rule, StepOp};
 use std::collections::BTreeMap;
 use thiserror::Error;
 

@@ -1,11 +1,11 @@
 //! Entries of the cluster's log (ceph `src/messages/MLog.h`, `src/common/LogEntry.{h,cc}`).
 
-use super::{Payload, kind};
 use crate::types::{EntityName, Utime, Uuid};
 use onego_buf::List;
 use onego_msgr::addr::AddrVec;
 use onego_msgr::auth::AuthName;
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
+use onego_msgr::types::{Payload, kind};
 use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 

@@ -1,9 +1,9 @@
 //! What clients and monitors say to each other.
 
-use super::{Payload, kind};
 use crate::types::Uuid;
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
+use onego_msgr::types::{Payload, kind};
 use onego_msgr::types::{decode_service_head, encode_service_head};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;

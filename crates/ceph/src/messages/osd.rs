@@ -1,9 +1,9 @@
 //! What OSDs and monitors send unasked: maps, backoffs, and notifications of watched objects.
 
-use super::{Payload, kind};
 use crate::types::{HObject, SpgId, Uuid};
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode};
+use onego_msgr::types::{Payload, kind};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! A request to an OSD and its reply.
 
-use super::{Payload, kind};
 use crate::ops::{DESCRIPTOR_LEN, MAX_OPS, Op};
 use crate::types::{EVersion, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode, envelope};
+use onego_msgr::types::{Payload, kind};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use smallvec::SmallVec;
 use std::fmt;

@@ -1,10 +1,11 @@
 //! From one epoch of the map to the next (ceph `src/osd/OSDMap.cc`, OSDMap::apply_incremental).
 
 use super::codec::checked_max_osd;
+use super::flags::{flag, release};
 use super::incremental::{CrimsonChange, Incremental};
+use super::map::OsdMap;
 use super::osd::{OsdInfo, OsdXInfo, PRIMARY_AFFINITY_MAX, state};
 use super::pool::Pool;
-use super::{OsdMap, flag, release};
 use crate::crush::{CrushMap, MsrTunables};
 use crate::types::{Epoch, Utime, Uuid};
 use onego_msgr::addr::AddrVec;

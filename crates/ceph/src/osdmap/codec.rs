@@ -2,7 +2,8 @@
 //!
 //! A wrapper holds two envelopes, what clients need and what only OSDs need, and a checksum over all but itself.
 
-use super::{MAX_OSDS, OsdMap, Ratios, StretchMode, flag, release};
+use super::flags::{flag, release};
+use super::map::{MAX_OSDS, OsdMap, Ratios, StretchMode};
 use crate::crush::CrushMap;
 use crate::types::{Utime, Uuid};
 use onego_buf::crc32c;

@@ -1,10 +1,10 @@
 //! What changes from one epoch of the map to the next (ceph `src/osd/OSDMap.{h,cc}`, OSDMap::Incremental).
 
 use super::codec::{decode_f32, decode_wrapper, encode_wrapper};
+use super::map::{Ratios, StretchMode};
 use super::osd::OsdXInfo;
 use super::pool::Pool;
 use super::snaps::SnapSet;
-use super::{Ratios, StretchMode};
 use crate::types::{Epoch, PgId, Utime, Uuid};
 use onego_msgr::addr::{AddrVec, EntityAddr};
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};

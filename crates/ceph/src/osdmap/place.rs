@@ -4,7 +4,7 @@
 //! placement group; CRUSH gives the group's OSDs; then come, in this order: what is placed by hand (upmap), who is
 //! down, primary affinity, and what is served elsewhere for now (pg_temp, primary_temp).
 
-use super::OsdMap;
+use super::map::OsdMap;
 use super::osd::PRIMARY_AFFINITY_MAX;
 use super::pool::{Pool, PoolKind, flag as pool_flag};
 use crate::crush::{ITEM_NONE, Workspace};

@@ -1,10 +1,12 @@
 //! From a request that is taken to a message on a connection.
 
-use super::Objects;
+use super::objects::Objects;
 use super::session::Session;
 use super::table::NOBODY;
 use super::target::{Astray, Target, is_split};
-use crate::client::{Ended, Error, Event, Hub, Role, errno};
+use crate::client::error::{Error, errno};
+use crate::client::hub::{Ended, Hub, Role};
+use crate::client::request::Event;
 use crate::ops::flag;
 use crate::types::{EntityName, ReqId};
 use onego_buf::SegmentMut;

@@ -1,25 +1,11 @@
-//! What a client waits for, and why it does not go on.
+//! What a client can wait for.
 
-use super::error::Error;
 use crate::types::PgId;
 use onego_msgr::addr::EntityAddr;
 use std::fmt;
-use std::time::Duration;
 
 /// Monitors that a sentence names; of the rest it tells the number.
 const NAMED: usize = 4;
-
-/// What holds a client up, since when, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Waiting {
-    /// What is waited for.
-    pub target: Awaited,
-    /// How long the oldest request that needs it has waited.
-    pub elapsed: Duration,
-    /// Why the last attempt failed, if there was one.
-    pub cause: Option<Box<Error>>,
-}
 
 /// What a client can wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +51,6 @@ pub enum Awaited {
         /// Where it is.
         addr: Option<EntityAddr>,
     },
-}
-
-impl Waiting {
-    /// Something that is waited for.
-    pub fn new(target: Awaited, elapsed: Duration, cause: Option<Error>) -> Self {
-        Self { target, elapsed, cause: cause.map(Box::new) }
-    }
 }
 
 impl Awaited {
@@ -133,37 +112,5 @@ impl fmt::Display for Awaited {
             }
             Self::Reply { osd, addr } => write!(f, "a reply of osd.{osd}{}", At(addr)),
         }
-    }
-}
-
-/// The sentence that people are told: "waiting for osd.0 at 10.0.0.1:6800, because ...".
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "waiting for {}", self.target)?;
-        match &self.cause {
-            Some(cause) => write!(f, ", because {cause}"),
-            None => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io;
-
-    #[test]
-    fn a_sentence_says_what_is_waited_for_and_why() {
-        let addr = |port| EntityAddr::msgr2(([127, 0, 0, 1], port).into(), 0);
-        let refused = Box::new(Error::Io(io::ErrorKind::ConnectionRefused));
-        let say = |target, cause| Waiting { target, elapsed: Duration::from_secs(2), cause }.to_string();
-        assert_eq!(
-            say(Awaited::Osd { osd: 3, addr: Some(addr(6800)) }, Some(refused.clone())),
-            "waiting for osd.3 at 127.0.0.1:6800, because connection failed: connection refused"
-        );
-        let many: Vec<EntityAddr> = (1..=6).map(addr).collect();
-        let text = say(Awaited::Monitor(many), Some(refused));
-        assert!(text.contains("127.0.0.1:4 or 2 more, because") && !text.contains(":5"), "{text}");
-        assert_eq!(say(Awaited::Reply { osd: 1, addr: None }, None), "waiting for a reply of osd.1");
     }
 }

@@ -1,6 +1,7 @@
 //! The connection to one OSD, and what the OSD has asked for on it.
 
-use crate::client::{Blame, Error, OsdConfig};
+use crate::client::config::OsdConfig;
+use crate::client::error::{Blame, Error};
 use crate::messages::{Backoff, OsdOp};
 use crate::types::{HObject, NOSNAP, SpgId};
 use onego_msgr::addr::EntityAddr;

@@ -1,40 +1,22 @@
-//! The object client: requests to objects, wherever they are now.
-//!
-//! A request is aimed at an OSD by the map ([`target`]), sent over the one connection to that OSD ([`session`]), and
-//! sent again whenever the map or the connection makes the last attempt void, until its reply comes. Requests to one
-//! object go to one OSD over one connection in the order of their ids, which is that of their submission; whatever is
-//! sent again is sent in that order too.
-//!
-//! Source: ceph `src/osdc/Objecter.cc`, `doc/dev/rados-client-protocol.rst`; linux `net/ceph/osd_client.c`.
+//! The object client: its requests, their bounds, and when something is due.
 
-mod linger;
-mod list;
-mod maps;
-mod receive;
-mod reply;
-mod send;
-mod session;
-mod table;
-mod target;
-mod waiting;
-
-pub use linger::{Notified, WatchTarget};
-pub use list::ALL_NAMESPACES;
-pub(crate) use receive::Places;
-
-use crate::client::{Config, Error, Hub, OpId, OsdConfig, Outcome, Random, Rejected, Request, errno};
+use super::lingers::Lingers;
+use super::session::Session;
+use super::table::{NOBODY, Op, Owner, Table};
+use super::target::Targets;
+use crate::client::config::{Config, OsdConfig};
+use crate::client::error::{Error, errno};
+use crate::client::hub::Hub;
+use crate::client::random::Random;
+use crate::client::request::{OpId, Outcome, Rejected, Request};
 use crate::messages::MAX_NAME_LEN;
 use crate::ops::{MAX_OPS, MAX_PAYLOAD, MAX_READ, MAX_WRITE, Op as Operation, flag};
 use crate::osdmap::OsdMap;
 use crate::types::{EntityName, Epoch, ReqId};
-use linger::Lingers;
 use onego_wire::Time;
-use session::Session;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use table::{NOBODY, Op, Owner, Table};
-use target::Targets;
 
 /// What the object client wants of the monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,30 +32,30 @@ pub(crate) struct Wishes {
 /// The object client.
 #[derive(Debug)]
 pub(crate) struct Objects<T> {
-    config: OsdConfig,
-    table: Table<T>,
+    pub(super) config: OsdConfig,
+    pub(super) table: Table<T>,
     /// Requests of callers in flight, and what they cost.
-    in_flight: usize,
-    bytes: u64,
-    targets: Targets,
+    pub(super) in_flight: usize,
+    pub(super) bytes: u64,
+    pub(super) targets: Targets,
     /// Epoch of the last map that could be used.
-    epoch: Epoch,
+    pub(super) epoch: Epoch,
     /// The epoch at which maps came that do not follow it.
-    gap_after: Epoch,
+    pub(super) gap_after: Epoch,
     /// By the OSD's id.
-    sessions: Vec<Option<Box<Session>>>,
-    lingers: Lingers<T>,
-    wishes: Wishes,
+    pub(super) sessions: Vec<Option<Box<Session>>>,
+    pub(super) lingers: Lingers<T>,
+    pub(super) wishes: Wishes,
     /// Full pools for which writes wait, and of which that was told.
-    waited_for: BTreeSet<i64>,
+    pub(super) waited_for: BTreeSet<i64>,
     /// The newest epoch was asked for, for the requests up to this one.
-    asked_newest: Option<u64>,
-    random: Random,
+    pub(super) asked_newest: Option<u64>,
+    pub(super) random: Random,
     /// Nothing is due before: a lower bound.
-    wakeup: Option<Time>,
+    pub(super) wakeup: Option<Time>,
     /// When to look after connections and watches again.
-    tick: Option<Time>,
-    closed: bool,
+    pub(super) tick: Option<Time>,
+    pub(super) closed: bool,
 }
 
 impl<T> Objects<T> {
@@ -132,7 +114,7 @@ impl<T> Objects<T> {
     }
 
     /// Wants a map that is newer than this one.
-    fn wish_newer(&mut self) {
+    pub(super) fn wish_newer(&mut self) {
         self.wishes.map = Some(if self.epoch == 0 { 0 } else { self.epoch + 1 });
         // While something is forbidden, the map that allows it must not be missed.
         self.wishes.forever = self.targets.restricts();
@@ -145,7 +127,7 @@ impl<T> Objects<T> {
 
     /// Is there room for a request that costs so much?
     #[inline]
-    fn check_room(&self, cost: u64) -> Result<(), Error> {
+    pub(super) fn check_room(&self, cost: u64) -> Result<(), Error> {
         if self.in_flight >= self.config.max_ops {
             return Err(Error::Busy { what: "requests in flight", bound: self.config.max_ops as u64 });
         }
@@ -184,7 +166,14 @@ impl<T> Objects<T> {
 
     /// Keeps a request, and names it. (Inlined, because a request is large and would be copied from hand to hand.)
     #[inline(always)]
-    fn insert(&mut self, now: Time, request: Request, flags: u32, owner: Owner<T>, cost: u64) -> u64 {
+    pub(super) fn insert(
+        &mut self,
+        now: Time,
+        request: Request,
+        flags: u32,
+        owner: Owner<T>,
+        cost: u64,
+    ) -> u64 {
         let timeout = match owner {
             Owner::Caller(_) => request.timeout.or(self.config.request_timeout),
             _ => None,
@@ -213,7 +202,7 @@ impl<T> Objects<T> {
     }
 
     /// Gives a request up, at once or, while a payload lands in its buffer, as soon as that has ended.
-    fn fail(&mut self, hub: &mut Hub<T>, tid: u64, error: Error) {
+    pub(super) fn fail(&mut self, hub: &mut Hub<T>, tid: u64, error: Error) {
         let Some(op) = self.table.get_mut(tid) else { return };
         if op.landing {
             op.sent_on = None;
@@ -225,7 +214,7 @@ impl<T> Objects<T> {
 
     /// Ends a request. (Inlined, because what came of it is large and would be copied from hand to hand.)
     #[inline(always)]
-    fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
+    pub(super) fn finish(&mut self, hub: &mut Hub<T>, tid: u64, outcome: Result<Outcome, Error>) {
         let Some((owner, buffer, cost)) = self.table.remove(tid) else { return };
         match owner {
             Owner::Caller(ticket) => {
@@ -238,7 +227,7 @@ impl<T> Objects<T> {
     }
 
     #[inline]
-    fn wake_by(&mut self, time: Option<Time>) {
+    pub(super) fn wake_by(&mut self, time: Option<Time>) {
         if let Some(time) = time {
             self.wakeup = Some(self.wakeup.map_or(time, |wakeup| wakeup.min(time)));
         }
@@ -270,7 +259,7 @@ impl<T> Objects<T> {
     }
 
     /// Gives up the requests whose time is over.
-    fn expire(&mut self, now: Time, hub: &mut Hub<T>) {
+    pub(super) fn expire(&mut self, now: Time, hub: &mut Hub<T>) {
         let late = |op: &Op<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
         for tid in self.table.ordered(late) {
             let Some(op) = self.table.get(tid) else { continue };
@@ -288,7 +277,7 @@ impl<T> Objects<T> {
 
     /// Does what is due from time to time: asks for a newer map if OSDs are slow to reply, closes connections that
     /// nobody needs, pings for watches.
-    fn look_after(&mut self, now: Time, hub: &mut Hub<T>) {
+    pub(super) fn look_after(&mut self, now: Time, hub: &mut Hub<T>) {
         let slow = now - self.config.laggy;
         if self.table.iter().any(|op| op.osd == NOBODY || (op.sent_on.is_some() && op.sent_at < slow)) {
             self.wish_newer();
@@ -299,7 +288,7 @@ impl<T> Objects<T> {
     }
 
     /// Sees to it that [`look_after`](Self::look_after) is called while there is something to look after.
-    fn start_tick(&mut self, now: Time) {
+    pub(super) fn start_tick(&mut self, now: Time) {
         let needed =
             self.table.len() > 0 || !self.lingers.is_empty() || self.sessions.iter().any(Option::is_some);
         if self.tick.is_none() && needed {
@@ -364,6 +353,6 @@ fn check_size(request: &Request, cost: u64) -> Result<(), Error> {
 }
 
 /// What a result of an operation on a watch means: a watch of an object that was deleted is lost like any other.
-fn watch_error(errno: i32) -> Error {
+pub(super) fn watch_error(errno: i32) -> Error {
     Error::WatchLost { errno: if errno == errno::ENOENT { errno::ENOTCONN } else { errno } }
 }

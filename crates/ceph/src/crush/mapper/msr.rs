@@ -5,9 +5,11 @@
 //! step chooses below, and so on. A device that turns out to be out leaves its place open for the next descent from
 //! the top. Sources: ceph `src/crush/mapper.c`, `crush_msr_do_rule` and what it calls; `doc/dev/crush-msr.rst`.
 
-use super::bucket::Bucket;
-use super::mapper::{Exhausted, ITEM_UNDEF, Mapper};
-use super::{ITEM_NONE, MsrTunables, Rule, Step, StepOp};
+use super::state::{Exhausted, ITEM_UNDEF, Mapper};
+use crate::crush::bucket::Bucket;
+use crate::crush::map::ITEM_NONE;
+use crate::crush::rule::{Rule, Step, StepOp};
+use crate::crush::tunables::MsrTunables;
 use std::ops::Range;
 
 /// The most choose steps in a block: more than any hierarchy has levels. Each takes a level of recursion.
@@ -264,7 +266,7 @@ fn shares(step: &Step, places: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{
+    use crate::crush::{
         Bucket, ChooseArg, ChooseArgs, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE,
     };
 

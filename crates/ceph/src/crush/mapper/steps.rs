@@ -4,8 +4,9 @@
 
 use super::firstn::Firstn;
 use super::indep::Indep;
-use super::mapper::{Exhausted, ITEM_UNDEF, Mapper};
-use super::{Rule, Step, StepOp, Tunables};
+use super::settings::Settings;
+use super::state::{Exhausted, ITEM_UNDEF, Mapper};
+use crate::crush::rule::{Rule, Step, StepOp};
 
 /// The memory of such a rule: the items that the next step starts from, what the current step finds, and the leaves
 /// below that.
@@ -92,46 +93,4 @@ fn choose(
 fn wanted(count: i32, result_max: usize) -> Option<u32> {
     let wanted = if count > 0 { i64::from(count) } else { i64::from(count) + result_max as i64 };
     u32::try_from(wanted).ok().filter(|&wanted| wanted > 0)
-}
-
-/// How hard the steps try, as the map's tunables and the rule's steps say.
-#[derive(Clone, Copy)]
-pub(super) struct Settings {
-    pub(super) tries: u32,
-    /// Attempts at a leaf, unless 0.
-    pub(super) leaf_tries: u32,
-    pub(super) descend_once: bool,
-    pub(super) local_tries: u32,
-    pub(super) local_fallback_tries: u32,
-    pub(super) vary_r: u32,
-    pub(super) stable: bool,
-}
-
-impl Settings {
-    fn of(tunables: &Tunables) -> Self {
-        Self {
-            // The tunable counts retries, the step that overrides it attempts.
-            tries: tunables.choose_total_tries.wrapping_add(1),
-            leaf_tries: 0,
-            descend_once: tunables.chooseleaf_descend_once != 0,
-            local_tries: tunables.choose_local_tries,
-            local_fallback_tries: tunables.choose_local_fallback_tries,
-            vary_r: u32::from(tunables.chooseleaf_vary_r),
-            stable: tunables.chooseleaf_stable != 0,
-        }
-    }
-
-    /// Does as a step says that sets something. A value without sense changes nothing.
-    fn set(&mut self, step: &Step) {
-        let Ok(value) = u32::try_from(step.arg1) else { return };
-        match step.op {
-            StepOp::SET_CHOOSE_TRIES if value > 0 => self.tries = value,
-            StepOp::SET_CHOOSELEAF_TRIES if value > 0 => self.leaf_tries = value,
-            StepOp::SET_CHOOSE_LOCAL_TRIES => self.local_tries = value,
-            StepOp::SET_CHOOSE_LOCAL_FALLBACK_TRIES => self.local_fallback_tries = value,
-            StepOp::SET_CHOOSELEAF_VARY_R => self.vary_r = value,
-            StepOp::SET_CHOOSELEAF_STABLE => self.stable = value != 0,
-            _ => {}
-        }
-    }
 }

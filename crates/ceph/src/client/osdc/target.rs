@@ -3,7 +3,7 @@
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::_calc_target; linux `net/ceph/osd_client.c`, calc_target.
 
 use super::table::NOBODY;
-use crate::client::Random;
+use crate::client::random::Random;
 use crate::crush::Workspace;
 use crate::messages::ObjectName;
 use crate::ops::{flag, respects_full};

@@ -1,6 +1,9 @@
 //! Requests to monitors that wait for an answer.
 
-use crate::client::{Error, Hub, MonConfig, Outcome, Waiting};
+use crate::client::config::MonConfig;
+use crate::client::error::{Error, Waiting};
+use crate::client::hub::Hub;
+use crate::client::request::Outcome;
 use crate::messages::{
     CommandReply, GetVersion, GetVersionReply, MonCommand, PoolOp, PoolOpReply, Statfs, StatfsReply, kind,
 };

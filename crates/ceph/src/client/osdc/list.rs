@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/osdc/Objecter.cc`, Objecter::list_nobjects; `src/osd/PrimaryLogPG.cc`, do_pg_op.
 
-use crate::client::Request;
+use crate::client::request::Request;
 use crate::messages::ObjectName;
 use crate::ops::{Op, flag};
 use crate::outputs::Listing;

@@ -8,7 +8,12 @@ mod subscriptions;
 
 pub(crate) use requests::{Ask, Asker};
 
-use crate::client::{Awaited, Config, Error, Event, Hub, MonConfig, Monitor, Random, Role, Waiting};
+use super::awaited::Awaited;
+use super::config::{Config, MonConfig, Monitor};
+use super::error::{Error, Waiting};
+use super::hub::{Hub, Role};
+use super::random::Random;
+use super::request::Event;
 use crate::messages::{Auth, AuthReply, MapUpdate, MonMapMessage, kind};
 use crate::monmap::MonMap;
 use crate::types::{EntityName, Epoch, Uuid};

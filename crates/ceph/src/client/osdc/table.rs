@@ -1,6 +1,7 @@
 //! Requests in flight, found by their transaction ids without a search.
 
-use crate::client::{Error, Request, WatchId};
+use crate::client::error::Error;
+use crate::client::request::{Request, WatchId};
 use crate::messages::{ObjectName, OsdOp};
 use crate::types::{Epoch, NOSNAP, ObjectLocator, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::SegmentMut;

@@ -1,9 +1,11 @@
 //! What comes from OSDs: replies, and requests to be left alone.
 
-use super::Objects;
+use super::objects::Objects;
 use super::reply::{self, OsdReply};
 use super::session::{Session, contains, object_of};
-use crate::client::{Error, Hub, Outcome, Reply, errno};
+use crate::client::error::{Error, errno};
+use crate::client::hub::Hub;
+use crate::client::request::{Outcome, Reply};
 use crate::messages::{Backoff, BackoffOp, MapUpdate, Redirect, kind};
 use crate::ops::flag;
 use onego_buf::SegmentMut;

@@ -2,9 +2,9 @@
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_choose_firstn`.
 
-use super::bucket::Bucket;
-use super::mapper::{Exhausted, Found, Mapper};
-use super::steps::Settings;
+use super::settings::Settings;
+use super::state::{Exhausted, Found, Mapper};
+use crate::crush::bucket::Bucket;
 
 /// What a "firstn" step, or its search for a leaf, is to choose, and how hard it tries.
 #[derive(Clone, Copy)]

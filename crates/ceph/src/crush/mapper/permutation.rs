@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/crush/mapper.c`, `bucket_perm_choose`.
 
-use super::bucket::Bucket;
+use crate::crush::bucket::Bucket;
 use crate::hash::crush_hash32_3;
 use rustc_hash::FxHashMap;
 

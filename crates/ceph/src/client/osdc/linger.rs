@@ -4,17 +4,18 @@
 //! which an ordinary request need not be. Source: ceph `src/osdc/Objecter.cc`, `LingerOp`;
 //! `doc/dev/osd_internals/watch_notify.rst`; linux `net/ceph/osd_client.c`, linger_*.
 
-use super::table::{NOBODY, Owner};
-use super::{Objects, watch_error};
-use crate::client::{Error, Event, Hub, OsdConfig, Outcome, Reply, Request, WatchId};
-use crate::messages::{ObjectName, WatchEvent, WatchNotify};
+use super::lingers::{Linger, What, interval};
+use super::objects::{Objects, watch_error};
+use super::table::Owner;
+use crate::client::config::OsdConfig;
+use crate::client::error::{Error, errno};
+use crate::client::hub::Hub;
+use crate::client::request::{Event, Notified, Outcome, Reply, Request, WatchId, WatchTarget};
+use crate::messages::{WatchEvent, WatchNotify};
 use crate::ops::{Op as Operation, WatchOp, flag};
-use crate::osdmap::{OsdMap, Placement};
-use crate::types::PgId;
 use onego_buf::List;
 use onego_msgr::Message;
-use onego_wire::{Decoded, Reader, Time};
-use std::collections::BTreeMap;
+use onego_wire::{Reader, Time};
 use std::time::Duration;
 
 /// Watches and notifications that there may be: with two requests each they must leave room in the table.
@@ -27,123 +28,6 @@ const _: () = assert!(MAX_TABLE + 2 * MAX_LINGERS <= 1 << 16);
 /// How long a notification waits for the watchers' answers if its caller does not say, seconds
 /// (`client_notify_timeout`).
 const NOTIFY_TIMEOUT: u32 = 10;
-
-/// An object to watch or to notify.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchTarget {
-    /// The pool.
-    pub pool: i64,
-    /// The object's name.
-    pub object: ObjectName,
-    /// The namespace within the pool.
-    pub namespace: String,
-}
-
-/// The watchers' answers to a notification.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Notified {
-    /// The answers: global id of the watcher, its name for the watch, what it says.
-    pub answers: Vec<(u64, u64, Vec<u8>)>,
-    /// Watchers that did not answer in time: global id, name for the watch.
-    pub missed: Vec<(u64, u64)>,
-}
-
-impl Notified {
-    /// Reads what an OSD sends when all have answered or the time is up (ceph `src/osd/Watch.cc`,
-    /// Notify::maybe_complete_notify).
-    fn decode(bytes: &[u8]) -> Decoded<Self> {
-        if bytes.is_empty() {
-            return Ok(Self::default());
-        }
-        let r = &mut Reader::new(bytes);
-        let n = r.count(20, "answers")?;
-        let answers = (0..n)
-            .map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?, r.blob("answer")?.to_vec())))
-            .collect::<Decoded<_>>()?;
-        let n = r.count(16, "watchers without an answer")?;
-        let missed = (0..n).map(|_| Ok((r.u64("watcher")?, r.u64("cookie")?))).collect::<Decoded<_>>()?;
-        Ok(Self { answers, missed })
-    }
-}
-
-#[derive(Debug)]
-enum What {
-    Watch { timeout: u32 },
-    Notify { payload: List, timeout: u32, notify_id: Option<u64> },
-}
-
-/// As long as this stays the same, an OSD does not forget who watches (osd_types.cc, is_new_interval).
-#[derive(Debug, PartialEq, Eq)]
-struct Interval {
-    pg: PgId,
-    placement: Placement,
-    size: u8,
-    min_size: u8,
-    pg_num: u32,
-}
-
-#[derive(Debug)]
-struct Linger<T> {
-    target: WatchTarget,
-    what: What,
-    /// The caller's, until the watch is established or the notification has ended.
-    ticket: Option<T>,
-    /// The OSD has confirmed the watch.
-    committed: bool,
-    lost: bool,
-    /// Times it was registered again.
-    generation: u32,
-    /// The request that registers it, and the one that pings, if they wait for a reply.
-    request: Option<u64>,
-    ping: Option<u64>,
-    interval: Option<Interval>,
-    /// It must be registered again.
-    moved: bool,
-    deadline: Option<Time>,
-}
-
-impl<T> Linger<T> {
-    fn osd(&self) -> i32 {
-        self.interval.as_ref().map_or(NOBODY, |interval| interval.placement.acting_primary)
-    }
-}
-
-/// The watches and notifications of a client.
-#[derive(Debug)]
-pub(super) struct Lingers<T> {
-    by_id: BTreeMap<WatchId, Linger<T>>,
-    last: u64,
-}
-
-impl<T> Default for Lingers<T> {
-    fn default() -> Self {
-        Self { by_id: BTreeMap::new(), last: 0 }
-    }
-}
-
-impl<T> Lingers<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
-    /// Does anything linger on this OSD?
-    pub(super) fn are_on(&self, osd: i32) -> bool {
-        self.by_id.values().any(|linger| linger.osd() == osd && !linger.lost)
-    }
-
-    /// The OSD is gone or elsewhere: what lingers on it must be registered again.
-    pub(super) fn moved(&mut self, osd: i32) {
-        self.by_id.values_mut().filter(|linger| linger.osd() == osd).for_each(|linger| linger.moved = true);
-    }
-}
-
-/// The interval that an object's placement group is in.
-fn interval(map: &OsdMap, target: &WatchTarget) -> Option<Interval> {
-    let pool = map.pools.get(&target.pool)?;
-    let pg = pool.pg(pool.object_pg(target.pool, &target.object, "", &target.namespace, -1));
-    let (size, min_size, pg_num) = (pool.size, pool.min_size, pool.pg_num);
-    Some(Interval { pg, placement: map.place(pg), size, min_size, pg_num })
-}
 
 impl<T> Objects<T> {
     /// Watches an object. The completion says whether the watch is established.
@@ -399,7 +283,7 @@ impl<T> Objects<T> {
         let Some(linger) = self.lingers.by_id.get(&id) else { return Ok(()) };
         match (notice.event, &linger.what) {
             (WatchEvent::Disconnect, What::Watch { .. }) => {
-                self.watch_lost(hub, id, &Error::Refused { errno: crate::client::errno::ENOTCONN });
+                self.watch_lost(hub, id, &Error::Refused { errno: errno::ENOTCONN });
             }
             (WatchEvent::Notify, What::Watch { .. }) => hub.tell(Event::Notify {
                 watch: id,

@@ -2,10 +2,10 @@
 //!
 //! Source: ceph `src/crush/mapper.c`, `crush_choose_indep`.
 
-use super::ITEM_NONE;
-use super::bucket::{Bucket, Weights};
-use super::mapper::{Exhausted, Found, ITEM_UNDEF, Mapper};
-use super::steps::Settings;
+use super::settings::Settings;
+use super::state::{Exhausted, Found, ITEM_UNDEF, Mapper};
+use crate::crush::bucket::{Bucket, Weights};
+use crate::crush::map::ITEM_NONE;
 use std::ops::Range;
 
 /// What an "indep" step, or its search for a leaf, is to choose, and how hard it tries.

@@ -1,8 +1,10 @@
 //! New maps, and what they change for the requests in flight.
 
-use super::Objects;
+use super::objects::Objects;
 use super::target::Astray;
-use crate::client::{Error, Event, Hub};
+use crate::client::error::Error;
+use crate::client::hub::Hub;
+use crate::client::request::Event;
 use crate::messages::MapUpdate;
 use crate::osdmap::{Incremental, MapError, OsdMap, pool_flag};
 use crate::types::Epoch;
@@ -163,8 +165,8 @@ impl<T> Objects<T> {
             self.send(now, hub, tid);
         }
         self.renew_moved(now, hub);
-        let waiting =
-            self.targets.restricts() || self.table.iter().any(|op| op.osd == super::NOBODY && !op.no_pool);
+        let waiting = self.targets.restricts()
+            || self.table.iter().any(|op| op.osd == super::table::NOBODY && !op.no_pool);
         if waiting {
             self.wish_newer();
         }

@@ -1,8 +1,9 @@
 //! What requests wait for, and why.
 
-use super::Objects;
+use super::objects::Objects;
 use super::table::{NOBODY, Op, Owner};
-use crate::client::{Awaited, Error, Waiting};
+use crate::client::awaited::Awaited;
+use crate::client::error::{Error, Waiting};
 use crate::osdmap::pool_flag;
 use onego_wire::Time;
 
