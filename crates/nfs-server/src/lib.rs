@@ -4,7 +4,7 @@
 //!   policy (`procedures`).
 //! - Dispatch (`program`, `call`) takes calls and gives replies, and does not know the transport. Replies to calls that
 //!   must not be carried out twice are kept (`duplicate_request_cache`).
-//! - [`ServerMachine`] has the listeners and the connections (`links`) and bounds what they make it hold.
+//! - [`ServerMachine`] has the listeners and the connections (`connections`) and bounds what they make it hold.
 //! - [`Server`] drives it on a thread of its own, and has calls to a directory carried out on others (`workers`).
 
 #![forbid(unsafe_code)]
@@ -12,12 +12,12 @@
 
 mod call;
 mod caller;
+mod connections;
 mod directory;
 mod duplicate_request_cache;
 mod export;
 mod file_system;
 mod job;
-mod links;
 mod machine;
 mod memory;
 mod procedures;

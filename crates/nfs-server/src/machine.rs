@@ -1,9 +1,9 @@
 //! The server as one state machine: its listeners, the connections to them, and the programs behind.
 
+use super::connections::NfsConnections;
 use super::export::Export;
 use super::file_system::FileSystem;
 use super::job::{Done, Job};
-use super::links::Links;
 use super::program::{Execution, Program};
 use super::transport::Rdma;
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -25,7 +25,7 @@ struct Listener {
 pub struct ServerMachine {
     listeners: Vec<Listener>,
     failure: Option<io::Error>,
-    links: Links,
+    connections: NfsConnections,
     program: Program,
 }
 
@@ -54,12 +54,12 @@ impl ServerMachine {
         place: Execution,
         pool: Pool,
     ) -> Self {
-        let links = Links::new(pool, rdma);
+        let connections = NfsConnections::new(pool, rdma);
         let tcp = addrs.into_iter().map(|addr| Listener { addr, rdma: false, up: false });
         let devices = rdma.and_then(|rdma| rdma.devices.as_deref());
         let rdma = rdma.map(|rdma| Listener { addr: rdma.listen, rdma: true, up: false });
         let listeners = tcp.chain(rdma).collect();
-        let mut this = Self { listeners, failure: None, links, program: Program::new(place, export) };
+        let mut this = Self { listeners, failure: None, connections, program: Program::new(place, export) };
         for id in 0..this.listeners.len() {
             let (listener, Listener { addr, rdma, .. }) = (ListenerId(id as u32), this.listeners[id]);
             match devices.filter(|_| rdma) {
@@ -67,7 +67,7 @@ impl ServerMachine {
                     let result = this.listen_by_device(devices, addr);
                     this.listens(listener, result);
                 }
-                None => this.links.push_action(Action::Listen { listener, addr }),
+                None => this.connections.push_action(Action::Listen { listener, addr }),
             }
         }
         this
@@ -76,7 +76,7 @@ impl ServerMachine {
     fn listen_by_device(&mut self, devices: &dyn Provider, addr: SocketAddr) -> io::Result<SocketAddr> {
         let listener = devices.listen(addr)?;
         let addr = listener.local_addr();
-        self.links.listen_by_device(listener)?;
+        self.connections.listen_by_device(listener)?;
         Ok(addr)
     }
 
@@ -94,7 +94,7 @@ impl ServerMachine {
 
     /// Sets how many connections there may be at a time, if that is fewer than there may be anyhow.
     pub fn limit_connections(&mut self, most: usize) {
-        self.links.limit_connections(most);
+        self.connections.limit_connections(most);
     }
 
     /// May a client connect?
@@ -103,7 +103,7 @@ impl ServerMachine {
             tracing::info!(%peer, "a connection is refused: its host is not let in");
             return false;
         }
-        if !self.links.make_room(now, peer.ip(), rdma) {
+        if !self.connections.make_room(now, peer.ip(), rdma) {
             tracing::warn!(%peer, "a connection is refused: there are too many");
             return false;
         }
@@ -112,9 +112,9 @@ impl ServerMachine {
 
     /// Clients ask to connect by a device.
     fn asked(&mut self, now: Time) {
-        while let Some(mut asked) = self.links.next_asked() {
+        while let Some(mut asked) = self.connections.next_asked() {
             if self.lets_in(now, asked.client, true) {
-                self.links.add_asked(now, asked);
+                self.connections.add_asked(now, asked);
             } else if let Err(error) = asked.endpoint.reject(&[]) {
                 tracing::info!(%error, "a client is not told that it is refused");
             }
@@ -133,17 +133,17 @@ impl ServerMachine {
 
     /// The next call to be carried out. They may be done in any order, and at the same time.
     pub fn next_job(&mut self) -> Option<Job> {
-        self.links.next_job()
+        self.connections.next_job()
     }
 
     /// Is there a call to be carried out?
     pub fn has_job(&self) -> bool {
-        self.links.has_job()
+        self.connections.has_job()
     }
 
     /// A call has been carried out: it is answered.
     pub fn done(&mut self, now: Time, done: Done) {
-        self.links.done(now, done, &mut self.program);
+        self.connections.done(now, done, &mut self.program);
     }
 
     /// Calls that were answered so far.
@@ -153,13 +153,13 @@ impl ServerMachine {
 
     /// Connections that are open.
     pub fn connections(&self) -> usize {
-        self.links.open()
+        self.connections.open()
     }
 }
 
 impl Machine for ServerMachine {
     fn next_action(&mut self, _: Time) -> Option<Action> {
-        self.links.next_action()
+        self.connections.next_action()
     }
 
     fn listening(&mut self, _: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
@@ -178,8 +178,8 @@ impl Machine for ServerMachine {
             return None;
         }
         match rdma {
-            true => self.links.add_rdma(now, peer),
-            false => Some(self.links.add(now, peer)),
+            true => self.connections.add_rdma(now, peer),
+            false => Some(self.connections.add(now, peer)),
         }
     }
 
@@ -188,41 +188,41 @@ impl Machine for ServerMachine {
     }
 
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
-        if self.links.is_device(conn) {
+        if self.connections.is_device(conn) {
             tracing::error!(?cause, "no clients can come by devices any more");
         }
         tracing::debug!(?conn, ?cause, "a client is gone");
-        self.links.end(now, conn);
+        self.connections.end(now, conn);
     }
 
     fn landing(&mut self, conn: ConnId) -> Landing {
-        self.links.landing(conn)
+        self.connections.landing(conn)
     }
 
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
-        self.links.landed(now, conn, place, filled, &mut self.program);
+        self.connections.landed(now, conn, place, filled, &mut self.program);
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
-        self.links.received(now, conn, bytes, &mut self.program);
+        self.connections.received(now, conn, bytes, &mut self.program);
     }
 
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
-        self.links.transmit(now, conn, out, limit, &mut self.program);
+        self.connections.transmit(now, conn, out, limit, &mut self.program);
     }
 
     fn ready(&mut self, now: Time, conn: ConnId) {
-        match self.links.is_device(conn) {
+        match self.connections.is_device(conn) {
             true => self.asked(now),
-            false => self.links.ready(now, conn, &mut self.program),
+            false => self.connections.ready(now, conn, &mut self.program),
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.links.deadline()
+        self.connections.deadline()
     }
 
     fn timeout(&mut self, now: Time) {
-        self.links.timeout(now, &mut self.program);
+        self.connections.timeout(now, &mut self.program);
     }
 }

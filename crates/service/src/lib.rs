@@ -1,6 +1,7 @@
 //! What both servers stand on, the embedded Ceph cluster and the server of NFS.
 //!
 //! - [`admission`] bounds what clients may hold of a server: connections, memory of messages, memory of replies.
+//! - [`connections`] is the table of a server's connections.
 //! - [`extents`] keeps the bytes of an object or a file in the memory in which they arrived.
 //! - [`Service`] runs a machine on a thread of its own.
 //! - [`private_file`] writes and reads files with secrets.
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod connections;
 pub mod extents;
 pub mod private_file;
 mod thread;

@@ -1,8 +1,8 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
+use super::connections::{ClusterConnections, Service};
 use super::groups::{Groups, follow};
 use super::keeping::{Keeping, Notes, Rests};
-use super::links::{Links, Service};
 use super::machine::Addresses;
 use super::recovery::{Recovery, pair};
 use super::tell::StoreBench;
@@ -257,14 +257,14 @@ impl Daemons {
     }
 
     /// A client has identified itself.
-    pub(super) fn opened(&mut self, conn: ConnId, peer: Peer, links: &mut Links) {
+    pub(super) fn opened(&mut self, conn: ConnId, peer: Peer, connections: &mut ClusterConnections) {
         tracing::debug!(?conn, name = %peer.name, addrs = %peer.addrs, "a client is here");
-        let Some(link) = links.get(conn) else { return };
-        match link.service {
+        let Some(client) = connections.get(conn) else { return };
+        match client.service {
             // Capabilities towards managers are written like those towards monitors.
             Service::Mon | Service::Mgr => {
-                let role = if link.service == Service::Mgr { Role::Manager } else { Role::Monitor };
-                let cap = mon_cap(&peer, link.from);
+                let role = if client.service == Service::Mgr { Role::Manager } else { Role::Monitor };
+                let cap = mon_cap(&peer, client.from);
                 self.mon.opened(conn, peer, cap, role);
             }
             Service::Osd(osd) => {
@@ -272,18 +272,18 @@ impl Daemons {
                 let session = SessionId(self.last_session);
                 // A client has one address; the messenger sees to it that it has one at all.
                 let addr = peer.addrs.0.first().copied().unwrap_or_default();
-                let rights = osd_rights(&peer, link.from);
+                let rights = osd_rights(&peer, client.from);
                 self.osds[osd as usize].osd.session_opened(session, peer.name, addr, rights);
                 self.sessions.insert(session, conn);
-                link.session = Some(session);
+                client.session = Some(session);
             }
         }
     }
 
     /// A client's connection is gone.
-    pub(super) fn closed(&mut self, now: Time, conn: ConnId, links: &mut Links) {
-        let Some(link) = links.get(conn) else { return };
-        match (link.service, link.session.take()) {
+    pub(super) fn closed(&mut self, now: Time, conn: ConnId, connections: &mut ClusterConnections) {
+        let Some(client) = connections.get(conn) else { return };
+        match (client.service, client.session.take()) {
             (Service::Mon | Service::Mgr, _) => self.mon.closed(conn),
             (Service::Osd(osd), Some(session)) => {
                 self.osds[osd as usize].osd.session_closed(now, session);
@@ -299,13 +299,13 @@ impl Daemons {
         now: Time,
         conn: ConnId,
         mut message: Message,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) -> Decoded<()> {
-        let Some(link) = links.get(conn) else { return Ok(()) };
+        let Some(client) = connections.get(conn) else { return Ok(()) };
         if let Some(place) = message.placed.take() {
             message.data = place.into();
         }
-        match link.service {
+        match client.service {
             Service::Mon | Service::Mgr => {
                 let is_command = matches!(message.header.kind, kind::MON_COMMAND | kind::COMMAND);
                 let usage = if wants_usage(message.header.kind) { self.usage() } else { Usage::default() };
@@ -313,25 +313,25 @@ impl Daemons {
                 self.mon.message(now, conn, message, &usage)?;
                 for order in self.mon.take_orders() {
                     match order {
-                        Order::Stop(osd) => self.stop_osd(now, osd, links),
-                        Order::Start(osd) => self.start_osd(now, osd, links),
+                        Order::Stop(osd) => self.stop_osd(now, osd, connections),
+                        Order::Start(osd) => self.start_osd(now, osd, connections),
                     }
                 }
                 if self.mon.osdmap().epoch != epoch {
-                    self.map_changed(now, links);
+                    self.map_changed(now, connections);
                 }
                 if is_command {
                     self.note_settings();
                 }
-                self.send_mon(now, links);
+                self.send_mon(now, connections);
                 Ok(())
             }
-            Service::Osd(osd) => self.osd_message(now, osd, conn, message, links),
+            Service::Osd(osd) => self.osd_message(now, osd, conn, message, connections),
         }
     }
 
     /// The map has changed: the OSDs go on by the new one, and who wants to know is told.
-    pub(super) fn map_changed(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn map_changed(&mut self, now: Time, connections: &mut ClusterConnections) {
         /// Maps that one change may lead to. Each OSD may come up once, and after each map groups may have to be served
         /// elsewhere; that settles, since a map that only says where groups are served moves none of them again.
         const MAX_FOLLOWING: usize = 2 * (MAX_OSDS as usize + 1);
@@ -356,12 +356,12 @@ impl Daemons {
                     primary.osd.adopt_watches(now, &mut before.osd, pg, pool);
                 }
             }
-            links.release_backoffs(now, &changes.moved, map.epoch);
+            connections.release_backoffs(now, &changes.moved, map.epoch);
             let more = !changes.temporary.is_empty();
             if more {
                 self.mon.serve_elsewhere(now, changes.temporary);
             }
-            if !more && !self.boot(now, links) {
+            if !more && !self.boot(now, connections) {
                 break;
             }
         }
@@ -369,19 +369,19 @@ impl Daemons {
             self.recovery.find_strays(now, &self.groups, &self.osds);
         }
         self.set_marks(now);
-        self.send_notifications(now, links);
-        self.send_mon(now, links);
+        self.send_notifications(now, connections);
+        self.send_mon(now, connections);
     }
 
     /// Starts the next life of an OSD that runs and that the map says is down, if there is one.
-    fn boot(&mut self, now: Time, links: &mut Links) -> bool {
+    fn boot(&mut self, now: Time, connections: &mut ClusterConnections) -> bool {
         let map = self.mon.osdmap();
         if map.has_flag(flag::NOUP) {
             return false;
         }
         let down = |(id, daemon): &(i32, &OsdDaemon)| daemon.running && !map.is_up(*id);
         let Some((id, _)) = (0..).zip(&self.osds).find(down) else { return false };
-        self.hang_up_all(now, id, links);
+        self.hang_up_all(now, id, connections);
         let daemon = &mut self.osds[id as usize];
         let mut config = Config::clone(&daemon.config);
         for addr in &mut config.addrs.0 {
@@ -392,24 +392,24 @@ impl Daemons {
         true
     }
 
-    fn hang_up_all(&mut self, now: Time, osd: i32, links: &mut Links) {
-        for conn in links.of(Service::Osd(osd)) {
-            self.closed(now, conn, links);
-            links.close(now, conn);
+    fn hang_up_all(&mut self, now: Time, osd: i32, connections: &mut ClusterConnections) {
+        for conn in connections.of(Service::Osd(osd)) {
+            self.closed(now, conn, connections);
+            connections.close(now, conn);
         }
     }
 
     /// Sends what the monitor has to say. All of it rests on what was decided so far.
-    fn send_mon(&mut self, now: Time, links: &mut Links) {
+    fn send_mon(&mut self, now: Time, connections: &mut ClusterConnections) {
         self.note_log();
         while let Some((conn, message)) = self.mon.poll() {
             // The log is not kept for clients that do not read.
             let is_log = message.header.kind == kind::LOG;
-            if is_log && links.get(conn).is_some_and(|link| link.is_behind()) {
+            if is_log && connections.is_behind(conn) {
                 continue;
             }
-            if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, links) {
-                links.send(now, conn, message);
+            if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, connections) {
+                connections.send(now, conn, message);
             }
         }
     }
@@ -418,18 +418,18 @@ impl Daemons {
         self.osds.get_mut(usize::try_from(osd).ok()?)
     }
 
-    pub(super) fn stop_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
+    pub(super) fn stop_osd(&mut self, now: Time, osd: i32, connections: &mut ClusterConnections) {
         let Some(daemon) = self.daemon(osd) else { return };
         daemon.running = false;
-        self.hang_up_all(now, osd, links);
+        self.hang_up_all(now, osd, connections);
         self.mon.osds_down(now, [osd]);
-        self.map_changed(now, links);
+        self.map_changed(now, connections);
     }
 
-    pub(super) fn start_osd(&mut self, now: Time, osd: i32, links: &mut Links) {
+    pub(super) fn start_osd(&mut self, now: Time, osd: i32, connections: &mut ClusterConnections) {
         if let Some(daemon) = self.daemon(osd).filter(|daemon| !daemon.running) {
             daemon.running = true;
-            self.map_changed(now, links);
+            self.map_changed(now, connections);
         }
     }
 
@@ -451,10 +451,10 @@ impl Daemons {
             .min()
     }
 
-    pub(super) fn timeout(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn timeout(&mut self, now: Time, connections: &mut ClusterConnections) {
         if self.mon.deadline().is_some_and(|deadline| deadline <= now) {
             self.mon.timeout(now);
-            self.map_changed(now, links);
+            self.map_changed(now, connections);
         }
         let map = Arc::clone(self.mon.osdmap());
         let notes = &mut self.notes;
@@ -464,16 +464,16 @@ impl Daemons {
             }
         };
         if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds, &mut note) {
-            self.map_changed(now, links);
+            self.map_changed(now, connections);
         }
-        self.report_fuller(now, links);
-        self.look_at_fullness(now, links);
-        self.go_on_with_benches(now, links);
+        self.report_fuller(now, connections);
+        self.look_at_fullness(now, connections);
+        self.go_on_with_benches(now, connections);
         for daemon in &mut self.osds {
             if daemon.osd.deadline().is_some_and(|deadline| deadline <= now) {
                 daemon.osd.timeout(now);
             }
         }
-        self.send_notifications(now, links);
+        self.send_notifications(now, connections);
     }
 }

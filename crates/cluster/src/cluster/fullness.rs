@@ -4,8 +4,8 @@
 //! heartbeats clients could fill all of its memory; what has become emptier, and what pools use of their quotas, is
 //! looked at from time to time, so that not every write makes a new map where an OSD is at one of the marks.
 
+use super::connections::ClusterConnections;
 use super::daemons::{Daemons, OsdDaemon};
-use super::links::Links;
 use crate::mon::{Fullness, Marks};
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::Epoch;
@@ -23,16 +23,16 @@ impl Daemons {
     }
 
     /// Tells the monitor of all OSDs that have become fuller than the map says.
-    pub(super) fn report_fuller(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn report_fuller(&mut self, now: Time, connections: &mut ClusterConnections) {
         if self.osds.iter().any(OsdDaemon::is_fuller) {
             let before = self.mon.osdmap().epoch;
             self.report(now, |is, was| is > was);
-            self.follow_reports(now, before, links);
+            self.follow_reports(now, before, connections);
         }
     }
 
     /// Looks at all OSDs, and at what pools use of their quotas, if it is time.
-    pub(super) fn look_at_fullness(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn look_at_fullness(&mut self, now: Time, connections: &mut ClusterConnections) {
         if self.fullness_due.is_none_or(|due| now < due) {
             return;
         }
@@ -43,7 +43,7 @@ impl Daemons {
             let usage = self.usage();
             self.mon.check_quotas(now, &usage);
         }
-        self.follow_reports(now, before, links);
+        self.follow_reports(now, before, connections);
     }
 
     /// Tells the monitor of the OSDs that `is_told` wants it to hear of, by what they are and what the map says.
@@ -58,11 +58,11 @@ impl Daemons {
         self.mon.osds_filled(now, &reports);
     }
 
-    fn follow_reports(&mut self, now: Time, before: Epoch, links: &mut Links) {
+    fn follow_reports(&mut self, now: Time, before: Epoch, connections: &mut ClusterConnections) {
         if self.mon.osdmap().epoch == before {
             self.set_marks(now);
         } else {
-            self.map_changed(now, links);
+            self.map_changed(now, connections);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the daemons have to do with the journal: they note what changes, and hold back what rests on it.
 
+use super::connections::ClusterConnections;
 use super::daemons::Daemons;
-use super::links::Links;
 use crate::journal::{Done, Entry, Held, Job, Journal, Life, MonSettings, Restored, Snapshot};
 use crate::mon::Mon;
 use onego_ceph::types::Epoch;
@@ -106,7 +106,7 @@ impl Daemons {
         conn: onego_wire::ConnId,
         answer: T,
         held: impl FnOnce(T) -> Held,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) -> Option<T> {
         let Some(notes) = &mut self.notes else { return Some(answer) };
         let record = match rests {
@@ -119,7 +119,7 @@ impl Daemons {
         }
         notes.journal.hold(record, conn, held(answer));
         if notes.journal.is_full() {
-            links.stall(true);
+            connections.table.stall(true);
         }
         None
     }
@@ -127,7 +127,7 @@ impl Daemons {
     /// The cluster was there before, and its OSDs begin new lives: as with OSDs of Ceph that were started again, there is
     /// an epoch in which they were down. Without it Ceph's clients do not send again what they had under way. Both epochs are
     /// in one record, so that the groups go on as they were.
-    pub(super) fn rejoin(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn rejoin(&mut self, now: Time, connections: &mut ClusterConnections) {
         let addrs: Vec<(i32, AddrVec)> = (0..).zip(self.addresses().osds).collect();
         let map = self.mon.osdmap();
         let up: Vec<_> = addrs.into_iter().filter(|(osd, _)| map.is_up(*osd)).collect();
@@ -135,7 +135,7 @@ impl Daemons {
         self.mon.osds_up(now, &up);
         // What was to follow from the last map may not have been durable: it follows again.
         self.groups.look_again();
-        self.map_changed(now, links);
+        self.map_changed(now, connections);
     }
 
     pub(super) fn has_job(&self) -> bool {
@@ -159,7 +159,7 @@ impl Daemons {
     }
 
     /// A job is done.
-    pub(super) fn done(&mut self, now: Time, done: Done, links: &mut Links) {
+    pub(super) fn done(&mut self, now: Time, done: Done, connections: &mut ClusterConnections) {
         let Some(notes) = &mut self.notes else { return };
         match done {
             Done::Durable(record) => notes.journal.durable_up_to(record),
@@ -167,11 +167,11 @@ impl Daemons {
         }
         while let Some((conn, held)) = notes.journal.release() {
             match held {
-                Held::Reply(tid, reply) => links.send_payload(now, conn, tid, &*reply),
-                Held::Map(map) => links.send_payload(now, conn, 0, &*map),
-                Held::Mon(message) => links.send(now, conn, message),
+                Held::Reply(tid, reply) => connections.send_payload(now, conn, tid, &*reply),
+                Held::Map(map) => connections.send_payload(now, conn, 0, &*map),
+                Held::Mon(message) => connections.send(now, conn, message),
             }
         }
-        links.stall(notes.journal.is_full());
+        connections.table.stall(notes.journal.is_full());
     }
 }

@@ -1,8 +1,8 @@
 //! The cluster as one state machine: listeners for each daemon, the connections to them, and the daemons behind.
 
+use super::connections::{ClusterConnections, Service};
 use super::daemons::Daemons;
 use super::keeping::Keeping;
-use super::links::{Links, Service};
 use crate::config::Settings;
 use crate::journal::{Done, Job, Life};
 use crate::mon::{NewPool, Usage};
@@ -74,7 +74,7 @@ pub struct ClusterMachine {
     settings: Settings,
     listeners: Vec<Listener>,
     stage: Stage,
-    links: Links,
+    connections: ClusterConnections,
     pool: Pool,
     /// How its state is kept, until it is up.
     keeping: Option<Keeping>,
@@ -105,14 +105,14 @@ impl ClusterMachine {
 
     fn with(settings: Settings, keeping: Option<Keeping>) -> Self {
         let pool = Pool::registrable(IDLE_MEMORY, settings.registrable);
-        let mut links = Links::new(pool.clone());
+        let mut connections = ClusterConnections::new(pool.clone());
         let before = keeping.as_ref().and_then(|keeping| keeping.restored.life());
         let listeners = listeners(&settings, before);
         for (id, addr) in (0..).zip(listeners.iter().map(|listener| listener.addr.sock)) {
             let Some(addr) = addr else { continue };
-            links.push_action(Action::Listen { listener: ListenerId(id), addr });
+            connections.table.push_action(Action::Listen { listener: ListenerId(id), addr });
         }
-        Self { settings, listeners, stage: Stage::Starting, links, pool, keeping }
+        Self { settings, listeners, stage: Stage::Starting, connections, pool, keeping }
     }
 
     /// Where the daemons are reached, once they are up.
@@ -149,7 +149,7 @@ impl ClusterMachine {
     /// A job is done: what rests on it may be told.
     pub fn done(&mut self, now: Time, done: Done) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.done(now, done, &mut self.links);
+            daemons.done(now, done, &mut self.connections);
         }
     }
 
@@ -180,14 +180,14 @@ impl ClusterMachine {
     /// Stops an OSD: its connections break, the map says that it is down, what it holds stays.
     pub fn stop_osd(&mut self, now: Time, osd: i32) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.stop_osd(now, osd, &mut self.links);
+            daemons.stop_osd(now, osd, &mut self.connections);
         }
     }
 
     /// Starts an OSD again after [`stop_osd`](Self::stop_osd), as another life of it at the same address.
     pub fn start_osd(&mut self, now: Time, osd: i32) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.start_osd(now, osd, &mut self.links);
+            daemons.start_osd(now, osd, &mut self.connections);
         }
     }
 
@@ -239,7 +239,7 @@ impl ClusterMachine {
     pub fn create_pool(&mut self, now: Time, pool: &NewPool) -> Option<i64> {
         if let Stage::Up(daemons) = &mut self.stage {
             let id = daemons.mon.make_pool(now, pool);
-            daemons.map_changed(now, &mut self.links);
+            daemons.map_changed(now, &mut self.connections);
             return id;
         }
         None
@@ -248,7 +248,7 @@ impl ClusterMachine {
     fn change_map(&mut self, now: Time, change: impl FnOnce(&mut Daemons) -> Epoch) -> Epoch {
         let Stage::Up(daemons) = &mut self.stage else { return 0 };
         let epoch = change(daemons);
-        daemons.map_changed(now, &mut self.links);
+        daemons.map_changed(now, &mut self.connections);
         epoch
     }
 
@@ -260,15 +260,15 @@ impl ClusterMachine {
     /// The same, but lets replies be sent first once `most` events are handled.
     fn handle_some(&mut self, now: Time, conn: ConnId, most: usize) {
         let mut handled = 0;
-        while (handled < most || !self.links.defers(conn))
-            && let Some(event) = self.links.poll(conn)
+        while (handled < most || !self.connections.defers(conn))
+            && let Some(event) = self.connections.poll(conn)
         {
             handled += 1;
             let Stage::Up(daemons) = &mut self.stage else { continue };
             match event {
-                Event::Ready(peer) => daemons.opened(conn, peer, &mut self.links),
+                Event::Ready(peer) => daemons.opened(conn, peer, &mut self.connections),
                 Event::Message(message) => {
-                    if let Err(error) = daemons.message(now, conn, message, &mut self.links) {
+                    if let Err(error) = daemons.message(now, conn, message, &mut self.connections) {
                         tracing::warn!(?conn, %error, "a client broke the protocol");
                         self.hang_up(now, conn);
                     }
@@ -280,9 +280,13 @@ impl ClusterMachine {
                 }
             }
         }
-        self.links.wake(conn);
-        self.links.announce(conn);
-        while let Some(conn) = self.links.next_too_heavy() {
+        self.connections.table.wake(conn);
+        self.connections.table.announce(conn);
+    }
+
+    /// Closes a connection whose unfinished message takes memory that others need, if there is one.
+    fn give_up(&mut self, now: Time, heaviest: Option<ConnId>) {
+        if let Some(conn) = heaviest {
             tracing::info!(?conn, "unfinished messages take too much memory: a connection is given up");
             self.hang_up(now, conn);
         }
@@ -290,10 +294,10 @@ impl ClusterMachine {
 
     /// Makes room for a connection from that host. `false`: none gives way.
     fn make_room(&mut self, now: Time, host: IpAddr) -> bool {
-        if !self.links.is_full() {
+        if !self.connections.table.is_full() {
             return true;
         }
-        let Some(conn) = self.links.pick(now, host) else { return false };
+        let Some(conn) = self.connections.table.pick(now, host, |_| true) else { return false };
         tracing::info!(?conn, "a connection that does nothing gives way to another");
         self.hang_up(now, conn);
         true
@@ -301,14 +305,14 @@ impl ClusterMachine {
 
     /// Sets how many connections there may be at a time, if that is fewer than there may be anyhow.
     pub fn limit_connections(&mut self, most: usize) {
-        self.links.limit_connections(most);
+        self.connections.table.limit_connections(most);
     }
 
     fn hang_up(&mut self, now: Time, conn: ConnId) {
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.closed(now, conn, &mut self.links);
+            daemons.closed(now, conn, &mut self.connections);
         }
-        self.links.close(now, conn);
+        self.connections.close(now, conn);
     }
 
     /// All listeners are up, at these addresses: starts the daemons.
@@ -326,7 +330,7 @@ impl ClusterMachine {
         let was_there = keeping.as_ref().is_some_and(|keeping| keeping.restored.fsid().is_some());
         let mut daemons = Box::new(Daemons::new(now, &self.settings, &self.pool, keeping));
         if was_there {
-            daemons.rejoin(now, &mut self.links);
+            daemons.rejoin(now, &mut self.connections);
         }
         self.stage = Stage::Up(daemons);
     }
@@ -334,7 +338,7 @@ impl ClusterMachine {
 
 impl Machine for ClusterMachine {
     fn next_action(&mut self, _: Time) -> Option<Action> {
-        self.links.next_action()
+        self.connections.table.next_action()
     }
 
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
@@ -347,7 +351,7 @@ impl Machine for ClusterMachine {
             (Err(error), Some(sock)) if std::mem::take(may_move) => {
                 tracing::warn!(%sock, %error, "a daemon cannot listen where it did before, and gets another port");
                 sock.set_port(0);
-                self.links.push_action(Action::Listen { listener, addr: *sock });
+                self.connections.table.push_action(Action::Listen { listener, addr: *sock });
             }
             (Err(error), _) => {
                 let wanted = addr.sock.map_or_else(|| addr.to_string(), |sock| sock.to_string());
@@ -375,7 +379,7 @@ impl Machine for ClusterMachine {
         let Stage::Up(daemons) = &mut self.stage else { return None };
         let service = self.listeners.get(listener.0 as usize)?.service;
         let connection = daemons.accept(now, service, peer, local)?;
-        Some(self.links.add(now, service, peer.ip(), connection))
+        Some(self.connections.add(now, service, peer.ip(), connection))
     }
 
     fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {
@@ -385,32 +389,34 @@ impl Machine for ClusterMachine {
     fn disconnected(&mut self, now: Time, conn: ConnId, cause: Disconnect) {
         tracing::debug!(?conn, ?cause, "a client is gone");
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.closed(now, conn, &mut self.links);
+            daemons.closed(now, conn, &mut self.connections);
         }
-        self.links.end(now, conn);
+        self.connections.table.end(now, conn);
     }
 
     fn landing(&mut self, conn: ConnId) -> Landing {
-        self.links.landing(conn)
+        self.connections.table.landing(conn)
     }
 
     fn landed(&mut self, now: Time, conn: ConnId, place: SegmentMut, filled: usize) {
-        self.links.landed(now, conn, place, filled);
+        let heaviest = self.connections.landed(now, conn, place, filled);
         self.handle_events(now, conn);
+        self.give_up(now, heaviest);
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
-        self.links.received(now, conn, bytes);
-        let most = self.links.first_half(conn);
+        let heaviest = self.connections.received(now, conn, bytes);
+        let most = self.connections.first_half(conn);
         self.handle_some(now, conn, most);
+        self.give_up(now, heaviest);
     }
 
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
-        if self.links.goes_on(conn) {
+        if self.connections.goes_on(conn) {
             self.handle_events(now, conn);
-            self.links.went_on(conn);
+            self.connections.table.read_again(conn);
         }
-        self.links.transmit(now, conn, out, limit);
+        self.connections.transmit(now, conn, out, limit);
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -418,23 +424,23 @@ impl Machine for ClusterMachine {
             Stage::Up(daemons) => daemons.deadline(),
             _ => None,
         };
-        self.links.deadline().into_iter().chain(daemons).min()
+        self.connections.table.deadline().into_iter().chain(daemons).min()
     }
 
     fn timeout(&mut self, now: Time) {
-        let due = self.links.timeout(now);
-        for conn in due.told {
+        for conn in self.connections.table.timeout(now) {
             self.handle_events(now, conn);
         }
-        for conn in due.overdue {
-            tracing::info!(
-                ?conn,
-                "a peer has stopped in the middle of a message, sends it too slowly, or takes no answers"
-            );
-            self.hang_up(now, conn);
+        if let Some(review) = self.connections.table.review(now) {
+            for (conn, why) in &review.give_up {
+                tracing::info!(?conn, "a connection is closed: {why}");
+                self.hang_up(now, *conn);
+            }
+            let stopped = self.connections.table.end_review(now, review);
+            self.connections.resume(now, &stopped);
         }
         if let Stage::Up(daemons) = &mut self.stage {
-            daemons.timeout(now, &mut self.links);
+            daemons.timeout(now, &mut self.connections);
         }
     }
 }

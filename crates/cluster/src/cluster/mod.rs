@@ -2,12 +2,12 @@
 //! ([`ClusterMachine`]).
 
 mod backoffs;
+mod connections;
 mod daemons;
 mod disk;
 mod fullness;
 mod groups;
 mod keeping;
-mod links;
 mod machine;
 mod recovery;
 mod requests;

@@ -4,10 +4,10 @@
 //! `doc/dev/rados-client-protocol.rst`, "Resends"; `src/osd/PG.cc` (`can_discard_op`), `src/osd/OSD.cc`
 //! (`maybe_share_map`).
 
+use super::connections::ClusterConnections;
 use super::daemons::Daemons;
 use super::groups::Group;
 use super::keeping::{Notes, Rests};
-use super::links::Links;
 use crate::journal::{Entry, Held};
 use crate::osd::{Replicas, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
@@ -23,19 +23,19 @@ impl Daemons {
         osd: i32,
         conn: ConnId,
         mut message: Message,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let tid = message.header.tid;
         match message.header.kind {
-            kind::OSD_OP => self.request(now, osd, conn, message, links)?,
+            kind::OSD_OP => self.request(now, osd, conn, message, connections)?,
             kind::COMMAND => {
                 let tell = message.decode()?;
-                self.tell_osd(now, osd, (conn, tid), &tell, links);
+                self.tell_osd(now, osd, (conn, tid), &tell, connections);
             }
             kind::OSD_BACKOFF => {
                 let backoff: Backoff = message.decode()?;
-                if let Some(link) = links.get(conn).filter(|_| backoff.op == BackoffOp::AckBlock) {
-                    link.backoffs.known(backoff.id);
+                if let Some(client) = connections.get(conn).filter(|_| backoff.op == BackoffOp::AckBlock) {
+                    client.backoffs.known(backoff.id);
                 }
             }
             // Signs of life.
@@ -51,7 +51,7 @@ impl Daemons {
         osd: i32,
         conn: ConnId,
         mut message: Message,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let tid = message.header.tid;
         // What it brought was too long to be kept: nothing is left of it but whom to answer.
@@ -71,7 +71,7 @@ impl Daemons {
             });
         }
         if op.epoch < newest {
-            self.share_map(now, conn, op.epoch, links);
+            self.share_map(now, conn, op.epoch, connections);
         }
         let map = self.mon.osdmap();
         let pg = op.pg.pg;
@@ -86,14 +86,14 @@ impl Daemons {
             tracing::debug!(tid, epoch = op.epoch, "a request by an old map is dropped");
             return Ok(());
         }
-        let Some(link) = links.get(conn) else { return Ok(()) };
-        let Some(session) = link.session else { return Ok(()) };
-        if link.backoffs.drops(pg) {
+        let Some(client) = connections.get(conn) else { return Ok(()) };
+        let Some(session) = client.session else { return Ok(()) };
+        if client.backoffs.drops(pg) {
             return Ok(());
         }
         if !group.active {
-            let block = link.backoffs.block(pg, bounds(pg, pool.pg_num), newest);
-            links.send_payload(now, conn, 0, &block);
+            let block = client.backoffs.block(pg, bounds(pg, pool.pg_num), newest);
+            connections.send_payload(now, conn, 0, &block);
             return Ok(());
         }
         let peers = group.acting.iter().filter(|peer| **peer != osd);
@@ -121,14 +121,14 @@ impl Daemons {
             rests_on = record;
         }
         let hold = |reply| Held::Reply(tid, Box::new(reply));
-        let reply = reply.and_then(|reply| self.or_hold(Rests::On(rests_on), conn, reply, hold, links));
+        let reply = reply.and_then(|reply| self.or_hold(Rests::On(rests_on), conn, reply, hold, connections));
         if let Some(reply) = reply {
-            links.send_payload(now, conn, tid, &reply);
+            connections.send_payload(now, conn, tid, &reply);
         }
-        self.send_notifications(now, links);
+        self.send_notifications(now, connections);
         let is_fuller = |group: &Group| self.is_fuller(group.acting.iter().chain(&group.targets).copied());
         if writes && self.groups.get(pg).is_some_and(is_fuller) {
-            self.report_fuller(now, links);
+            self.report_fuller(now, connections);
         }
         Ok(())
     }
@@ -141,26 +141,26 @@ impl Daemons {
         }
     }
 
-    pub(super) fn send_notifications(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn send_notifications(&mut self, now: Time, connections: &mut ClusterConnections) {
         for daemon in &mut self.osds {
             while let Some((session, event)) = daemon.osd.poll_event() {
                 if let Some(&conn) = self.sessions.get(&session) {
-                    links.send_payload(now, conn, 0, &event);
+                    connections.send_payload(now, conn, 0, &event);
                 }
             }
         }
     }
 
     /// Tells a client what has changed since the map it has, once.
-    fn share_map(&mut self, now: Time, conn: ConnId, has: Epoch, links: &mut Links) {
-        let Some(link) = links.get(conn) else { return };
-        let known = has.max(link.told);
+    fn share_map(&mut self, now: Time, conn: ConnId, has: Epoch, connections: &mut ClusterConnections) {
+        let Some(client) = connections.get(conn) else { return };
+        let known = has.max(client.told);
         if let Some(update) = self.mon.maps().update_from(known + 1) {
-            link.told = update.newest;
+            client.told = update.newest;
             // A map that may be lost must not be told: another would take its number.
             let hold = |update| Held::Map(Box::new(update));
-            if let Some(update) = self.or_hold(Rests::OnMap, conn, update, hold, links) {
-                links.send_payload(now, conn, 0, &update);
+            if let Some(update) = self.or_hold(Rests::OnMap, conn, update, hold, connections) {
+                connections.send_payload(now, conn, 0, &update);
             }
         }
     }

@@ -2,8 +2,8 @@
 //!
 //! Source: ceph `src/osd/OSD.cc` ("bench", `run_osd_bench_test`).
 
+use super::connections::ClusterConnections;
 use super::daemons::Daemons;
-use super::links::Links;
 use crate::errno::{EACCES, EBUSY, EINVAL, EOPNOTSUPP};
 use crate::mon::{Tell, TellReply, version_json};
 use crate::osd::State;
@@ -148,15 +148,15 @@ impl Daemons {
         osd: i32,
         from: (ConnId, u64),
         tell: &Tell,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) {
         let (conn, tid) = from;
-        let reply = match self.run_tell(now, osd, from, tell, links) {
+        let reply = match self.run_tell(now, osd, from, tell, connections) {
             Ok(None) => return,
             Ok(Some(reply)) => reply,
             Err((result, status)) => TellReply { result, status, ..TellReply::default() },
         };
-        links.send_payload(now, conn, tid, &reply);
+        connections.send_payload(now, conn, tid, &reply);
     }
 
     fn run_tell(
@@ -165,9 +165,9 @@ impl Daemons {
         osd: i32,
         from: (ConnId, u64),
         tell: &Tell,
-        links: &mut Links,
+        connections: &mut ClusterConnections,
     ) -> Result<Option<TellReply>, Refusal> {
-        let session = links.get(from.0).and_then(|link| link.session);
+        let session = connections.get(from.0).and_then(|connection| connection.session);
         let daemon = &self.osds[osd as usize];
         if !session.is_some_and(|session| daemon.osd.may_command(session)) {
             return Err((EACCES, "access denied".into()));
@@ -198,18 +198,19 @@ impl Daemons {
     }
 
     /// Goes on with benchmarks, and tells the results of those that are over.
-    pub(super) fn go_on_with_benches(&mut self, now: Time, links: &mut Links) {
+    pub(super) fn go_on_with_benches(&mut self, now: Time, connections: &mut ClusterConnections) {
         if self.benches_due.is_none_or(|due| due > now) {
             return;
         }
         self.benches.retain_mut(|bench| {
-            let is_wanted = links.get(bench.conn).is_some_and(|link| link.session.is_some());
+            let is_wanted =
+                connections.get(bench.conn).is_some_and(|connection| connection.session.is_some());
             if is_wanted && !bench.is_done() {
                 bench.step();
                 return true;
             }
             if is_wanted {
-                links.send_payload(now, bench.conn, bench.tid, &bench.result(now));
+                connections.send_payload(now, bench.conn, bench.tid, &bench.result(now));
             }
             false
         });

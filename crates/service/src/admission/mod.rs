@@ -119,6 +119,11 @@ impl Account {
         self.waiting
     }
 
+    /// Bytes of its replies that wait, and of those that are still to be made.
+    pub fn replies(&self) -> usize {
+        self.replies
+    }
+
     /// Does it hold nothing but its place in the table?
     fn is_quiet(&self) -> bool {
         self.held == 0 && self.waiting == 0 && self.slot == Slot::None
