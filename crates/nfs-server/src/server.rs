@@ -2,13 +2,14 @@
 
 use super::directory::{Directory, key};
 use super::export::Export;
+use super::job::{Done, Job};
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
 use super::transport::Rdma;
-use super::workers::Workers;
+use super::workers;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, thread_cpu, zero_copy};
-use onego_service::{Service, ServiceError};
+use onego_service::{Executor, Service, ServiceError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -172,7 +173,7 @@ impl Server {
         machine.limit_connections(onego_service::descriptors() / 2);
         let begin = move |engine| {
             let (pump, addrs) = begin(engine, machine)?;
-            let workers = directory.map(|directory| Workers::start(&directory, &pump.waker())).transpose();
+            let workers = directory.map(|directory| workers::start(&directory, &pump.waker())).transpose();
             let workers = workers.map_err(ServiceError::Thread)?;
             let exchange = move |pump: &mut Pumped| {
                 workers.iter().for_each(|workers| exchange(pump, workers));
@@ -253,7 +254,7 @@ fn begin(engine: AnyEngine, machine: ServerMachine) -> Result<(Pumped, Vec<Socke
 }
 
 /// Tells the machine what has been done, and the workers what is to be.
-fn exchange(pump: &mut Pumped, workers: &Workers) {
+fn exchange(pump: &mut Pumped, workers: &Executor<Job, Done>) {
     while let Some(done) = workers.result() {
         let now = pump.now();
         pump.machine_mut().done(now, done);
@@ -261,6 +262,6 @@ fn exchange(pump: &mut Pumped, workers: &Workers) {
     while pump.machine().has_job()
         && let Some(job) = pump.machine_mut().next_job()
     {
-        workers.carry_out(job);
+        workers.submit(job);
     }
 }

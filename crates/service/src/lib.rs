@@ -3,6 +3,7 @@
 //! - [`admission`] bounds what clients may hold of a server: connections, memory of messages, memory of replies.
 //! - [`connections`] is the table of a server's connections.
 //! - [`extents`] keeps the bytes of an object or a file in the memory in which they arrived.
+//! - [`Executor`] carries out operations that block, on threads of its own.
 //! - [`Service`] runs a machine on a thread of its own.
 //! - [`private_file`] writes and reads files with secrets.
 //! - [`Trimmer`] gives memory back to the system.
@@ -10,10 +11,12 @@
 
 pub mod admission;
 pub mod connections;
+mod executor;
 pub mod extents;
 pub mod private_file;
 mod thread;
 mod trim;
 
+pub use executor::{Executor, Jobs, Outcomes};
 pub use thread::{Pumped, Service, ServiceError, descriptors};
 pub use trim::Trimmer;

@@ -3,71 +3,40 @@
 
 use crate::journal::{Append, DataError, Done, Files, Job, Snapshot, Writer, write_checkpoint};
 use onego_engine::Waker;
+use onego_service::{Executor, Jobs, Outcomes};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time without a job after which the log's thread writes what need not be durable. Before, a write would only be in the way
 /// of the next sync.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Carries out jobs. What was handed over is still written when this is dropped.
-pub(super) struct Disk {
-    jobs: Option<Sender<Job>>,
-    results: Receiver<Result<Done, DataError>>,
-    thread: Option<JoinHandle<()>>,
-}
+/// Carries out the jobs of a journal, and says what became of them. After an error nothing is carried out any more. Jobs that
+/// were submitted are still written when this is dropped.
+pub(super) type Disk = Executor<Job, Result<Done, DataError>>;
 
-impl Disk {
-    /// Begins a log in a directory, whose first record has this number. `waker` is woken when there are results.
-    pub(super) fn start<F>(directory: F, first: u64, waker: Waker) -> Result<Self, DataError>
-    where
-        F: Files + Send + Sync + 'static,
-        F::File: Send,
-    {
-        let failed = |source| DataError::Files { what: "beginning a log", source };
-        let writer = Writer::begin(&directory, first).map_err(failed)?;
-        let (jobs, inbox) = channel();
-        let (results, outbox) = channel();
-        let tell = Tell { results, waker };
-        let body =
-            move || Thread { directory: Arc::new(directory), writer, tell, checkpoint: None }.run(&inbox);
-        let thread = std::thread::Builder::new().name("onego-log".into()).spawn(body);
-        let thread =
-            thread.map_err(|source| DataError::Files { what: "starting the log's thread", source })?;
-        Ok(Self { jobs: Some(jobs), results: outbox, thread: Some(thread) })
-    }
-
-    /// Hands a job over.
-    pub(super) fn carry_out(&self, job: Job) {
-        // A thread that has failed has said so: see `result`.
-        let _ = self.jobs.as_ref().map(|jobs| jobs.send(job));
-    }
-
-    /// What became of a job, if any has come to an end. After an error nothing is carried out any more.
-    pub(super) fn result(&self) -> Option<Result<Done, DataError>> {
-        self.results.try_recv().ok()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take() {
-            // Its panic, if it had one, was reported where it happened.
-            let _ = thread.join();
-        }
-    }
+/// Begins a log in a directory, whose first record has this number. `waker` is woken when there are results.
+pub(super) fn start<F>(directory: F, first: u64, waker: &Waker) -> Result<Disk, DataError>
+where
+    F: Files + Send + Sync + 'static,
+    F::File: Send,
+{
+    let failed = |source| DataError::Files { what: "beginning a log", source };
+    let writer = Writer::begin(&directory, first).map_err(failed)?;
+    let body = |jobs: Jobs<Job>, outcomes| {
+        let tell = Tell(outcomes);
+        Thread { directory: Arc::new(directory), writer, tell, checkpoint: None }.run(&jobs);
+    };
+    Executor::start("onego-log", waker, [body])
+        .map_err(|source| DataError::Files { what: "starting the log's thread", source })
 }
 
 /// Tells results.
 #[derive(Clone)]
-struct Tell {
-    results: Sender<Result<Done, DataError>>,
-    waker: Waker,
-}
+struct Tell(Outcomes<Result<Done, DataError>>);
 
 impl Tell {
     /// Returns whether all is well.
@@ -75,9 +44,7 @@ impl Tell {
         let result = result.map_err(|source| DataError::Files { what, source });
         let is_well = result.is_ok();
         if let Some(result) = result.transpose() {
-            // Whoever is not there any more need not know.
-            let _ = self.results.send(result);
-            self.waker.wake();
+            self.0.put(result);
         }
         is_well
     }
@@ -97,7 +64,7 @@ where
     F: Files + Send + Sync + 'static,
     F::File: Send,
 {
-    fn run(mut self, jobs: &Receiver<Job>) {
+    fn run(mut self, jobs: &Jobs<Job>) {
         while let Some(first) = self.next(jobs) {
             // All that has come while the last sync ran goes into the next one.
             let (mut appends, mut checkpoint) = (Vec::new(), None);
@@ -110,7 +77,7 @@ where
                         break;
                     }
                 }
-                next = jobs.try_recv().ok();
+                next = jobs.take_ready();
             }
             if !self.append(appends) || !checkpoint.is_none_or(|snapshot| self.begin_checkpoint(*snapshot)) {
                 break;
@@ -122,9 +89,9 @@ where
     }
 
     /// Waits for a job. `None`: there will be none any more, or the log has failed.
-    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Job> {
+    fn next(&mut self, jobs: &Jobs<Job>) -> Option<Job> {
         if self.writer.is_unflushed() {
-            match jobs.recv_timeout(IDLE) {
+            match jobs.take_before(Instant::now() + IDLE) {
                 Ok(job) => return Some(job),
                 Err(RecvTimeoutError::Timeout) => {
                     let flushed = self.writer.flush();
@@ -135,7 +102,7 @@ where
                 Err(RecvTimeoutError::Disconnected) => {}
             }
         }
-        let job = jobs.recv().ok();
+        let job = jobs.take().ok();
         if job.is_none() {
             // A log that is not finished is as good, but longer, and takes a moment more to be read.
             let finished = self.writer.finish(&self.directory);
@@ -184,7 +151,6 @@ mod tests {
     use std::io::{Read, Write};
     use std::path::Path;
     use std::sync::atomic::{AtomicI64, Ordering};
-    use std::time::{Duration, Instant};
 
     const ENOSPC: i32 = 28;
     const EIO: i32 = 5;
@@ -310,7 +276,7 @@ mod tests {
         let next = restored.next();
         let mut machine = machine(restored);
         let engine = onego_engine::open(EngineKind::Epoll).unwrap();
-        let disk = match Disk::start(Faulty { directory, fuse: fuse.clone() }, next, engine.waker()) {
+        let disk = match start(Faulty { directory, fuse: fuse.clone() }, next, &engine.waker()) {
             Ok(disk) => disk,
             Err(error) => return (0, Some(error)),
         };
@@ -326,7 +292,7 @@ mod tests {
                         Job::Append(_) => {}
                         Job::Checkpoint(_) => checkpointing = true,
                     }
-                    disk.carry_out(job);
+                    disk.submit(job);
                 }
                 if durable >= wanted && !checkpointing {
                     break;

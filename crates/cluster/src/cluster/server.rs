@@ -1,6 +1,6 @@
 //! A cluster on a thread of its own.
 
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::keeping::Keeping;
 use super::machine::{Addresses, ClusterMachine};
 use crate::auth::{Cephx, KEYRING};
@@ -356,7 +356,7 @@ fn begin(engine: AnyEngine, settings: Settings, data: Option<Data>) -> Result<(P
     let mut machine = machine;
     machine.limit_connections(onego_service::descriptors() / 2);
     let mut pump = Pump::new(engine, machine);
-    let disk = directory.map(|(directory, next)| Disk::start(directory, next, pump.waker())).transpose()?;
+    let disk = directory.map(|(directory, next)| disk::start(directory, next, &pump.waker())).transpose()?;
     // The listeners are opened in the first turn.
     pump.turn(Wait::Poll).map_err(Error::Listen)?;
     match pump.machine_mut().failure() {
@@ -374,7 +374,7 @@ fn exchange(pump: &mut Pumped, disk: &Disk) -> Result<(), Error> {
     while pump.machine().has_job()
         && let Some(job) = pump.machine_mut().next_job()
     {
-        disk.carry_out(job);
+        disk.submit(job);
     }
     Ok(())
 }

@@ -34,6 +34,14 @@ pub struct Review {
     turns: Vec<(Time, ConnId)>,
 }
 
+#[inline]
+fn earliest(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl<C: ServerConnection> Connections<C> {
     /// Sees to it that a connection's deadline is not missed.
     #[inline]
@@ -44,13 +52,13 @@ impl<C: ServerConnection> Connections<C> {
 
     #[inline]
     pub(super) fn wake_by(&mut self, deadline: Option<Time>) {
-        self.wakeup = self.wakeup.into_iter().chain(deadline).min();
+        self.wakeup = earliest(self.wakeup, deadline);
     }
 
     /// When [`timeout`](Self::timeout) and [`review`](Self::review) are to be called.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
-        self.wakeup.into_iter().chain(self.admission.deadline()).min()
+        earliest(self.wakeup, self.admission.deadline())
     }
 
     /// Tells the connections whose deadline has passed, and returns them: messages may have come of it, and output.
@@ -64,7 +72,7 @@ impl<C: ServerConnection> Connections<C> {
                 entry.connection.timeout(now);
                 due.push(conn);
             }
-            self.wakeup = self.wakeup.into_iter().chain(entry.connection.deadline()).min();
+            self.wakeup = earliest(self.wakeup, entry.connection.deadline());
         }
         due.iter().for_each(|conn| self.announce(*conn));
         due
