@@ -1,8 +1,10 @@
 //! A directory of this machine whose server may crash and start again with the same key of handles.
 
+use crate::store::Store;
 use onego_buf::Pool;
-use onego_nfs_server::Directory;
-use std::path::{Path, PathBuf};
+use onego_nfs_server::{Directory, FileSystem};
+use onego_wire::Time;
+use std::path::Path;
 use tempfile::TempDir;
 
 /// A file system without a disk, so that to sync costs nothing.
@@ -11,7 +13,6 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// A directory, and the server's part of it.
 pub(crate) struct Exported {
     folder: TempDir,
-    seed: u64,
     key: [u8; 32],
     /// Starts of the server.
     starts: u64,
@@ -30,30 +31,38 @@ fn open(path: &Path, key: &[u8; 32], starts: u64) -> Directory {
     Directory::open(path, key, starts.to_be_bytes(), Pool::new(1 << 20)).expect("the directory can be opened")
 }
 
-impl Exported {
-    pub(crate) fn new(seed: u64) -> Self {
+impl Store for Exported {
+    type Fs = Directory;
+    /// The bytes that a server has written outlive it in the kernel's page cache.
+    const LOSES_WRITES: bool = false;
+    const HAS_SAME_BYTES: bool = false;
+
+    fn new(seed: u64, _: Time) -> Self {
         let folder = temporary();
         let key = [seed as u8; 32];
         let directory = open(folder.path(), &key, 0);
-        Self { folder, seed, key, starts: 0, directory }
+        Self { folder, key, starts: 0, directory }
     }
 
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().to_owned()
-    }
-
-    /// A seed for this start of the server.
-    pub(crate) fn start_seed(&self) -> u64 {
-        self.seed << 32 ^ self.starts
-    }
-
-    pub(crate) fn directory(&self) -> Directory {
+    fn file_system(&self) -> Directory {
         self.directory.clone()
     }
 
-    /// Who serves it has ended. The next server knows its key, and nothing else of it.
-    pub(crate) fn crash(&mut self) {
+    fn sweep(fs: &Directory) {
+        fs.sweep();
+    }
+
+    /// The next server knows the key of the one before, and nothing else of it.
+    fn crash(&mut self) {
         self.starts += 1;
-        self.directory = open(&self.path(), &self.key, self.starts);
+        self.directory = open(self.folder.path(), &self.key, self.starts);
+    }
+
+    fn lost_writes(&self) -> u64 {
+        0
+    }
+
+    fn durably<T>(&self, act: impl FnOnce(&mut dyn FileSystem) -> T) -> T {
+        act(&mut self.directory.clone())
     }
 }

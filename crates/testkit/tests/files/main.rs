@@ -1,14 +1,15 @@
 //! Whole clients and a whole server of NFS in one thread of virtual time, with faults by seed, over TCP and over RDMA.
 //!
-//! Clients write, sync, read for as long as they have time, make, rename, link and remove files of their own while connections break and bytes come late and
-//! in pieces. A model, to which each request is applied when it is made, says what must come of it.
+//! Clients write, sync, and read with little time, and make, rename, link and remove files of their own, while connections
+//! break and bytes arrive late and in pieces. A model, to which each request is applied when it is made, predicts its
+//! outcome.
 //!
-//! - In half of the worlds the server lives: what must not be done twice is not, whatever was sent again.
-//! - In the other half it crashes now and then; its verifier is another then. What was synced is there all the same.
+//! - In half of the worlds the server lives: no call is carried out twice that must not be, although it was sent again.
+//! - In the other half the server crashes now and then, and gets another verifier. Synced data survives.
 //!
-//! Both are run over the file system in memory, which loses what was not committed when its server crashes, and over a
-//! directory of this machine. Calls to that are carried out late and in another order than they came in. Its server loses
-//! calls that wait, replies, and all that it knows but the key of handles.
+//! Everything runs over both file systems with the same code: in memory, where a crash loses uncommitted writes, and in a
+//! directory of this machine, whose server keeps nothing but the key of handles. In half of the worlds calls are carried
+//! out as jobs, late and in another order than they arrived in; a crash loses jobs and replies.
 //!
 //! `ONEGO_SEEDS=1000 cargo test -p onego-testkit --release --test files` runs more seeds;
 //! `ONEGO_SEED=17 cargo test -p onego-testkit --release --test files` runs one again.
@@ -20,7 +21,10 @@ mod user;
 mod volatile;
 mod world;
 
-use store::Kind;
+use exported::Exported;
+use store::Store;
+use user::Operation;
+use volatile::Volatile;
 use world::{Summary, World};
 
 /// Seeds run when nobody says how many.
@@ -32,16 +36,16 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(parse)
 }
 
-/// Runs the worlds of as many seeds as there are to be, or of the one that is asked for.
-fn run(kind: Kind, crashes: bool) {
+/// Runs the worlds of all seeds, or of the one that the environment names.
+fn run<S: Store>(crashes: bool) {
     if let Some(seed) = from_environment("ONEGO_SEED") {
-        println!("{:?}", World::new(kind, seed, crashes).run());
+        println!("{:?}", World::<S>::new(seed, crashes).run());
         return;
     }
     let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
     let mut total = Summary::default();
     for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(usual) {
-        let result = std::panic::catch_unwind(|| World::new(kind, seed, crashes).run());
+        let result = std::panic::catch_unwind(|| World::<S>::new(seed, crashes).run());
         let Ok(summary) = result else {
             panic!(
                 "seed {seed} fails; ONEGO_SEED={seed} cargo test -p onego-testkit --release --test files \
@@ -50,50 +54,57 @@ fn run(kind: Kind, crashes: bool) {
         };
         total.add(&summary);
     }
-    check_coverage(kind, crashes, &total);
+    check_coverage::<S>(crashes, &total);
 }
 
 /// Worlds in which nothing happened prove nothing.
-fn check_coverage(kind: Kind, crashes: bool, total: &Summary) {
+fn check_coverage<S: Store>(crashes: bool, total: &Summary) {
     assert!(total.resets > 0 && total.cuts > 0, "connections break: {total:?}");
     assert!(total.given_up > 0, "some calls have too little time: {total:?}");
     assert_eq!(crashes, total.crashes > 0, "servers crash where they should: {total:?}");
-    match kind {
-        Kind::Memory => assert!(!crashes || total.lost > 0, "a crash loses writes: {total:?}"),
-        Kind::Directory => {
-            let calls = &total.calls;
-            assert!(calls.carried_out > 0 && calls.overtaken > 0, "calls overtake others: {total:?}");
-            let has_lost = calls.dropped > 0 && calls.unanswered > 0;
-            assert!(!crashes || has_lost, "a crash loses calls and replies: {total:?}");
-        }
+    assert_eq!(
+        crashes && S::LOSES_WRITES,
+        total.lost > 0,
+        "crashes lose writes where they should: {total:?}"
+    );
+    let jobs = &total.jobs;
+    assert!(jobs.carried_out > 0 && jobs.overtaken > 0, "jobs overtake others: {total:?}");
+    assert!(!crashes || jobs.dropped > 0 && jobs.unanswered > 0, "a crash loses jobs and replies: {total:?}");
+    // A server that crashes forgets the calls that it has carried out, so its clients change no names.
+    let names = Operation::NAMES.iter().filter(|_| !crashes);
+    for operation in Operation::DATA.iter().chain(names) {
+        assert!(total.succeeded.contains_key(operation), "{operation:?} has never succeeded: {total:?}");
+    }
+}
+
+fn check_determinism<S: Store>() {
+    for (seed, crashes) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
+        assert_eq!(World::<S>::new(seed, crashes).run(), World::<S>::new(seed, crashes).run());
     }
 }
 
 #[test]
 fn what_must_not_be_done_twice_is_not() {
-    run(Kind::Memory, false);
+    run::<Volatile>(false);
 }
 
 #[test]
 fn what_must_not_be_done_twice_in_a_directory_is_not() {
-    run(Kind::Directory, false);
+    run::<Exported>(false);
 }
 
 #[test]
 fn what_is_synced_survives_crashes_of_the_server() {
-    run(Kind::Memory, true);
+    run::<Volatile>(true);
 }
 
 #[test]
 fn what_is_written_to_a_directory_survives_crashes_of_the_server() {
-    run(Kind::Directory, true);
+    run::<Exported>(true);
 }
 
 #[test]
 fn a_seed_runs_the_same_way_every_time() {
-    for kind in [Kind::Memory, Kind::Directory] {
-        for (seed, crashes) in (0..6).flat_map(|seed| [(seed, false), (seed, true)]) {
-            assert_eq!(World::new(kind, seed, crashes).run(), World::new(kind, seed, crashes).run());
-        }
-    }
+    check_determinism::<Volatile>();
+    check_determinism::<Exported>();
 }

@@ -1,15 +1,14 @@
-//! A simulated server: one that carries calls out as they come, or one that has them carried out elsewhere.
+//! A simulated server. It carries calls out as they arrive, or as jobs.
 //!
-//! Where the real server has threads, here calls wait for as long as the seed says, are carried out one at a time in the
-//! order that follows from it, and are answered some time later. A call that is carried out may lose its reply to a crash;
-//! one that waits is lost as a whole.
+//! Where the real server has threads for its jobs, here each job waits for as long as the seed says, is carried out in the
+//! order that follows from that, and is answered some time later. A crash loses the jobs that wait, and the replies to
+//! those that were carried out.
 
-use crate::exported::Exported;
+use crate::store::Store;
 use crate::user::entropy;
-use crate::volatile::Volatile;
 use onego_buf::Pool;
 use onego_engine::Pump;
-use onego_nfs_server::{Directory, Done, Export, Job, Rdma, ServerMachine, Squash};
+use onego_nfs_server::{Done, Export, Job, Rdma, ServerMachine, Squash};
 use onego_testkit::{Node, Sim, SimEngine};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
@@ -25,16 +24,16 @@ pub(crate) const RDMA: SocketAddr = SocketAddr::new(ADDR, Rdma::PORT);
 const USUAL_MAX: Duration = Duration::from_millis(5);
 const SLOW_MAX: Duration = Duration::from_secs(3);
 
-/// How often files are closed that nobody uses.
+/// How often unused files are closed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// What became of the calls that were carried out elsewhere.
+/// The fates of jobs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) carried_out: u64,
     /// Overtaken by one that came later.
     pub(crate) overtaken: u64,
-    /// Lost with the server, before they were carried out or after it.
+    /// Lost with the server: before they were carried out, and after it.
     pub(crate) dropped: u64,
     pub(crate) unanswered: u64,
 }
@@ -48,9 +47,18 @@ impl Counts {
     }
 }
 
-/// Calls that are carried out elsewhere.
-struct Workers {
-    fs: Directory,
+/// How a server carries calls out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Execution {
+    /// As they arrive.
+    Inline,
+    /// As jobs, late and in any order.
+    Jobs,
+}
+
+/// The jobs of a server.
+struct Workers<S: Store> {
+    fs: S::Fs,
     random: SmallRng,
     /// The number of each, and when it is carried out.
     waiting: Vec<(Time, u64, Job)>,
@@ -61,9 +69,10 @@ struct Workers {
     counts: Counts,
 }
 
-pub(crate) struct Server {
+pub(crate) struct Server<S: Store> {
     pump: Pump<SimEngine, ServerMachine>,
-    workers: Option<Workers>,
+    /// `None`: calls are carried out as they arrive.
+    workers: Option<Workers<S>>,
 }
 
 fn export() -> Export {
@@ -74,36 +83,29 @@ fn rdma() -> Rdma {
     Rdma { entropy, ..Rdma::new(RDMA) }
 }
 
-impl Server {
-    pub(crate) fn of_memory(sim: &Sim, fs: &Volatile) -> Self {
-        let fs = Box::new(fs.clone());
-        let machine = ServerMachine::new(vec![TCP], Some(&rdma()), export(), fs, Pool::new(1 << 20));
-        Self { pump: Pump::new(sim.engine(ADDR), machine), workers: None }
-    }
-
-    pub(crate) fn of_directory(sim: &Sim, exported: &Exported) -> Self {
-        let machine = ServerMachine::with_jobs(vec![TCP], Some(&rdma()), export(), Pool::new(1 << 20));
-        let workers = Workers {
-            fs: exported.directory(),
-            // Another one after each start, and the same in each run of the seed.
-            random: SmallRng::seed_from_u64(exported.start_seed()),
-            waiting: Vec::new(),
-            done: Vec::new(),
-            taken: 0,
-            sweep_at: sim.now() + SWEEP,
-            counts: Counts::default(),
+impl<S: Store> Server<S> {
+    /// A server that starts at this moment. `seed` decides when its jobs are carried out.
+    pub(crate) fn new(sim: &Sim, store: &S, execution: Execution, seed: u64) -> Self {
+        let (addrs, rdma, pool) = (vec![TCP], Some(&rdma()), Pool::new(1 << 20));
+        let fs = store.file_system();
+        let (machine, workers) = match execution {
+            Execution::Inline => (ServerMachine::new(addrs, rdma, export(), Box::new(fs), pool), None),
+            Execution::Jobs => {
+                let machine = ServerMachine::with_jobs(addrs, rdma, export(), pool);
+                (machine, Some(Workers::new(fs, seed, sim.now())))
+            }
         };
-        Self { pump: Pump::new(sim.engine(ADDR), machine), workers: Some(workers) }
+        Self { pump: Pump::new(sim.engine(ADDR), machine), workers }
     }
 
-    /// What became of calls, if the server ends now.
+    /// The fates of jobs, if the server ends now.
     pub(crate) fn counts(&self) -> Counts {
         let Some(Workers { waiting, done, counts, .. }) = &self.workers else { return Counts::default() };
         Counts { dropped: waiting.len() as u64, unanswered: done.len() as u64, ..*counts }
     }
 }
 
-impl Node for Server {
+impl<S: Store> Node for Server<S> {
     fn addr(&self) -> IpAddr {
         Node::addr(&self.pump)
     }
@@ -124,7 +126,19 @@ impl Node for Server {
     }
 }
 
-impl Workers {
+impl<S: Store> Workers<S> {
+    fn new(fs: S::Fs, seed: u64, now: Time) -> Self {
+        Self {
+            fs,
+            random: SmallRng::seed_from_u64(seed),
+            waiting: Vec::new(),
+            done: Vec::new(),
+            taken: 0,
+            sweep_at: now + SWEEP,
+            counts: Counts::default(),
+        }
+    }
+
     fn deadline(&self) -> Time {
         let waiting = self.waiting.iter().map(|(at, ..)| *at);
         let done = self.done.iter().map(|(at, _)| *at);
@@ -149,7 +163,7 @@ impl Workers {
         }
     }
 
-    /// Carries out and answers what is due.
+    /// Carries out and answers the jobs that are due.
     fn work(&mut self, pump: &mut Pump<SimEngine, ServerMachine>) {
         let now = pump.now();
         while let Some(next) = self.next_waiting(now) {
@@ -166,11 +180,11 @@ impl Workers {
         }
         if self.sweep_at <= now {
             self.sweep_at = now + SWEEP;
-            self.fs.sweep();
+            S::sweep(&self.fs);
         }
     }
 
-    /// The call that is next to be carried out, if one is due.
+    /// The job that is next to be carried out, if one is due.
     fn next_waiting(&self, now: Time) -> Option<usize> {
         let due = self.waiting.iter().enumerate().filter(|(_, (at, ..))| *at <= now);
         due.min_by_key(|(_, (at, number, _))| (*at, *number)).map(|(place, _)| place)

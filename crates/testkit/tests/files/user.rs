@@ -1,4 +1,4 @@
-//! A client, what it does, and what must come of it.
+//! A client, its operations, and the model of their outcomes.
 
 use crate::store::Store;
 use onego_buf::{List, Pool, SegmentMut};
@@ -6,8 +6,8 @@ use onego_engine::Pump;
 use onego_nfs::client::{Call, Config, Error, FileClient, Limits, Outcome, Rdma, Sink, Way};
 use onego_nfs::rpc::{AuthSys, Credential, Procedure, rdma};
 use onego_nfs::v3::{
-    self, CreateArgs, CreateHow, FileType, Handle, MkdirArgs, Place, ReadArgs, RenameArgs, SetAttributes,
-    Stability, Status,
+    self, CreateArgs, CreateHow, FileType, Handle, LinkArgs, MkdirArgs, Place, ReadArgs, RenameArgs,
+    SetAttributes, Stability, Status,
 };
 use onego_rdma::iwarp;
 use onego_testkit::{Sim, SimEngine};
@@ -34,7 +34,7 @@ const DEPTHS: [usize; 2] = [8, 48];
 /// A file that is written to.
 struct File {
     handle: Handle,
-    /// What it has once all is done.
+    /// Its bytes after all writes.
     content: Vec<u8>,
     /// Blocks that are being written.
     busy: [bool; BLOCKS],
@@ -42,8 +42,30 @@ struct File {
     writes: u64,
 }
 
-/// What was asked for.
-enum Asked {
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Write,
+    Sync,
+    Read,
+    Create,
+    Mkdir,
+    Link,
+    Remove,
+    Rmdir,
+    Rename,
+}
+
+impl Operation {
+    /// Those on bytes.
+    pub(crate) const DATA: [Self; 3] = [Self::Write, Self::Sync, Self::Read];
+    /// Those on names, which must not be carried out twice.
+    pub(crate) const NAMES: [Self; 6] =
+        [Self::Create, Self::Mkdir, Self::Link, Self::Remove, Self::Rmdir, Self::Rename];
+}
+
+/// A request in flight.
+enum Pending {
     Write {
         file: usize,
         block: usize,
@@ -53,8 +75,9 @@ enum Asked {
         file: usize,
         writes: u64,
     },
-    /// Something that is not to be done twice, and its outcome.
+    /// A change of names, which must not be carried out twice, and its outcome.
     Once {
+        operation: Operation,
         what: String,
         expected: Option<Status>,
     },
@@ -70,25 +93,27 @@ pub(crate) struct User {
     random: SmallRng,
     files: Vec<File>,
     dir: Handle,
-    /// What is in the directory: which file, and whether it is a directory.
+    /// The names in the directory: the number of the file, and whether it is a directory.
     names: BTreeMap<u8, (u64, bool)>,
     made_files: u64,
-    waiting: BTreeMap<u64, Asked>,
+    waiting: BTreeMap<u64, Pending>,
     data_in_flight: usize,
     /// The most of them.
     depth: usize,
-    /// Is something under way that is not to be done twice?
+    /// Is a change of names in flight?
     once: bool,
     pub(crate) made: u64,
     /// Reads that were not answered in time.
     pub(crate) given_up: u64,
+    /// Operations that have succeeded.
+    pub(crate) succeeded: BTreeMap<Operation, u64>,
 }
 
 pub(crate) fn client_addr(n: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 10 + n))
 }
 
-/// Who it is: the server lets it do everything.
+/// The configuration of a client that the server lets do everything.
 fn config(n: u8) -> Config {
     let credential = Credential::Sys(AuthSys { machine: b"sim".to_vec(), ..AuthSys::default() });
     Config::new(credential, u32::from(n) << 24, Pool::new(1 << 20))
@@ -103,7 +128,7 @@ pub(crate) fn entropy() -> iwarp::Entropy {
     })
 }
 
-/// The way over RDMA, with messages of so many bytes.
+/// The way over RDMA, with messages of at most `inline` bytes.
 pub(crate) fn over_rdma(inline: u32) -> Way {
     let pool = Pool::new(1 << 20);
     Way::Rdma(Rdma {
@@ -114,7 +139,7 @@ pub(crate) fn over_rdma(inline: u32) -> Way {
 }
 
 impl User {
-    pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &Store, server: SocketAddr, way: &Way) -> Self {
+    pub(crate) fn new(sim: &Sim, n: u8, seed: u64, fs: &impl Store, server: SocketAddr, way: &Way) -> Self {
         let mut random = SmallRng::seed_from_u64(seed ^ (u64::from(n) << 40));
         let mut client = FileClient::new(config(n));
         client.connect(server, LocalPort::Reserved, way, random.random_range(1..=3));
@@ -151,11 +176,12 @@ impl User {
             once: false,
             made: 0,
             given_up: 0,
+            succeeded: BTreeMap::new(),
         }
     }
 
-    /// Makes requests, as many as may be under way.
-    pub(crate) fn make_requests(&mut self, now: Time, crashes: bool, most: u64) {
+    /// Makes requests, up to the number that may be in flight.
+    pub(crate) fn make_requests(&mut self, now: Time, fs: &impl Store, crashes: bool, most: u64) {
         while self.made < most && self.data_in_flight < self.depth {
             match self.random.random_range(0..10) {
                 0 => self.sync(now),
@@ -163,14 +189,14 @@ impl User {
                 6 => self.look(now),
                 // A server that crashes forgets what it has done, and does it again.
                 _ if crashes || self.once => break,
-                _ => self.change_names(now),
+                _ => self.change_names(now, fs),
             }
         }
     }
 
-    fn ask(&mut self, asked: Asked) -> u64 {
+    fn ask(&mut self, pending: Pending) -> u64 {
         self.made += 1;
-        self.waiting.insert(self.made, asked);
+        self.waiting.insert(self.made, pending);
         self.made
     }
 
@@ -192,19 +218,19 @@ impl User {
         let handle = model.handle;
         let stable =
             if self.random.random_range(0..8) == 0 { Stability::FileSync } else { Stability::Unstable };
-        let id = self.ask(Asked::Write { file, block });
+        let id = self.ask(Pending::Write { file, block });
         self.data_in_flight += 1;
         self.pump.machine_mut().write(now, handle, at as u64, List::from(bytes), stable, id);
     }
 
-    /// Reads what is there by now, if it comes in time.
+    /// Reads with little time.
     fn look(&mut self, now: Time) {
         let file = self.files[self.random.random_range(0..FILES)].handle;
         let args = ReadArgs { file, offset: 0, count: LOOK as u32 };
         let patience = Duration::from_millis(self.random.random_range(0..300));
         let has_buffer = self.random.random();
         let sink = if has_buffer { Sink::Buffer(SegmentMut::zeroed(LOOK)) } else { Sink::Fresh(LOOK) };
-        let id = self.ask(Asked::Look { has_buffer });
+        let id = self.ask(Pending::Look { has_buffer });
         self.data_in_flight += 1;
         let call = Call { sink, deadline: Some(now + patience), ..Call::new::<v3::Read>(&args) };
         self.pump.machine_mut().call(now, call, id);
@@ -217,7 +243,7 @@ impl User {
 
     fn sync_file(&mut self, now: Time, file: usize) {
         let (handle, writes) = (self.files[file].handle, self.files[file].writes);
-        let id = self.ask(Asked::Sync { file, writes });
+        let id = self.ask(Pending::Sync { file, writes });
         self.data_in_flight += 1;
         self.pump.machine_mut().sync(now, handle, id);
     }
@@ -231,21 +257,21 @@ impl User {
         Place { dir: self.dir, name: name.to_string().as_str().into() }
     }
 
-    /// Does something that must not be done twice: what it gives says whether it was.
-    fn change_names(&mut self, now: Time) {
+    /// Changes names. The outcome says whether it was carried out twice.
+    fn change_names(&mut self, now: Time, fs: &impl Store) {
         let (a, b) = (self.random.random_range(0..NAMES), self.random.random_range(0..NAMES));
         let (at_a, at_b) = (self.names.get(&a).copied(), self.names.get(&b).copied());
         let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
-        match self.random.random_range(0..5) {
+        match self.random.random_range(0..6) {
             0 => {
                 let expected = self.make(a, false);
                 let args = CreateArgs { place: self.place(a), how: CreateHow::Guarded(attributes) };
-                self.once::<v3::Create>(now, &args, expected, format!("create {a}"));
+                self.once::<v3::Create>(now, &args, (Operation::Create, expected), format!("create {a}"));
             }
             1 => {
                 let expected = self.make(a, true);
                 let args = MkdirArgs { place: self.place(a), attributes };
-                self.once::<v3::Mkdir>(now, &args, expected, format!("mkdir {a}"));
+                self.once::<v3::Mkdir>(now, &args, (Operation::Mkdir, expected), format!("mkdir {a}"));
             }
             2 => {
                 let expected = match at_a {
@@ -253,7 +279,12 @@ impl User {
                     Some((_, true)) => Some(Status::Isdir),
                     Some((_, false)) => self.names.remove(&a).and(None),
                 };
-                self.once::<v3::Remove>(now, &self.place(a), expected, format!("remove {a}"));
+                self.once::<v3::Remove>(
+                    now,
+                    &self.place(a),
+                    (Operation::Remove, expected),
+                    format!("remove {a}"),
+                );
             }
             3 => {
                 let expected = match at_a {
@@ -261,8 +292,14 @@ impl User {
                     Some((_, false)) => Some(Status::Notdir),
                     Some((_, true)) => self.names.remove(&a).and(None),
                 };
-                self.once::<v3::Rmdir>(now, &self.place(a), expected, format!("rmdir {a}"));
+                self.once::<v3::Rmdir>(
+                    now,
+                    &self.place(a),
+                    (Operation::Rmdir, expected),
+                    format!("rmdir {a}"),
+                );
             }
+            4 => self.link(now, fs, a, b),
             _ => {
                 let expected = match (at_a, at_b) {
                     (None, _) => Some(Status::Noent),
@@ -275,7 +312,12 @@ impl User {
                     }
                 };
                 let args = RenameArgs { from: self.place(a), to: self.place(b) };
-                self.once::<v3::Rename>(now, &args, expected, format!("rename {a} to {b}"));
+                self.once::<v3::Rename>(
+                    now,
+                    &args,
+                    (Operation::Rename, expected),
+                    format!("rename {a} to {b}"),
+                );
             }
         }
     }
@@ -289,37 +331,62 @@ impl User {
         None
     }
 
-    fn once<P: Procedure>(&mut self, now: Time, args: &P::Args, expected: Option<Status>, what: String) {
+    /// Gives a file another name. There is no handle of a name without a file, and none is sent.
+    fn link(&mut self, now: Time, fs: &impl Store, a: u8, b: u8) {
+        let Some((file, is_dir)) = self.names.get(&a).copied() else { return };
+        let found = fs.with(now, |fs, cx| fs.lookup(cx, self.place(a))).expect("the model has the name");
+        let expected = match self.names.get(&b) {
+            _ if is_dir => Some(Status::Perm),
+            Some(_) => Some(Status::Exist),
+            None => self.names.insert(b, (file, is_dir)).and(None),
+        };
+        let args = LinkArgs { file: found.file, link: self.place(b) };
+        self.once::<v3::Link>(now, &args, (Operation::Link, expected), format!("link {a} as {b}"));
+    }
+
+    fn once<P: Procedure>(
+        &mut self,
+        now: Time,
+        args: &P::Args,
+        (operation, expected): (Operation, Option<Status>),
+        what: String,
+    ) {
         self.once = true;
-        let id = self.ask(Asked::Once { what, expected });
+        let id = self.ask(Pending::Once { operation, what, expected });
         self.pump.machine_mut().call(now, Call::new::<P>(args), id);
     }
 
-    /// Takes what is done, and checks it.
-    pub(crate) fn take_replies(&mut self, now: Time, fs: &Store) {
-        // Who uses the machine wakes its pump.
+    fn count(&mut self, operation: Operation) {
+        *self.succeeded.entry(operation).or_default() += 1;
+    }
+
+    /// Takes completions, and checks them.
+    pub(crate) fn take_replies(&mut self, now: Time, fs: &impl Store) {
+        // `machine_mut` wakes the pump.
         while self.pump.machine().has_completion()
             && let Some(done) = self.pump.machine_mut().completion()
         {
-            let asked = self.waiting.remove(&done.ticket).expect("a request completes once");
-            if let Asked::Look { has_buffer } = asked {
+            let pending = self.waiting.remove(&done.ticket).expect("a request completes once");
+            if let Pending::Look { has_buffer } = pending {
                 self.data_in_flight -= 1;
                 let len = done.buffer.map(|buffer| buffer.len());
                 assert!(!has_buffer || len == Some(LOOK), "the buffer comes back");
                 match done.result {
-                    Ok(_) => {}
+                    Ok(_) => self.count(Operation::Read),
                     Err(Error::NoReply { .. }) => self.given_up += 1,
                     Err(error) => panic!("request {}: {error}", done.ticket),
                 }
                 continue;
             }
             let outcome = done.result.unwrap_or_else(|error| panic!("request {}: {error}", done.ticket));
-            match (asked, outcome) {
-                (Asked::Write { file, block }, Outcome::Written) => {
+            match (pending, outcome) {
+                (Pending::Write { file, block }, Outcome::Written) => {
+                    self.count(Operation::Write);
                     self.files[file].busy[block] = false;
                     self.data_in_flight -= 1;
                 }
-                (Asked::Sync { file, writes }, Outcome::Synced) => {
+                (Pending::Sync { file, writes }, Outcome::Synced) => {
+                    self.count(Operation::Sync);
                     self.data_in_flight -= 1;
                     let model = &self.files[file];
                     // Otherwise later writes may be there, too, or not.
@@ -327,10 +394,13 @@ impl User {
                         assert!(model.content == fs.content(now, model.handle), "file {file} is not durable");
                     }
                 }
-                (Asked::Once { what, expected }, Outcome::Reply(reply)) => {
+                (Pending::Once { operation, what, expected }, Outcome::Reply(reply)) => {
                     self.once = false;
                     let status = reply.status().expect("a reply has a status");
                     assert_eq!(status, expected, "{what}");
+                    if status.is_none() {
+                        self.count(operation);
+                    }
                 }
                 _ => panic!("a request has the outcome of another"),
             }
@@ -341,8 +411,8 @@ impl User {
         self.waiting.is_empty()
     }
 
-    /// Checks that the directory has what it must have.
-    pub(crate) fn check_names(&self, now: Time, fs: &Store) {
+    /// Checks the names against the model.
+    pub(crate) fn check_names(&self, now: Time, fs: &impl Store) {
         for name in 0..NAMES {
             let found = fs.with(now, |fs, cx| fs.lookup(cx, self.place(name)));
             let is_dir =
@@ -351,8 +421,8 @@ impl User {
         }
     }
 
-    /// Checks that all files durably have what they must have.
-    pub(crate) fn check_content(&self, now: Time, fs: &Store) {
+    /// Checks the durable bytes of all files against the model.
+    pub(crate) fn check_content(&self, now: Time, fs: &impl Store) {
         for (number, file) in self.files.iter().enumerate() {
             assert!(file.content == fs.content(now, file.handle), "file {number} has lost something");
         }

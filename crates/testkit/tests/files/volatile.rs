@@ -1,5 +1,6 @@
-//! A file system whose server may crash: what was written unstable is lost then, unless it was committed.
+//! A file system in memory whose server may crash: it loses the unstable writes that were not committed.
 
+use crate::store::Store;
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::mount::MountStatus;
 use onego_nfs::v3::{
@@ -9,7 +10,7 @@ use onego_nfs_server::{Context, FileSystem, Limits, Memory, Results};
 use onego_wire::Time;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What outlives a server, and what does not.
+/// The durable state, and writes that a crash loses.
 struct State {
     durable: Memory,
     /// Writes that are not committed, in order.
@@ -25,31 +26,38 @@ struct State {
 pub(crate) struct Volatile(Arc<Mutex<State>>);
 
 impl Volatile {
-    pub(crate) fn new(seed: u64, now: Time) -> Self {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nothing panics with it")
+    }
+}
+
+impl Store for Volatile {
+    type Fs = Self;
+    const LOSES_WRITES: bool = true;
+    const HAS_SAME_BYTES: bool = true;
+
+    fn new(seed: u64, now: Time) -> Self {
         let limits = Limits { bytes: 1 << 30, files: 1 << 16 };
         let durable = Memory::new(limits, seed, Pool::new(1 << 20), now);
         Self(Arc::new(Mutex::new(State { durable, unstable: Vec::new(), starts: 0, lost: 0 })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("nothing panics with it")
+    fn file_system(&self) -> Self {
+        self.clone()
     }
 
-    /// The server crashes.
-    pub(crate) fn crash(&self) {
+    fn crash(&mut self) {
         let mut state = self.lock();
         state.lost += state.unstable.len() as u64;
         state.unstable.clear();
         state.starts += 1;
     }
 
-    /// Writes that crashes have lost.
-    pub(crate) fn lost(&self) -> u64 {
+    fn lost_writes(&self) -> u64 {
         self.lock().lost
     }
 
-    /// Does something with what is durable.
-    pub(crate) fn with_durable<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+    fn durably<T>(&self, act: impl FnOnce(&mut dyn FileSystem) -> T) -> T {
         act(&mut self.lock().durable)
     }
 }
@@ -59,7 +67,7 @@ impl State {
         self.starts.to_be_bytes()
     }
 
-    /// Makes durable what was written to a file.
+    /// Makes the unstable writes of a file durable.
     fn commit(&mut self, cx: Context<'_>, committed: Handle) {
         for (file, offset, data) in std::mem::take(&mut self.unstable) {
             if file == committed {
@@ -98,7 +106,7 @@ impl FileSystem for Volatile {
             let file = Change { before: None, after: None::<Attributes> };
             return Ok(WriteOk { file, count, committed: Stability::Unstable, verifier });
         }
-        // What was written before must not come after it.
+        // Earlier writes must not come after it.
         state.commit(cx, file);
         Ok(WriteOk { verifier, ..state.durable.write(cx, args)? })
     }

@@ -1,13 +1,14 @@
 //! A server, its clients, and what happens to them.
 
-use crate::server::{self, Counts, Server};
-use crate::store::{Kind, Store};
-use crate::user::{User, client_addr, over_rdma};
+use crate::server::{self, Counts, Execution, Server};
+use crate::store::Store;
+use crate::user::{Operation, User, client_addr, over_rdma};
 use onego_nfs::client::Way;
 use onego_testkit::{Faults, Node, Sim};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ const REQUESTS: u64 = 120;
 /// How long a world may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What came of a world.
+/// The outcome of a world.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// What happened, without the bytes: a directory's files have other numbers and times in each run.
+    /// A hash of all that happened, without the bytes.
     course: u64,
-    /// What happened, where the bytes are the same in each run.
+    /// A hash of all that happened, where the bytes are the same in each run.
     trace: Option<u64>,
     pub(crate) crashes: u64,
     /// Times that the world has reset connections, and cut links.
@@ -30,10 +31,12 @@ pub(crate) struct Summary {
     pub(crate) cuts: u64,
     /// Writes that crashes have lost, and that came again.
     pub(crate) lost: u64,
-    /// Calls that the server had carried out elsewhere.
-    pub(crate) calls: Counts,
+    /// The jobs of servers.
+    pub(crate) jobs: Counts,
     /// Reads that were given up.
     pub(crate) given_up: u64,
+    /// Operations that have succeeded.
+    pub(crate) succeeded: BTreeMap<Operation, u64>,
 }
 
 impl Summary {
@@ -42,32 +45,39 @@ impl Summary {
         self.resets += other.resets;
         self.cuts += other.cuts;
         self.lost += other.lost;
-        self.calls.add(other.calls);
+        self.jobs.add(other.jobs);
         self.given_up += other.given_up;
+        for (operation, count) in &other.succeeded {
+            *self.succeeded.entry(*operation).or_default() += count;
+        }
     }
 }
 
-pub(crate) struct World {
+/// A server of a file system, and its clients.
+pub(crate) struct World<S: Store> {
+    seed: u64,
     sim: Sim,
     random: SmallRng,
-    fs: Store,
-    server: Option<Server>,
+    fs: S,
+    execution: Execution,
+    server: Option<Server<S>>,
     users: Vec<User>,
     crashing: bool,
     crashes: u64,
     resets: u64,
     cuts: u64,
-    /// What became of calls to earlier servers.
-    calls: Counts,
+    /// The jobs of earlier servers.
+    jobs: Counts,
     next_event: Time,
 }
 
-impl World {
-    pub(crate) fn new(kind: Kind, seed: u64, crashing: bool) -> Self {
+impl<S: Store> World<S> {
+    pub(crate) fn new(seed: u64, crashing: bool) -> Self {
         let mut sim = Sim::new(seed, Faults::none());
         let mut random = SmallRng::seed_from_u64(seed ^ 0x00f1_1e50);
-        let mut fs = Store::new(kind, seed, sim.now());
-        let mut server = fs.serve(&sim);
+        let fs = S::new(seed, sim.now());
+        let execution = if random.random() { Execution::Inline } else { Execution::Jobs };
+        let mut server = Server::new(&sim, &fs, execution, seed << 32);
         sim.run_for(&mut [&mut server], Duration::from_millis(10));
         sim.set_faults(Faults::random(seed));
         let users = (0..CLIENTS).map(|n| {
@@ -80,8 +90,21 @@ impl World {
         });
         let users = users.collect();
         let next_event = sim.now() + Duration::from_millis(20);
-        let (server, calls) = (Some(server), Counts::default());
-        Self { sim, random, fs, server, users, crashing, crashes: 0, resets: 0, cuts: 0, calls, next_event }
+        Self {
+            seed,
+            sim,
+            random,
+            fs,
+            execution,
+            server: Some(server),
+            users,
+            crashing,
+            crashes: 0,
+            resets: 0,
+            cuts: 0,
+            jobs: Counts::default(),
+            next_event,
+        }
     }
 
     pub(crate) fn run(mut self) -> Summary {
@@ -89,7 +112,7 @@ impl World {
         while self.users.iter().any(|user| user.made < REQUESTS) {
             let now = self.sim.now();
             assert!(now < patience, "the world does not get on");
-            self.users.iter_mut().for_each(|user| user.make_requests(now, self.crashing, REQUESTS));
+            self.users.iter_mut().for_each(|user| user.make_requests(now, &self.fs, self.crashing, REQUESTS));
             self.step();
             self.happen();
         }
@@ -105,11 +128,25 @@ impl World {
             user.check_content(now, &self.fs);
             user.check_names(now, &self.fs);
         }
-        let given_up = self.users.iter().map(|user| user.given_up).sum();
-        let trace = matches!(self.fs, Store::Memory(_)).then(|| self.sim.trace());
-        let (course, lost) = (self.sim.course(), self.fs.lost_writes());
-        let Self { crashes, resets, cuts, calls, .. } = self;
-        Summary { course, trace, crashes, resets, cuts, lost, calls, given_up }
+        self.summary()
+    }
+
+    fn summary(&self) -> Summary {
+        let mut summary = Summary {
+            course: self.sim.course(),
+            trace: S::HAS_SAME_BYTES.then(|| self.sim.trace()),
+            crashes: self.crashes,
+            resets: self.resets,
+            cuts: self.cuts,
+            lost: self.fs.lost_writes(),
+            jobs: self.jobs,
+            given_up: self.users.iter().map(|user| user.given_up).sum(),
+            succeeded: BTreeMap::new(),
+        };
+        for (operation, count) in self.users.iter().flat_map(|user| &user.succeeded) {
+            *summary.succeeded.entry(*operation).or_default() += count;
+        }
+        summary
     }
 
     /// Waits until everything is answered.
@@ -158,12 +195,13 @@ impl World {
     fn crash(&mut self) {
         self.crashes += 1;
         self.stop();
-        self.server = Some(self.fs.serve(&self.sim));
+        let seed = self.seed << 32 ^ self.crashes;
+        self.server = Some(Server::new(&self.sim, &self.fs, self.execution, seed));
     }
 
     /// The server crashes.
     fn stop(&mut self) {
-        self.calls.add(self.server.take().map_or_else(Counts::default, |server| server.counts()));
+        self.jobs.add(self.server.take().map_or_else(Counts::default, |server| server.counts()));
         self.fs.crash();
     }
 }
