@@ -3,6 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onego_fuzz::nfs_server::{Item, run_directory};
+use onego_fuzz::nfs_server::{Exported, Item, check_floor, run};
 
-fuzz_target!(|input: (u8, Vec<Item<'_>>)| run_directory(input.0, &input.1));
+fuzz_target!(
+    init: check_floor::<Exported>(),
+    |input: (u8, Vec<Item<'_>>)| run::<Exported>(input.0, &input.1)
+);

@@ -2,7 +2,6 @@
 //! the fuzzer writes gets past them.
 #![forbid(unsafe_code)]
 
-mod exported;
 pub mod iwarp;
 pub mod nfs_server;
 pub mod rpc_rdma;

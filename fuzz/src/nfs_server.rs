@@ -1,6 +1,13 @@
-//! A whole server of NFS, of a file system in memory or of a directory, and what a fuzzer calls.
+//! A whole server of NFS, and what a fuzzer calls. Both file systems are fuzzed with the same code: see [`Backend`].
 
-use crate::exported::Exported;
+mod backend;
+mod exported;
+mod floor;
+
+pub use backend::{Backend, InMemory};
+pub use exported::Exported;
+pub use floor::check_floor;
+
 use arbitrary::Arbitrary;
 use onego_buf::{Arena, List, Pool, Segment, SegmentMut};
 use onego_nfs::mount;
@@ -10,18 +17,20 @@ use onego_nfs::rpc::{
 };
 use onego_nfs::v3::{self, CreateHow, Handle, Name, Node, Place, SetAttributes, SetTime, Stability};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
-use onego_nfs_server::{Export, Limits, Memory, Rdma, ServerMachine, Squash};
+use onego_nfs_server::{Export, Rdma, ServerMachine, Squash};
 use onego_rdma::iwarp::{self, Connection, Event};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// What there may be in the file system: little, so that it gets full.
-const LIMITS: Limits = Limits { bytes: 1 << 20, files: 20 };
 /// Handles that are remembered.
 const HANDLES: usize = 8;
 /// Numbers from here on name handles in which a bit is wrong.
 const FORGED: u8 = 240;
+/// Where the front of a call has its program (RFC 5531, section 9).
+const PROGRAM_AT: Range<usize> = 12..16;
 /// Bytes that the sink of a READ has at most, and a listing.
 const READ_MAX: u32 = 100_000;
 
@@ -154,39 +163,34 @@ struct Message {
 }
 
 /// A server and its clients, one over TCP and one over RDMA.
-pub struct World {
+struct World<B> {
     now: Time,
     machine: ServerMachine,
-    /// The directory; none: the server has its file system in memory.
-    exported: Option<Exported>,
+    backend: B,
     clients: [Option<Client>; 2],
     cut: usize,
     last_xid: u32,
     handles: Vec<Handle>,
     last: Option<(u32, Message, Vec<u8>)>,
     user: u8,
+    /// Procedures of NFS that have succeeded.
+    succeeded: BTreeSet<u32>,
 }
 
-impl World {
-    fn new(cut: u8, exported: Option<Exported>) -> Self {
+impl<B: Backend> World<B> {
+    fn new(cut: u8) -> Self {
         let now = Time::from_nanos(1_700_000_000_000_000_000);
-        let pool = Pool::new(1 << 20);
         let rdma = Rdma { entropy, credits: 4, inline: 1024, ..Rdma::new(addr(20049)) };
         let export = Export { squash: Squash::None, secure: false, ..Export::default() };
-        let (addrs, rdma) = (vec![addr(2049)], Some(&rdma));
-        let mut machine = if exported.is_some() {
-            ServerMachine::with_jobs(addrs, rdma, export, pool)
-        } else {
-            let fs = Box::new(Memory::new(LIMITS, 7, pool.clone(), now));
-            ServerMachine::new(addrs, rdma, export, fs, pool)
-        };
+        let backend = B::new();
+        let mut machine = backend.serve(vec![addr(2049)], &rdma, export, now);
         for (listener, addr) in [(0, addr(2049)), (1, addr(20049))] {
             assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
             machine.listening(now, ListenerId(listener), Ok(addr));
         }
         let cut = if cut == 0 { usize::MAX } else { usize::from(cut) * 16 };
-        let (handles, last, user, last_xid) = (Vec::new(), None, 0, 0);
-        Self { now, machine, exported, clients: [None, None], cut, last_xid, handles, last, user }
+        let (handles, last, user, last_xid, succeeded) = (Vec::new(), None, 0, 0, BTreeSet::new());
+        Self { now, machine, backend, clients: [None, None], cut, last_xid, handles, last, user, succeeded }
     }
 
     /// The connection of that kind, which is made if there is none.
@@ -221,7 +225,7 @@ impl World {
     /// Carries bytes until none moves any more.
     fn turn(&mut self) {
         loop {
-            let mut moved = self.carry_out();
+            let mut moved = self.backend.carry_out(&mut self.machine, self.now);
             while let Some(action) = self.machine.next_action(self.now) {
                 if let Action::Close { conn } = action {
                     let mut words = List::new();
@@ -249,17 +253,6 @@ impl World {
                 return;
             }
         }
-    }
-
-    /// Carries out the calls that are to be carried out elsewhere; `true`: there was one.
-    fn carry_out(&mut self) -> bool {
-        let Some(exported) = &self.exported else { return false };
-        let mut any = false;
-        while let Some(job) = self.machine.next_job() {
-            any = true;
-            self.machine.done(self.now, exported.carry_out(job));
-        }
-        any
     }
 
     fn credential(&self) -> Credential {
@@ -305,6 +298,11 @@ impl World {
         assert_eq!(Reply::decode(&mut r).unwrap(), Reply { xid, result: Ok(Accepted::Success) });
         let results = &answer.front[answer.front.len() - r.left()..];
         let payload = answer.placed.map_or(answer.payload, List::from);
+        // NULL has no status.
+        let is_success = P::NUMBER == v3::Null::NUMBER || results.starts_with(&[0; 4]);
+        if message.front[PROGRAM_AT] == v3::PROGRAM.to_be_bytes() && is_success {
+            self.succeeded.insert(P::NUMBER);
+        }
         self.last = Some((xid, message, reply));
         P::Results::read_all(results, payload).expect("results are of the right form")
     }
@@ -522,7 +520,7 @@ impl World {
         let Some((xid, message, before)) = self.last.take() else { return };
         let answer = self.exchange(rdma, &message, xid).expect("a call is answered");
         const ONCE: [u32; 10] = [2, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-        let is_nfs = message.front[12..16] == v3::PROGRAM.to_be_bytes();
+        let is_nfs = message.front[PROGRAM_AT] == v3::PROGRAM.to_be_bytes();
         if is_nfs && ONCE.contains(&message.procedure) {
             assert_eq!(Self::bytes(&answer), before, "procedure {}", message.procedure);
         }
@@ -611,48 +609,49 @@ impl Client {
     }
 }
 
-/// Does all of it with a server in memory.
-pub fn run(cut: u8, items: &[Item<'_>]) {
-    World::new(cut, None).run(items);
+/// Does all of it with a server of an empty file system, and checks what it leaves behind.
+pub fn run<B: Backend>(cut: u8, items: &[Item<'_>]) {
+    let mut world = World::<B>::new(cut);
+    world.begin();
+    items.iter().for_each(|item| world.item(item));
+    world.end();
 }
 
-/// Does all of it with a server of a directory, and checks what is there then.
-pub fn run_directory(cut: u8, items: &[Item<'_>]) {
-    let mut world = World::new(cut, Some(Exported::new()));
-    world.run(items);
-    let exported = world.exported.take();
-    // The server may have files open.
-    drop(world);
-    exported.into_iter().for_each(Exported::check);
-}
-
-impl World {
-    fn run(&mut self, items: &[Item<'_>]) {
+impl<B: Backend> World<B> {
+    fn begin(&mut self) {
         self.op(false, &Op::Mount);
-        for item in items {
-            match item {
-                Item::Call { rdma, user, call } => {
-                    self.user = *user;
-                    self.op(*rdma, call);
-                }
-                Item::Again { rdma } => self.again(*rdma),
-                Item::Any { rdma, program, version, procedure, flavor, file, rest } => {
-                    self.any(*rdma, [*program, *version, *procedure], *flavor, *file, rest);
-                }
-                Item::Bytes { rdma, record, bytes } => self.spoil(*rdma, *record, bytes),
-                Item::Pass(seconds) => {
-                    self.now = self.now + std::time::Duration::from_secs((*seconds).into());
-                    self.machine.timeout(self.now);
-                    self.exported.iter().for_each(Exported::sweep);
-                    self.turn();
-                }
-                Item::Local { what, name } => {
-                    self.exported.iter().for_each(|exported| exported.act(*what, *name));
-                }
+        assert!(!self.handles.is_empty(), "the export can be mounted");
+    }
+
+    fn item(&mut self, item: &Item<'_>) {
+        match item {
+            Item::Call { rdma, user, call } => {
+                self.user = *user;
+                self.op(*rdma, call);
             }
+            Item::Again { rdma } => self.again(*rdma),
+            Item::Any { rdma, program, version, procedure, flavor, file, rest } => {
+                self.any(*rdma, [*program, *version, *procedure], *flavor, *file, rest);
+            }
+            Item::Bytes { rdma, record, bytes } => self.spoil(*rdma, *record, bytes),
+            Item::Pass(seconds) => {
+                self.now = self.now + std::time::Duration::from_secs((*seconds).into());
+                self.machine.timeout(self.now);
+                self.backend.pass();
+                self.turn();
+            }
+            Item::Local { what, name } => self.backend.act(*what, *name),
         }
-        // Whatever has come, it still answers.
+    }
+
+    fn end(mut self) {
+        // The server still answers, whatever it has received.
         self.user = 0;
-        self.op(false, &Op::Null);
+        let root = self.handles[0];
+        assert!(self.nfs::<v3::Getattr>(false, &root).is_ok(), "the root is always there");
+        let Self { backend, machine, .. } = self;
+        // The server may have files open.
+        drop(machine);
+        backend.check();
     }
 }

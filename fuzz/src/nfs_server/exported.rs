@@ -1,15 +1,18 @@
-//! A directory that a fuzzed server exports, what lies beside it, and a local user who is at work in it.
+//! A directory that a fuzzed server exports, the files beside it, and a local user at work in it.
 
+use super::backend::Backend;
 use onego_buf::Pool;
-use onego_nfs_server::{Directory, Done, Job};
+use onego_nfs_server::{Directory, Done, Export, Job, Rdma, ServerMachine};
+use onego_wire::Time;
 use std::fs::{self, File, FileTimes};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// What the thread that carries out calls is given.
+/// A call for the thread that carries calls out.
 type Work = (Directory, Job);
 
 /// The one thread that takes the credentials of callers: the fuzzer's own has to keep those it has.
@@ -27,7 +30,7 @@ impl Worker {
         std::thread::spawn(move || {
             for (mut fs, job) in inbox {
                 let done = job.carry_out(&mut fs);
-                // Whoever counts descriptors counts after this.
+                // Descriptors are counted after this.
                 drop(fs);
                 if outbox.send(done).is_err() {
                     return;
@@ -38,8 +41,8 @@ impl Worker {
     }
 }
 
-/// What the system says of a file that nobody may touch: a read changes the time of the last access, and everything else
-/// that of the last change.
+/// The state of a file that nobody may touch: a read changes the time of the last access, and everything else that of the
+/// last change.
 #[derive(Debug, PartialEq, Eq)]
 struct State {
     path: PathBuf,
@@ -62,15 +65,15 @@ impl State {
     }
 }
 
-/// The directory.
-pub(crate) struct Exported {
+/// A directory. The server has its calls carried out as jobs.
+pub struct Exported {
     folder: PathBuf,
     fs: Directory,
     beside: Vec<State>,
     descriptors: usize,
 }
 
-/// Descriptors that the process has.
+/// The number of open descriptors of the process.
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").expect("/proc is there").count()
 }
@@ -87,8 +90,8 @@ fn put_beside(folder: &Path) -> Vec<State> {
     paths.map(State::of).into()
 }
 
-impl Exported {
-    pub(crate) fn new() -> Self {
+impl Backend for Exported {
+    fn new() -> Self {
         LazyLock::force(&WORKER);
         let descriptors = descriptors();
         let folder = PathBuf::from(format!("/dev/shm/onego-fuzz-{}", std::process::id()));
@@ -105,19 +108,28 @@ impl Exported {
         Self { folder, fs, beside, descriptors }
     }
 
-    pub(crate) fn carry_out(&self, job: Job) -> Done {
-        let worker = WORKER.lock().expect("the worker does not panic");
-        worker.jobs.send((self.fs.clone(), job)).expect("the worker is there");
-        worker.done.recv().expect("the worker does not panic")
+    fn serve(&self, addrs: Vec<SocketAddr>, rdma: &Rdma, export: Export, _: Time) -> ServerMachine {
+        ServerMachine::with_jobs(addrs, Some(rdma), export, Pool::new(1 << 20))
     }
 
-    /// Time has passed: files are closed that nobody uses.
-    pub(crate) fn sweep(&self) {
+    fn carry_out(&self, machine: &mut ServerMachine, now: Time) -> bool {
+        let worker = WORKER.lock().expect("the worker does not panic");
+        let mut any = false;
+        while let Some(job) = machine.next_job() {
+            any = true;
+            worker.jobs.send((self.fs.clone(), job)).expect("the worker is there");
+            machine.done(now, worker.done.recv().expect("the worker does not panic"));
+        }
+        any
+    }
+
+    /// Closes unused files.
+    fn pass(&self) {
         self.fs.sweep();
     }
 
-    /// A local user does something with a name in the directory. It may not be possible.
-    pub(crate) fn act(&self, what: u8, name: u8) {
+    /// It may not be possible.
+    fn act(&self, what: u8, name: u8) {
         let name = String::from(char::from(b'a' + name % 8));
         let (inside, moved) = (self.folder.join("export").join(&name), self.folder.join("moved").join(&name));
         let _ = match what % 8 {
@@ -132,8 +144,7 @@ impl Exported {
         };
     }
 
-    /// Ends it, and checks what it has left behind.
-    pub(crate) fn check(self) {
+    fn check(self) {
         let Self { folder, fs, beside, descriptors: before } = self;
         drop(fs);
         assert_eq!(descriptors(), before, "a descriptor was left open");
