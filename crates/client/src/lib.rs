@@ -3,8 +3,8 @@
 //!
 //! The API is async and needs no runtime in particular: a thread of the library's own moves the bytes, and the
 //! futures work on any executor. A program that would rather spend no second thread drives the client itself: see
-//! [`Reactor`]. Dropping a future of [`rados`] or [`rbd`] cancels what it began; a call to an NFS server that was begun goes
-//! on, and its result is dropped.
+//! [`Reactor`]. Dropping a future cancels what it began: a request that was not sent is never sent, and the reply to one
+//! that was sent is dropped. What such a request was to change may have changed, or may change yet.
 //!
 //! Data goes in as [`List`]s of owned, reference-counted memory (a `Vec<u8>` is one), and comes out as lists of what
 //! was received or in the caller's own buffer. Nothing on the way copies it to pass it on.
@@ -38,6 +38,7 @@ mod listing;
 mod mailbox;
 #[cfg(feature = "nfs")]
 pub mod nfs;
+mod pending;
 #[cfg(feature = "ceph")]
 pub mod rados;
 #[cfg(feature = "ceph")]

@@ -106,7 +106,7 @@ impl<C> Mailbox<C> {
     /// Adds a command that nobody waits for. It goes in even if the mailbox is full: there is at most one for each
     /// thing that was opened, and what was opened has passed by [`send`](Self::send), and one for each notification, of
     /// which a watch holds a bounded number.
-    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files does not cancel"))]
+    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files has nothing to close"))]
     pub(crate) fn post(&self, command: C) {
         let mut state = self.lock();
         if state.closed {
@@ -118,7 +118,6 @@ impl<C> Mailbox<C> {
     }
 
     /// Has the reactor look for requests that nobody waits for any more.
-    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files does not cancel"))]
     pub(crate) fn ask_sweep(&self) {
         if !self.sweep.swap(true, Ordering::AcqRel) {
             self.wake_reactor();
@@ -127,7 +126,6 @@ impl<C> Mailbox<C> {
 
     /// Is it to look for them? If so, it is told once.
     #[inline]
-    #[cfg_attr(not(feature = "ceph"), expect(dead_code, reason = "the client of files does not cancel"))]
     pub(crate) fn take_sweep(&self) -> bool {
         self.sweep.load(Ordering::Relaxed) && self.sweep.swap(false, Ordering::AcqRel)
     }

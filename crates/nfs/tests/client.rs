@@ -201,3 +201,58 @@ fn a_payload_comes_to_its_sink_or_to_fresh_memory_and_is_never_more_than_that() 
         }
     }
 }
+
+/// A call of READ to this buffer.
+fn read_call(buffer: SegmentMut) -> Call {
+    let args = ReadArgs { file: Handle::new(b"file").unwrap(), offset: 0, count: buffer.len() as u32 };
+    Call { sink: Sink::Buffer(buffer), ..Call::new::<Read>(&args) }
+}
+
+#[test]
+fn a_call_that_is_cancelled_before_it_is_sent_is_never_sent() {
+    let mut ends = Ends::new();
+    ends.client.call(ends.now, ends.server, read_call(SegmentMut::zeroed(4096)), 1);
+    ends.getattr(2);
+    ends.client.cancel_where(|ticket| *ticket == 1);
+    let cancelled = ends.client.completion().unwrap();
+    assert_eq!((cancelled.ticket, cancelled.result.unwrap_err()), (1, Error::Cancelled));
+    assert_eq!(cancelled.sink.map(|sink| sink.len()), Some(4096));
+    assert_eq!(ends.calls(), [1001]);
+}
+
+#[test]
+fn a_call_that_is_cancelled_in_flight_is_forgotten_when_its_reply_comes() {
+    let mut ends = Ends::new();
+    ends.client.call(ends.now, ends.server, read_call(SegmentMut::zeroed(4096)), 1);
+    assert_eq!(ends.calls(), [1000]);
+    ends.client.cancel_where(|ticket| *ticket == 1);
+    assert!(ends.client.completion().is_none(), "its reply may come into its buffer");
+    let mut results = words(&[0, 0, 4096, 1, 4096]);
+    results.extend([7; 4096]);
+    ends.answer(1000, &results);
+    let cancelled = ends.client.completion().unwrap();
+    assert_eq!(cancelled.result.unwrap_err(), Error::Cancelled);
+    let sink = cancelled.sink.unwrap();
+    assert_eq!(sink.len(), 4096);
+    assert!(sink.iter().all(|byte| *byte == 0), "what is dropped is not copied before");
+    assert!(ends.client.is_idle());
+    ends.getattr(2);
+    assert_eq!(ends.calls(), [1001], "the connection goes on");
+}
+
+#[test]
+fn a_call_that_is_cancelled_is_not_sent_again() {
+    let mut ends = Ends::new();
+    (1..=3).for_each(|ticket| ends.getattr(ticket));
+    assert_eq!(ends.calls().len(), 3);
+    ends.client.cancel_where(|ticket| *ticket != 2);
+    ends.answer(1000, &words(&[Status::Jukebox as u32]));
+    let cancelled = ends.client.completion().unwrap();
+    assert_eq!((cancelled.ticket, cancelled.result.unwrap_err()), (1, Error::Cancelled));
+    let conn = ends.conn.unwrap();
+    ends.client.disconnected(ends.now, conn, Disconnect::Closed);
+    let cancelled = ends.client.completion().unwrap();
+    assert_eq!((cancelled.ticket, cancelled.result.unwrap_err()), (3, Error::Cancelled));
+    ends.pass(Duration::from_secs(5));
+    assert_eq!(ends.calls(), [1001]);
+}

@@ -112,6 +112,16 @@ pub struct Core {
     completed: VecDeque<Completed>,
 }
 
+impl Done {
+    /// Does nobody wait for it any more?
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Future(done) | Self::Once(_, done) => done.is_canceled(),
+            Self::Tag(_) => false,
+        }
+    }
+}
+
 impl Core {
     pub(super) fn new(config: Config, patience: Option<Duration>, mailbox: Arc<Mailbox<Command>>) -> Self {
         let mut files = FileClient::new(config);
@@ -133,6 +143,9 @@ impl Core {
 
     fn execute(&mut self, now: Time, command: Command) {
         match command {
+            // Nobody waits for it any more.
+            Command::CallTo { done, .. } | Command::Call { done, .. } if done.is_canceled() => {}
+            Command::File { done, .. } if done.is_abandoned() => {}
             Command::CallTo { addr, local, patience, mut call, done } => {
                 let server = self.files.rpc().server(addr, local, &Way::Tcp, 1);
                 call.soft = true;
@@ -200,6 +213,9 @@ impl Layer for Core {
     /// Tells who waits for what has completed, and starts what there is room for: of what other threads left in the
     /// mailbox, too.
     fn settle(&mut self, now: Time) {
+        if self.mailbox.take_sweep() {
+            self.files.cancel_where(now, Done::is_abandoned);
+        }
         self.files.settle(now);
         while let Some(completion) = self.files.completion() {
             self.tell(now, completion);
@@ -209,5 +225,85 @@ impl Layer for Core {
         {
             self.execute(now, command);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mount::Requests;
+    use super::*;
+    use onego_buf::Pool;
+    use onego_nfs::rpc::Credential;
+    use onego_wire::{Action, ConnId, Disconnect, Machine as _};
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Waker};
+
+    /// A client that knows its server, and the way of requests to it.
+    fn client() -> (Core, Requests) {
+        let (mailbox, pool) = (Arc::new(Mailbox::new()), Pool::new(1 << 20));
+        let config = Config::new(Credential::None, 1, pool.clone());
+        let mut core = Core::new(config, None, Arc::clone(&mailbox));
+        core.files.connect("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
+        (core, Requests::new(mailbox, pool))
+    }
+
+    fn begin(future: Pin<&mut impl Future>) {
+        assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    fn read(requests: &Requests) -> impl Future {
+        let request = FileRequest::Read { offset: 0, buffer: SegmentMut::zeroed(4096) };
+        requests.file(Handle::new(b"file").unwrap(), request)
+    }
+
+    fn connect(core: &mut Core) -> ConnId {
+        let Some(Action::Connect { conn, .. }) = core.next_action(Time::default()) else {
+            panic!("a call needs a connection");
+        };
+        conn
+    }
+
+    #[test]
+    fn a_read_whose_future_is_dropped_before_it_is_sent_is_never_sent() {
+        let ((mut core, requests), now) = (client(), Time::default());
+        // In the mailbox, and with the client.
+        for is_taken in [false, true] {
+            let mut reading = Box::pin(read(&requests));
+            begin(reading.as_mut());
+            let conn = is_taken.then(|| connect(&mut core));
+            drop(reading);
+            assert!(core.next_action(now).is_none());
+            assert!(core.files.is_idle(), "nothing is kept of what nobody waits for");
+            if let Some(conn) = conn {
+                core.connected(now, conn, "10.0.0.2:999".parse().unwrap());
+                let sends = |action| matches!(action, Action::Transmit { .. });
+                assert!(!std::iter::from_fn(|| core.next_action(now)).any(sends), "there is nothing to send");
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_whose_future_is_dropped_in_flight_ends_with_its_connection() {
+        let ((mut core, requests), now) = (client(), Time::default());
+        let mut staying = pin!(read(&requests));
+        let mut leaving = Box::pin(read(&requests));
+        begin(staying.as_mut());
+        begin(leaving.as_mut());
+        let conn = connect(&mut core);
+        core.connected(now, conn, "10.0.0.2:999".parse().unwrap());
+        while core.next_action(now).is_some() {}
+        let mut sent = List::new();
+        core.transmit(now, conn, &mut sent, usize::MAX);
+        let both = sent.len();
+        drop(leaving);
+        assert!(core.next_action(now).is_none());
+        core.disconnected(now, conn, Disconnect::Closed);
+        core.timeout(now + Duration::from_secs(5));
+        let conn = connect(&mut core);
+        core.connected(now, conn, "10.0.0.2:999".parse().unwrap());
+        while core.next_action(now).is_some() {}
+        let mut sent = List::new();
+        core.transmit(now, conn, &mut sent, usize::MAX);
+        assert_eq!(sent.len(), both / 2, "one call is sent again");
     }
 }

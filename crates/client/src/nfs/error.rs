@@ -142,7 +142,7 @@ fn kind_of(error: &client::Error) -> ErrorKind {
             _ => ErrorKind::Refused,
         },
         client::Error::Reply(_) | client::Error::Record(_) | client::Error::Rdma(_) => ErrorKind::Protocol,
-        client::Error::Closed => ErrorKind::Closed,
+        client::Error::Closed | client::Error::Cancelled => ErrorKind::Closed,
     }
 }
 

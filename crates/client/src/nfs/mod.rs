@@ -3,6 +3,10 @@
 //! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`Mount::read_dir`] lists. All of it is async and
 //! needs no runtime in particular; who would rather spend no second thread drives the client himself: see [`Reactor`].
 //!
+//! Dropping a future cancels its request. A request that was not sent is never sent. One that was sent and changes something
+//! (a write, a creation, a removal) may have been carried out, or not, or may be carried out after requests that are made
+//! later: NFS has no way to take a request back.
+//!
 //! ```no_run
 //! use onego::nfs::{Config, Mount, SetAttributes};
 //!

@@ -5,6 +5,7 @@ use super::core::{Command, Done, FileRequest, RequestOutcome};
 use super::error::Error;
 use super::reactor::Reactor;
 use crate::mailbox::{Closed, Mailbox};
+use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;
 use onego_buf::Pool;
 use onego_nfs::client::{Call, Error as CallError, Limits, Outcome, Reply, Way};
@@ -67,7 +68,7 @@ impl Requests {
     ) -> Result<P::Results, CallError> {
         let (done, answer) = oneshot::channel();
         self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
-        let (result, _) = answer.await.map_err(|_| CallError::Closed)?;
+        let (result, _) = self.answer(answer).await.map_err(|Closed| CallError::Closed)?;
         Ok(reply(result?)?.read::<P>()?)
     }
 
@@ -75,10 +76,10 @@ impl Requests {
     pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
         let (done, answer) = oneshot::channel();
         self.send(Command::File { file, request, done: Done::Future(done) }).await?;
-        answer.await.map_err(|_| Closed)
+        self.answer(answer).await
     }
 
-    /// The same, without waiting for what comes of it.
+    /// The same, without waiting for what comes of it: dropping the receiver cancels it at the next [sweep](Self::sweep).
     pub(super) async fn begin(
         &self,
         file: Handle,
@@ -87,6 +88,22 @@ impl Requests {
         let (done, answer) = oneshot::channel();
         self.send(Command::File { file, request, done: Done::Future(done) }).await?;
         Ok(answer)
+    }
+
+    /// Waits for an answer of the reactor.
+    fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T, Self> {
+        Pending::new(self, answer)
+    }
+
+    /// Has the reactor cancel what nobody waits for any more.
+    pub(super) fn sweep(&self) {
+        self.shared.mailbox.ask_sweep();
+    }
+}
+
+impl<T> Asker<T> for Requests {
+    fn abandoned(&self, _: Option<T>) {
+        self.sweep();
     }
 }
 

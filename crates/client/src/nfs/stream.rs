@@ -126,6 +126,14 @@ impl AsyncRead for Reader {
     }
 }
 
+impl Drop for Ahead {
+    /// Cancels the reads that nobody will take.
+    fn drop(&mut self) {
+        self.reads.clear();
+        self.file.mount.requests.sweep();
+    }
+}
+
 impl Ahead {
     async fn next(&mut self) -> Result<Option<List>, Error> {
         if self.ended {
@@ -158,7 +166,8 @@ impl Ahead {
 ///
 /// It is an [`AsyncWrite`] of the crate `futures-io`, too, which copies what it is given: a flush or close makes everything
 /// durable. `tokio_util::compat` makes one of tokio of it. What is written is durable only after [`finish`](Self::finish), a
-/// flush or a close, each of which also gives the errors of writes before.
+/// flush or a close, each of which also gives the errors of writes before. Dropping it before cancels the writes that are
+/// under way: each of them may be applied, or not.
 pub struct Writer {
     stage: Stage<Behind, ()>,
     offset: u64,
@@ -253,6 +262,14 @@ impl AsyncWrite for Writer {
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
+    }
+}
+
+impl Drop for Behind {
+    /// Cancels the writes that are under way.
+    fn drop(&mut self) {
+        self.writes.clear();
+        self.file.mount.requests.sweep();
     }
 }
 

@@ -9,7 +9,7 @@ mod watch;
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
-pub(crate) use pending::{Answer, Pending};
+pub(crate) use pending::Answer;
 pub use pool::{ObjectEntry, OmapPage, Pool, Stat};
 pub(crate) use watch::Told;
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, Watcher};

@@ -126,7 +126,7 @@ impl Pool {
     async fn submit(&self, request: Request) -> Result<RequestOutcome, Error> {
         let (done, answer) = oneshot::channel();
         self.cluster.send(Command::Request { request: Box::new(request), done }).await?;
-        self.cluster.answer(answer).await
+        Ok(self.cluster.answer(answer).await?)
     }
 
     fn describe(&self, object: &str) -> String {

@@ -4,13 +4,17 @@ use super::header::ImageInfo;
 use super::io::IoOp;
 use crate::ceph::core::{Command, Done};
 use crate::ceph::error::Error;
-use crate::rados::{Pending, Pool};
+use crate::pending::Pending;
+use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_ceph::cls::rbd::{GetFlags, ObjectMap, ObjectMapLoad, image_flag, state as object_state};
 use onego_ceph::rbd::{Features, header_object};
 use onego_ceph::types::NOSNAP;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// A request to clear a part, under way.
+type Clearing<'a> = Pending<'a, Result<(), Error>, Cluster>;
 
 /// Objects that one request gives up.
 const OBJECTS: u64 = 64;
@@ -30,7 +34,7 @@ pub(super) async fn clear(
     let end = info.size.div_ceil(set).saturating_mul(set);
     let step = set.saturating_mul((OBJECTS / info.layout.stripe_count()).max(1));
     let (shape, map) = (Arc::new(info.shape(pool, end)), object_map(pool, info).await?);
-    let mut under_way: VecDeque<(u64, Pending<'_, Result<(), Error>>)> = VecDeque::with_capacity(DEPTH);
+    let mut under_way: VecDeque<(u64, Clearing<'_>)> = VecDeque::with_capacity(DEPTH);
     let mut at = start_at;
     while at < end || !under_way.is_empty() {
         if at < end && under_way.len() < DEPTH {

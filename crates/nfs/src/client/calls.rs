@@ -24,6 +24,8 @@ pub(super) struct Pending<T> {
     pub(super) sequence: u64,
     /// On which connection it was sent, and when, unless that is over.
     pub(super) sent: Option<(ConnId, Time)>,
+    /// It was cancelled after it was sent: its reply is dropped.
+    pub(super) cancelled: bool,
     /// When it was made.
     pub(super) made: Time,
     pub(super) deadline: Option<Time>,
@@ -137,6 +139,20 @@ impl<T> Calls<T> {
         }
     }
 
+    /// Ends the calls whose tickets are `unwanted`: at once where they were not sent, and else when they are answered, or
+    /// their connection ends.
+    pub(super) fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
+        let mut unsent = Vec::new();
+        for (_, pending) in self.pending.iter_mut().filter(|(_, pending)| unwanted(&pending.ticket)) {
+            if pending.sent.is_some() {
+                pending.cancelled = true;
+            } else {
+                unsent.push(pending.xid);
+            }
+        }
+        unsent.into_iter().for_each(|xid| self.fail(xid, Error::Cancelled));
+    }
+
     /// The call there, which has no number any more, is done with.
     fn end(&mut self, place: usize, result: Result<Reply, Error>) {
         let Pending { mut front, ticket, sink, payload, .. } = self.pending.remove(place);
@@ -190,6 +206,7 @@ impl<T> Calls<T> {
             channel,
             sequence,
             sent: None,
+            cancelled: false,
             made: now,
             deadline: call.deadline,
             soft: call.soft,
@@ -255,6 +272,7 @@ impl<T> Calls<T> {
             pending.put_back(placed);
         }
         let result = match rpc::Reply::decode(&mut reader).map(|reply| reply.result) {
+            _ if pending.cancelled => Err(Error::Cancelled),
             Ok(Ok(Accepted::Success)) => {
                 let left = reader.left();
                 if pending.is_nfs && reader.u32("status") == Ok(Status::Jukebox as u32) {
@@ -321,6 +339,8 @@ impl<T> Splitter for Replies<'_, T> {
         let pool = self.pool;
         let (xid, pending) = self.call(front)?;
         let place = match (pending.fresh, &mut pending.sink) {
+            // Nobody waits for it: it is dropped in the memory in which it is received.
+            _ if pending.cancelled => return None,
             // A shorter one stays where it is received, together with others.
             (Some(most), _) if (BULK..=most).contains(&payload) => pool.get(payload),
             (None, Some(sink)) if payload <= sink.len() => sink.split_to(payload),

@@ -52,6 +52,9 @@ pub enum Error {
     /// The server cannot take the call over RDMA.
     #[error("the server does not take the call over RDMA: {}", not_taken(*.0))]
     NotTaken(RdmaError),
+    /// The caller has taken the call back. If it was sent, it may have been carried out, or be carried out yet.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// The client was told to close what the call was made on.
     #[error("the connection is closed")]
     Closed,

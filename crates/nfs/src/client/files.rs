@@ -326,6 +326,40 @@ impl<T> FileClient<T> {
         self.go_on(now, file);
     }
 
+    /// Takes the requests back whose tickets are `unwanted`: they complete with [`Error::Cancelled`], if they are not done by
+    /// then. Nothing more is sent for them; calls that were sent are waited for ([`Client::cancel_where`]). What a cancelled
+    /// request was to change may have changed, in part, or may change yet. It looks at all requests: for rare occasions.
+    pub fn cancel_where(&mut self, now: Time, unwanted: impl Fn(&T) -> bool) {
+        // What is answered is done, and asks for nothing more.
+        self.settle(now);
+        for (_, io) in self.ios.iter_mut().filter(|(_, io)| unwanted(&io.ticket)) {
+            io.fail(Error::Cancelled);
+        }
+        let ios = &self.ios;
+        self.client.cancel_where(|Ticket(purpose)| match purpose {
+            Purpose::Plain(ticket) | Purpose::Read { ticket, .. } => unwanted(ticket),
+            Purpose::Part { io, .. } | Purpose::Write { io, .. } => unwanted(&ios[*io].ticket),
+            // They are the file's, and other requests may wait for them.
+            Purpose::Commit(_) | Purpose::Again { .. } => false,
+        });
+        self.cancel_writes(now, unwanted);
+        self.settle(now);
+    }
+
+    /// Cancels writes that were not begun, and waiting for writes to be durable.
+    fn cancel_writes(&mut self, now: Time, unwanted: impl Fn(&T) -> bool) {
+        let mut changed = Vec::new();
+        for (file, written) in &mut self.files {
+            let tickets = written.cancel_where(&unwanted);
+            if !tickets.is_empty() {
+                changed.push(*file);
+            }
+            let cancelled = |ticket| Completion { ticket, result: Err(Error::Cancelled), buffer: None };
+            self.completions.extend(tickets.into_iter().map(cancelled));
+        }
+        changed.into_iter().for_each(|file| self.go_on(now, file));
+    }
+
     fn make(&mut self, now: Time, mut call: Call, purpose: Purpose<T>) {
         call.deadline = call.deadline.or(self.patience.map(|patience| now + patience));
         let server = self.server.expect("requests are made once the server is known");
@@ -403,7 +437,7 @@ impl<T> FileClient<T> {
                 part.bytes.append(payload);
                 part.filled += count;
                 part.eof = front.eof;
-                if count < len && !front.eof {
+                if count < len && !front.eof && state.error.is_none() {
                     let offset = part.offset + part.filled as u64;
                     return self.read_part(now, io, index, offset, len - count, rest);
                 }
@@ -422,7 +456,8 @@ impl<T> FileClient<T> {
         let file = state.file;
         match taken(results::<Write>(result), &data) {
             Ok(done) => {
-                if let Some(rest) = self.took(file, offset, data, &done) {
+                let has_failed = state.error.is_some();
+                if let Some(rest) = self.took(file, offset, data, &done).filter(|_| !has_failed) {
                     self.write_part(now, io, offset + u64::from(done.count), rest);
                 }
             }

@@ -94,6 +94,17 @@ impl<T> Client<T> {
         self.calls.completion()
     }
 
+    /// Takes the calls back whose tickets are `unwanted`: they complete with [`Error::Cancelled`]. A call that was not sent
+    /// is never sent, and completes now. One that was sent is not sent again, and completes when its reply comes or its
+    /// connection ends: until then its memory may be in use. It looks at all calls: for rare occasions.
+    pub fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) {
+        let calls = &mut self.calls;
+        calls.cancel_where(unwanted);
+        for channel in &mut self.channels {
+            channel.waiting.retain(|xid| calls.get(*xid).is_some());
+        }
+    }
+
     /// Closes the connections to a server. Calls that are under way fail; more must not be made.
     pub fn close(&mut self, now: Time, server: ServerId) {
         for channel in 0..self.channels.len() {
@@ -260,7 +271,7 @@ impl<T> Client<T> {
     }
 
     /// Calls that were sent on a connection that is over wait for the next, the oldest first, but for those whose sinks
-    /// are still with it, because of a receive: none may be sent before its sink is whole.
+    /// are still with it, because of a receive: none may be sent before its sink is whole. Those that were cancelled end.
     fn wait_again(&mut self, now: Time, conn: ConnId, index: usize) {
         let held = self.conns.get(conn);
         let mut again = Vec::new();
@@ -272,7 +283,12 @@ impl<T> Client<T> {
         }
         again.sort_unstable();
         for (_, xid) in again.into_iter().rev() {
-            self.calls.get_mut(xid).expect("the call was just seen").sent = None;
+            let pending = self.calls.get_mut(xid).expect("the call was just seen");
+            if pending.cancelled {
+                self.calls.fail(xid, Error::Cancelled);
+                continue;
+            }
+            pending.sent = None;
             self.channels[index].waiting.push_front(xid);
         }
         if self.channels[index].closed {

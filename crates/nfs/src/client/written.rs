@@ -111,6 +111,32 @@ impl<T> Written<T> {
         if self.is_full() { None } else { self.parked.pop_front() }
     }
 
+    /// Takes out the tickets that are `unwanted`: of writes that were not begun, with their data, and of those who wait for
+    /// writes to be durable.
+    pub(super) fn cancel_where(&mut self, unwanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut tickets = Vec::new();
+        for at in (0..self.parked.len()).rev() {
+            if !unwanted(&self.parked[at].ticket) {
+                continue;
+            }
+            tickets.extend(self.parked.remove(at).map(|parked| parked.ticket));
+            // The writes behind it move up, and with them what is to be durable after them.
+            let number = self.next + at as u64;
+            self.syncs.iter_mut().filter(|(before, _)| *before > number).for_each(|(before, _)| *before -= 1);
+        }
+        for (before, ticket) in std::mem::take(&mut self.syncs) {
+            if unwanted(&ticket) {
+                tickets.push(ticket);
+            } else {
+                self.syncs.push_back((before, ticket));
+            }
+        }
+        if let Committing::Asked(_, waiting) | Committing::Again(_, _, waiting) = &mut self.commit {
+            tickets.extend(waiting.extract_if(.., |ticket| unwanted(ticket)));
+        }
+        tickets
+    }
+
     /// Is a commit to be sent now? Then it counts as sent.
     pub(super) fn begin_commit(&mut self) -> bool {
         if !matches!(self.commit, Committing::No) {
@@ -197,5 +223,39 @@ impl<T> Written<T> {
             return (waiting, None);
         }
         (waiting, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_durable_after_a_write_that_is_cancelled_waits_for_those_before_it() {
+        let mut written = Written::default();
+        let number = written.begin();
+        for ticket in 1..=2 {
+            let data = List::new();
+            written.parked.push_back(Parked { offset: 0, data, stable: Stability::Unstable, ticket });
+        }
+        written.syncs.push_back((written.next(), 3));
+        written.syncs.push_back((written.next(), 4));
+        assert_eq!(written.cancel_where(|ticket| [1, 2, 4].contains(ticket)), [2, 1, 4]);
+        assert!(written.parked.is_empty());
+        assert!(!written.begin_commit(), "a write is under way");
+        written.end(number);
+        assert!(written.begin_commit());
+        assert_eq!(written.end_commit(None), (vec![3], None));
+        assert!(written.is_quiet());
+    }
+
+    #[test]
+    fn a_commit_that_nobody_waits_for_any_more_goes_on() {
+        let mut written = Written::default();
+        written.syncs.push_back((written.next(), 1));
+        assert!(written.begin_commit());
+        assert_eq!(written.cancel_where(|_| true), [1]);
+        assert!(!written.begin_commit(), "it is under way");
+        assert_eq!(written.end_commit(None), (vec![], None));
     }
 }
