@@ -2,6 +2,7 @@
 //! the fuzzer writes gets past them.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod iwarp;
 pub mod nfs_server;
 pub mod rpc_rdma;

@@ -76,12 +76,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the targets, which are those of their files.
+/// The names of the targets, which are those of their files, in the folders of `fuzz_targets`.
 fn targets(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder.join("fuzz_targets")).context("cannot list the fuzz targets")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|end| end == "rs") {
+    for room in fs::read_dir(folder.join("fuzz_targets")).context("cannot list the fuzz targets")? {
+        for entry in fs::read_dir(room?.path())? {
+            let path = entry?.path();
             names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
         }
     }

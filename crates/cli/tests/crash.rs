@@ -5,6 +5,7 @@ mod support;
 use onego::Wait;
 use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
+use onego_testkit::seeds::is_long;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -121,7 +122,7 @@ fn open(conf: &Path) -> (Reactor, Image) {
 
 /// Kills the cluster in rounds. In every other one the client is gone as well, and cannot send anything again.
 fn rounds(options: &str, seed: u64) {
-    let rounds = if std::env::var_os("ONEGO_TEST_LONG").is_some() { ROUNDS_LONG } else { ROUNDS };
+    let rounds = if is_long() { ROUNDS_LONG } else { ROUNDS };
     let place = Place::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let options = format!("{options} --listen 127.0.0.1:{port} --messenger v2");

@@ -4,7 +4,7 @@
 //! receive buffer comes back once; that a connection which nobody breaks ends in good order, whatever happens to the
 //! others. Memory that comes back is used again at once, so that bytes show if it was not free.
 //!
-//! All choices come from a seed, which a failure names: `ONEGO_TEST_SEED=N` makes the same ones again (the kernel's are
+//! All choices come from a seed, which a failure names: `ONEGO_SEED=N` makes the same ones again (the kernel's are
 //! its own). With `ONEGO_TEST_LONG=1` there are more connections, and several seeds.
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent};
 use crate::epoll::Epoll;
@@ -16,6 +16,7 @@ use crate::uring::Uring;
 use crate::wait::Wait;
 use crate::zero_copy::{self, Settings, Thresholds};
 use onego_buf::{List, Pool, SegmentMut};
+use onego_testkit::seeds::{Seeds, is_long};
 use onego_wire::{Landing, LocalPort};
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -506,14 +507,9 @@ fn run<E: Stressed>(open: impl Fn() -> E, count: usize, seed: u64) {
 fn stress<E: Stressed>(open: impl Fn() -> E) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    let long = std::env::var_os("ONEGO_TEST_LONG").is_some();
-    let seed = std::env::var("ONEGO_TEST_SEED").ok().map(|seed| seed.parse().expect("a seed is a number"));
-    let seeds = if long && seed.is_none() { 4 } else { 1 };
-    let count = if long { 5000 } else { 1000 };
-    for seed in (0..seeds).map(|i| seed.unwrap_or(20_261 + i)) {
-        println!("{count} connections; to replay: ONEGO_TEST_SEED={seed}");
-        run(&open, count, seed);
-    }
+    let count = if is_long() { 5000 } else { 1000 };
+    let seeds = Seeds { short: 1, long: 4 };
+    seeds.each("-p onego-engine --lib stress", |seed| run(&open, count, 20_261 + seed));
 }
 
 /// Every send is made from the memory of the caller, which must not change until the kernel has let go of it.

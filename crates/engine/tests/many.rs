@@ -1,5 +1,6 @@
 //! Ten thousand connections on one reactor, half of them idle. With `ONEGO_TEST_LONG=1` traffic runs for a minute.
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, now, open};
+use onego_testkit::seeds::is_long;
 use onego_testkit::{FrameEvent, Frames};
 use onego_wire::{ConnId, Disconnect, Time};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -301,8 +302,7 @@ fn ten_thousand_connections_are_served_and_the_idle_ones_cost_next_to_nothing() 
     if let Ok(kind) = std::env::var(SERVE) {
         return serve(kind.parse().unwrap());
     }
-    let long = std::env::var_os("ONEGO_TEST_LONG").is_some();
-    let time = if long { Duration::from_secs(60) } else { Duration::from_millis(500) };
+    let time = if is_long() { Duration::from_secs(60) } else { Duration::from_millis(500) };
     for kind in EngineKind::ALL {
         ten_thousand(kind, time);
     }

@@ -5,30 +5,18 @@ mod support;
 
 use onego_msgr::Policy;
 use onego_msgr::auth::Lifetimes;
+use onego_testkit::seeds::{Seeds, is_long};
 use session_world::{Line, Mode, Seen, Troubles, World};
 use std::time::Duration;
 
-/// Seeds of the short form, and of the long one.
-const SEEDS: u64 = 200;
-const SEEDS_LONG: u64 = 1000;
+const SEEDS: Seeds = Seeds { short: 200, long: 1000 };
 
-/// The short form cuts connections at one of so many bytes, the long one at each.
+/// The short form cuts connections at each seventh byte, the long one at each.
 const CUTS_STEP: usize = 7;
-
-fn is_long() -> bool {
-    std::env::var_os("ONEGO_TEST_LONG").is_some()
-}
 
 #[test]
 fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
-    let seeds: Vec<u64> = match std::env::var("ONEGO_TEST_SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..if is_long() { SEEDS_LONG } else { SEEDS }).collect(),
-    };
-    let alone = seeds.len() == 1;
-    let mut seen = Seen::default();
-    for seed in seeds {
-        println!("seed {seed}: ONEGO_TEST_SEED={seed} cargo test -p onego-ceph --test msgr_sessions");
+    let seen = SEEDS.each("-p onego-msgr --test sessions", |seed| {
         let mut world = World::of_seed(seed);
         // At first lines may break before anything gets through.
         for _ in 0..3000 {
@@ -41,12 +29,15 @@ fn nothing_is_lost_or_doubled_over_connections_that_break_anywhere() {
             ..world.troubles
         };
         world.run(40);
-        seen += world.seen;
-    }
+        world.seen
+    });
+    let Some(worlds) = seen else { return };
+    let mut seen = Seen::default();
+    worlds.into_iter().for_each(|world| seen += world);
     println!("{seen:?}");
     let Seen { broken, damaged, restarts, lost, refused, waits, refused_tickets, compressed } = seen;
     let everything = [broken, damaged, restarts, lost, refused, waits, refused_tickets, compressed];
-    assert!(alone || everything.iter().all(|seen| *seen > 0), "{seen:?}");
+    assert!(everything.iter().all(|seen| *seen > 0), "{seen:?}");
 }
 
 /// All modes with all policies that are there for them.
@@ -86,7 +77,7 @@ fn cut_everywhere(has_session: bool) {
             assert!(longest > 300, "{mode:?} has a handshake");
             for cut in (0..=longest).step_by(if is_long() { 1 } else { CUTS_STEP }) {
                 let mut world = eager(1, mode, policies, has_session);
-                // One line after the other that carries so many bytes.
+                // One line after the other that carries `cut` bytes.
                 for _ in 0..2 {
                     connect(&mut world, ends);
                     world.exchange(cut);
@@ -128,12 +119,12 @@ fn a_session_goes_on_at_the_first_attempt_if_nobody_is_in_the_way() {
 
 #[test]
 fn of_two_connections_at_once_that_of_the_lower_address_carries_the_session() {
-    let seeds = if is_long() { SEEDS_LONG } else { SEEDS };
     let races = modes().filter(|(_, policies)| policies.iter().all(|policy| !policy.server));
-    for (mode, policies) in races {
-        for seed in 0..seeds {
+    let races: Vec<_> = races.collect();
+    SEEDS.each("-p onego-msgr --test sessions of_two", |seed| {
+        for (mode, policies) in &races {
             for has_session in [false, true] {
-                let mut world = eager(seed, mode, policies, has_session);
+                let mut world = eager(seed, *mode, *policies, has_session);
                 let before = world.lines.len();
                 connect(&mut world, &[0, 1]);
                 world.settle(if has_session { 2 } else { 1 });
@@ -141,7 +132,7 @@ fn of_two_connections_at_once_that_of_the_lower_address_carries_the_session() {
                 assert_eq!(world.ends.each_ref().map(|end| end.carrier), [Some(before); 2], "{mode:?}");
             }
         }
-    }
+    });
 }
 
 #[test]

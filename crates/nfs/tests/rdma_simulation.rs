@@ -1,7 +1,7 @@
 //! A client that makes random calls and a server that answers them in any order, by seed, on a connection that may break at
 //! any moment: every call is answered as it should be or comes back, once, with its memory.
 //!
-//! `ONEGO_TEST_LONG=1` runs ten thousand seeds; `ONEGO_TEST_SEED=N` runs one.
+//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
 
 mod ends;
 
@@ -9,6 +9,7 @@ use ends::{Ends, NONE, config, front, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::rdma::Config;
 use onego_rdma::Memory;
+use onego_testkit::seeds::Seeds;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -125,11 +126,13 @@ impl Run {
     }
 }
 
-fn run(seed: u64) {
+/// Returns how many calls were answered, and how many came back because the connection ended.
+fn run(seed: u64) -> (usize, usize) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let ends = Ends::new(any_config(&mut rng), any_config(&mut rng), seed);
     let mut run = Run { ends, rng, made: BTreeMap::new(), to_answer: Vec::new(), next: 1 };
     run.ends.splits.places = seed.is_multiple_of(2);
+    let mut back = 0;
     let steps = run.rng.random_range(50..600);
     for _ in 0..steps {
         match run.rng.random_range(0..10) {
@@ -143,6 +146,7 @@ fn run(seed: u64) {
         run.ends.collect();
         run.check_answers();
         for call in run.ends.client.unanswered() {
+            back += 1;
             let made = run.made.remove(&call.xid).expect("a call comes back once");
             // Nobody misses memory that was never taken from its pool.
             let sink = call.sink.map(|sink| sink.len());
@@ -158,21 +162,13 @@ fn run(seed: u64) {
         assert_eq!((&run.ends.faults[..], &run.ends.errors[..]), (&[][..], &[][..]));
     }
     assert!(run.made.is_empty(), "calls that nobody knows of any more: {:?}", run.made.keys());
+    (run.next as usize - 1 - back, back)
 }
 
 #[test]
 fn every_call_is_answered_or_comes_back() {
-    let is_long = std::env::var("ONEGO_TEST_LONG").is_ok_and(|value| value == "1");
-    let seeds = match std::env::var("ONEGO_TEST_SEED") {
-        Ok(seed) => vec![seed.parse().expect("a seed is a number")],
-        Err(_) => (0..if is_long { 10_000 } else { 300 }).collect(),
-    };
-    for seed in seeds {
-        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
-            eprintln!(
-                "seed {seed}: replay with ONEGO_TEST_SEED={seed} cargo test -p onego-nfs --test rdma_simulation"
-            );
-            std::panic::resume_unwind(panic);
-        }
-    }
+    let seeds = Seeds { short: 300, long: 10_000 };
+    let Some(seen) = seeds.each("-p onego-nfs --test rdma_simulation", run) else { return };
+    let (answered, back) = seen.iter().fold((0, 0), |(a, b), (answered, back)| (a + answered, b + back));
+    assert!(answered > 1000 && back > 100, "{answered} calls are answered, and {back} come back");
 }

@@ -1,19 +1,22 @@
 //! Two ends that do random things with each other, by seed, on a stream that is cut anywhere: messages arrive in their
 //! order, memory holds what was written and read and nothing else, and everything comes back exactly once.
 //!
-//! `ONEGO_TEST_LONG=1` runs ten thousand seeds; `ONEGO_TEST_SEED=N` runs one.
+//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
 
 mod support;
 
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, ReadyToReceive};
 use onego_rdma::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
+use onego_testkit::seeds::Seeds;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use std::collections::{BTreeMap, VecDeque};
 use support::{End, carry, config, filled, noise, pair, rng, scattered, settle};
 
 const STEPS: usize = 400;
+
+const SEEDS: Seeds = Seeds { short: 200, long: 10_000 };
 const UNTOUCHED: u8 = 0x5a;
 
 /// A region as it has to be once all that was posted is done.
@@ -55,6 +58,8 @@ struct Side {
     messages: VecDeque<Coming>,
     next: u64,
     foresees_writes: bool,
+    /// Sends, writes and reads that have succeeded.
+    succeeded: [usize; 3],
 }
 
 impl Side {
@@ -69,6 +74,7 @@ impl Side {
             messages: VecDeque::new(),
             next: 0,
             foresees_writes,
+            succeeded: [0; 3],
         }
     }
 
@@ -113,9 +119,16 @@ impl Side {
     fn completed(&mut self, Completion { id, status, done }: Completion) {
         let whole = status == Status::Success;
         match done {
-            Done::Sent => assert!(matches!(self.work.remove(&id), Some(Expected::Sent))),
-            Done::Written => assert!(matches!(self.work.remove(&id), Some(Expected::Written))),
+            Done::Sent => {
+                assert!(matches!(self.work.remove(&id), Some(Expected::Sent)));
+                self.succeeded[0] += usize::from(whole);
+            }
+            Done::Written => {
+                assert!(matches!(self.work.remove(&id), Some(Expected::Written)));
+                self.succeeded[1] += usize::from(whole);
+            }
             Done::Read(sink) => {
+                self.succeeded[2] += usize::from(whole);
                 assert!(!whole || self.reads.pop_front() == Some(id), "reads complete in their order");
                 let Some(Expected::Read(bytes)) = self.work.remove(&id) else { panic!("{id} is no read") };
                 assert_eq!(sink.len(), bytes.len());
@@ -255,7 +268,8 @@ fn random_config(rng: &mut SmallRng) -> Config {
     }
 }
 
-fn run(seed: u64) {
+/// Returns how many sends, writes and reads have succeeded.
+fn run(seed: u64) -> [usize; 3] {
     let mut rng = rng(seed);
     let (mut client, server) = (random_config(&mut rng), random_config(&mut rng));
     client.ird = client.ird.max(server.ord);
@@ -303,19 +317,17 @@ fn run(seed: u64) {
         );
         assert!(side.messages.iter().all(|coming| coming.region.is_none()));
     }
+    let [a, b] = sides.map(|side| side.succeeded);
+    std::array::from_fn(|kind| a[kind] + b[kind])
 }
 
 #[test]
 fn random_work_does_what_it_should() {
-    let only = std::env::var("ONEGO_TEST_SEED").ok().map(|seed| seed.parse().expect("a seed is a number"));
-    if let Some(seed) = only {
-        return run(seed);
-    }
-    let seeds = if std::env::var_os("ONEGO_TEST_LONG").is_some() { 10_000 } else { 200 };
-    for seed in 0..seeds {
-        if std::panic::catch_unwind(|| run(seed)).is_err() {
-            panic!("replay with: ONEGO_TEST_SEED={seed} cargo test -p onego-rdma --test simulation");
-        }
+    let seen = SEEDS.each("-p onego-rdma --test simulation", run);
+    let Some(seen) = seen else { return };
+    for (kind, name) in ["sends", "writes", "reads"].into_iter().enumerate() {
+        let done: usize = seen.iter().map(|done| done[kind]).sum();
+        assert!(done > 1000, "only {done} {name} have succeeded");
     }
 }
 

@@ -5,6 +5,7 @@
 mod faults;
 mod frames;
 mod network;
+pub mod seeds;
 mod sim;
 mod sim_engine;
 mod trace;

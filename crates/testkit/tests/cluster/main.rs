@@ -6,8 +6,7 @@
 //! cluster keeps its state on a disk, and crashes: of what was not synced, any part is left. A model, to which each request is applied when it is made, says what
 //! must come of it: so nothing may be lost, nothing applied twice, and the order of an object's requests must hold.
 //!
-//! `ONEGO_SEEDS=1000 cargo test -p onego-testkit --release --test cluster` runs more seeds;
-//! `ONEGO_SEED=17 cargo test -p onego-testkit --release --test cluster` runs one again.
+//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
 
 mod crowd;
 mod disk;
@@ -19,40 +18,23 @@ mod user;
 mod wire;
 mod world;
 
+use onego_testkit::seeds::Seeds;
 use world::World;
 
-/// Seeds run when nobody says how many.
-const SEEDS: u64 = 200;
-const SEEDS_LONG: u64 = 1000;
+const SEEDS: Seeds = Seeds { short: 200, long: 1000 };
 
-fn from_environment(name: &str) -> Option<u64> {
-    std::env::var(name)
-        .ok()
-        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
-}
-
-/// Runs the worlds of as many seeds as there are to be, or of the one that is asked for.
 fn run(kept: bool) {
-    if let Some(seed) = from_environment("ONEGO_SEED") {
-        println!("{}", World::new(seed, kept).run());
-        return;
-    }
-    let (mut rotations, mut refused_tickets) = (0, 0);
-    let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
-    let seeds = from_environment("ONEGO_SEEDS").unwrap_or(usual);
-    for seed in 0..seeds {
-        let result = std::panic::catch_unwind(|| World::new(seed, kept).run());
-        let Ok(summary) = result else {
-            panic!(
-                "seed {seed} fails; ONEGO_SEED={seed} cargo test -p onego-testkit --release --test cluster \
-                 runs it again"
-            );
-        };
-        rotations += summary.rotations;
-        refused_tickets += summary.refused_tickets;
-    }
-    println!("keys changed {rotations} times, and {refused_tickets} tickets were refused");
-    assert!(seeds < SEEDS || (rotations > 0 && refused_tickets > 0), "tickets run out");
+    let seen = SEEDS.each("-p onego-testkit --release --test cluster", |seed| {
+        let summary = World::new(seed, kept).run();
+        println!("seed {seed}: {summary}");
+        summary
+    });
+    let Some(seen) = seen else { return };
+    let rotations: u64 = seen.iter().map(|summary| summary.rotations).sum();
+    let refused_tickets: u64 = seen.iter().map(|summary| summary.refused_tickets).sum();
+    let crashes: u32 = seen.iter().map(|summary| summary.crashes).sum();
+    assert!(rotations > 0 && refused_tickets > 0, "tickets run out: {rotations}, {refused_tickets}");
+    assert_eq!(crashes > 0, kept, "a cluster on a disk crashes");
 }
 
 #[test]

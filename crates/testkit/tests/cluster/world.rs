@@ -47,7 +47,7 @@ pub(crate) struct Summary {
     pub(crate) trace: u64,
     replies: u64,
     events: u32,
-    crashes: u32,
+    pub(crate) crashes: u32,
     virtual_time: Duration,
     /// How often the keys of services have changed, and how many tickets were too old.
     pub(crate) rotations: u64,
@@ -79,7 +79,7 @@ pub(crate) struct World {
     server: Server,
     /// Keeps the cluster's state, if anything does.
     storage: Option<Storage>,
-    crashes: u32,
+    pub(crate) crashes: u32,
     /// There is a crash after so many replies.
     next_crash: u64,
     clients: Vec<User>,
