@@ -11,8 +11,7 @@
 //! directory of this machine, whose server keeps nothing but the key of handles. In half of the worlds calls are carried
 //! out as jobs, late and in another order than they arrived in; a crash loses jobs and replies.
 //!
-//! `ONEGO_SEEDS=1000 cargo test -p onego-testkit --release --test files` runs more seeds;
-//! `ONEGO_SEED=17 cargo test -p onego-testkit --release --test files` runs one again.
+//! [`onego_testkit::seeds`] says how to run more seeds, or one of them again.
 
 mod exported;
 mod server;
@@ -22,38 +21,22 @@ mod volatile;
 mod world;
 
 use exported::Exported;
+use onego_testkit::seeds::Seeds;
 use store::Store;
 use user::Operation;
 use volatile::Volatile;
 use world::{Summary, World};
 
-/// Seeds run when nobody says how many.
-const SEEDS: u64 = 100;
-const SEEDS_LONG: u64 = 1000;
-
-fn from_environment(name: &str) -> Option<u64> {
-    let parse = |text: String| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number"));
-    std::env::var(name).ok().map(parse)
-}
-
-/// Runs the worlds of all seeds, or of the one that the environment names.
 fn run<S: Store>(crashes: bool) {
-    if let Some(seed) = from_environment("ONEGO_SEED") {
-        println!("{:?}", World::<S>::new(seed, crashes).run());
-        return;
-    }
-    let usual = if std::env::var_os("ONEGO_TEST_LONG").is_some() { SEEDS_LONG } else { SEEDS };
+    let seeds = Seeds { short: 100, long: 1000 };
+    let seen = seeds.each("-p onego-testkit --release --test files", |seed| {
+        let summary = World::<S>::new(seed, crashes).run();
+        println!("seed {seed}: {summary:?}");
+        summary
+    });
+    let Some(seen) = seen else { return };
     let mut total = Summary::default();
-    for seed in 0..from_environment("ONEGO_SEEDS").unwrap_or(usual) {
-        let result = std::panic::catch_unwind(|| World::<S>::new(seed, crashes).run());
-        let Ok(summary) = result else {
-            panic!(
-                "seed {seed} fails; ONEGO_SEED={seed} cargo test -p onego-testkit --release --test files \
-                 runs it again"
-            );
-        };
-        total.add(&summary);
-    }
+    seen.iter().for_each(|summary| total.add(summary));
     check_coverage::<S>(crashes, &total);
 }
 
