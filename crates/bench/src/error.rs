@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// The thresholds of zero-copy sends cannot be used.
     #[error(transparent)]
-    Thresholds(#[from] crate::zc::BadThresholds),
+    Thresholds(#[from] onego_engine::zero_copy::BadThresholds),
     /// What was asked for does not fit together.
     #[error("{0}")]
     Unfit(String),

@@ -7,7 +7,6 @@
 pub mod cpu;
 pub mod embedded;
 mod error;
-mod fill;
 pub mod floor;
 mod in_flight;
 mod jobs;
@@ -16,13 +15,9 @@ pub mod msgr;
 pub mod nfs;
 pub mod pattern;
 pub mod peer;
-pub mod picture;
-pub mod progress;
 pub mod rbd;
+pub mod report;
 pub mod row;
-mod session;
-pub mod table;
-mod workload;
 pub mod zc;
 
 pub use error::Error;

@@ -4,101 +4,31 @@
 
 mod client;
 mod endpoint;
+mod load;
 mod messages;
+mod row;
 mod server;
 pub mod table;
 
 use crate::Error;
-use crate::floor::{self, Traffic};
+use crate::floor;
 use crate::jobs;
 use crate::pattern::SECTOR;
 use crate::peer::Peer;
-use crate::progress::Progress;
-use crate::row::{self, Count, Ends, Pattern, Row};
-use crate::table::short_size;
+use crate::report::progress::Progress;
+use crate::report::table::short_size;
+use crate::row::{Count, Ends};
 use client::Client;
-use onego_engine::{EngineKind, Spin};
-use serde::{Deserialize, Serialize};
 use server::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub use load::{End, Load};
+pub use row::{Measured, MsgrRow};
 pub use server::serve;
-
-/// Idle memory that each end keeps for the heads of frames: those of a deep queue.
-const POOL_IDLE: usize = 4 << 20;
 
 /// How often it is told how far a load is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
-
-/// What both ends of a measurement have to agree upon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// What moves the bytes.
-    pub engine: EngineKind,
-    /// Make and check checksums of fronts and data.
-    pub crc: bool,
-    /// What they do before they sleep.
-    pub spin: Spin,
-}
-
-/// A load to be measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Load {
-    /// Both ends.
-    pub end: End,
-    /// Bytes of data of a request.
-    pub block_size: u32,
-    /// Connections, all served by one thread at each end.
-    pub connections: u32,
-    /// Requests in flight on a connection.
-    pub io_depth: u32,
-    /// Check all data.
-    pub verify: bool,
-}
-
-impl Load {
-    /// The load in the words of rows.
-    fn as_row(&self) -> row::Load {
-        row::Load {
-            rw: Pattern::Write,
-            block_size: self.block_size.into(),
-            jobs: self.connections,
-            io_depth: self.io_depth,
-        }
-    }
-
-    fn traffic(&self) -> Traffic {
-        Traffic {
-            sizes: messages::sizes(self.block_size),
-            clients: 1,
-            connections: self.connections,
-            io_depth: self.io_depth,
-        }
-    }
-}
-
-/// One measurement: a request is an I/O, `jobs` are connections.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MsgrRow {
-    /// What every benchmark's rows have.
-    #[serde(flatten)]
-    pub row: Row,
-    /// Were there checksums of fronts and data?
-    pub crc: bool,
-    /// What each end did before it slept: "adaptive", "never", or so many microseconds of polling.
-    pub spin: String,
-    /// System calls a request.
-    pub system_calls_per_io: Ends,
-}
-
-impl MsgrRow {
-    fn new(mode: &str, engine: &str, load: &Load, count: &Count, system_calls_per_io: Ends) -> Self {
-        let row = Row::new("msgr", engine, mode, load.as_row(), count);
-        let End { crc, spin, .. } = load.end;
-        Self { row, crc, spin: spin.to_string(), system_calls_per_io }
-    }
-}
 
 /// Loads to be measured one after the other, and how.
 #[derive(Debug, Clone)]
@@ -113,35 +43,6 @@ pub struct Plan {
     pub floor: Option<Peer>,
     /// Where the bytes of messages follow from.
     pub seed: u64,
-}
-
-/// What came of a load.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// The figures of the messenger.
-    pub row: Option<MsgrRow>,
-    /// Those of bare sockets.
-    pub floor: Option<MsgrRow>,
-    /// What went wrong.
-    pub errors: Vec<String>,
-}
-
-impl Measured {
-    /// All figures.
-    pub fn rows(&self) -> impl Iterator<Item = &MsgrRow> {
-        self.row.iter().chain(&self.floor)
-    }
-
-    /// What moved the bytes: an engine, unless bare sockets were measured alone.
-    pub fn engine(&self) -> &str {
-        self.rows().next().map_or("", |row| &row.row.engine)
-    }
-
-    /// Requests a second, beside those of bare sockets.
-    pub fn share_of_floor(&self) -> Option<f64> {
-        let (row, floor) = self.row.as_ref().zip(self.floor.as_ref())?;
-        Some(row.row.iops / floor.row.iops)
-    }
 }
 
 impl Plan {

@@ -1,9 +1,9 @@
 //! Loads on a file of a server.
 
 use crate::Error;
+use crate::load::session::{Request, Session, Target};
 use crate::load::{self, Measured, Plan};
-use crate::progress::Progress;
-use crate::session::{Request, Session, Target};
+use crate::report::progress::Progress;
 use onego::nfs::{Config, File, FileRequest, Mount, Reactor, SetAttributes, Stability};
 use onego::{SegmentMut, Wait};
 use std::sync::atomic::AtomicBool;

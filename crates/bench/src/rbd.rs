@@ -1,10 +1,10 @@
 //! Loads on an image of a cluster.
 
 use crate::Error;
+use crate::load::session::{Request, Session, Target};
 use crate::load::{self, Measured, Plan};
-use crate::progress::Progress;
-use crate::session::{Request, Session, Target};
-use crate::table::OURS;
+use crate::report::progress::Progress;
+use crate::report::table::OURS;
 use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rados::Cluster;
 use onego::rbd::{self, CreateOptions, Image};

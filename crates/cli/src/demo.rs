@@ -1,15 +1,18 @@
 //! `onego demo`: everything once, in less than a minute.
 
 use crate::access::Access;
-use crate::bench::{OutputFile, floor_server, judge, printer, rows, seed, start_embedded, title};
+use crate::bench::embedded::start_embedded;
+use crate::bench::outputs::OutputFile;
+use crate::bench::parts::{floor_server, seconds, seed};
+use crate::bench::report::{judge, printer, rows, title};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::size;
 use onego_bench::load::{Measured, Plan};
-use onego_bench::picture;
-use onego_bench::progress::Progress;
 use onego_bench::rbd::Bed;
+use onego_bench::report::picture;
+use onego_bench::report::progress::Progress;
 use onego_bench::row::{Load, Pattern};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +21,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// How long to measure each block size
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = crate::bench::seconds)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     seconds: f64,
     /// Where to draw the picture
     #[arg(long, value_name = "FILE", default_value = "onego-demo.svg")]

@@ -1,6 +1,6 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
-use crate::interrupt;
+use crate::signal;
 use onego::ErrorKind;
 use onego::ceph::{Config, Errno};
 use onego::nfs::MountStatus;
@@ -109,13 +109,13 @@ impl Failure {
 
     /// Is there nobody to be told? Whoever stops reading, as `head` does, knows.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.code() == Code::Unread || (self.code() == Code::Interrupted && interrupt::is_unread())
+        self.code() == Code::Unread || (self.code() == Code::Interrupted && signal::is_unread())
     }
 
     /// How the program ends.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.code() {
-            Code::Interrupted => interrupt::exit_code().into(),
+            Code::Interrupted => signal::exit_code().into(),
             code => code.into(),
         }
     }

@@ -5,12 +5,12 @@
 //! progress for [`GRACE`], or a second signal comes, the program ends all the same.
 
 use crate::failure::Failure;
-use crate::process::ENDING;
+use crate::signal::{self, ENDING};
 use signal_hook::consts::SIGPIPE;
 use signal_hook::iterator::Signals;
 use std::io::{IsTerminal as _, Write as _};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -21,9 +21,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// The signal that came first; 0: none has.
-static HEARD: AtomicI32 = AtomicI32::new(0);
 
 /// Raised with the first signal, for those who look at a flag.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -68,7 +65,7 @@ fn wait(mut signals: Signals) {
             return;
         }
         // The second ends everything.
-        if HEARD.load(Ordering::SeqCst) != 0 || !raise(signal) {
+        if signal::heard() != 0 || !raise(signal) {
             end();
         }
         // Without a thread for it there is no patience either.
@@ -81,7 +78,7 @@ fn wait(mut signals: Signals) {
 
 /// Asks the command to wind down, as a signal does. False: there is nothing that would have to be.
 fn raise(signal: i32) -> bool {
-    HEARD.store(signal, Ordering::SeqCst);
+    signal::note(signal);
     STOP.store(true, Ordering::SeqCst);
     let mut state = state();
     if let Some(waker) = state.waker.take() {
@@ -106,7 +103,7 @@ fn end_without_progress() {
 fn end() -> ! {
     let unfinished = std::mem::take(&mut state().unfinished);
     unfinished.into_iter().filter_map(|entry| (entry.left)()).for_each(|left| say(&left));
-    std::process::exit(exit_code().into())
+    std::process::exit(signal::exit_code().into())
 }
 
 /// Says a line on standard error, in place of a bar that may be there.
@@ -122,11 +119,6 @@ pub(crate) fn is_heard() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
-/// Does the command end because nobody reads its output?
-pub(crate) fn is_unread() -> bool {
-    HEARD.load(Ordering::SeqCst) == SIGPIPE
-}
-
 /// Ends a measurement whose results nobody reads any more.
 pub(crate) fn raise_unread() {
     raise(SIGPIPE);
@@ -135,11 +127,6 @@ pub(crate) fn raise_unread() {
 /// Raised by the first signal.
 pub(crate) fn stop() -> &'static AtomicBool {
     &STOP
-}
-
-/// The code of a program that was asked to end: 128 and the signal's number, as a shell has it.
-pub(crate) fn exit_code() -> u8 {
-    128 + HEARD.load(Ordering::SeqCst) as u8
 }
 
 /// Fails if a signal has asked the command to end.

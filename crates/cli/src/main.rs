@@ -13,9 +13,9 @@ mod partial;
 mod pool;
 mod process;
 mod rbd;
+mod signal;
 mod size;
 mod spec;
-mod zc;
 
 use access::Access;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -59,8 +59,8 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Command),
     /// Find from which sizes on sends without a copy pay on this machine, and remember it
-    #[command(after_help = zc::CALIBRATE_EXAMPLES)]
-    Calibrate(zc::CalibrateOptions),
+    #[command(after_help = bench::zc::CALIBRATE_EXAMPLES)]
+    Calibrate(bench::zc::CalibrateOptions),
     /// Print a script that completes command lines
     #[command(after_help = "Example:\n  onego completions bash > /etc/bash_completion.d/onego")]
     Completions {
@@ -91,7 +91,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
-        Command::Calibrate(options) => zc::calibrate(&options),
+        Command::Calibrate(options) => bench::zc::calibrate(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "onego", &mut script);

@@ -2,13 +2,10 @@
 
 use crate::failure::Failure;
 use crate::interrupt;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use crate::signal::ENDING;
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
-
-/// The signals by which people and machines ask a program to end.
-pub(crate) const ENDING: [i32; 2] = [SIGINT, SIGTERM];
 
 /// This program's file.
 pub(crate) fn this_program() -> Result<PathBuf, Failure> {

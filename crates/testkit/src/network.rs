@@ -1,9 +1,18 @@
 //! The simulated network: hosts, links and what is under way.
+
+mod delivery;
+mod end;
+mod event;
+mod host;
 mod packet;
+mod sockets;
 mod stream;
 
 use crate::faults::{Faults, happens, pick};
 use crate::trace::Trace;
+use end::End;
+use event::{Happening, Key};
+use host::{Host, Socket};
 use onego_engine::{Event, Sleeper, SocketId, SocketTable, Waker};
 use onego_wire::{LocalPort, Time};
 use packet::Packet;
@@ -13,7 +22,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
-use stream::Stream;
 
 /// Virtual time starts with the year 2020: recognisable, and like a real clock far from zero.
 const START: Time = Time::from_nanos(1_577_836_800_000_000_000);
@@ -23,55 +31,6 @@ const FIRST_PORT: u16 = 49_152;
 
 /// Ports for those who ask for reserved ones.
 const RESERVED_PORTS: RangeInclusive<u16> = 512..=1023;
-
-/// One side of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct End {
-    host: IpAddr,
-    socket: SocketId,
-}
-
-/// Names something that is to happen.
-type Key = (Time, u64);
-
-/// Something that is to happen at a time.
-enum Happening {
-    /// A packet arrives.
-    Arrive(Packet),
-    /// The listener's application hears of a new connection.
-    Announce(End),
-    /// A receiver hears that something is there.
-    Readable(End),
-    /// A sender hears that there is room again.
-    Writable(End),
-    /// Nobody has answered a connect.
-    ConnectTimeout(End),
-    /// A connection has lived long enough.
-    EndOfLife(End),
-    /// Some link breaks.
-    Cut,
-    /// A link is whole again.
-    Heal(IpAddr, IpAddr),
-    /// The caller wants the clock to stop here.
-    Stop,
-}
-
-enum Socket {
-    Listener(SocketAddr),
-    Stream(Box<Stream>),
-}
-
-struct Host {
-    running: bool,
-    sockets: SocketTable<Socket>,
-    listeners: BTreeMap<SocketAddr, SocketId>,
-    ready: VecDeque<Event>,
-    /// The engine has operations to complete.
-    busy: bool,
-    sleeper: Sleeper,
-    next_port: u16,
-    next_reserved: u16,
-}
 
 pub(crate) struct Network {
     pub(crate) now: Time,
@@ -202,7 +161,7 @@ impl Network {
         if self.hosts.len() >= 2 {
             let a = self.below(self.hosts.len());
             let b = (a + 1 + self.below(self.hosts.len() - 1)) % self.hosts.len();
-            let addr = |i| *self.hosts.keys().nth(i).expect("there are so many");
+            let addr = |i| *self.hosts.keys().nth(i).expect("it is below their number");
             let (a, b) = (addr(a), addr(b));
             self.cut(a, b);
             self.cut(b, a);

@@ -1,8 +1,8 @@
 //! The measuring half: keeps so many requests in flight on each connection.
 
 use super::endpoint::{Endpoint, Link, Role};
+use super::load::{Load, POOL_IDLE};
 use super::messages::{Reply, Request};
-use super::{Load, POOL_IDLE};
 use crate::Error;
 use crate::in_flight::InFlight;
 use crate::row::latency_histogram;

@@ -1,8 +1,8 @@
 //! The serving half: answers every request, and says at the end what it saw.
 
 use super::endpoint::{Endpoint, Link, Role};
+use super::load::{End, POOL_IDLE};
 use super::messages::{Reply, Request};
-use super::{End, POOL_IDLE};
 use onego_buf::Pool;
 use onego_ceph::types::EntityName;
 use onego_engine::{Pump, Wait, open};

@@ -1,8 +1,8 @@
 //! Measurements as people read them: fio's words, what they cost, and what bare sockets do.
 
-use super::{Measured, MsgrRow};
+use super::row::{Measured, MsgrRow};
+use crate::report::table::{short_count, short_rate, short_size};
 use crate::row::Ends;
-use crate::table::{short_count, short_rate, short_size};
 
 /// Columns of the figures that come first.
 const FIGURES: usize = 44;

@@ -1,10 +1,12 @@
 //! From which sizes on a send without a copy is cheaper than one with, on this machine.
 
+use super::cell::{Cell, Flush, Path, Sender};
+use super::measure::measure_cell;
 use super::place::Place;
-use super::{Cell, Flush, Path, Sender, Thresholds, measure_cell};
 use crate::Error;
 use crate::peer::Peer;
-use crate::progress::Progress;
+use crate::report::progress::Progress;
+use onego_engine::zero_copy::Thresholds;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;

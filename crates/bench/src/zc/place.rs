@@ -3,7 +3,7 @@
 //! A namespace has a name only while it is furnished, which `ip` needs. From then on it lives as long as the thread
 //! and the process that are in it: whatever ends them, the kernel takes it away with its devices.
 
-use super::Path;
+use super::cell::Path;
 use crate::Error;
 use crate::peer::{Peer, Running};
 use rustix::net::{AddressFamily, SocketType, connect, socket};

@@ -1,9 +1,11 @@
 //! Rows of figures, as people and as programs read them.
 
-use super::{Cell, Figures, Path, Ratio};
-use crate::picture::{self, Panel, Point, Series};
+use super::cell::{Cell, Path};
+use super::figures::Figures;
+use super::ratio::Ratio;
+use crate::report::picture::{self, Panel, Point, Series};
+use crate::report::table::short_size;
 use crate::row::{self, Count, Ends, Load, Pattern};
-use crate::table::short_size;
 use serde::{Deserialize, Serialize};
 
 /// One figure with what belongs to it: the fields that all benchmarks have, and those of this one.

@@ -1,6 +1,6 @@
 //! The loops that are measured.
 
-use super::{Cell, Flush, Sender};
+use super::cell::{Cell, Flush, Sender};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_engine::zero_copy::bare::{self, Count, How};
 use onego_engine::zero_copy::{Mode, Policy, RingSender, SocketSender, Thresholds};

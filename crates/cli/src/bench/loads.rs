@@ -1,6 +1,6 @@
 //! Which loads are measured, and how: what `bench rbd` and `bench nfs` have in common but for their defaults.
 
-use super::{floor_server, seconds, seed};
+use super::parts::{floor_server, seconds, seed};
 use crate::failure::Failure;
 use crate::size;
 use onego_bench::load::Plan;

@@ -1,6 +1,8 @@
 //! `onego bench msgr`.
 
-use super::{Output, Outputs, floor_server, print_line, seconds, seed, this_with};
+use super::outputs::{Output, Outputs};
+use super::parts::{NO_CLUSTER, floor_server, seconds, seed, this_with};
+use super::report::print_line;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -8,8 +10,8 @@ use crate::process::die_with_parent;
 use crate::size;
 use onego::{EngineKind, Spin};
 use onego_bench::msgr::{self, End, Load, Measured, MsgrRow, Plan, table};
-use onego_bench::picture;
-use onego_bench::progress::Progress;
+use onego_bench::report::picture;
+use onego_bench::report::progress::Progress;
 use onego_bench::row::Row;
 use std::time::Duration;
 
@@ -118,7 +120,7 @@ pub(super) fn serve(access: &Access, options: &ServerOptions) -> Result<(), Fail
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.plan(access.engine, access.spin)?;
     plan.check()?;
-    access.refuse_cluster(super::NO_CLUSTER)?;
+    access.refuse_cluster(NO_CLUSTER)?;
     let outputs = options.output.open()?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let mut last = None;

@@ -1,7 +1,9 @@
 //! `onego bench nfs`.
 
 use super::loads::Loads;
-use super::{Output, judge, printer, rows, seed, title};
+use super::outputs::Output;
+use super::parts::{NO_CLUSTER, seed};
+use super::report::{judge, printer, rows, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
@@ -10,9 +12,9 @@ use crate::process::this_program;
 use onego::nfs::{Config, Rdma};
 use onego_bench::embedded::EmbeddedFiles;
 use onego_bench::nfs::Bed;
-use onego_bench::progress::Progress;
+use onego_bench::report::progress::Progress;
+use onego_bench::report::{picture, table};
 use onego_bench::row::Row;
-use onego_bench::{picture, table};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -106,7 +108,7 @@ impl Options {
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let plan = options.loads.plan(true)?;
-    access.refuse_cluster(super::NO_CLUSTER)?;
+    access.refuse_cluster(NO_CLUSTER)?;
     let outputs = options.output.open()?;
     let embedded =
         (options.server == "embedded").then(|| start_embedded(access, options.loads.size)).transpose()?;

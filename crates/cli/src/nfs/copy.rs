@@ -8,7 +8,7 @@ use crate::output;
 use crate::partial::{self, Existing, PartialFile};
 use onego::nfs::{File, FileType, Found, Mount, SetAttributes};
 use onego::{List, SegmentMut};
-use onego_bench::progress::Progress;
+use onego_bench::report::progress::Progress;
 use std::fs;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! `onego rbd export`.
 
-use super::ImageArg;
+use super::image::ImageArg;
 use super::import::PartialImport;
 use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
 use crate::access::Access;
@@ -11,7 +11,7 @@ use crate::partial::{Existing, PartialFile};
 use onego::ceph::{ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
 use onego::{SegmentMut, Wait};
-use onego_bench::progress::Progress;
+use onego_bench::report::progress::Progress;
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;

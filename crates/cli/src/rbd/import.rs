@@ -1,7 +1,8 @@
 //! `onego rbd import`.
 
+use super::image::ImageArg;
+use super::shape::Shape;
 use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
-use super::{ImageArg, Shape};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
@@ -11,7 +12,7 @@ use onego::ceph::{ImageRequest, Reactor};
 use onego::rados::Pool;
 use onego::rbd::{self, Image, ImageInfo};
 use onego::{ErrorKind, Segment, SegmentMut, Wait};
-use onego_bench::progress::Progress;
+use onego_bench::report::progress::Progress;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,17 +91,15 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let mut mark = PartialImport { done: 0, of: source.size() };
     let is_begun = options.resume && mark.resume(&mut reactor, &pool, &image)?;
     source.skip(mark.done)?;
-    if !is_begun {
-        let size = source.size().unwrap_or(GROWTH);
-        let metadata = BTreeMap::from([(PartialImport::KEY.to_owned(), mark.to_string().into_bytes())]);
-        reactor.block_on(interrupt::unless(options.shape.create(
-            &pool,
-            image.name(),
-            size,
-            metadata,
-        )))???;
-    }
+    // Where there is none, the image may be there as soon as its creation has begun.
     note(&left, mark);
+    if !is_begun {
+        create(&mut reactor, &pool, image.name(), options, mark).inspect_err(|failure| {
+            if may_go_on(failure) {
+                interrupt::say(&what_is_left(&shown, &left));
+            }
+        })?;
+    }
     let progress = Progress::of_bytes("Importing", source.size(), !options.no_progress);
     let target = Target::open(&mut reactor, &pool, image.name(), mark, &left);
     let copied = target.and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
@@ -115,6 +114,19 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         Ok(()) => {}
     }
     copied
+}
+
+/// Makes an image that says how far its import is.
+fn create(
+    reactor: &mut Reactor,
+    pool: &Pool,
+    name: &str,
+    options: &Options,
+    mark: PartialImport,
+) -> Result<(), Failure> {
+    let size = mark.of.unwrap_or(GROWTH);
+    let metadata = BTreeMap::from([(PartialImport::KEY.to_owned(), mark.to_string().into_bytes())]);
+    reactor.block_on(interrupt::unless(options.shape.create(pool, name, size, metadata)))??
 }
 
 /// Is this the end of an import that `--resume` can continue: once there is room, or the cluster answers again?

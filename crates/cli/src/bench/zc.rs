@@ -1,13 +1,15 @@
 //! `onego bench zc`, `onego calibrate`.
 
-use crate::bench::{Outputs, print_line, seconds, write};
+use super::outputs::Outputs;
+use super::parts::seconds;
+use super::report::print_line;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::output;
 use crate::process::this_program;
 use crate::size;
 use onego_bench::peer::Peer;
-use onego_bench::progress::Progress;
+use onego_bench::report::progress::Progress;
 use onego_bench::zc::{self, Calibration, Flush, Path, Plan, Row, Sender, Thresholds};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -187,6 +189,6 @@ pub(crate) fn calibrate(options: &CalibrateOptions) -> Result<(), Failure> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).map_err(Failure::file(parent))?;
     }
-    write(&path, &text)?;
+    std::fs::write(&path, &text).map_err(Failure::file(&path))?;
     output::lines([format!("{text}written to {}", path.display())])
 }

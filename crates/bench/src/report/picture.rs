@@ -1,7 +1,7 @@
 //! Measurements as a picture: IOPS, bandwidth and CPU by block size, as SVG.
 
+use crate::report::table::short_size;
 use crate::row::{Pattern, Row};
-use crate::table::short_size;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 1200.0;

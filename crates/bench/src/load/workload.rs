@@ -1,10 +1,10 @@
 //! One client that keeps so many requests in flight.
 
+use super::fill::fill;
+use super::session::{Request, Session};
 use crate::Error;
-use crate::fill::fill;
 use crate::pattern;
 use crate::row::{Load, Pattern, latency_histogram};
-use crate::session::{Request, Session};
 use hdrhistogram::Histogram;
 use onego::{Segment, SegmentMut};
 use rand::rngs::SmallRng;

@@ -1,18 +1,22 @@
 //! Loads, measured one after the other on whatever can be opened by many clients.
 
+mod fill;
+pub(crate) mod session;
+mod workload;
+
 use crate::Error;
-use crate::fill::fill;
 use crate::floor::{self, Traffic};
 use crate::jobs;
 use crate::pattern::SECTOR;
 use crate::peer::Peer;
-use crate::progress::Progress;
+use crate::report::progress::Progress;
+use crate::report::table::short_size;
 use crate::row::{Count, Ends, Load, Pattern, Row, latency_histogram};
-use crate::session::{Session as _, Target};
-use crate::table::short_size;
-use crate::workload::{Client, Done, Workload};
+use fill::fill;
+use session::{Session as _, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use workload::{Client, Done, Workload};
 
 /// How often it is told how far a load is.
 const TELL_EVERY: Duration = Duration::from_millis(100);

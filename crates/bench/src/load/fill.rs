@@ -1,8 +1,8 @@
 //! Writes everything once, so that reads find data and writes find room.
 
+use super::session::{Request, Session};
 use crate::Error;
 use crate::pattern;
-use crate::session::{Request, Session};
 use onego::SegmentMut;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

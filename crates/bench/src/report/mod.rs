@@ -1,0 +1,5 @@
+//! What people see of measurements: progress, tables, pictures.
+
+pub mod picture;
+pub mod progress;
+pub mod table;

@@ -1,0 +1,127 @@
+//! `onego bench rbd`.
+
+use super::embedded::{make_pool, start_embedded};
+use super::loads::Loads;
+use super::outputs::Output;
+use super::parts::seed;
+use super::report::{judge, printer, rows, title};
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::interrupt::{self, Unfinished};
+use crate::output;
+use crate::spec::DEFAULT_POOL;
+use onego::ceph::Config;
+use onego_bench::load::{Measured, Plan};
+use onego_bench::rbd::Bed;
+use onego_bench::report::picture;
+use onego_bench::report::progress::Progress;
+use std::path::PathBuf;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  onego bench rbd --rw randread,randwrite --block-size 4k,64k,1m --io-depth 128
+  onego bench rbd --cluster /etc/ceph/ceph.conf --rw randrw --verify --seconds 10 --json rows.json
+
+CPU is that of one I/O, in microseconds, in this process and in the cluster's. Beside it is what bare
+sockets need that move the same bytes at the same depth.";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// "embedded" starts a cluster of its own; or the configuration of a cluster [default: what --conf or --mon-host names,
+    /// or embedded]
+    #[arg(long, value_name = "embedded|CONF")]
+    cluster: Option<Target>,
+    #[command(flatten)]
+    loads: Loads,
+    /// The pool of the image
+    #[arg(short, long, value_name = "POOL", default_value = DEFAULT_POOL)]
+    pool: String,
+    /// The embedded cluster acknowledges writes and forgets them
+    #[arg(long, conflicts_with = "verify")]
+    null_writes: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A cluster to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    Embedded,
+    Conf(PathBuf),
+}
+
+impl std::str::FromStr for Target {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(if text == "embedded" { Self::Embedded } else { Self::Conf(text.into()) })
+    }
+}
+
+pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
+    // What a cluster forgets need not be written before.
+    let plan = options.loads.plan(!options.null_writes)?;
+    if options.cluster.is_some() {
+        access.refuse_cluster("--cluster names one already")?;
+    }
+    let embedded =
+        options.cluster == Some(Target::Embedded) || (options.cluster.is_none() && !access.names_cluster());
+    if options.null_writes && !embedded {
+        return Err(Failure::Usage(
+            "--null-writes is for the embedded cluster: no other forgets what is written".into(),
+        ));
+    }
+    let outputs = options.output.open()?;
+    let (what, measured) = if embedded {
+        let (cluster, _clear) = start_embedded(access, options.loads.size, options.null_writes)?;
+        let config = access.config_in(&cluster.conf())?;
+        let what = "an embedded cluster: one OSD in memory".to_owned();
+        output::lines([format!("measuring {what}")])?;
+        let measured = on_cluster(&config, Some(cluster.pid()), options, &plan)?;
+        (what, measured)
+    } else {
+        let config = match &options.cluster {
+            Some(Target::Conf(path)) => access.config_in(path)?,
+            _ => access.config()?,
+        };
+        let monitors: Vec<String> = config.monitors.iter().map(|monitor| monitor.addrs.to_string()).collect();
+        let what = format!("pool {} of the cluster at {}", options.pool, monitors.join(", "));
+        output::lines([format!("measuring {what}")])?;
+        let measured = on_cluster(&config, None, options, &plan)?;
+        (what, measured)
+    };
+    let rows = rows(&measured);
+    let title = title(&format!("onego bench rbd, {what}"), &rows);
+    outputs.write(&rows, || picture::svg(&title, &rows))?;
+    judge(&measured, options.loads.verify)
+}
+
+/// Makes an image, measures, and removes the image whatever came of it.
+fn on_cluster(
+    config: &Config,
+    server: Option<u32>,
+    options: &Options,
+    plan: &Plan,
+) -> Result<Vec<Measured>, Failure> {
+    let image = format!("onego-bench-{:x}", seed());
+    let shown = format!("{}/{image}", options.pool);
+    if server.is_some() {
+        // The embedded cluster is there for this alone; nobody else's gets a pool that he did not ask for.
+        make_pool(config, &options.pool)?;
+    }
+    // The image of an embedded cluster goes with it.
+    let left = server
+        .is_none()
+        .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
+    let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
+    let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server)
+        .map_err(Failure::at(config))?;
+    let progress = Progress::of_time(plan.total(), !options.output.no_progress);
+    let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
+    progress.finish();
+    interrupt::progress();
+    if let Err(error) = bed.remove(interrupt::progress) {
+        tracing::warn!(%error, "image {}/{image} is left behind", options.pool);
+    }
+    Ok(measured?)
+}
