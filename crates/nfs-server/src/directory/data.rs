@@ -82,9 +82,6 @@ impl Contents for Directory {
         offset: u64,
         len: usize,
     ) -> Result<List, Status> {
-        if len == 0 {
-            return Ok(List::new());
-        }
         let mut buffer = self.shared().pool.get(len);
         let mut done = 0;
         while done < len {

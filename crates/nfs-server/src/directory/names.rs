@@ -124,7 +124,8 @@ impl Directory {
         let opened = fs::openat(&dir.fd, name, flags, Mode::from_raw_mode(*mode));
         self.act_as(cx)?;
         let io = opened.map_err(status)?;
-        if let Some(size) = set.size {
+        // The file is empty. To truncate it would take its set-id bits.
+        if let Some(size) = set.size.filter(|size| *size > 0) {
             fs::ftruncate(&io, size).map_err(status)?;
         }
         if [set.atime, set.mtime] != [SetTime::Leave; 2] {

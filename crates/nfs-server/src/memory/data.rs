@@ -74,7 +74,7 @@ impl Contents for Memory {
     ) -> Result<List, Status> {
         let node = &mut self.nodes[*id];
         let file = node.regular()?;
-        let data = if len == 0 { List::new() } else { file.data.read(offset, len as u64, &self.zeros) };
+        let data = file.data.read(offset, len as u64, &self.zeros);
         let old = time((cx.now - ATIME_GRAIN).as_nanos());
         if node.atime <= node.mtime || node.atime < old {
             node.atime = time(cx.now.as_nanos());

@@ -16,8 +16,8 @@ impl Names for Memory {
         self.instance.to_be_bytes()
     }
 
-    fn parent(&self, _: Context<'_>, dir: &Id) -> Result<Id, Status> {
-        self.nodes[*dir].directory().map(|directory| directory.parent)
+    fn parent(&self, cx: Context<'_>, dir: &Id) -> Result<Id, Status> {
+        self.enter(cx, *dir).map(|directory| directory.parent)
     }
 
     fn entry(&self, cx: Context<'_>, dir: &Id, name: &[u8]) -> Result<Id, Status> {
@@ -205,7 +205,7 @@ impl Memory {
         if may { Ok(()) } else { Err(Status::Perm) }
     }
 
-    /// May the caller do that, and can it be done?
+    /// May the caller do that, and can it be done? The checks are in the order that Linux has.
     fn check_move(
         &self,
         cx: Context<'_>,
@@ -218,21 +218,27 @@ impl Memory {
         if is_dir && self.is_within(to_dir, id) {
             return Err(Status::Inval);
         }
+        if target.is_some_and(|target| self.is_within(from_dir, target)) {
+            return Err(Status::Notempty);
+        }
         self.demand(cx, Use::Write, from_dir)?;
-        self.demand(cx, Use::Write, to_dir)?;
         self.check_sticky(cx, from_dir, id)?;
+        self.demand(cx, Use::Write, to_dir)?;
+        let mut is_empty = true;
+        if let Some(target) = target {
+            self.check_sticky(cx, to_dir, target)?;
+            match (is_dir, self.nodes[target].directory()) {
+                (true, Err(status)) => return Err(status),
+                (false, Ok(_)) => return Err(Status::Isdir),
+                (true, Ok(directory)) => is_empty = directory.is_empty(),
+                (false, Err(_)) => {}
+            }
+        }
         if is_dir && from_dir != to_dir {
             // Its ".." is changed.
             self.demand(cx, Use::Write, id)?;
         }
-        let Some(target) = target else { return Ok(()) };
-        self.check_sticky(cx, to_dir, target)?;
-        match (is_dir, self.nodes[target].directory()) {
-            (true, Err(status)) => Err(status),
-            (false, Ok(_)) => Err(Status::Isdir),
-            (true, Ok(directory)) if !directory.is_empty() => Err(Status::Notempty),
-            _ => Ok(()),
-        }
+        if is_empty { Ok(()) } else { Err(Status::Notempty) }
     }
 
     /// Is a directory the other one, or somewhere in it?

@@ -99,7 +99,8 @@ impl InodePermissions {
         let (uid, gid) = if caller.is_root() {
             (set.uid.unwrap_or(caller.uid), set.gid.unwrap_or(gid))
         } else {
-            (caller.uid, set.gid.filter(|gid| !inherits && caller.is_in(*gid)).unwrap_or(gid))
+            // As with knfsd, the owners that other callers ask for do not count.
+            (caller.uid, gid)
         };
         let mut mode = bits & MODE_ALL;
         if is_dir && inherits {

@@ -134,7 +134,7 @@ pub(crate) trait Contents: Inodes {
         access: Access,
     ) -> Result<Self::Data, Status>;
 
-    /// Reads at most `len` bytes. Fewer: the file has been cut, and ends there.
+    /// Reads `len` bytes, at least one. Fewer: the file has been cut, and ends there.
     fn read_at(
         &mut self,
         cx: Context<'_>,
