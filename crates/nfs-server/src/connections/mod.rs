@@ -6,6 +6,7 @@
 mod calls;
 mod connection;
 mod rdma;
+mod rdma_clients;
 mod table;
 
 pub(super) use table::NfsConnections;

@@ -1,36 +1,13 @@
 //! Clients over RDMA, which come by iWARP in software or by devices.
 
-use super::connection::{NfsConnection, RECORD_MAX};
+use super::connection::NfsConnection;
 use super::table::NfsConnections;
 use crate::program::Program;
-use crate::transport::{Rdma, RdmaConfig, Transport};
-use onego_buf::Pool;
+use crate::transport::Transport;
 use onego_rdma::{Asked, Listener};
 use onego_wire::{Action, ConnId, Time};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-
-/// Most bytes of receives that are posted for clients over RDMA, each of which has as many as it has credits.
-const RECEIVES_MAX: usize = 256 << 20;
-
-/// What the connections over RDMA have in common.
-pub(super) struct RdmaClients {
-    /// `None`: there may be no such connections.
-    config: Option<RdmaConfig>,
-    /// Where clients come by devices, if they may, and its name for the driver.
-    device: Option<(ConnId, Box<dyn Listener>)>,
-    /// How many connections there are, and how many there may be.
-    pub(super) open: usize,
-    most: usize,
-}
-
-impl RdmaClients {
-    pub(super) fn new(rdma: Option<&Rdma>, pool: &Pool) -> Self {
-        let config = rdma.map(|rdma| RdmaConfig::new(rdma, RECORD_MAX, pool));
-        let most = rdma.map_or(0, |rdma| RECEIVES_MAX / rdma.receives_len()).max(1);
-        Self { config, device: None, open: 0, most }
-    }
-}
 
 impl NfsConnections {
     /// Makes room for a connection from that host. `false`: none gives way.

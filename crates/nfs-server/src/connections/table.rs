@@ -1,7 +1,7 @@
 //! The table of connections: clients come and go, bytes come in and go out.
 
 use super::connection::{BOUNDS, NfsConnection, RECORD_MAX};
-use super::rdma::RdmaClients;
+use super::rdma_clients::RdmaClients;
 use crate::duplicate_request_cache::RequestKey;
 use crate::job::Job;
 use crate::program::Program;
