@@ -1,17 +1,17 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
+use super::commands::{Command, MapDone, Question, Told, WatchDone};
+use super::done::{Completed, Done, OTHER_KIND, Outcome, RequestOutcome};
 use super::error::Error;
-use super::reactor::Completed;
+use super::image_io::{Finished, ImageIo, IoOp, Shape};
+use super::image_size::{parse_size, size_query};
 use super::waiting::Lookout;
 use crate::mailbox::Mailbox;
-use crate::rados::Told;
-use crate::rbd::io::{Finished, ImageIo, IoOp, Shape};
 use crate::reactor::{self, Core as _};
 use futures_channel::{mpsc, oneshot};
-use onego_buf::{List, SegmentMut};
+use onego_buf::List;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
 use onego_ceph::client::{Event, WatchId, WatchTarget};
-use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::EntityName;
 use onego_msgr::auth;
 use onego_wire::{Layer, Time};
@@ -24,87 +24,6 @@ use std::time::Duration;
 /// Most completions of tagged requests that wait to be taken. Who submits tagged requests takes their completions;
 /// who never does is told by [`Core::has_room`] long before memory is a question.
 const MAX_COMPLETED: usize = 1 << 16;
-
-/// What a tagged request to an image gave.
-#[derive(Debug)]
-pub enum Outcome {
-    /// It is done.
-    Done,
-    /// The caller's buffer, filled.
-    Buffer(SegmentMut),
-}
-
-impl From<()> for Outcome {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
-}
-
-impl From<SegmentMut> for Outcome {
-    fn from(buffer: SegmentMut) -> Self {
-        Self::Buffer(buffer)
-    }
-}
-
-/// Where the result of a request to an image goes.
-#[derive(Debug)]
-pub(crate) enum Done<T> {
-    /// To a future.
-    Future(oneshot::Sender<Result<T, Error>>),
-    /// To the completions of the reactor.
-    Tag(u64),
-}
-
-impl<T> Done<T> {
-    /// Does nobody wait for it any more?
-    pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(self, Self::Future(done) if done.is_canceled())
-    }
-}
-
-/// What is wrong with a completion that does not fit its request.
-pub(crate) const OTHER_KIND: client::Error = client::Error::Mismatch("it is of another kind");
-
-/// What came of a plain request, with the buffer that it was given.
-pub(crate) type RequestOutcome = (Result<client::Outcome, client::Error>, Option<SegmentMut>);
-
-/// Gives a map that is new enough, or says why there is none.
-type MapDone = oneshot::Sender<Result<Arc<OsdMap>, Error>>;
-
-/// Gives the name of a watch, or says why there is none.
-type WatchDone = oneshot::Sender<Result<WatchId, Error>>;
-
-/// Something for the reactor to do.
-pub(crate) enum Command {
-    /// Operations on an object.
-    Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
-    /// A question to the monitors.
-    Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
-    /// A request to an image.
-    Image { shape: Arc<Shape>, op: IoOp },
-    /// Gives the map once it is at least that new.
-    Map { epoch: u32, timeout: Duration, done: MapDone },
-    /// Tells `events` what happens to an object.
-    Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
-    /// Watches an image's header, and keeps its size true.
-    WatchImage { target: WatchTarget, shape: Weak<Shape>, done: WatchDone },
-    /// Ends a watch.
-    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
-    /// Acknowledges a notification.
-    Acknowledge { watch: WatchId, notify_id: u64, reply: List },
-    /// Notifies the watchers of an object.
-    Notify { target: WatchTarget, payload: List, timeout: u32, done: oneshot::Sender<RequestOutcome> },
-}
-
-/// A question to the monitors.
-pub(crate) enum Question {
-    /// A command in JSON, and its input.
-    Command(String, List),
-    /// How full the cluster is.
-    Statfs(Option<i64>),
-    /// The newest epoch of the OSD map.
-    NewestMap,
-}
 
 /// What the protocol's client gives back with a completion.
 pub struct Ticket(Purpose);
@@ -465,7 +384,7 @@ fn refused(rejected: Box<Rejected<Ticket>>) -> Completion<Ticket> {
 }
 
 fn ask_size(header: &WatchTarget) -> Request {
-    let op = crate::rbd::size_query();
+    let op = size_query();
     Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace)
 }
 
@@ -473,9 +392,7 @@ fn ask_size(header: &WatchTarget) -> Request {
 fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Error>) {
     let Some(shape) = shape.upgrade() else { return };
     let size = match &outcome {
-        Ok(client::Outcome::Reply(reply)) => {
-            reply.ops.first().and_then(|op| crate::rbd::parse_size(&op.output))
-        }
+        Ok(client::Outcome::Reply(reply)) => reply.ops.first().and_then(|op| parse_size(&op.output)),
         _ => None,
     };
     match size {

@@ -256,6 +256,11 @@ pub(crate) fn check(result: i32, what: impl FnOnce() -> String) -> Result<u32, E
     }
 }
 
+/// An output of an operation makes no sense.
+pub(crate) fn undecodable(what: String, error: onego_wire::DecodeError) -> Error {
+    Error::Answer { what, reason: error.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

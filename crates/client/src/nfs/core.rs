@@ -230,7 +230,7 @@ impl Layer for Core {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mount::Requests;
+    use super::super::requests::Requests;
     use super::*;
     use onego_buf::Pool;
     use onego_nfs::rpc::Credential;

@@ -124,6 +124,11 @@ impl Error {
     }
 }
 
+/// A call that could not be made, for whom there is nothing but the file.
+pub(super) fn io_error(what: &str) -> impl Fn(client::Error) -> Error + '_ {
+    move |source| Error::Call { what: what.to_owned(), source }
+}
+
 fn kind_of(error: &client::Error) -> ErrorKind {
     match error {
         client::Error::Unreachable { .. } | client::Error::Connection(_) => ErrorKind::Disconnected,

@@ -1,11 +1,10 @@
 //! What is done with the bytes of a file.
 
-use super::core::{FileRequest, RequestOutcome};
-use super::error::Error;
+use super::core::{Done, FileRequest, RequestOutcome};
+use super::error::{Error, io_error};
+use super::found::Found;
 use super::mount::Mount;
-use super::names::Found;
-use super::names::io_error;
-use super::stream::{Reader, Writer};
+use super::reactor::Reactor;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{Filled, Outcome};
 use onego_nfs::v3::{Attributes, Getattr, Handle, SetAttributes, Setattr, SetattrArgs, Stability};
@@ -78,18 +77,16 @@ impl File {
         result.map(drop).map_err(io_error("making writes durable"))
     }
 
-    /// Reads from `offset` on, in order and ahead.
-    pub fn reader(&self, offset: u64) -> Reader {
-        Reader::new(self.clone(), offset)
-    }
-
-    /// Writes from `offset` on, in order, without waiting for each write.
-    pub fn writer(&self, offset: u64) -> Writer {
-        Writer::new(self.clone(), offset)
-    }
-
     async fn file(&self, request: FileRequest) -> Result<RequestOutcome, Error> {
         Ok(self.mount.requests.file(self.handle(), request).await?)
+    }
+}
+
+impl Reactor {
+    /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
+    pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
+        let (core, now) = self.core();
+        core.start(now, file.handle(), request, Done::Tag(tag));
     }
 }
 

@@ -1,14 +1,12 @@
 //! A file system of a server: how it is found, and what its users share.
 
 use super::config::Config;
-use super::core::{Command, Done, FileRequest, RequestOutcome};
+use super::core::Command;
 use super::error::Error;
 use super::reactor::Reactor;
-use crate::mailbox::{Closed, Mailbox};
-use crate::pending::{Asker, Pending};
+use super::requests::Requests;
 use futures_channel::oneshot;
-use onego_buf::Pool;
-use onego_nfs::client::{Call, Error as CallError, Limits, Outcome, Reply, Way};
+use onego_nfs::client::{Call, Error as CallError, Limits, Way};
 use onego_nfs::mount::{self, Export, MountStatus, Mounted};
 use onego_nfs::portmap::{self, Getport, Mapping};
 use onego_nfs::rpc::Procedure;
@@ -17,103 +15,6 @@ use onego_wire::LocalPort;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The way of requests to the reactor. It ends when the last clone is gone.
-#[derive(Clone)]
-pub(super) struct Requests {
-    shared: Arc<Shared>,
-    /// Gives memory for connections.
-    pub(super) pool: Pool,
-}
-
-struct Shared {
-    mailbox: Arc<Mailbox<Command>>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.mailbox.close();
-    }
-}
-
-impl Requests {
-    pub(super) fn new(mailbox: Arc<Mailbox<Command>>, pool: Pool) -> Self {
-        Self { shared: Arc::new(Shared { mailbox }), pool }
-    }
-
-    async fn send(&self, command: Command) -> Result<(), Closed> {
-        self.shared.mailbox.send(command).await
-    }
-
-    /// Makes a call of the procedure `P` to the server of the files.
-    pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
-        self.ask::<P>(|done| Command::Call { call, patience: None, done }).await
-    }
-
-    /// Makes a call of the procedure `P` to another server, and waits for so long.
-    async fn call_to<P: Procedure>(
-        &self,
-        addr: SocketAddr,
-        local: LocalPort,
-        patience: Duration,
-        args: &P::Args,
-    ) -> Result<P::Results, CallError> {
-        let call = Call::new::<P>(args);
-        self.ask::<P>(|done| Command::CallTo { addr, local, patience, call, done }).await
-    }
-
-    async fn ask<P: Procedure>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> Command,
-    ) -> Result<P::Results, CallError> {
-        let (done, answer) = oneshot::channel();
-        self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
-        let (result, _) = self.answer(answer).await.map_err(|Closed| CallError::Closed)?;
-        Ok(reply(result?)?.read::<P>()?)
-    }
-
-    /// Does something with a file.
-    pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
-        let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
-        self.answer(answer).await
-    }
-
-    /// The same, without waiting for what comes of it: dropping the receiver cancels it at the next [sweep](Self::sweep).
-    pub(super) async fn begin(
-        &self,
-        file: Handle,
-        request: FileRequest,
-    ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
-        let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
-        Ok(answer)
-    }
-
-    /// Waits for an answer of the reactor.
-    fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T, Self> {
-        Pending::new(self, answer)
-    }
-
-    /// Has the reactor cancel what nobody waits for any more.
-    pub(super) fn sweep(&self) {
-        self.shared.mailbox.ask_sweep();
-    }
-}
-
-impl<T> Asker<T> for Requests {
-    fn abandoned(&self, _: Option<T>) {
-        self.sweep();
-    }
-}
-
-/// A call gives a reply, whatever else a client can give.
-fn reply(outcome: Outcome) -> Result<Reply, CallError> {
-    match outcome {
-        Outcome::Reply(reply) => Ok(reply),
-        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written | Outcome::Synced => Err(CallError::Closed),
-    }
-}
 
 /// A file system of a server. Cheap to clone; the connection ends when the last clone and file is gone.
 #[derive(Clone)]
@@ -145,17 +46,13 @@ impl Mount {
         Self::find(requests, config, path).await
     }
 
-    pub(super) async fn ready(requests: Requests, config: &Config, export: &str) -> Result<Self, Error> {
+    async fn ready(requests: Requests, config: &Config, export: &str) -> Result<Self, Error> {
         let server = Server::find(&requests, config).await?;
         let root = server.mount(&requests, export).await?.map_err(|status| refused(export, status))?;
         server.open(requests, config, root).await
     }
 
-    pub(super) async fn find(
-        requests: Requests,
-        config: &Config,
-        path: &str,
-    ) -> Result<(Self, String), Error> {
+    async fn find(requests: Requests, config: &Config, path: &str) -> Result<(Self, String), Error> {
         let server = Server::find(&requests, config).await?;
         let (root, rest) = server.mount_above(&requests, path).await?;
         Ok((server.open(requests, config, root).await?, rest))
@@ -169,6 +66,22 @@ impl Mount {
     /// Bytes of a READ and of a WRITE.
     pub fn limits(&self) -> Limits {
         self.facts.limits
+    }
+}
+
+impl Reactor {
+    /// Mounts an export, by a client that this thread drives.
+    pub fn mount(config: &Config, export: &str) -> Result<(Self, Mount), Error> {
+        let (mut reactor, requests) = Self::new(config)?;
+        let mount = reactor.block_on(Mount::ready(requests, config, export))??;
+        Ok((reactor, mount))
+    }
+
+    /// Mounts the export that a path lies in: gives the path in it, too.
+    pub fn mount_path(config: &Config, path: &str) -> Result<(Self, Mount, String), Error> {
+        let (mut reactor, requests) = Self::new(config)?;
+        let (mount, path) = reactor.block_on(Mount::find(requests, config, path))??;
+        Ok((reactor, mount, path))
     }
 }
 

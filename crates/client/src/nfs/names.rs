@@ -1,32 +1,23 @@
 //! What is done with names: paths are walked name by name.
 
-use super::dir;
-use super::dir::DirEntry;
+use super::dir::{self, DirEntry};
 use super::error::Error;
 use super::file::File;
+use super::found::Found;
 use super::mount::Mount;
 use crate::listing::Listing;
-use onego_nfs::client::{Call, Error as CallError};
+use onego_nfs::client::Call;
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::{
-    Access, AccessArgs, Answer, Attributes, Create, CreateArgs, CreateHow, CreateOk, FileType, Fsstat,
-    FsstatOk, Getattr, Handle, Link, LinkArgs, Lookup, LookupOk, Mkdir, MkdirArgs, Mknod, MknodArgs, Name,
-    Node, PATH_MAX, Place, Readlink, Remove, Rename, RenameArgs, Rmdir, SetAttributes, Setattr, SetattrArgs,
-    Symlink, SymlinkArgs,
+    Access, AccessArgs, Answer, Create, CreateArgs, CreateHow, CreateOk, FileType, Fsstat, FsstatOk, Getattr,
+    Handle, Link, LinkArgs, Lookup, LookupOk, Mkdir, MkdirArgs, Mknod, MknodArgs, Name, Node, PATH_MAX,
+    Place, Readlink, Remove, Rename, RenameArgs, Rmdir, SetAttributes, Setattr, SetattrArgs, Symlink,
+    SymlinkArgs,
 };
 use std::collections::VecDeque;
 
 /// Symbolic links that are followed on one path, as Linux has it.
 pub(super) const LINKS_MAX: usize = 40;
-
-/// A file that was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    /// Names it to the server.
-    pub handle: Handle,
-    /// What is known of it.
-    pub attributes: Attributes,
-}
 
 /// Paths are UTF-8, begin at the mounted directory with or without a slash, and may have `.` and `..`; nothing is above
 /// the mounted directory.
@@ -235,16 +226,4 @@ impl Mount {
 fn names(path: &[u8]) -> VecDeque<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     names.map(<[u8]>::to_vec).collect()
-}
-
-impl Found {
-    /// Is it a directory?
-    pub fn is_dir(&self) -> bool {
-        self.attributes.file_type == FileType::Directory
-    }
-}
-
-/// A call that could not be made, for whom there is nothing but the file.
-pub(super) fn io_error(what: &str) -> impl Fn(CallError) -> Error + '_ {
-    move |source| Error::Call { what: what.to_owned(), source }
 }

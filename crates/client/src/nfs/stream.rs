@@ -52,6 +52,18 @@ impl<S: Send + 'static, T> Stage<S, T> {
     }
 }
 
+impl File {
+    /// Reads from `offset` on, in order and ahead.
+    pub fn reader(&self, offset: u64) -> Reader {
+        Reader::new(self.clone(), offset)
+    }
+
+    /// Writes from `offset` on, in order, without waiting for each write.
+    pub fn writer(&self, offset: u64) -> Writer {
+        Writer::new(self.clone(), offset)
+    }
+}
+
 /// Reads a file in order, ahead of its user.
 ///
 /// It is an [`AsyncRead`] and [`AsyncBufRead`] of the crate `futures-io`, too; `tokio_util::compat` makes those of tokio of
@@ -73,7 +85,7 @@ struct Ahead {
 }
 
 impl Reader {
-    pub(super) fn new(file: File, offset: u64) -> Self {
+    fn new(file: File, offset: u64) -> Self {
         let ahead = Ahead { file, offset, reads: VecDeque::new(), ended: false };
         Self { stage: Stage::Idle(ahead), chunk: List::new() }
     }
@@ -184,7 +196,7 @@ struct Behind {
 }
 
 impl Writer {
-    pub(super) fn new(file: File, offset: u64) -> Self {
+    fn new(file: File, offset: u64) -> Self {
         let limit = file.mount.limits().write;
         Self { stage: Stage::Idle(Behind { file, writes: VecDeque::new() }), offset, limit, syncing: false }
     }

@@ -1,9 +1,6 @@
-use super::pool::Pool;
-use crate::ceph::Config;
-use crate::ceph::core::{Command, OTHER_KIND, Question, RequestOutcome};
-use crate::ceph::error::Errno;
-use crate::ceph::error::Error;
-use crate::ceph::reactor::Reactor;
+use crate::ceph::commands::{Command, Question};
+use crate::ceph::done::{OTHER_KIND, RequestOutcome};
+use crate::ceph::error::{Errno, Error};
 use crate::ceph::waiting::Report;
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
@@ -13,7 +10,7 @@ use onego_ceph::client::{Outcome, Waiting, WatchId};
 use onego_ceph::messages::{CommandReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -35,10 +32,10 @@ struct Shared {
 }
 
 /// A thread that drives a client, as its last handle sees it.
-struct ReactorThread {
-    id: ThreadId,
+pub(super) struct ReactorThread {
+    pub(super) id: ThreadId,
     /// Closed when the thread ends.
-    ended: Mutex<Receiver<()>>,
+    pub(super) ended: Mutex<Receiver<()>>,
 }
 
 impl Drop for Shared {
@@ -94,39 +91,19 @@ pub struct PoolInfo {
 }
 
 impl Cluster {
-    /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
-    pub async fn connect(config: &Config) -> Result<Self, Error> {
-        let (started, start) = oneshot::channel();
-        let (running, ended) = mpsc::channel::<()>();
-        let config = config.clone();
-        // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
-        std::thread::Builder::new()
-            .name("onego-reactor".into())
-            .spawn(move || match Reactor::new(&config) {
-                Ok((reactor, cluster)) => {
-                    let thread = ReactorThread { id: thread::current().id(), ended: Mutex::new(ended) };
-                    // There is one thread for the client's whole life.
-                    let _ = cluster.shared.thread.set(thread);
-                    // Whoever asked may be gone: then the cluster's handle drops, and the reactor ends at once.
-                    drop(started.send(Ok(cluster)));
-                    reactor.run();
-                    drop(running);
-                }
-                Err(error) => drop(started.send(Err(error))),
-            })
-            .map_err(|source| Error::Io { what: "starting the reactor's thread", source })?;
-        let cluster = start.await.map_err(|_| Error::Closed)??;
-        cluster.ready().await?;
-        Ok(cluster)
-    }
-
     pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration, report: Report) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
     }
 
+    /// Says which thread drives the client, where it is the client's own.
+    pub(super) fn set_thread(&self, thread: ReactorThread) {
+        // There is one for the client's whole life; a second call changes nothing.
+        let _ = self.shared.thread.set(thread);
+    }
+
     /// What holds this client up, and why, if that has taken two seconds. It is looked at once a second; to be told of
-    /// changes see [`Config::on_waiting`].
+    /// changes see [`Config::on_waiting`](crate::ceph::Config::on_waiting).
     pub fn waiting(&self) -> Option<Waiting> {
         self.shared.report.get()
     }
@@ -173,7 +150,7 @@ impl Cluster {
     }
 
     /// The newest map that the monitors have.
-    async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
+    pub(super) async fn newest_map(&self) -> Result<Arc<OsdMap>, Error> {
         match self.ask(Question::NewestMap).await? {
             Outcome::Version(version) => self.map(u32::try_from(version).unwrap_or(u32::MAX)).await,
             _ => Err(OTHER_KIND.into()),
@@ -235,33 +212,6 @@ impl Cluster {
                 groups: pool.pg_num,
             })
             .collect())
-    }
-
-    /// The pool called `name`.
-    pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
-        let known = self.map(1).await?.pool_id(name);
-        let id = match known {
-            Some(id) => Some(id),
-            None => self.newest_map().await?.pool_id(name),
-        };
-        match id {
-            Some(id) => Ok(Pool::new(self.clone(), id, name)),
-            None => Err(Error::NotFound { what: format!("pool {name}") }),
-        }
-    }
-
-    /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
-    /// client knows it.
-    pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {
-        if self.newest_map().await?.pool_id(name).is_some() {
-            return Err(Error::Exists { what: format!("pool {name}") });
-        }
-        let mut command = serde_json::json!({ "prefix": "osd pool create", "pool": name });
-        if groups > 0 {
-            command["pg_num"] = groups.into();
-        }
-        self.command(&command.to_string(), List::new()).await?;
-        self.pool(name).await
     }
 
     /// Deletes a pool with all that is in it.

@@ -1,7 +1,9 @@
 //! Objects in pools, as librados has them.
 
 mod cluster;
+mod connect;
 mod op;
+mod outputs;
 mod pending;
 mod pool;
 mod watch;
@@ -9,10 +11,10 @@ mod watch;
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
+pub use outputs::{OmapPage, Stat, Watcher};
 pub(crate) use pending::Answer;
-pub use pool::{ObjectEntry, OmapPage, Pool, Stat};
-pub(crate) use watch::Told;
-pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent, Watcher};
+pub use pool::{ObjectEntry, Pool};
+pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent};
 
 /// Methods of object classes: code that an OSD runs next to an object. A structure of a method's arguments that
 /// implements [`Method`](class::Method) is called by [`Pool::call`], [`ReadOp::call`] and [`WriteOp::call`].

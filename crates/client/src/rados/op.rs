@@ -1,12 +1,10 @@
 //! Operations on an object that are applied as one.
 
-use super::class::Method;
-use super::pool::{OmapPage, Stat};
-use super::watch::Watcher;
-use super::{Compare, CompareWith, Omap, pool};
-use crate::ceph::error::Error;
+use super::outputs::{OmapPage, Stat, Watcher};
+use crate::ceph::error::{Error, undecodable};
 use onego_buf::List;
-use onego_ceph::ops::{self, Op};
+use onego_ceph::cls::Method;
+use onego_ceph::ops::{self, Compare, CompareWith, Omap, Op};
 use onego_ceph::outputs;
 use onego_msgr::encoding::Decode;
 use onego_wire::{Decoded, Reader};
@@ -85,7 +83,7 @@ impl ReadReply {
     pub fn get<T>(&self, output: &Output<T>) -> Result<T, Error> {
         let bytes = self.outputs.get(output.index);
         let bytes = bytes.ok_or_else(|| Error::Invalid("the output is of another ReadOp".into()))?;
-        (output.read)(bytes).map_err(|error| pool::undecodable(self.what.clone(), error))
+        (output.read)(bytes).map_err(|error| undecodable(self.what.clone(), error))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of an answer that comes when nobody waits for it any more.
 
 use super::cluster::Cluster;
-use crate::ceph::core::RequestOutcome;
+use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
 use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;

@@ -1,23 +1,22 @@
-use super::class::Method;
 use super::cluster::Cluster;
-use super::op;
-use super::op::{ReadOp, ReadReply, WriteOp};
-use crate::ceph::core::{Command, OTHER_KIND, RequestOutcome};
-use crate::ceph::error::Error;
-use crate::ceph::error::check;
+use super::op::{self, ReadOp, ReadReply, WriteOp};
+use super::outputs::{OmapPage, Stat};
+use crate::ceph::commands::Command;
+use crate::ceph::done::{OTHER_KIND, RequestOutcome};
+use crate::ceph::error::{Error, check, undecodable};
 use crate::listing::{Listing, NextPage, Page};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{ALL_NAMESPACES, Outcome, Request};
+use onego_ceph::cls::Method;
 use onego_ceph::messages::ObjectName;
-use onego_ceph::ops::{self, Omap, Op, flag};
+use onego_ceph::ops::{Omap, Op, flag};
 use onego_ceph::outputs::{self, Listed};
 use onego_ceph::types::HObject;
 use onego_msgr::encoding::Decode as _;
-use onego_wire::{DecodeError, Decoded, Reader};
+use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 /// A pool of objects. Cheap to clone.
 ///
@@ -39,31 +38,6 @@ pub struct Pool {
     flags: u32,
 }
 
-/// What is known of an object without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// Bytes.
-    pub size: u64,
-    /// When it was last written.
-    pub modified: SystemTime,
-}
-
-impl From<ops::Stat> for Stat {
-    fn from(stat: ops::Stat) -> Self {
-        let age = Duration::new(stat.mtime.sec.into(), stat.mtime.nsec);
-        Self { size: stat.size, modified: SystemTime::UNIX_EPOCH + age }
-    }
-}
-
-/// Entries of an object's map, and whether there are more behind them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct OmapPage {
-    /// Keys and values.
-    pub entries: Omap,
-    /// There are more: ask again behind the last key.
-    pub more: bool,
-}
-
 /// An object, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectEntry {
@@ -73,6 +47,35 @@ pub struct ObjectEntry {
     pub name: String,
     /// Its locator key; empty: none.
     pub key: String,
+}
+
+impl Cluster {
+    /// The pool called `name`.
+    pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
+        let known = self.map(1).await?.pool_id(name);
+        let id = match known {
+            Some(id) => Some(id),
+            None => self.newest_map().await?.pool_id(name),
+        };
+        match id {
+            Some(id) => Ok(Pool::new(self.clone(), id, name)),
+            None => Err(Error::NotFound { what: format!("pool {name}") }),
+        }
+    }
+
+    /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
+    /// client knows it.
+    pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {
+        if self.newest_map().await?.pool_id(name).is_some() {
+            return Err(Error::Exists { what: format!("pool {name}") });
+        }
+        let mut command = serde_json::json!({ "prefix": "osd pool create", "pool": name });
+        if groups > 0 {
+            command["pg_num"] = groups.into();
+        }
+        self.command(&command.to_string(), List::new()).await?;
+        self.pool(name).await
+    }
 }
 
 impl Pool {
@@ -313,11 +316,6 @@ impl Pool {
     pub async fn call<M: Method>(&self, object: &str, method: &M) -> Result<M::Reply, Error> {
         self.decoded(object, method.call(), M::reply).await
     }
-}
-
-/// An output of an operation makes no sense.
-pub(super) fn undecodable(what: String, error: DecodeError) -> Error {
-    Error::Answer { what, reason: error.to_string() }
 }
 
 /// Objects asked for at a time when a pool is listed.

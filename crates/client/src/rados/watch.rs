@@ -1,15 +1,15 @@
 use super::cluster::Cluster;
+use super::outputs::Watcher;
 use super::pool::Pool;
-use crate::ceph::core::{Command, OTHER_KIND};
+use crate::ceph::commands::{Command, Told};
+use crate::ceph::done::OTHER_KIND;
 use crate::ceph::error::Error;
-use crate::ceph::{EntityAddr, EntityName};
 use futures_channel::{mpsc, oneshot};
 use futures_core::Stream;
 use onego_buf::List;
 use onego_ceph::client::{Outcome, WatchId, WatchTarget};
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::Op;
-use onego_ceph::outputs;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,21 +18,6 @@ use std::time::Duration;
 
 /// Notifications that may wait to be looked at; a watch with more is lost.
 const BACKLOG: usize = 256;
-
-/// What a watch is told by the reactor.
-pub(crate) enum Told {
-    Notify { notify_id: u64, notifier: u64, payload: List },
-    Lost,
-}
-
-impl Told {
-    pub(crate) fn notify_id(&self) -> Option<u64> {
-        match self {
-            Self::Notify { notify_id, .. } => Some(*notify_id),
-            Self::Lost => None,
-        }
-    }
-}
 
 /// What a watcher is told.
 #[derive(Debug)]
@@ -174,33 +159,6 @@ pub struct Unanswered {
     pub client: u64,
     /// The client's own name for the watch.
     pub cookie: u64,
-}
-
-/// A watch of an object, as its OSD lists it. It is displayed as "client.4123 at 192.0.2.1:0/17".
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Watcher {
-    /// The client.
-    pub name: EntityName,
-    /// Where it is.
-    pub addr: EntityAddr,
-    /// Its own name for the watch.
-    pub cookie: u64,
-    /// How long the OSD waits for a sign of life before the watch is lost.
-    pub timeout: Duration,
-}
-
-impl fmt::Display for Watcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.name, self.addr)
-    }
-}
-
-impl From<outputs::Watcher> for Watcher {
-    fn from(watcher: outputs::Watcher) -> Self {
-        let outputs::Watcher { name, cookie, timeout, addr } = watcher;
-        Self { name, addr, cookie, timeout: Duration::from_secs(timeout.into()) }
-    }
 }
 
 impl Pool {

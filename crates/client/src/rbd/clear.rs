@@ -1,9 +1,10 @@
 //! Gives up the data of an image, many objects at a time.
 
 use super::header::ImageInfo;
-use super::io::IoOp;
-use crate::ceph::core::{Command, Done};
+use crate::ceph::commands::Command;
+use crate::ceph::done::Done;
 use crate::ceph::error::Error;
+use crate::ceph::image_io::IoOp;
 use crate::pending::Pending;
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;

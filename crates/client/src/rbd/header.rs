@@ -1,16 +1,14 @@
 //! What is known of an image: its id by its name, and what its header says.
 
-use super::flush::Writes;
-use super::io::Shape;
 use crate::ceph::error::Error;
+use crate::ceph::flush::Writes;
+use crate::ceph::image_io::Shape;
+use crate::ceph::image_size::SIZE_QUERY;
 use crate::rados::{Cluster, Pool, ReadOp};
-use onego_buf::List;
-use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{
-    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent, GetSize,
+    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent,
     GetSnapContext, GetSnapshotName, GetStripeUnitCount, NamespaceList, Size, StripeUnitCount, feature,
 };
-use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
 use std::sync::atomic::AtomicU64;
@@ -170,18 +168,6 @@ pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
         parent,
         snap_context,
     })
-}
-
-/// Asks an image's header for its size.
-pub(crate) fn size_query() -> Op {
-    SIZE_QUERY.call()
-}
-
-const SIZE_QUERY: GetSize = GetSize { snap: NOSNAP };
-
-/// The size in a header's answer.
-pub(crate) fn parse_size(output: &List) -> Option<u64> {
-    GetSize::reply(output).ok().map(|reply| reply.size)
 }
 
 impl ImageInfo {

@@ -1,7 +1,8 @@
 use super::header::{ImageInfo, info};
-use super::io::{IoOp, Shape};
-use crate::ceph::core::{Command, Done};
+use crate::ceph::commands::Command;
+use crate::ceph::done::Done;
 use crate::ceph::error::Error;
+use crate::ceph::image_io::{IoOp, Shape};
 use crate::rados::{Answer, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};

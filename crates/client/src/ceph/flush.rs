@@ -1,6 +1,6 @@
 //! What a flush waits for: the writes that were submitted before it.
 
-use crate::ceph::core::Done;
+use super::done::Done;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,16 +1,26 @@
-use super::conf_file::{ConfFile, MAX_LEN, expand};
-use super::credentials::{self, Identity};
-use super::dns::Resolver;
-use super::environment::CephArgs;
+//! How a cluster is reached, and how the client behaves: read from where Ceph's programs read it.
+
+mod conf_file;
+mod credentials;
+mod dns;
+mod environment;
+mod identity;
+mod settings;
+
+pub use environment::CephArgs;
+pub use identity::{Identity, MsMode};
+
 use super::error::Error;
 use super::waiting::WaitingHook;
+use conf_file::{ConfFile, MAX_LEN};
+use dns::Resolver;
 use onego_ceph::client::Monitor;
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
 use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, Versions};
-use onego_msgr::auth::{AuthName, Credentials};
-use std::collections::BTreeMap;
+use onego_msgr::auth::Credentials;
+use settings::Settings;
 use std::fs::File;
 use std::io::Read as _;
 use std::net::{IpAddr, ToSocketAddrs as _};
@@ -299,78 +309,11 @@ fn resolve(host: &str) -> Vec<IpAddr> {
     found.into_iter().flatten().map(|addr| addr.ip()).collect()
 }
 
-/// The settings of a client.
-pub(crate) struct Settings {
-    /// What is said outside of the file, and counts more.
-    said: BTreeMap<String, String>,
-    file: ConfFile,
-    path: Option<PathBuf>,
-    /// The sections that are about it, the one that counts most first.
-    sections: [String; 3],
-    name: AuthName,
-    cluster: String,
-}
-
-impl Settings {
-    pub(crate) fn new(file: Option<(&Path, ConfFile)>, identity: &Identity) -> Self {
-        let name = identity.name();
-        // A file that is called after its cluster says what that is called.
-        let stem = |path: &Path| {
-            let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ext| ext == "conf"))?;
-            Some(stem.to_string_lossy().into_owned())
-        };
-        let named = file.as_ref().and_then(|(path, _)| stem(path));
-        let (path, file) = file.map_or_else(Default::default, |(path, file)| (Some(path.to_owned()), file));
-        Self {
-            said: identity.settings.clone(),
-            sections: [name.to_string(), name.kind_name().to_owned(), "global".into()],
-            cluster: identity.cluster.clone().or(named).unwrap_or_else(|| "ceph".into()),
-            file,
-            path,
-            name,
-        }
-    }
-
-    /// The value of a setting, by its name with underscores.
-    pub(crate) fn get(&self, wanted: &str) -> Option<String> {
-        self.raw(wanted).map(|value| self.expand(value))
-    }
-
-    fn raw(&self, wanted: &str) -> Option<&str> {
-        let in_file = || self.sections.iter().find_map(|section| self.file.get(section, wanted));
-        self.said.get(wanted).map(String::as_str).or_else(in_file)
-    }
-
-    /// A text with its variables replaced.
-    pub(crate) fn expand(&self, text: &str) -> String {
-        expand(text, &|variable| match variable {
-            "cluster" => Some(self.cluster.clone()),
-            "name" => Some(self.name.to_string()),
-            "type" => Some(self.name.kind_name().to_owned()),
-            "id" | "num" => Some(self.name.id.clone()),
-            "host" => {
-                Some(rustix::system::uname().nodename().to_string_lossy().split('.').next()?.to_owned())
-            }
-            "pid" => Some(std::process::id().to_string()),
-            "home" => std::env::var("HOME").ok(),
-            setting => self.raw(setting).map(str::to_owned),
-        })
-    }
-
-    fn place(&self) -> String {
-        let path = self.path.as_ref().map(|path| path.display().to_string());
-        match path {
-            Some(path) if path.is_empty() => "the text of a ceph.conf".into(),
-            Some(path) => path,
-            None => "the command line".into(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use onego_msgr::Method;
+    use onego_msgr::auth::AuthName;
 
     fn settings(path: &str, text: &str, identity: &Identity) -> Settings {
         Settings::new(Some((Path::new(path), ConfFile::parse(text).unwrap())), identity)

@@ -3,10 +3,10 @@
 //! Source: ceph `src/common/ceph_argparse.cc` (`env_to_vec`, `ceph_argparse_early_args`), `src/common/config.cc`
 //! (`parse_argv`).
 
-use super::AuthName;
 use super::conf_file::normal;
-use super::credentials::Identity;
-use super::error::Error;
+use super::identity::Identity;
+use crate::ceph::error::Error;
+use onego_msgr::auth::AuthName;
 use std::path::PathBuf;
 
 /// What `CEPH_ARGS` says.

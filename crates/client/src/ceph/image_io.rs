@@ -1,8 +1,8 @@
 //! Reads and writes of an image as requests to its objects. Runs on the reactor, without futures.
 
-use crate::ceph::core::{Done, OTHER_KIND};
-use crate::ceph::error::Error;
-use crate::rbd::flush::{WriteEpoch, Writes};
+use super::done::{Done, OTHER_KIND};
+use super::error::Error;
+use super::flush::{WriteEpoch, Writes};
 use futures_channel::oneshot;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::client::{self, Error as ProtocolError, Reply, Request, errno};

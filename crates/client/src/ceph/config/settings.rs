@@ -1,0 +1,75 @@
+//! Settings of a client: from the command line, and from the sections of a `ceph.conf` that are about it.
+
+use super::conf_file::{ConfFile, expand};
+use super::identity::Identity;
+use onego_msgr::auth::AuthName;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The settings of a client.
+pub(crate) struct Settings {
+    /// What is said outside of the file, and counts more.
+    said: BTreeMap<String, String>,
+    file: ConfFile,
+    path: Option<PathBuf>,
+    /// The sections that are about it, the one that counts most first.
+    sections: [String; 3],
+    name: AuthName,
+    cluster: String,
+}
+
+impl Settings {
+    pub(crate) fn new(file: Option<(&Path, ConfFile)>, identity: &Identity) -> Self {
+        let name = identity.name();
+        // A file that is called after its cluster says what that is called.
+        let stem = |path: &Path| {
+            let stem = path.file_stem().filter(|_| path.extension().is_some_and(|ext| ext == "conf"))?;
+            Some(stem.to_string_lossy().into_owned())
+        };
+        let named = file.as_ref().and_then(|(path, _)| stem(path));
+        let (path, file) = file.map_or_else(Default::default, |(path, file)| (Some(path.to_owned()), file));
+        Self {
+            said: identity.settings.clone(),
+            sections: [name.to_string(), name.kind_name().to_owned(), "global".into()],
+            cluster: identity.cluster.clone().or(named).unwrap_or_else(|| "ceph".into()),
+            file,
+            path,
+            name,
+        }
+    }
+
+    /// The value of a setting, by its name with underscores.
+    pub(crate) fn get(&self, wanted: &str) -> Option<String> {
+        self.raw(wanted).map(|value| self.expand(value))
+    }
+
+    fn raw(&self, wanted: &str) -> Option<&str> {
+        let in_file = || self.sections.iter().find_map(|section| self.file.get(section, wanted));
+        self.said.get(wanted).map(String::as_str).or_else(in_file)
+    }
+
+    /// A text with its variables replaced.
+    pub(crate) fn expand(&self, text: &str) -> String {
+        expand(text, &|variable| match variable {
+            "cluster" => Some(self.cluster.clone()),
+            "name" => Some(self.name.to_string()),
+            "type" => Some(self.name.kind_name().to_owned()),
+            "id" | "num" => Some(self.name.id.clone()),
+            "host" => {
+                Some(rustix::system::uname().nodename().to_string_lossy().split('.').next()?.to_owned())
+            }
+            "pid" => Some(std::process::id().to_string()),
+            "home" => std::env::var("HOME").ok(),
+            setting => self.raw(setting).map(str::to_owned),
+        })
+    }
+
+    pub(super) fn place(&self) -> String {
+        let path = self.path.as_ref().map(|path| path.display().to_string());
+        match path {
+            Some(path) if path.is_empty() => "the text of a ceph.conf".into(),
+            Some(path) => path,
+            None => "the command line".into(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The way of requests to the reactor, and of their answers back.
+
+use super::core::{Command, Done, FileRequest, RequestOutcome};
+use crate::mailbox::{Closed, Mailbox};
+use crate::pending::{Asker, Pending};
+use futures_channel::oneshot;
+use onego_buf::Pool;
+use onego_nfs::client::{Call, Error as CallError, Outcome, Reply};
+use onego_nfs::rpc::Procedure;
+use onego_nfs::v3::Handle;
+use onego_wire::LocalPort;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The way of requests to the reactor. It ends when the last clone is gone.
+#[derive(Clone)]
+pub(super) struct Requests {
+    shared: Arc<Shared>,
+    /// Gives memory for connections.
+    pub(super) pool: Pool,
+}
+
+struct Shared {
+    mailbox: Arc<Mailbox<Command>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mailbox.close();
+    }
+}
+
+impl Requests {
+    pub(super) fn new(mailbox: Arc<Mailbox<Command>>, pool: Pool) -> Self {
+        Self { shared: Arc::new(Shared { mailbox }), pool }
+    }
+
+    pub(super) async fn send(&self, command: Command) -> Result<(), Closed> {
+        self.shared.mailbox.send(command).await
+    }
+
+    /// Makes a call of the procedure `P` to the server of the files.
+    pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
+        self.ask::<P>(|done| Command::Call { call, patience: None, done }).await
+    }
+
+    /// Makes a call of the procedure `P` to another server, and waits for so long.
+    pub(super) async fn call_to<P: Procedure>(
+        &self,
+        addr: SocketAddr,
+        local: LocalPort,
+        patience: Duration,
+        args: &P::Args,
+    ) -> Result<P::Results, CallError> {
+        let call = Call::new::<P>(args);
+        self.ask::<P>(|done| Command::CallTo { addr, local, patience, call, done }).await
+    }
+
+    pub(super) async fn ask<P: Procedure>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> Command,
+    ) -> Result<P::Results, CallError> {
+        let (done, answer) = oneshot::channel();
+        self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
+        let (result, _) = self.answer(answer).await.map_err(|Closed| CallError::Closed)?;
+        Ok(reply(result?)?.read::<P>()?)
+    }
+
+    /// Does something with a file.
+    pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
+        self.answer(answer).await
+    }
+
+    /// The same, without waiting for what comes of it: dropping the receiver cancels it at the next [sweep](Self::sweep).
+    pub(super) async fn begin(
+        &self,
+        file: Handle,
+        request: FileRequest,
+    ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
+        Ok(answer)
+    }
+
+    /// Waits for an answer of the reactor.
+    fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Pending<'_, T, Self> {
+        Pending::new(self, answer)
+    }
+
+    /// Has the reactor cancel what nobody waits for any more.
+    pub(super) fn sweep(&self) {
+        self.shared.mailbox.ask_sweep();
+    }
+}
+
+impl<T> Asker<T> for Requests {
+    fn abandoned(&self, _: Option<T>) {
+        self.sweep();
+    }
+}
+
+/// A call gives a reply, whatever else a client can give.
+fn reply(outcome: Outcome) -> Result<Reply, CallError> {
+    match outcome {
+        Outcome::Reply(reply) => Ok(reply),
+        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written | Outcome::Synced => Err(CallError::Closed),
+    }
+}

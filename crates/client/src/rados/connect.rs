@@ -1,0 +1,88 @@
+//! How a client of a cluster is started: on a thread of its own, or on the thread that owns it.
+
+use super::cluster::{Cluster, ReactorThread};
+use crate::ceph::config::Config;
+use crate::ceph::core::Core;
+use crate::ceph::error::Error;
+use crate::ceph::reactor::Reactor;
+use crate::ceph::waiting::{Lookout, Report};
+use crate::driver::Driver;
+use crate::mailbox::Mailbox;
+use crate::reactor::EngineFailed;
+use futures_channel::oneshot;
+use onego_buf::Pool;
+use onego_ceph::client;
+use onego_msgr::auth::Secret;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
+const POOL_LIMIT: usize = 32 << 20;
+
+impl Reactor {
+    /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven:
+    /// [`Cluster::ready`] waits for it. Fails if the machine refuses what the event engine needs.
+    pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
+        let mailbox = Arc::new(Mailbox::new());
+        let client = client_config(config)?;
+        let report = Report::default();
+        let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
+        let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| {
+            Core::new(&client, Arc::clone(&mailbox), lookout, now)
+        })
+        .map_err(EngineFailed::opening)?;
+        mailbox.set_reactor(driver.waker());
+        Ok((Self::over(driver), Cluster::new(mailbox, config.connect_timeout, report)))
+    }
+}
+
+impl Cluster {
+    /// Connects to a cluster. A thread of its own drives the connection; to do without it see [`Reactor`].
+    pub async fn connect(config: &Config) -> Result<Self, Error> {
+        let (started, start) = oneshot::channel();
+        let (running, ended) = mpsc::channel::<()>();
+        let config = config.clone();
+        // The engine's ring belongs to the thread that made it, so the reactor is made where it runs.
+        std::thread::Builder::new()
+            .name("onego-reactor".into())
+            .spawn(move || match Reactor::new(&config) {
+                Ok((reactor, cluster)) => {
+                    let thread = ReactorThread { id: thread::current().id(), ended: Mutex::new(ended) };
+                    cluster.set_thread(thread);
+                    // Whoever asked may be gone: then the cluster's handle drops, and the reactor ends at once.
+                    drop(started.send(Ok(cluster)));
+                    reactor.run();
+                    drop(running);
+                }
+                Err(error) => drop(started.send(Err(error))),
+            })
+            .map_err(|source| Error::Io { what: "starting the reactor's thread", source })?;
+        let cluster = start.await.map_err(|_| Error::Closed)??;
+        cluster.ready().await?;
+        Ok(cluster)
+    }
+}
+
+fn client_config(config: &Config) -> Result<client::Config, Error> {
+    let (mut random, mut secret_seed) = ([0; 12], vec![0; 32]);
+    getrandom::fill(&mut random)
+        .and_then(|()| getrandom::fill(&mut secret_seed))
+        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+    let [n0, n1, n2, n3, seed @ ..] = random;
+    let pool = Pool::registrable(POOL_LIMIT, config.zero_copy.registrable(POOL_LIMIT));
+    Ok(client::Config {
+        nonce: u32::from_le_bytes([n0, n1, n2, n3]),
+        seed: u64::from_le_bytes(seed),
+        versions: config.versions,
+        data_crc: config.data_crc,
+        compression: config.compression.clone(),
+        as_osd: config.as_osd,
+        secret_seed: Secret::new(secret_seed),
+        credentials: config.credentials.clone(),
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        osd: client::OsdConfig { request_timeout: config.request_timeout, ..client::OsdConfig::default() },
+        mon: client::MonConfig { request_timeout: config.monitor_timeout, ..client::MonConfig::default() },
+        ..client::Config::new(config.monitors.clone(), "admin", pool)
+    })
+}
