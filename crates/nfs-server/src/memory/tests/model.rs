@@ -115,6 +115,9 @@ impl Model {
         if is_dir && self.is_within(to_dir, id) {
             return Err(Status::Inval);
         }
+        if target.is_some_and(|target| self.is_within(from_dir, target)) {
+            return Err(Status::Notempty);
+        }
         match target.map(|target| &self.0[target]) {
             Some(Item::File(_)) if is_dir => return Err(Status::Notdir),
             Some(Item::Dir(_)) if !is_dir => return Err(Status::Isdir),
