@@ -9,7 +9,7 @@ use super::daemons::Daemons;
 use super::groups::Group;
 use super::keeping::{Notes, Rests};
 use crate::journal::{Entry, Held};
-use crate::osd::{Replicas, Transaction, bounds, identity, may_write};
+use crate::osd::{Answer, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::ops::{flag, respects_full};
 use onego_ceph::types::Epoch;
@@ -102,28 +102,25 @@ impl Daemons {
         let replicas = (writes && !others.is_empty())
             .then(|| Replicas::let_go(&mut self.osds, osd, &others, pg, &identity(&op)))
             .flatten();
-        let daemon = &mut self.osds[osd as usize];
-        daemon.osd.set_peers_used(peers_used.unwrap_or(0));
         let record = self.notes.as_ref().map_or(0, Notes::next);
-        daemon.osd.set_record(record);
-        let reply = if is_cut {
-            Some(daemon.osd.refuse_too_large(op, map))
-        } else {
-            daemon.osd.request(now, session, tid, op, map)
+        let cx = RequestContext { now, session, tid, map, peers_used: peers_used.unwrap_or(0), record };
+        let mut answer = match is_cut {
+            true => Some(Osd::refuse_too_large(&cx, op)),
+            false => self.osds[osd as usize].osd.request(&cx, op),
         };
-        let mut rests_on = daemon.osd.rests_on();
-        let transaction = daemon.osd.take_transaction();
+        let transaction = answer.as_mut().and_then(|answer| answer.transaction.take());
         if let Some(replicas) = replicas {
             replicas.follow(&mut self.osds, transaction.as_deref(), record);
         }
         if let Some(transaction) = transaction {
             self.note_write(osd, &others, transaction);
-            rests_on = record;
         }
-        let hold = |reply| Held::Reply(tid, Box::new(reply));
-        let reply = reply.and_then(|reply| self.or_hold(Rests::On(rests_on), conn, reply, hold, connections));
-        if let Some(reply) = reply {
-            connections.send_payload(now, conn, tid, &reply);
+        if let Some(Answer { reply, depends_on, .. }) = answer {
+            let hold = |reply| Held::Reply(tid, Box::new(reply));
+            let reply = self.or_hold(Rests::On(depends_on), conn, reply, hold, connections);
+            if let Some(reply) = reply {
+                connections.send_payload(now, conn, tid, &reply);
+            }
         }
         self.send_notifications(now, connections);
         let is_fuller = |group: &Group| self.is_fuller(group.acting.iter().chain(&group.targets).copied());

@@ -71,7 +71,7 @@ impl Story {
         story.add(&mut journal, &Entry::Started(life), &bench.osd);
         for (object, op) in requests {
             bench.ask(&format!("object{}", object % 4), vec![op]);
-            let transaction = bench.osd.take_transaction().expect("a write makes a transaction");
+            let transaction = bench.transaction.take().expect("a write makes a transaction");
             story.add(&mut journal, &Entry::Write { osds: vec![0], transaction }, &bench.osd);
         }
         story
@@ -311,7 +311,7 @@ fn large_payloads_begin_with_a_block_of_the_file_and_are_there_again() {
     for two in requests.chunks(2) {
         for (object, op) in two {
             bench.ask(&format!("object{object}"), vec![op.clone()]);
-            let transaction = bench.osd.take_transaction().expect("a write makes a transaction");
+            let transaction = bench.transaction.take().expect("a write makes a transaction");
             journal.append(&Entry::Write { osds: vec![0], transaction });
         }
         let small = Append { bytes: List::new(), last: 0, sync: false, aligned: false };

@@ -5,8 +5,8 @@
 use super::class;
 use super::errno::Errno;
 use super::execute::check_extent;
-use super::object::State;
-use super::watch::Origin;
+use super::session::Origin;
+use super::store::object::State;
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};
 use onego_ceph::ops::{MAX_WRITE, Op, WatchOp, flag};

@@ -5,8 +5,8 @@
 
 use super::duplicates::Done;
 use super::group::{Group, Missing};
-use super::object::State;
 use super::store::Name;
+use super::store::object::State;
 use super::transaction::{Mutation, Transaction};
 use onego_buf::{List, Segment};
 use onego_ceph::messages::{ObjectName, OpResult};

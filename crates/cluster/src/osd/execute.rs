@@ -3,11 +3,12 @@
 //! Source for what each does in which case: ceph `src/osd/PrimaryLogPG.cc`, do_osd_ops.
 
 use super::class::{self, Context};
-use super::compare;
 use super::errno::{Errno, Outcome};
+use super::session::Origin;
 use super::store::ObjectId;
+use super::store::compare;
 use super::transaction::Editor;
-use super::watch::{NotifyCall, Origin, WatchKey, Watches};
+use super::watch::{NotifyCall, WatchKey, Watches};
 use onego_buf::{List, Segment};
 use onego_ceph::ops::{Op, Stat, WatchOp};
 use onego_ceph::types::{NOSNAP, Utime};

@@ -1,8 +1,8 @@
 //! What OSDs do for each other: apply the primary's transactions, and bring one up to date that was away.
 
-use super::Osd;
+use super::daemon::Osd;
 use super::group::{END, Group, Place};
-use super::object::State;
+use super::store::object::State;
 use super::store::{Name, ObjectId, hash_range};
 use super::transaction::Transaction;
 use onego_ceph::osdmap::{OsdMap, Pool};
@@ -281,7 +281,7 @@ pub(super) mod tests {
 
     fn change(bench: &mut Bench, name: &str, op: Op) -> Box<Transaction> {
         assert_eq!(bench.ask(name, vec![op]).result, 0);
-        bench.osd.take_transaction().expect("a write makes a transaction")
+        bench.transaction.take().expect("a write makes a transaction")
     }
 
     /// All that is in an OSD's groups.

@@ -8,7 +8,7 @@
 //! is never changed in place: so it keeps the object as it was when it went, and so do checkpoints and requests that may be
 //! undone. Nothing has to be known of who shares what.
 
-use super::Osd;
+use super::daemon::Osd;
 use super::store::{Identity, ObjectId};
 use super::transaction::Transaction;
 use onego_ceph::types::PgId;
@@ -175,7 +175,7 @@ mod tests {
             let (pg, object) = Bench::place(name);
             let replicas = Replicas::let_go(&mut self.benches, 0, others, pg, &object.in_pool(pg.pool));
             let result = self.benches[0].ask(name, ops).result;
-            let transaction = self.benches[0].osd.take_transaction();
+            let transaction = self.benches[0].transaction.take();
             replicas.unwrap().follow(&mut self.benches, transaction.as_deref(), 0);
             result
         }

@@ -6,8 +6,8 @@
 //! cannot fail. Source of the idea: ceph `src/os/Transaction.h`, `src/osd/osd_types.h` (`pg_log_entry_t`).
 
 use super::duplicates::Done;
-use super::object::State;
 use super::store::Name;
+use super::store::object::State;
 use onego_buf::List;
 use onego_ceph::types::{EVersion, PgId, ReqId, Utime};
 use std::ops::Deref;

@@ -6,8 +6,8 @@
 //! A watch belongs to a client, not to its connection: when that breaks, the watch stays until its time is up, and
 //! notifications of that time are delivered if the client comes back.
 
-use super::SessionId;
 use super::errno::Errno;
+use super::session::{Origin, SessionId};
 use super::store::ObjectId;
 use onego_ceph::messages::{WatchEvent, WatchNotify};
 use onego_ceph::outputs::{Watcher, Watchers};
@@ -38,14 +38,6 @@ pub(crate) struct WatchKey {
     /// The watcher's own name for the watch.
     pub(crate) cookie: u64,
     pub(crate) watcher: EntityName,
-}
-
-/// Who does something with a watch, and from where.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
-    pub(crate) session: SessionId,
-    pub(crate) name: EntityName,
-    pub(crate) addr: EntityAddr,
 }
 
 struct Watch {

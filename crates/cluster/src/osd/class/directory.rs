@@ -1,6 +1,6 @@
 //! The class `rbd`: a pool's own objects (ceph `src/cls/rbd/cls_rbd.cc`).
 
-use super::Context;
+use super::context::Context;
 use super::header::is_valid_id;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;

@@ -1,6 +1,6 @@
 //! The class `lock` (ceph `src/cls/lock/cls_lock.cc`).
 
-use super::Context;
+use super::context::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::lock::{
     AssertLocked, BreakLock, GetInfo, ListLocks, Lock, LockInfo, LockNames, LockerId, LockerInfo, SetCookie,

@@ -2,6 +2,7 @@
 //!
 //! Sources: ceph `src/osd/ClassHandler.cc`, `src/osd/objclass.cc`.
 
+mod context;
 mod directory;
 mod header;
 mod hello;
@@ -11,36 +12,12 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub(super) use context::{Context, Entry};
+
 use super::errno::{Errno, Outcome};
-use super::transaction::Editor;
-use super::watch::Origin;
-use onego_buf::{List, Segment};
 use onego_ceph::cls::{Method, lock as lock_class, rbd};
-use onego_ceph::types::Utime;
-use onego_msgr::encoding::{Decode, Encode};
+use onego_msgr::encoding::Encode as _;
 use onego_wire::Reader;
-use std::ops::Bound::{Excluded, Unbounded};
-
-/// What a method sees: its object and its caller.
-pub(super) struct Context<'a> {
-    pub(super) state: Editor<'a>,
-    pub(super) now: Utime,
-    pub(super) origin: &'a Origin,
-    pub(super) zeros: &'a Segment,
-    pub(super) changed: bool,
-    pub(super) removed: bool,
-    /// What the method returns beside its reply, as a number that is not negative.
-    pub(super) number: i32,
-}
-
-/// A method that can be called.
-pub(super) struct Entry {
-    class: &'static str,
-    name: &'static str,
-    /// May it change the object? Then it may be called on one that does not exist.
-    pub(super) writes: bool,
-    pub(super) run: fn(&mut Context<'_>, &[u8]) -> Outcome<Vec<u8>>,
-}
 
 /// The method of that name. What is not found is refused with EOPNOTSUPP before anything is done, like a class that is
 /// not installed (ceph `src/osd/osd_op_util.cc`).
@@ -168,83 +145,3 @@ static METHODS: &[Entry] = &[
     unused!("migration_get" => Err(Errno::INVAL)),
     Entry { class: "rbd", name: "mirror_image_remove", writes: true, run: |_, _| Err(Errno::NOENT) },
 ];
-
-impl Context<'_> {
-    fn changes(&mut self) {
-        self.state.create();
-        self.changed = true;
-    }
-
-    fn must_exist(&self) -> Outcome<()> {
-        if self.state.exists { Ok(()) } else { Err(Errno::NOENT) }
-    }
-
-    /// The value of a key of the object's map.
-    fn raw(&self, key: &str) -> Outcome<&[u8]> {
-        self.state.meta().omap().get(key.as_bytes()).map(Vec::as_slice).ok_or(Errno::NOENT)
-    }
-
-    /// The value of a key, decoded. EIO: it is something else.
-    fn get<T: Decode>(&self, key: &str) -> Outcome<T> {
-        T::decode(&mut Reader::new(self.raw(key)?)).map_err(|_| Errno::IO)
-    }
-
-    /// The value of a key, if it is there.
-    fn get_opt<T: Decode>(&self, key: &str) -> Outcome<Option<T>> {
-        match self.get(key) {
-            Ok(value) => Ok(Some(value)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn set<T: Encode>(&mut self, key: &str, value: &T) {
-        self.set_raw(key, value.to_bytes());
-    }
-
-    fn set_raw(&mut self, key: &str, value: Vec<u8>) {
-        self.changes();
-        self.state.omap_set(key.into(), value);
-    }
-
-    /// Removes a key. ENOENT: the object does not exist; a key that does not is no error.
-    fn unset(&mut self, key: &str) -> Outcome<()> {
-        self.must_exist()?;
-        self.changes();
-        self.state.omap_remove(key.as_bytes());
-        Ok(())
-    }
-
-    /// Keys that start with `prefix` behind `prefix` + `after`, without the prefix, and their values.
-    fn entries<'a>(
-        &'a self,
-        prefix: &'static str,
-        after: &str,
-    ) -> impl Iterator<Item = (String, &'a [u8])> + use<'a> {
-        let start = [prefix, after].concat().into_bytes();
-        let range = self.state.meta().omap().range::<[u8], _>((Excluded(&start[..]), Unbounded));
-        range.map_while(move |(key, value)| {
-            let name = key.strip_prefix(prefix.as_bytes())?;
-            Some((String::from_utf8_lossy(name).into_owned(), value.as_slice()))
-        })
-    }
-
-    /// The object is gone.
-    fn remove(&mut self) {
-        self.state.delete();
-        self.changed = true;
-        self.removed = true;
-    }
-
-    /// The object's data.
-    fn read_all(&self) -> Vec<u8> {
-        self.state.read(0, self.state.size, self.zeros).to_vec()
-    }
-
-    /// Makes `data` the object's data.
-    fn write_all(&mut self, data: Vec<u8>) {
-        self.changes();
-        self.state.truncate(0);
-        self.state.write(0, List::from(data));
-    }
-}

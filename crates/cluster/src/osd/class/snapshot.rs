@@ -3,7 +3,7 @@
 //! Snapshots cannot be made: an OSD that does not keep what they show must not promise it. So the methods that add
 //! and change them are missing, and fail like those of a class that is too old.
 
-use super::Context;
+use super::context::Context;
 use super::header::{SNAPSHOT, snapshot_key};
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;

@@ -11,19 +11,19 @@ use onego_msgr::encoding::{Decode, Encode};
 fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
     let mut bench = Bench::new();
     let append = bench.request("o", vec![(Op::Append { data: list(b"x") }, 0)]);
-    let first = bench.osd.request(bench.now, CLIENT, 50, append.clone(), &bench.map).unwrap();
+    let first = bench.send_as(CLIENT, 50, append.clone()).unwrap();
     let another = bench.request("o", vec![(Op::Append { data: list(b"y") }, 0)]);
-    bench.osd.request(bench.now, CLIENT, 51, another, &bench.map).unwrap();
+    bench.send_as(CLIENT, 51, another).unwrap();
     // The connection broke and there is a new one; the client is the same.
     bench.osd.session_closed(bench.now, CLIENT);
     let again = SessionId(9);
     bench.osd.session_opened(again, EntityName::client(100), address(1), Rights::everything());
     let retry = OsdOp { attempt: 1, ..append.clone() };
-    let second = bench.osd.request(bench.now, again, 50, retry, &bench.map).unwrap();
+    let second = bench.send_as(again, 50, retry).unwrap();
     assert_eq!((second.result, second.user_version), (first.result, first.user_version));
     assert_eq!(second.attempt, 1);
     // Somebody else's request with the same number is not the same.
-    bench.osd.request(bench.now, OTHER, 50, append, &bench.map).unwrap();
+    bench.send_as(OTHER, 50, append).unwrap();
     let read = bench.request("o", vec![(read(0, 0), 0)]);
     assert_eq!(bench.send(OTHER, read).ops[0].output.to_vec(), b"xyx");
 }
@@ -32,10 +32,10 @@ fn a_write_that_is_sent_again_is_answered_again_and_not_done_again() {
 fn a_failure_is_remembered_too() {
     let mut bench = Bench::new();
     let create = bench.request("o", vec![(Op::Delete, 0)]);
-    let first = bench.osd.request(bench.now, CLIENT, 50, create.clone(), &bench.map).unwrap();
+    let first = bench.send_as(CLIENT, 50, create.clone()).unwrap();
     assert_eq!(first.result, failed(Errno::NOENT));
     bench.ask_as(OTHER, "o", vec![write(0, b"x")]);
-    let second = bench.osd.request(bench.now, CLIENT, 50, create, &bench.map).unwrap();
+    let second = bench.send_as(CLIENT, 50, create).unwrap();
     assert_eq!(second.result, failed(Errno::NOENT));
     assert_eq!(bench.run(Op::Stat), 0);
 }
@@ -55,10 +55,10 @@ fn what_a_write_that_changed_nothing_has_returned_is_returned_again() {
     ] {
         let mut request = bench.request("o", ops);
         request.flags |= flags;
-        let first = bench.osd.request(bench.now, CLIENT, tid, request.clone(), &bench.map).unwrap();
+        let first = bench.send_as(CLIENT, tid, request.clone()).unwrap();
         assert!(first.ops.iter().any(|op| op.result != 0 || !op.output.is_empty()), "{tid}: {first:?}");
         bench.run(write(0, b"afterwards"));
-        let second = bench.osd.request(bench.now, CLIENT, tid, request, &bench.map).unwrap();
+        let second = bench.send_as(CLIENT, tid, request).unwrap();
         assert_eq!((second.result, second.ops), (first.result, first.ops), "{tid}");
         bench.run(Op::WriteFull { data: list(b"before") });
     }
@@ -70,9 +70,9 @@ fn what_is_too_much_to_be_remembered_is_an_error_when_it_is_asked_for_again() {
     bench.run(write(0, &[7; 10_000]));
     let ops = vec![(read(0, 10_000), 0), (Op::Zero { offset: 20_000, length: 5 }, 0)];
     let request = bench.request("o", ops);
-    let first = bench.osd.request(bench.now, CLIENT, 50, request.clone(), &bench.map).unwrap();
+    let first = bench.send_as(CLIENT, 50, request.clone()).unwrap();
     assert_eq!((first.result, first.ops[0].output.len()), (0, 10_000));
-    let second = bench.osd.request(bench.now, CLIENT, 50, request, &bench.map).unwrap();
+    let second = bench.send_as(CLIENT, 50, request).unwrap();
     assert_eq!(second.result, failed(Errno::OVERFLOW));
     assert_eq!((second.ops[0].result, second.ops[0].output.len()), (failed(Errno::OVERFLOW), 0));
 }
@@ -99,7 +99,7 @@ fn a_request_for_the_wrong_group_is_dropped_if_the_clients_map_is_old() {
     request.pg.pg.seed ^= 1;
     assert_eq!(bench.send(CLIENT, request.clone()).result, failed(Errno::NXIO));
     request.epoch -= 1;
-    assert_eq!(bench.osd.request(bench.now, CLIENT, 99, request, &bench.map), None);
+    assert_eq!(bench.send_as(CLIENT, 99, request), None);
     assert_eq!(bench.run(Op::Stat), failed(Errno::NOENT));
 }
 

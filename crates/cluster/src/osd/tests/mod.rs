@@ -9,7 +9,7 @@ mod space;
 mod watching;
 
 use super::errno::Errno;
-use super::{Config, Name, Osd, Rights, SessionId};
+use super::{Config, Name, Osd, RequestContext, Rights, SessionId, Transaction};
 use onego_buf::List;
 use onego_ceph::messages::{ObjectName, OsdOp, OsdOpReply};
 use onego_ceph::ops::{Op, flag};
@@ -30,6 +30,8 @@ pub(crate) struct Bench {
     map: OsdMap,
     now: Time,
     tid: u64,
+    /// What the last request has changed.
+    pub(crate) transaction: Option<Box<Transaction>>,
 }
 
 pub(super) fn list(bytes: &[u8]) -> List {
@@ -57,7 +59,7 @@ impl Bench {
         let mut osd = Osd::new(config);
         osd.session_opened(CLIENT, EntityName::client(100), address(1), Rights::everything());
         osd.session_opened(OTHER, EntityName::client(200), address(2), Rights::everything());
-        Self { osd, map, now: Time::from_nanos(1_000_000_000), tid: 0 }
+        Self { osd, map, now: Time::from_nanos(1_000_000_000), tid: 0, transaction: None }
     }
 
     pub(super) fn pass(&mut self, seconds: u64) {
@@ -91,7 +93,16 @@ impl Bench {
 
     fn send(&mut self, session: SessionId, request: OsdOp) -> OsdOpReply {
         self.tid += 1;
-        self.osd.request(self.now, session, self.tid, request, &self.map).expect("it is answered")
+        self.send_as(session, self.tid, request).expect("it is answered")
+    }
+
+    /// Sends the request with that number. `None`: it is dropped.
+    fn send_as(&mut self, session: SessionId, tid: u64, request: OsdOp) -> Option<OsdOpReply> {
+        let Self { map, now, .. } = self;
+        let cx = RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0 };
+        let answer = self.osd.request(&cx, request)?;
+        self.transaction = answer.transaction;
+        Some(answer.reply)
     }
 
     fn ask_as(&mut self, session: SessionId, object: &str, ops: Vec<Op>) -> OsdOpReply {

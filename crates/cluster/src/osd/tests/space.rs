@@ -46,9 +46,7 @@ fn a_write_over_the_limit_changes_nothing() {
 fn a_write_that_there_was_no_room_for_is_not_done_when_it_is_sent_again() {
     let mut bench = full();
     let large = bench.request("o", vec![(write(0, &[1; 200_000]), 0)]);
-    let result = |bench: &mut Bench| {
-        bench.osd.request(bench.now, CLIENT, 5000, large.clone(), &bench.map).unwrap().result
-    };
+    let result = |bench: &mut Bench| bench.send_as(CLIENT, 5000, large.clone()).unwrap().result;
     assert_eq!(result(&mut bench), failed(Errno::NOSPC));
     for filler in 0..4 {
         assert_eq!(bench.ask(&format!("filler-{filler}"), vec![Op::Delete]).result, 0);

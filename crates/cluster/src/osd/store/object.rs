@@ -114,7 +114,7 @@ impl State {
 
     /// Gives up the memory that is shared with `other`, which can then be changed in place. What is left is not the
     /// object any more, until it is replaced by a copy of what `other` has become.
-    pub(super) fn let_go(&mut self, other: &Self) {
+    pub(crate) fn let_go(&mut self, other: &Self) {
         if is_same(self.data.as_ref(), other.data.as_ref()) {
             self.data = None;
         }
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// Shares the memory of `other` if both are the same to the last byte. Returns whether they are.
-    pub(super) fn share_if_same(&mut self, other: &Self) -> bool {
+    pub(crate) fn share_if_same(&mut self, other: &Self) -> bool {
         let scalars = |state: &Self| (state.exists, state.size, state.mtime, state.version);
         let no_holes = Segment::from_static(b"");
         let is_same_run = |(offset, len)| {

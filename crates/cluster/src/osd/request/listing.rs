@@ -1,13 +1,15 @@
 //! Lists the objects of a placement group (ceph `src/osd/PrimaryLogPG.cc`, do_pg_op).
 
-use super::errno::{Errno, Outcome};
-use super::{Ending, Ops, Osd, Results, store};
+use super::ending::{Ending, Ops, Results};
+use crate::osd::daemon::Osd;
+use crate::osd::errno::{Errno, Outcome};
+use crate::osd::store;
 use onego_buf::List;
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::Op;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::outputs::{Listed, Listing};
-use onego_ceph::types::{EVersion, HObject, PgId};
+use onego_ceph::types::{HObject, PgId};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::Reader;
 
@@ -43,7 +45,7 @@ impl Osd {
             // That it is at its end is said of the request alone.
             results.push(OpResult { code, result: number.min(0), output });
         }
-        Ending { tried: true, result, results, version: EVersion::default(), user_version: 0 }
+        Ending { result, results, ..Ending::new(true) }
     }
 
     fn list_some(

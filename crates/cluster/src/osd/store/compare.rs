@@ -1,6 +1,6 @@
 //! Comparisons that a request may depend on.
 
-use super::errno::{Errno, Outcome};
+use crate::osd::errno::{Errno, Outcome};
 use onego_buf::List;
 use onego_ceph::ops::{Compare, CompareWith};
 use std::cmp::Ordering;
@@ -22,7 +22,7 @@ fn demand(holds: bool) -> Outcome<()> {
 
 /// Compares what was given with an attribute's value, in this order (PrimaryLogPG.cc, do_xattr_cmp_str and
 /// do_xattr_cmp_u64).
-pub(super) fn xattr(given: &CompareWith, how: Compare, value: &[u8]) -> Outcome<()> {
+pub(crate) fn xattr(given: &CompareWith, how: Compare, value: &[u8]) -> Outcome<()> {
     let order = match given {
         CompareWith::Bytes(given) => given.as_slice().cmp(value),
         CompareWith::Number(given) => given.cmp(&leading_number(value)),
@@ -46,7 +46,7 @@ fn leading_number(text: &[u8]) -> u64 {
 }
 
 /// Compares an entry of a map with what was given, in this order. Other comparisons than these three are refused.
-pub(super) fn omap(value: &[u8], how: Compare, given: &[u8]) -> Outcome<()> {
+pub(crate) fn omap(value: &[u8], how: Compare, given: &[u8]) -> Outcome<()> {
     match how {
         Compare::Equal | Compare::Less | Compare::Greater => demand(holds(value.cmp(given), how)),
         _ => Err(Errno::INVAL),
@@ -54,7 +54,7 @@ pub(super) fn omap(value: &[u8], how: Compare, given: &[u8]) -> Outcome<()> {
 }
 
 /// Compares bytes of an object with those that were given; what is behind the object's end counts as zeros.
-pub(super) fn extents(there: &List, given: &List) -> Outcome<()> {
+pub(crate) fn extents(there: &List, given: &List) -> Outcome<()> {
     let there = there.segments().flat_map(|segment| segment.iter().copied()).chain(std::iter::repeat(0));
     let given = given.segments().flat_map(|segment| segment.iter().copied());
     match given.zip(there).position(|(given, there)| given != there) {

@@ -1,8 +1,12 @@
 //! All objects, found by name and listed in the order of their hashes.
 
-use super::object::State;
+pub(crate) mod compare;
+pub(crate) mod object;
+
+use object::State;
 use onego_buf::Segment;
 use onego_ceph::messages::ObjectName;
+use onego_ceph::messages::OsdOp;
 use onego_ceph::osdmap::Pool;
 use onego_ceph::types::{HObject, NOSNAP, PgId};
 use rustc_hash::FxHashMap;
@@ -311,6 +315,17 @@ pub(crate) fn bounds(pg: PgId, pg_num: u32) -> (HObject, HObject) {
         Some(next) => HObject { pool: pg.pool, hash: next.reverse_bits(), snap: NOSNAP, ..HObject::min() },
     };
     (start, end)
+}
+
+/// All that tells the object of a request from others.
+pub(crate) fn identity(request: &OsdOp) -> Identity<'_> {
+    Identity {
+        pool: request.pg.pg.pool,
+        hash: request.hash,
+        namespace: &request.locator.namespace,
+        key: &request.locator.key,
+        name: &request.object,
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,344 @@
+//! A request is carried out: one call, from the message to the reply, and to what the other OSDs and the journal need.
+
+mod ending;
+mod listing;
+
+pub use ending::Answer;
+
+use super::admit::{self, Access, Verdict};
+use super::daemon::Osd;
+use super::duplicates::Done;
+use super::errno::Errno;
+use super::execute::{Effect, Execution};
+use super::session::{Origin, SessionId};
+use super::store::object::State;
+use super::store::{Name, ObjectId, identity};
+use super::transaction::{Editor, Mutation, Transaction};
+use ending::{Ending, Ops, Results, answer, settle_outputs, to_remember};
+use onego_ceph::messages::{OpResult, OsdOp};
+use onego_ceph::ops::{flag, op_flag};
+use onego_ceph::osdmap::OsdMap;
+use onego_ceph::types::{EVersion, EntityName, ReqId, Utime};
+use onego_wire::Time;
+
+/// What an OSD has to know to carry out a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestContext<'a> {
+    /// The time.
+    pub now: Time,
+    /// The client's connection.
+    pub session: SessionId,
+    /// The transaction id of the message.
+    pub tid: u64,
+    /// The newest map.
+    pub map: &'a OsdMap,
+    /// Bytes of memory that objects take on the fullest of those OSDs that have to apply the request too.
+    pub peers_used: u64,
+    /// The record of the journal that what the request changes will be in.
+    pub record: u64,
+}
+
+impl Osd {
+    /// Carries out a request. `None`: the request is dropped, because the client is going to send
+    /// it again when it has a newer map.
+    pub fn request(&mut self, cx: &RequestContext<'_>, mut request: OsdOp) -> Option<Answer> {
+        let client = self.sessions.get_mut(&cx.session)?;
+        let (origin, map) = (client.origin, cx.map);
+        let ops = std::mem::take(&mut request.ops);
+        let ending = match admit::admit(&request, &ops, &origin, map) {
+            Verdict::Drop => return None,
+            Verdict::Admit(_) if !client.rights.allow(&request, &ops, map) => {
+                Ending::failed(Errno::PERM, &ops)
+            }
+            Verdict::Refuse(error) => Ending::failed(error, &ops),
+            Verdict::Admit(Access::Listing) => self.list(&request, ops, map),
+            Verdict::Admit(Access::Read) => self.read(cx, &origin, &request, ops),
+            Verdict::Admit(Access::Write) => {
+                let id = request_id(&request, &origin, cx.tid);
+                let group = self.groups.get(&request.pg.pg);
+                match group.and_then(|group| group.outcomes.find(&id)) {
+                    Some(done) => Ending::repeated(done.clone(), &ops),
+                    None => self.write(cx, &origin, &request, ops, &id)?,
+                }
+            }
+        };
+        Some(answer(request, ending, map))
+    }
+
+    /// Refuses a request that brought more than anybody may, and of which no more than its front is here.
+    pub(crate) fn refuse_too_large(cx: &RequestContext<'_>, mut request: OsdOp) -> Answer {
+        let ops = std::mem::take(&mut request.ops);
+        answer(request, Ending::failed(Errno::MSGSIZE, &ops), cx.map)
+    }
+
+    fn execution<'a>(
+        &'a mut self,
+        cx: &RequestContext<'_>,
+        origin: &'a Origin,
+        id: ObjectId,
+        notes: Option<&'a mut Vec<Mutation>>,
+    ) -> Execution<'a> {
+        let (state, zeros) = self.store.state_mut(id);
+        let state = Editor::new(state, notes);
+        Execution {
+            now: cx.now,
+            origin,
+            epoch: cx.map.epoch,
+            null_writes: self.config.null_writes,
+            id,
+            state,
+            zeros,
+            watches: &mut self.watches,
+            effects: Vec::new(),
+            changed: false,
+            user_changed: false,
+        }
+    }
+
+    fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &OsdOp, ops: Ops) -> Ending {
+        let Some(id) = self.store.find(&identity(request)) else {
+            let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
+            return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &ops) };
+        };
+        let mut execution = self.execution(cx, origin, id, None);
+        let (result, results) = run_all(&mut execution, ops);
+        let user_version = execution.state.version;
+        let effects = std::mem::take(&mut execution.effects);
+        if result >= 0 && !effects.is_empty() {
+            self.apply_effects(cx.now, origin, id, user_version, effects);
+        }
+        let depends_on = self.store.object(id).record;
+        let usage = &mut self.store.pool_mut(request.pg.pg.pool).usage;
+        usage.reads += 1;
+        usage.read_bytes += results.iter().map(|op| op.output.len() as u64).sum::<u64>();
+        Ending { result, results, user_version, depends_on, ..Ending::new(true) }
+    }
+
+    /// Carries out a request that may change its object. None: there is no room in the pool for what it brings, and it
+    /// waits at its client until there is.
+    fn write(
+        &mut self,
+        cx: &RequestContext<'_>,
+        origin: &Origin,
+        request: &OsdOp,
+        ops: Ops,
+        reqid: &ReqId,
+    ) -> Option<Ending> {
+        let (identity, map, pg) = (identity(request), cx.map, request.pg.pg);
+        let epoch = map.epoch;
+        let found = self.store.find(&identity);
+        if found.is_none() && !admit::has_right_hash(request, map) {
+            return Some(Ending::failed(Errno::INVAL, &ops));
+        }
+        if let Err(error) = self.check_space(cx, found, &ops) {
+            return Some(self.refuse(cx, request, reqid, Ending::failed(error, &ops)));
+        }
+        let id = found.unwrap_or_else(|| self.store.prepare(&identity));
+        let brought: u64 = ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
+        let before = Before::of(&self.store.object(id).state, found.is_some());
+        let version = self.groups.entry(pg).or_default().version;
+        let next = EVersion { version: version.version + 1, epoch };
+        let noted = self.config.transactions;
+        let mut mutations = Vec::new();
+
+        let full = admit::full_pool(request, map);
+        let may_be_undone = full.is_some() || admit::may_fail_half_way(&ops);
+        let undo = may_be_undone.then(|| self.store.object(id).state.clone());
+        let notes = noted.then_some(&mut mutations);
+        let mut execution = self.execution(cx, origin, id, notes);
+        let (mut result, mut results) = run_all(&mut execution, ops);
+        let mut changed = execution.changed;
+        let effects = std::mem::take(&mut execution.effects);
+        let no_room = full.filter(|_| result >= 0 && before.is_grown_to(&execution.state));
+        if (result < 0 && changed) || no_room.is_some() {
+            if let Some(undo) = undo {
+                execution.state.undo(undo);
+            }
+            changed = false;
+        }
+        if let Some(error) = no_room {
+            self.settle(pg, id);
+            let tries = request.flags & flag::FULL_TRY != 0;
+            return tries.then(|| self.refuse(cx, request, reqid, Ending::undone(error, &results)));
+        }
+        if changed && result >= 0 {
+            stamp(&mut execution, next.version, request.mtime);
+        }
+        let user_version = execution.state.version;
+        if result >= 0 && !effects.is_empty() {
+            self.apply_effects(cx.now, origin, id, user_version, effects);
+        }
+        self.store.set_record(id, cx.record);
+        self.settle(pg, id);
+        let pool = self.store.pool_mut(identity.pool);
+        pool.usage.writes += 1;
+        if changed {
+            pool.usage.written_bytes += brought;
+            result = settle_outputs(request.flags, result, &mut results);
+        }
+        let group = self.groups.entry(pg).or_default();
+        if changed {
+            group.advance(next, request.hash.reverse_bits(), noted);
+        }
+        let version = if changed || result < 0 {
+            EVersion { version: group.version.version, epoch }
+        } else {
+            EVersion::default()
+        };
+        let (remembered_result, ops) = to_remember(result, &results);
+        let done = Done { result: remembered_result, version, user_version, ops };
+        let mut ending = Ending { result, results, version, user_version, ..Ending::new(true) };
+        if noted {
+            ending.changes(
+                cx.record,
+                Transaction {
+                    pg,
+                    object: Name::of(&identity),
+                    version: changed.then_some(next),
+                    mutations,
+                    reqid: *reqid,
+                    done: done.clone(),
+                },
+            );
+        }
+        group.outcomes.record(reqid, done);
+        Some(ending)
+    }
+
+    /// Remembers that there was no room for a write. When it is sent again there may be, but what its client has written
+    /// since was done.
+    fn refuse(
+        &mut self,
+        cx: &RequestContext<'_>,
+        request: &OsdOp,
+        reqid: &ReqId,
+        mut ending: Ending,
+    ) -> Ending {
+        let pg = request.pg.pg;
+        let done = Done { result: ending.result, version: ending.version, user_version: 0, ops: None };
+        if self.config.transactions {
+            ending.changes(
+                cx.record,
+                Transaction {
+                    pg,
+                    object: Name::of(&identity(request)),
+                    version: None,
+                    mutations: Vec::new(),
+                    reqid: *reqid,
+                    done: done.clone(),
+                },
+            );
+        }
+        self.groups.entry(pg).or_default().outcomes.record(reqid, done);
+        ending
+    }
+
+    /// ENOSPC if the operations may need more memory than there is.
+    fn check_space(&self, cx: &RequestContext<'_>, object: Option<ObjectId>, ops: &Ops) -> Result<(), Errno> {
+        /// The share of the limit that data may fill, as a numerator and a denominator (`osd_failsafe_full_ratio`). The
+        /// rest is kept for what small changes need, so that a full cluster can still be cleaned up: to remove an image
+        /// is to take locks and to write notes first.
+        const FOR_DATA: (u64, u64) = (97, 100);
+        let (used, limit) = (self.store.used().max(cx.peers_used), self.config.memory_limit);
+        let asked: u64 = ops.iter().fold(0, |sum, (op, _)| sum.saturating_add(admit::most_growth(op)));
+        let for_data = (u128::from(limit) * u128::from(FOR_DATA.0) / u128::from(FOR_DATA.1)) as u64;
+        if used.saturating_add(asked) <= for_data {
+            return Ok(());
+        }
+        let state = object.map(|id| &self.store.object(id).state);
+        let growth: u64 = ops.iter().map(|(op, _)| admit::growth(op, state, self.config.null_writes)).sum();
+        let available = if admit::is_small_change(ops) { limit } else { for_data };
+        if growth == 0 || used.saturating_add(growth) <= available { Ok(()) } else { Err(Errno::NOSPC) }
+    }
+
+    /// What a request that succeeded has to do with watches.
+    fn apply_effects(
+        &mut self,
+        now: Time,
+        origin: &Origin,
+        id: ObjectId,
+        version: u64,
+        effects: Vec<Effect>,
+    ) {
+        for effect in effects {
+            match effect {
+                Effect::Watch { key, timeout, pings } => {
+                    self.watches.connect(now, key, origin, timeout, pings);
+                }
+                Effect::Unwatch(key) => self.watches.remove(&key, false),
+                Effect::Gone => self.watches.object_gone(id),
+                Effect::Notify(call) => self.watches.notify(now, id, version, call, origin),
+                Effect::Acknowledge { id, key, reply } => self.watches.acknowledge(&key, id, reply),
+            }
+        }
+    }
+}
+
+/// What an object was before it was changed.
+#[derive(Clone, Copy)]
+struct Before {
+    existed: bool,
+    size: u64,
+}
+
+impl Before {
+    fn of(state: &State, existed: bool) -> Self {
+        Self { existed, size: state.size }
+    }
+
+    /// Has an object come to be, or become longer?
+    fn is_grown_to(&self, state: &State) -> bool {
+        (state.exists && !self.existed) || state.size > self.size
+    }
+}
+
+/// Names the request, also if it is sent again (MOSDOp.h, get_reqid).
+fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
+    let given = &request.reqid;
+    if given.name != EntityName::default() || given.tid != 0 {
+        *given
+    } else {
+        ReqId { name: origin.name, tid, inc: request.client_incarnation as i32 }
+    }
+}
+
+/// Carries out operations until one fails that must not.
+fn run_all(execution: &mut Execution<'_>, ops: Ops) -> (i32, Results) {
+    /// Most bytes in one reply. The operations of one small request may read the same bytes again and again.
+    const MAX_OUTPUT: usize = onego_ceph::ops::MAX_PAYLOAD as usize;
+    let mut results = Results::with_capacity(ops.len());
+    let (mut result, mut left) = (0, MAX_OUTPUT);
+    for (op, flags) in ops {
+        let code = op.code();
+        if result < 0 {
+            results.push(OpResult { code, ..OpResult::default() });
+            continue;
+        }
+        let outcome = execution.run(op).and_then(|(number, output)| {
+            left = left.checked_sub(output.len()).ok_or(Errno::OVERFLOW)?;
+            Ok((number, output))
+        });
+        match outcome {
+            Ok((number, output)) => {
+                result = number;
+                results.push(OpResult { code, result, output });
+            }
+            Err(error) => {
+                let number = error.result();
+                result = if flags & op_flag::FAIL_OK != 0 { 0 } else { number };
+                results.push(OpResult { code, result: number, ..OpResult::default() });
+            }
+        }
+    }
+    (result, results)
+}
+
+/// Gives a changed object its version and time.
+fn stamp(execution: &mut Execution<'_>, version: u64, mtime: Utime) {
+    if execution.user_changed {
+        execution.state.stamp(version);
+    }
+    if mtime != Utime::default() {
+        execution.state.touch(mtime);
+    }
+}

@@ -1,0 +1,16 @@
+//! A client's connection, as an OSD knows it.
+
+use onego_ceph::types::EntityName;
+use onego_msgr::addr::EntityAddr;
+
+/// Names a client's connection. The owner of the OSD gives the numbers, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// The client that makes a request, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) session: SessionId,
+    pub(crate) name: EntityName,
+    pub(crate) addr: EntityAddr,
+}
