@@ -1,7 +1,7 @@
 //! What a cluster is told to be.
 
 use crate::auth::Cephx;
-use crate::mon::{FirstOsd, NewPool};
+use crate::mon::{FirstOsd, NewPool, default_size};
 use onego_ceph::types::Uuid;
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
@@ -16,11 +16,6 @@ pub(crate) const DEFAULT_MEMORY: u64 = 1 << 30;
 
 /// Bytes of a log from which on there is a new checkpoint: some seconds of writing, and of reading at the next start.
 const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
-
-/// Copies of each object in a pool for which nobody says how many: Ceph's three, or as many as there are OSDs.
-pub(crate) fn default_size(osds: u32) -> u32 {
-    osds.clamp(1, 3)
-}
 
 /// Most OSDs of a cluster. All of them live in one process on one machine: more would show nothing that these do not.
 pub const MAX_OSDS: u32 = 32;

@@ -5,9 +5,11 @@ mod auth;
 mod cluster;
 mod config;
 mod errno;
+mod groups;
 pub mod journal;
 mod mon;
 pub mod osd;
+mod version;
 
 pub use auth::Cephx;
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
@@ -16,7 +18,3 @@ pub use mon::{NewPool, OsdUsage, Usage};
 pub use onego_msgr::auth::Lifetimes;
 pub use onego_msgr::{Compression, Method};
 pub use onego_service::ServiceError;
-
-/// What the daemons say they are. Programs look for the words "ceph version" and a number that they know.
-pub(crate) const VERSION_TEXT: &str =
-    concat!("ceph version 16.2.0-onego-", env!("CARGO_PKG_VERSION"), " pacific (embedded)");

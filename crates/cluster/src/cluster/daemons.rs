@@ -1,13 +1,13 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
 use super::connections::{ClusterConnections, Service};
-use super::groups::{Groups, follow};
-use super::keeping::{Keeping, Notes, Rests};
-use super::machine::Addresses;
-use super::recovery::{Recovery, pair};
-use super::tell::StoreBench;
+use super::notes::{Keeping, Notes, Rests};
+use super::osd_daemon::OsdDaemon;
+use super::recovery::Recovery;
+use super::store_bench::StoreBench;
 use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
+use crate::groups::{Groups, follow, pair};
 use crate::journal::{Entry, Held, Life};
 use crate::mon::{FirstOsd, Identity, MGR_GLOBAL_ID, Mon, Order, OsdUsage, Role, Usage};
 use crate::osd::{self, Osd, PoolUsage, SessionId};
@@ -38,6 +38,17 @@ const OSD_LIMITS: Limits = Limits {
     discard: u32::MAX,
 };
 
+/// Where the daemons of a cluster are reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    /// The monitor.
+    pub mon: AddrVec,
+    /// The manager.
+    pub mgr: AddrVec,
+    /// The OSDs, the first being number 0.
+    pub osds: Vec<AddrVec>,
+}
+
 /// The monitor and the OSDs.
 pub(super) struct Daemons {
     pub(super) mon: Mon,
@@ -61,16 +72,6 @@ pub(super) struct Daemons {
     pub(super) fullness_due: Option<Time>,
 }
 
-/// An OSD, as it is reached.
-pub(super) struct OsdDaemon {
-    pub(super) osd: Osd,
-    config: Arc<Config>,
-    /// Is it there, whatever the map says?
-    pub(super) running: bool,
-    /// Bytes beyond which it is fuller than the map says.
-    pub(super) fuller_above: u64,
-}
-
 /// Does the answer to a message to the monitor say how full the cluster is, or how it is? To find out takes a while.
 fn wants_usage(message: u16) -> bool {
     matches!(
@@ -82,18 +83,6 @@ fn wants_usage(message: u16) -> bool {
             | kind::GET_POOL_STATS
             | kind::PING
     )
-}
-
-impl AsRef<Osd> for OsdDaemon {
-    fn as_ref(&self) -> &Osd {
-        &self.osd
-    }
-}
-
-impl AsMut<Osd> for OsdDaemon {
-    fn as_mut(&mut self) -> &mut Osd {
-        &mut self.osd
-    }
 }
 
 fn config(name: EntityName, addrs: AddrVec, limits: Limits, gate: Gate, pool: &Pool) -> Config {

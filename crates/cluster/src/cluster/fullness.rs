@@ -5,7 +5,8 @@
 //! looked at from time to time, so that not every write makes a new map where an OSD is at one of the marks.
 
 use super::connections::ClusterConnections;
-use super::daemons::{Daemons, OsdDaemon};
+use super::daemons::Daemons;
+use super::osd_daemon::OsdDaemon;
 use crate::mon::{Fullness, Marks};
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::Epoch;

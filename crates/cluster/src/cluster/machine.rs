@@ -1,8 +1,8 @@
 //! The cluster as one state machine: listeners for each daemon, the connections to them, and the daemons behind.
 
 use super::connections::{ClusterConnections, Service};
-use super::daemons::Daemons;
-use super::keeping::Keeping;
+use super::daemons::{Addresses, Daemons};
+use super::notes::Keeping;
 use crate::config::Settings;
 use crate::journal::{Done, Job, Life};
 use crate::mon::{NewPool, Usage};
@@ -78,17 +78,6 @@ pub struct ClusterMachine {
     pool: Pool,
     /// How its state is kept, until it is up.
     keeping: Option<Keeping>,
-}
-
-/// Where the daemons of a cluster are reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Addresses {
-    /// The monitor.
-    pub mon: AddrVec,
-    /// The manager.
-    pub mgr: AddrVec,
-    /// The OSDs, the first being number 0.
-    pub osds: Vec<AddrVec>,
 }
 
 impl ClusterMachine {

@@ -6,17 +6,17 @@ mod connections;
 mod daemons;
 mod disk;
 mod fullness;
-mod groups;
 mod keeping;
 mod machine;
+mod notes;
+mod osd_daemon;
 mod recovery;
 mod requests;
 mod server;
+mod store_bench;
 mod tell;
 
-pub(crate) use groups::{Groups, follow};
-pub(crate) use recovery::Step;
-
-pub use keeping::Keeping;
-pub use machine::{Addresses, ClusterMachine};
+pub use daemons::Addresses;
+pub use machine::ClusterMachine;
+pub use notes::Keeping;
 pub use server::{Cluster, Error, Stats};

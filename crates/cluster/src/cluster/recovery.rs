@@ -1,10 +1,10 @@
 //! OSDs catch up with their peers, a few objects at a time, so that clients are served meanwhile.
 
-use super::daemons::OsdDaemon;
-use super::groups::Groups;
+use super::osd_daemon::OsdDaemon;
+use crate::groups::{Group as MapGroup, Groups, Step};
 use crate::journal::Entry;
-use crate::osd::{Group, Osd};
-use onego_ceph::osdmap::{OsdMap, Pool, flag};
+use crate::osd::Group;
+use onego_ceph::osdmap::{OsdMap, flag};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
 use std::collections::VecDeque;
@@ -16,36 +16,6 @@ const PER_TURN: usize = 64;
 
 /// Time between turns.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// An OSD takes the objects of some places from another.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) pg: PgId,
-    pub(crate) source: i32,
-    pub(crate) target: i32,
-    /// Places, at most.
-    pub(crate) budget: usize,
-}
-
-impl Step {
-    /// Takes the step. Returns how many places it was, and whether the OSD has caught up; none: there are no such OSDs.
-    pub(crate) fn take<T: AsRef<Osd> + AsMut<Osd>>(
-        &self,
-        pool: &Pool,
-        groups: &mut Groups,
-        osds: &mut [T],
-    ) -> Option<(usize, bool)> {
-        let Self { pg, source, target: id, budget } = *self;
-        let (source, target) = pair(osds, source, id)?;
-        let target = target.as_mut();
-        let done = target.recover(source.as_ref(), pg, pool, budget);
-        let is_whole = done < budget || target.group(pg).is_some_and(Group::is_whole);
-        if is_whole {
-            groups.caught_up(pg, id);
-        }
-        Some((done, is_whole))
-    }
-}
 
 /// What is to be done.
 #[derive(Debug, Default)]
@@ -69,7 +39,7 @@ fn is_held(map: &OsdMap, groups: &Groups, osds: &[OsdDaemon], pg: PgId, target: 
         let daemon = usize::try_from(target).ok().and_then(|target| osds.get(target));
         daemon.and_then(|daemon| daemon.osd.group(pg)).is_some_and(Group::is_backfilled)
     };
-    let has_all_copies = || groups.get(pg).is_some_and(super::groups::Group::has_all_copies);
+    let has_all_copies = || groups.get(pg).is_some_and(MapGroup::has_all_copies);
     map.flags & flag::NORECOVER != 0
         || map.flags & flag::NOBACKFILL != 0 && is_backfilled()
         || map.flags & flag::NOREBALANCE != 0 && has_all_copies() && is_backfilled()
@@ -199,11 +169,4 @@ impl Recovery {
             }
         }
     }
-}
-
-/// Two OSDs at once.
-pub(super) fn pair<T>(osds: &mut [T], source: i32, target: i32) -> Option<(&mut T, &mut T)> {
-    let indices = [usize::try_from(source).ok()?, usize::try_from(target).ok()?];
-    let [source, target] = osds.get_disjoint_mut(indices).ok()?;
-    Some((source, target))
 }

@@ -6,8 +6,8 @@
 
 use super::connections::ClusterConnections;
 use super::daemons::Daemons;
-use super::groups::Group;
-use super::keeping::{Notes, Rests};
+use super::notes::{Notes, Rests};
+use crate::groups::Group;
 use crate::journal::{Entry, Held};
 use crate::osd::{Answer, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};

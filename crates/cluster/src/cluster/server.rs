@@ -1,8 +1,9 @@
 //! A cluster on a thread of its own.
 
+use super::daemons::Addresses;
 use super::disk::{self, Disk};
-use super::keeping::Keeping;
-use super::machine::{Addresses, ClusterMachine};
+use super::machine::ClusterMachine;
+use super::notes::Keeping;
 use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, DEFAULT_MEMORY, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};

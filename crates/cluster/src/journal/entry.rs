@@ -1,70 +1,14 @@
 //! What records say: the changes to a cluster, in the order in which they were made, and the parts of a checkpoint.
 
 use super::record::HEADER;
+use crate::mon::{MapBytes, MonSettings};
 use crate::osd::{Body, Group, Name, Parts, State, Transaction};
 use onego_buf::Segment;
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
 use onego_msgr::addr::AddrVec;
-use onego_msgr::auth::{Keyring, Secret};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
-use std::collections::BTreeMap;
-use zeroize::Zeroizing;
-
-/// Settings by section and name.
-pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
-
-/// What the monitor keeps beside its maps.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct MonSettings {
-    pub(crate) config: Config,
-    /// What programs keep with the monitor, by their own keys.
-    pub(crate) config_keys: BTreeMap<String, Vec<u8>>,
-    /// Who has a key, which may be nobody; none: nobody needs one.
-    pub(crate) keyring: Option<Keyring>,
-    /// What the keys of the services follow from; empty: they have none.
-    pub(crate) service_secret: Secret,
-}
-
-impl Encode for MonSettings {
-    fn encode(&self, w: &mut Writer) {
-        self.config.encode(w);
-        w.count(self.config_keys.len());
-        for (key, value) in &self.config_keys {
-            w.string(key);
-            w.blob(value);
-        }
-        w.bool(self.keyring.is_some());
-        if let Some(keyring) = &self.keyring {
-            w.string(&keyring.to_text());
-        }
-        w.blob(self.service_secret.expose());
-    }
-}
-
-impl Decode for MonSettings {
-    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
-        let config = Decode::decode(r)?;
-        let count = r.count(8, "keys of programs")?;
-        let config_keys = (0..count).map(|_| Ok((r.string("key")?, r.blob("value of a key")?.to_vec())));
-        let config_keys = config_keys.collect::<Decoded<_>>()?;
-        let keyring = r.bool("keys are needed")?.then(|| {
-            let text = Zeroizing::new(r.string("keyring")?);
-            // Nothing of it is shown.
-            Keyring::parse(&text).map_err(|_| DecodeError::Invalid { what: "keyring", value: 0 })
-        });
-        let service_secret = Secret::new(r.blob("secret of the services")?.to_vec());
-        Ok(Self { config, config_keys, keyring: keyring.transpose()?, service_secret })
-    }
-}
-
-/// The monitor's maps as bytes: the oldest that is kept, and what has changed since.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MapBytes {
-    pub(crate) base: Vec<u8>,
-    pub(crate) changes: Vec<Vec<u8>>,
-}
 
 /// A life of a cluster: from a start to the end of the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

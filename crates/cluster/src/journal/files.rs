@@ -1,7 +1,7 @@
 //! The files of a data directory.
 
-use super::DataError;
 use super::direct::DirectFile;
+use super::error::DataError;
 use onego_buf::List;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read, Seek as _, Write};

@@ -1,7 +1,7 @@
 //! Reads what a data directory keeps: the newest checkpoint, and the logs since.
 
-use super::DataError;
 use super::entry::{Entry, Life};
+use super::error::DataError;
 use super::files::{Files, PART, checkpoint_name, log_name, numbers};
 use super::log::Sizes;
 use super::record::{Next, Record, Records};

@@ -1,8 +1,8 @@
 //! All that a cluster keeps, as it is at one moment: what is read from a data directory, and what a checkpoint has.
 
-use super::entry::{Entry, Life, MonSettings};
-use crate::cluster::{Groups, follow};
-use crate::mon::{MAX_LOG_ENTRIES, MapHistory};
+use super::entry::{Entry, Life};
+use crate::groups::{Groups, Step, follow};
+use crate::mon::{MAX_LOG_ENTRIES, MapHistory, MonSettings};
 use crate::osd::{self, Group, Name, Osd, Replicas, State, Transaction};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::types::PgId;
@@ -64,7 +64,7 @@ impl Kept {
             }
             Entry::Write { osds, transaction } => self.write(&osds, &transaction)?,
             Entry::Recover { pg, source, target, budget } => {
-                let step = crate::cluster::Step { pg, source, target, budget: budget as usize };
+                let step = Step { pg, source, target, budget: budget as usize };
                 let pool = self.maps.newest().pools.get(&pg.pool).ok_or(no_such("pool", pg.pool as i32))?;
                 step.take(pool, &mut self.groups, &mut self.osds)
                     .ok_or(no_such("number of an OSD", source))?;

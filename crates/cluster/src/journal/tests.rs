@@ -1,11 +1,11 @@
 //! What a start finds, whatever a crash has left, and what it refuses.
 
-use super::entry::{Entry, Life, MonSettings};
+use super::entry::{Entry, Life};
 use super::files::{Directory, checkpoint_name, log_name};
 use super::log::{Append, Journal, Sizes};
 use super::snapshot::Kept;
 use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
-use crate::mon::MapHistory;
+use crate::mon::{MapHistory, MonSettings};
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
 use onego_buf::List;

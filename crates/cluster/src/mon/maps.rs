@@ -1,6 +1,5 @@
 //! The OSD map through its epochs.
 
-use crate::journal::MapBytes;
 use onego_ceph::messages::MapUpdate;
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_ceph::types::{Epoch, Utime};
@@ -8,6 +7,13 @@ use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// The monitor's maps as bytes: the oldest that is kept, and what has changed since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MapBytes {
+    pub(crate) base: Vec<u8>,
+    pub(crate) changes: Vec<Vec<u8>>,
+}
 
 /// Epochs that are kept (Ceph: `mon_min_osdmap_epochs`): who is further behind gets a whole map.
 const KEPT: usize = 500;

@@ -10,7 +10,6 @@
 use super::Mon;
 use super::command::Refusal;
 use super::osds::ids;
-use crate::config::default_size;
 use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
 use onego_ceph::caps::{MonAccess, OsdAccess, OsdCap};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
@@ -21,6 +20,11 @@ use std::collections::BTreeMap;
 
 /// Placement groups of a pool for which nobody says how many (`osd_pool_default_pg_num`).
 pub(super) const DEFAULT_PG_NUM: u32 = 32;
+
+/// Copies of each object in a pool for which nobody says how many: Ceph's three, or as many as there are OSDs.
+pub(crate) fn default_size(osds: u32) -> u32 {
+    osds.clamp(1, 3)
+}
 
 /// The most that a pool may have (`mon_max_pool_pg_num`).
 pub(super) const MAX_PG_NUM: u32 = 65_536;

@@ -4,11 +4,11 @@
 
 use super::args::joined;
 use super::{Call, Outcome, Refusal, Reply};
-use crate::VERSION_TEXT;
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::osds::counts;
 use crate::mon::text;
 use crate::mon::{Mon, Role};
+use crate::version::VERSION_TEXT;
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::types::EntityName;
 use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};

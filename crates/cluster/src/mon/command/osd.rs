@@ -5,10 +5,10 @@
 use super::mons::addrs_json;
 use super::status::{osd_counts, osd_summary};
 use super::{Call, Outcome, Refusal, Reply};
-use crate::VERSION_TEXT;
 use crate::mon::osds::{Order, ids, is_in};
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
+use crate::version::VERSION_TEXT;
 use onego_ceph::osdmap::{OsdMap, Ratios, WEIGHT_IN};
 use onego_ceph::types::{Epoch, PgId};
 use onego_msgr::addr::EntityAddr;

@@ -9,7 +9,6 @@
 //!   everything stand in for them (`pg_temp`).
 //! - Those that catch up get every write too, so that they have an end of it.
 
-use super::recovery::pair;
 use crate::mon::{GroupReport, GroupState, OSD_BITS, POOL_FLAGS};
 use crate::osd::Osd;
 use onego_ceph::crush::Workspace;
@@ -30,13 +29,13 @@ pub(crate) struct Group {
     /// The OSDs where it belongs, as far as they are up.
     up: Osds,
     /// The OSDs that serve it.
-    pub(super) acting: Osds,
+    pub(crate) acting: Osds,
     /// The one that requests go to, or -1.
-    pub(super) primary: i32,
+    pub(crate) primary: i32,
     /// The epoch since which that is so: who chose the primary by an older map sends again.
-    pub(super) since: Epoch,
+    pub(crate) since: Epoch,
     /// Does it serve requests?
-    pub(super) active: bool,
+    pub(crate) active: bool,
     /// OSDs that have all of it, up or not: those that served it last, then those that have caught up since. Empty:
     /// nobody has.
     holders: Osds,
@@ -45,7 +44,7 @@ pub(crate) struct Group {
     /// The primary under which it served last, or -1.
     served_by: i32,
     /// OSDs that catch up.
-    pub(super) targets: Osds,
+    pub(crate) targets: Osds,
     /// Who has caught up is to take part.
     stale: bool,
     size: usize,
@@ -67,13 +66,13 @@ pub(crate) struct Groups {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// What `pg_temp` should say; nobody: nothing.
-    pub(super) temporary: Vec<(PgId, Vec<i32>)>,
+    pub(crate) temporary: Vec<(PgId, Vec<i32>)>,
     /// OSDs that have to catch up with a group's primary.
-    pub(super) recoveries: Vec<(PgId, i32)>,
+    pub(crate) recoveries: Vec<(PgId, i32)>,
     /// Groups with the primary under which they served, and the one under which they do now.
-    pub(super) handovers: Vec<(PgId, i32, i32)>,
+    pub(crate) handovers: Vec<(PgId, i32, i32)>,
     /// Groups that are served by others than before, or again.
-    pub(super) moved: Vec<PgId>,
+    pub(crate) moved: Vec<PgId>,
 }
 
 /// Do both maps place all groups of a pool that is the same in both at the same OSDs?
@@ -110,7 +109,7 @@ impl Groups {
     }
 
     /// The epoch in which a pool became full last. Who writes to it by an older map does not know that yet.
-    pub(super) fn full_since(&self, pool: i64) -> Epoch {
+    pub(crate) fn full_since(&self, pool: i64) -> Epoch {
         self.full_since.get(&pool).copied().unwrap_or(0)
     }
 
@@ -158,17 +157,17 @@ impl Groups {
     }
 
     /// Is the group where it belongs, all of it? Then what others have of it is of no use.
-    pub(super) fn is_clean(&self, pg: PgId) -> bool {
+    pub(crate) fn is_clean(&self, pg: PgId) -> bool {
         self.get(pg).is_some_and(Group::is_clean)
     }
 
     /// Is that so of all groups?
-    pub(super) fn all_clean(&self) -> bool {
+    pub(crate) fn all_clean(&self) -> bool {
         self.pools.values().flatten().all(Group::is_clean)
     }
 
     /// How the groups are. `osd` is the OSD of a number.
-    pub(super) fn reports<'a>(&self, osd: impl Fn(i32) -> &'a Osd) -> Vec<(PgId, GroupReport, u64)> {
+    pub(crate) fn reports<'a>(&self, osd: impl Fn(i32) -> &'a Osd) -> Vec<(PgId, GroupReport, u64)> {
         let report = |(pg, group): (PgId, &Group)| {
             let of = |id: i32| osd(id).group_usage(pg);
             // If nobody serves it, those that would know best tell.
@@ -256,7 +255,7 @@ impl Groups {
     }
 
     /// All groups are to be placed anew when the map is looked at again, whether it is another or not.
-    pub(super) fn look_again(&mut self) {
+    pub(crate) fn look_again(&mut self) {
         self.pools.values_mut().flatten().for_each(|group| group.stale = true);
     }
 }
@@ -299,7 +298,7 @@ impl Decode for Group {
 
 impl Group {
     /// The OSDs that do what this one does for the group: they serve it, too, or catch up.
-    pub(super) fn others(&self, osd: i32) -> Osds {
+    pub(crate) fn others(&self, osd: i32) -> Osds {
         self.acting.iter().chain(&self.targets).copied().filter(|other| *other != osd).collect()
     }
 
@@ -308,7 +307,7 @@ impl Group {
     }
 
     /// Do as many OSDs serve it as there are to be copies?
-    pub(super) fn has_all_copies(&self) -> bool {
+    pub(crate) fn has_all_copies(&self) -> bool {
         self.acting.len() >= self.size
     }
 
@@ -389,6 +388,43 @@ impl Group {
             ..GroupState::default()
         };
     }
+}
+
+/// An OSD takes the objects of some places from another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) pg: PgId,
+    pub(crate) source: i32,
+    pub(crate) target: i32,
+    /// Places, at most.
+    pub(crate) budget: usize,
+}
+
+impl Step {
+    /// Takes the step. Returns how many places it was, and whether the OSD has caught up; none: there are no such OSDs.
+    pub(crate) fn take<T: AsRef<Osd> + AsMut<Osd>>(
+        &self,
+        pool: &Pool,
+        groups: &mut Groups,
+        osds: &mut [T],
+    ) -> Option<(usize, bool)> {
+        let Self { pg, source, target: id, budget } = *self;
+        let (source, target) = pair(osds, source, id)?;
+        let target = target.as_mut();
+        let done = target.recover(source.as_ref(), pg, pool, budget);
+        let is_whole = done < budget || target.group(pg).is_some_and(crate::osd::Group::is_whole);
+        if is_whole {
+            groups.caught_up(pg, id);
+        }
+        Some((done, is_whole))
+    }
+}
+
+/// Two OSDs at once.
+pub(crate) fn pair<T>(osds: &mut [T], source: i32, target: i32) -> Option<(&mut T, &mut T)> {
+    let indices = [usize::try_from(source).ok()?, usize::try_from(target).ok()?];
+    let [source, target] = osds.get_disjoint_mut(indices).ok()?;
+    Some((source, target))
 }
 
 #[cfg(test)]
