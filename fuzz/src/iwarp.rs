@@ -3,7 +3,7 @@
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
 use onego_rdma::iwarp::{Config, Connection, Event};
-use onego_rdma::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags};
+use onego_rdma::{CompletedWork, Completion, Key, Memory, QueuePair, Remote, SendFlags};
 use onego_wire::Time;
 use std::sync::Arc;
 
@@ -180,23 +180,23 @@ impl Session {
         let (mut receives, mut reads, mut regions) = (0, 0, 0);
         while let Some(Completion { done, .. }) = self.server.poll() {
             match done {
-                Done::Received { buffer, len, invalidated, .. } => {
+                CompletedWork::Received { buffer, len, invalidated, .. } => {
                     assert!(len <= buffer.len() && buffer.len() == SIZE);
                     receives += 1;
                     regions += usize::from(invalidated.is_some());
                 }
-                Done::Read(sink) => {
+                CompletedWork::Read(sink) => {
                     assert_eq!(sink.len(), SIZE);
                     reads += 1;
                 }
-                Done::Released(_, memory) => {
+                CompletedWork::Released(_, memory) => {
                     assert_eq!(memory.len(), SIZE);
                     if let Memory::Source(list) = memory {
                         assert!(list.to_vec().iter().all(|byte| *byte == UNTOUCHED));
                     }
                     regions += 1;
                 }
-                Done::Sent | Done::Written => {}
+                CompletedWork::Sent | CompletedWork::Written => {}
             }
         }
         assert_eq!((receives, reads, regions), (10, 4, 2), "everything comes back once");

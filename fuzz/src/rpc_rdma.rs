@@ -3,12 +3,14 @@
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::rpc::rdma::{
-    Chunks, Config, Content, Header, Parameters, RdmaError, ReadSegment, Requester, Responder, Target,
+    Chunks, Config, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, Requester, Responder,
     WriteChunk,
 };
 use onego_nfs::rpc::{Split, Splitter};
 use onego_nfs::xdr::Writer;
-use onego_rdma::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags, Status};
+use onego_rdma::{
+    CompletedWork, Completion, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags, Status,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Most bytes of a message in these runs, and of what is read at a time.
@@ -28,7 +30,7 @@ pub struct Fake {
     reading: usize,
 }
 
-fn done(done: Done) -> Completion {
+fn done(done: CompletedWork) -> Completion {
     Completion { id: 0, status: Status::Success, done }
 }
 
@@ -54,13 +56,13 @@ impl QueuePair for Fake {
 
     fn post_send(&mut self, _: u64, bytes: List, _: SendFlags) -> Result<(), Refused<List>> {
         assert!(bytes.len() <= 4096, "no message is longer than the peer takes");
-        self.completions.push_back(done(Done::Sent));
+        self.completions.push_back(done(CompletedWork::Sent));
         Ok(())
     }
 
     fn post_write(&mut self, _: u64, bytes: List, _: Remote) -> Result<(), Refused<List>> {
         assert!(!bytes.is_empty());
-        self.completions.push_back(done(Done::Written));
+        self.completions.push_back(done(CompletedWork::Written));
         Ok(())
     }
 
@@ -87,7 +89,7 @@ impl Fake {
         buffer[..bytes.len()].copy_from_slice(bytes);
         let invalidated = invalidate.and_then(|key| Some((Key(key), self.regions.remove(&key)?)));
         let (len, solicited) = (bytes.len(), false);
-        self.completions.push_back(done(Done::Received { buffer, len, solicited, invalidated }));
+        self.completions.push_back(done(CompletedWork::Received { buffer, len, solicited, invalidated }));
     }
 
     /// The first read is answered.
@@ -95,7 +97,7 @@ impl Fake {
         if let Some(mut sink) = self.reads.pop_front() {
             self.reading -= sink.len();
             sink.fill(byte);
-            self.completions.push_back(done(Done::Read(sink)));
+            self.completions.push_back(done(CompletedWork::Read(sink)));
         }
     }
 }
@@ -151,9 +153,9 @@ pub enum Item<'a> {
     Act { xid: u8, front: u8, payload: u16, sink: Option<u16>, reply: u16 },
 }
 
-fn target(at: u8, len: u16) -> Target {
+fn target(at: u8, len: u16) -> RdmaSegment {
     // Offsets of what the fuzzer was offered are zero.
-    Target { handle: u32::from(at) % 8, length: u32::from(len), offset: u64::from(at / 64) }
+    RdmaSegment { handle: u32::from(at) % 8, length: u32::from(len), offset: u64::from(at / 64) }
 }
 
 fn chunk(segments: &Segments) -> WriteChunk {
@@ -283,7 +285,11 @@ fn end(mut client: Requester<Fake>, mut sinks: BTreeMap<u32, Option<usize>>) {
     let fake = client.queue_pair_mut();
     while let Some((key, memory)) = fake.regions.pop_first() {
         let (id, status) = (key.into(), Status::Flushed);
-        fake.completions.push_back(Completion { id, status, done: Done::Released(Key(key), memory) });
+        fake.completions.push_back(Completion {
+            id,
+            status,
+            done: CompletedWork::Released(Key(key), memory),
+        });
     }
     for call in client.unanswered() {
         let given = sinks.remove(&call.xid).expect("a call comes back once");

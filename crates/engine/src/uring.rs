@@ -65,7 +65,7 @@ use io_uring::{cqueue, opcode, squeue};
 use loans::Loans;
 use onego_buf::List;
 use onego_wire::{Landing, LocalPort, Time};
-use ops::{Op, OpKey, Ops, SendKind};
+use ops::{OpKey, Ops, RingOp, SendKind};
 use rustix::io::Errno;
 use rustix::net::{self, Shutdown};
 use std::io;
@@ -73,7 +73,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// `user_data` of requests that are no [`Op`].
+/// `user_data` of requests that are no [`RingOp`].
 const WAKER: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 
@@ -230,21 +230,21 @@ impl Uring {
             // Only a send without a copy is answered more than once.
             bits if cqueue::more(entry.flags()) => self.accepted(OpKey::from_bits(bits), result, events),
             bits => match self.ops.finish(OpKey::from_bits(bits)) {
-                Some(Op::Poll(id)) => self.polled(id, result, events),
-                Some(Op::Recv(id, bufs, message)) => {
+                Some(RingOp::Poll(id)) => self.polled(id, result, events),
+                Some(RingOp::Recv(id, bufs, message)) => {
                     self.ops.recycle(message);
                     self.received(id, bufs, result, events);
                 }
-                Some(Op::Lent(id, limit)) => self.came(id, limit, result, entry.flags(), events),
-                Some(Op::Send(id, list, message, kind)) => {
+                Some(RingOp::Lent(id, limit)) => self.came(id, limit, result, entry.flags(), events),
+                Some(RingOp::Send(id, list, message, kind)) => {
                     self.ops.recycle(message);
                     self.sent(id, list, result, kind, events);
                 }
-                Some(Op::Uncopied(id, list, message)) => {
+                Some(RingOp::Uncopied(id, list, message)) => {
                     self.ops.recycle(message);
                     self.refused(id, list, result, events);
                 }
-                Some(Op::InUse(..)) | None => tracing::error!(bits, "a completion of nothing"),
+                Some(RingOp::InUse(..)) | None => tracing::error!(bits, "a completion of nothing"),
             },
         }
     }
@@ -432,7 +432,7 @@ impl Uring {
         let mut sends = std::mem::take(&mut self.silent_sends);
         for key in sends.drain(..) {
             // One that was answered has gone from there: the name of a request that sends the rest is another.
-            if let Some(Op::Send(id, list, message, kind)) = self.ops.finish(key) {
+            if let Some(RingOp::Send(id, list, message, kind)) = self.ops.finish(key) {
                 self.ops.recycle(message);
                 // At most `MAX_BYTES`.
                 let n = list.len() as u32;

@@ -2,13 +2,13 @@
 
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::mount;
-use onego_nfs::rpc::rdma::{self, Chunks, Content, Header, ReadSegment, Target};
+use onego_nfs::rpc::rdma::{self, Chunks, Content, Header, RdmaSegment, ReadSegment};
 use onego_nfs::rpc::{Accepted, AuthSys, Call, Credential, Denied, Procedure as _, Reply};
 use onego_nfs::v3::{self, Stability, WriteArgs};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr};
 use onego_nfs_server::{Export, Limits, Memory as FileSystem, Rdma, ServerMachine};
 use onego_rdma::iwarp::{self, Connection, Event};
-use onego_rdma::{Done, Memory, QueuePair as _, SendFlags, Status};
+use onego_rdma::{CompletedWork, Memory, QueuePair as _, SendFlags, Status};
 use onego_wire::{Action, ConnId, ListenerId, Machine as _, Time};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Ends {
                 assert!(!matches!(event, Event::Fault(_)), "{event:?}");
             }
             while let Some(completion) = self.client.poll() {
-                if let Done::Received { buffer, len, .. } = completion.done {
+                if let CompletedWork::Received { buffer, len, .. } = completion.done {
                     assert_eq!(completion.status, Status::Success);
                     self.messages.push(buffer[..len].to_vec());
                     self.client.post_receive(0, buffer).unwrap();
@@ -170,7 +170,7 @@ fn a_payload_of_another_length_than_its_front_says_is_garbage() {
     assert_eq!(ends.told(Chunks::default(), &whole), Some(Ok(Accepted::Success)));
     // The same from the client's memory.
     let key = ends.client.register_at(Memory::Source(payload), 0).unwrap();
-    let target = Target { handle: key.0, length: 400, offset: 0 };
+    let target = RdmaSegment { handle: key.0, length: 400, offset: 0 };
     let reads = vec![ReadSegment { position: front.len() as u32, target }];
     let chunks = Chunks { reads, ..Chunks::default() };
     assert_eq!(ends.told(chunks, &front), Some(Ok(Accepted::Success)));

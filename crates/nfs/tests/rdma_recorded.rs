@@ -6,7 +6,7 @@ mod ends;
 use ends::raw::Raw;
 use ends::{NOW, Pipe, config, entropy, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
-use onego_nfs::rpc::rdma::{Answer, Chunks, Config, Content, Header, Requester, Responder, Target};
+use onego_nfs::rpc::rdma::{Answer, Chunks, Config, Content, Header, RdmaSegment, Requester, Responder};
 use onego_nfs::rpc::{Accepted, Record, Reply, Split, Splitter};
 use onego_nfs::v3;
 use onego_nfs::xdr::{Reader, Writer, Xdr as _};
@@ -51,7 +51,7 @@ fn chunks(header: &mut Header) -> &mut Chunks {
 }
 
 /// All memory of a header, and whether it is to be read.
-fn targets(header: &mut Header) -> impl Iterator<Item = (&mut Target, bool)> {
+fn targets(header: &mut Header) -> impl Iterator<Item = (&mut RdmaSegment, bool)> {
     let Chunks { reads, writes, reply } = chunks(header);
     let sinks = writes.iter_mut().chain(reply).flat_map(|chunk| &mut chunk.0);
     reads.iter_mut().map(|read| (&mut read.target, true)).chain(sinks.map(|target| (target, false)))
@@ -63,7 +63,7 @@ fn written(header: &Header, body: &[u8]) -> Vec<u8> {
     [w.as_slice(), body].concat()
 }
 
-fn lengths<'a>(targets: impl IntoIterator<Item = &'a Target>) -> usize {
+fn lengths<'a>(targets: impl IntoIterator<Item = &'a RdmaSegment>) -> usize {
     targets.into_iter().map(|target| target.length as usize).sum()
 }
 
@@ -223,13 +223,13 @@ impl Client {
         assert_eq!(shape(chunks(&mut made)), shape(chunks(&mut original)));
 
         let (mut answer, mut recorded) = parse(reply);
-        let ours: Vec<Target> = targets(&mut made).map(|(target, _)| *target).collect();
+        let ours: Vec<RdmaSegment> = targets(&mut made).map(|(target, _)| *target).collect();
         let told = chunks(&mut answer);
         let beside = noise(lengths(told.writes.iter().flat_map(|chunk| &chunk.0)), 2);
         if let Some(chunk) = &mut told.reply {
             // Its bytes were not in the message, and the client had three regions for them where ours has one.
             recorded = [&original.xid.to_be_bytes()[..], &noise(lengths(&chunk.0) - 4, 3)].concat();
-            chunk.0 = vec![Target { length: recorded.len() as u32, ..ours[0] }];
+            chunk.0 = vec![RdmaSegment { length: recorded.len() as u32, ..ours[0] }];
         }
         for target in told.writes.iter_mut().chain(&mut told.reply).flat_map(|chunk| &mut chunk.0) {
             let bytes = if sink_len.is_some() { &beside } else { &recorded };

@@ -7,7 +7,7 @@ use ends::{NONE, NOW, Pipe, Splits, config, entropy, front, noise, payload, word
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::Record;
 use onego_nfs::rpc::rdma::{
-    Answer, Chunks, Config, Content, Error, RdmaError, Requester, Responder, Target, WriteChunk,
+    Answer, Chunks, Config, Content, Error, RdmaError, RdmaSegment, Requester, Responder, WriteChunk,
 };
 use onego_rdma::iwarp::{self, Connection, Event, Violation};
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn what_a_server_cannot_use_is_told_to_the_client() {
     let call = front(7, 40, 5000, [40, NONE]);
     let plain = front(7, 40, NONE, [40, NONE]);
     let source = server.client.source(noise(1 << 20, 1));
-    let of = |length| Target { length, ..source };
+    let of = |length| RdmaSegment { length, ..source };
     let send = |content, body: &[u8]| message(7, 1, content, body);
     let with = |chunks| Content::Message(chunks);
     let alone = |chunks| Content::NoMessage(chunks);
@@ -169,7 +169,7 @@ fn a_message_that_says_to_have_more_than_it_has_is_left_to_who_reads_it() {
 #[test]
 fn memory_that_the_client_does_not_have_ends_its_connection() {
     let mut server = Server::new(config());
-    let target = Target { handle: 0x1234_5678, length: 5000, offset: 0 };
+    let target = RdmaSegment { handle: 0x1234_5678, length: 5000, offset: 0 };
     let call = front(7, 40, 5000, [40, NONE]);
     server.client.say(&message(7, 1, Content::Message(reads([(40, target)])), &call), None);
     server.settle();
@@ -270,7 +270,7 @@ impl Client {
     }
 
     /// Makes a call with a sink, and one without that may have a long reply. Returns what the server is offered.
-    fn calls(&mut self) -> (Target, Target) {
+    fn calls(&mut self) -> (RdmaSegment, RdmaSegment) {
         let call = |xid| message(xid, 64, Content::Message(Chunks::default()), &front(xid, 40, NONE, [0; 2]));
         // An answer raises the credits.
         self.requester.call(&front(1, 40, NONE, [0; 2]), List::new(), None, 64);
@@ -299,37 +299,37 @@ impl Client {
 #[test]
 fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
     let reply = |xid, payload| front(xid, 40, payload, [0; 2]);
-    type Say = fn(&Target, &Target) -> (Content, u32);
+    type Say = fn(&RdmaSegment, &RdmaSegment) -> (Content, u32);
     let none: Say = |_, _| (Content::Message(Chunks::default()), NONE);
     let table: [(&str, Say, Error); 12] = [
         ("memory of its own", |sink, _| (Content::Message(reads([(40, *sink)])), NONE), Error::NoReply),
         (
             "another region written",
-            |sink, _| (Content::Message(writes([Target { handle: sink.handle ^ 1, ..*sink }])), 9000),
+            |sink, _| (Content::Message(writes([RdmaSegment { handle: sink.handle ^ 1, ..*sink }])), 9000),
             Error::Written(2),
         ),
         (
             "another offset",
-            |sink, _| (Content::Message(writes([Target { offset: 1, ..*sink }])), 9000),
+            |sink, _| (Content::Message(writes([RdmaSegment { offset: 1, ..*sink }])), 9000),
             Error::Written(2),
         ),
         (
             "more written than there is",
-            |sink, _| (Content::Message(writes([Target { length: 9001, ..*sink }])), 9001),
+            |sink, _| (Content::Message(writes([RdmaSegment { length: 9001, ..*sink }])), 9001),
             Error::Written(2),
         ),
         ("two chunks written", |sink, _| (Content::Message(writes([*sink, *sink])), 9000), Error::Written(2)),
         (
             "segments that were not offered",
             |sink, _| {
-                let halves = vec![Target { length: 4500, ..*sink }; 2];
+                let halves = vec![RdmaSegment { length: 4500, ..*sink }; 2];
                 (Content::Message(Chunks { writes: vec![WriteChunk(halves)], ..Chunks::default() }), 9000)
             },
             Error::Written(2),
         ),
         (
             "more told than written",
-            |sink, _| (Content::Message(writes([Target { length: 10, ..*sink }])), 11),
+            |sink, _| (Content::Message(writes([RdmaSegment { length: 10, ..*sink }])), 11),
             Error::Length { xid: 2, told: 11, written: 10 },
         ),
         (
@@ -416,7 +416,7 @@ fn what_is_granted_is_taken_within_bounds() {
 fn a_server_that_writes_after_its_reply_touches_nothing() {
     let mut client = Client::new(config());
     let (sink, _) = client.calls();
-    let unused = writes([Target { length: 0, ..sink }]);
+    let unused = writes([RdmaSegment { length: 0, ..sink }]);
     client.server.say(&message(2, 5, Content::Message(unused), &front(2, 40, NONE, [0; 2])), None);
     client.settle().unwrap();
     let answer = client.answers.pop().unwrap();

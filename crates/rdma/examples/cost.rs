@@ -6,7 +6,7 @@
 
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, Connection, Event};
-use onego_rdma::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags};
+use onego_rdma::{CompletedWork, Completion, Key, Memory, QueuePair, Remote, SendFlags};
 use onego_wire::Time;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -142,7 +142,7 @@ impl Run {
         exchange(&mut self.client, &mut self.server);
         for end in [&mut self.client, &mut self.server] {
             while let Some(Completion { done, .. }) = end.connection.poll() {
-                if let Done::Received { buffer, .. } | Done::Read(buffer) = done {
+                if let CompletedWork::Received { buffer, .. } | CompletedWork::Read(buffer) = done {
                     self.buffers.push(buffer);
                 }
             }

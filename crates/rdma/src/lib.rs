@@ -26,4 +26,4 @@ pub use any::{AnyConnection, ConnectionError, ConnectionEvent};
 pub use error::{PostError, Refused};
 pub use memory::{Key, Memory, Remote};
 pub use provider::{Asked, Endpoint, EndpointError, EndpointEvent, Listener, Provider};
-pub use verbs::{Completion, Done, QueuePair, SendFlags, Status};
+pub use verbs::{CompletedWork, Completion, QueuePair, SendFlags, Status};

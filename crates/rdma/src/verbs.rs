@@ -27,17 +27,17 @@ pub enum Status {
 /// Something that was posted is done, or memory comes back.
 #[derive(Debug)]
 pub struct Completion {
-    /// What the caller named it. Memory that is [`Done::Released`] has the number of its key.
+    /// What the caller named it. Memory that is [`CompletedWork::Released`] has the number of its key.
     pub id: u64,
     /// How it ended.
     pub status: Status,
     /// What it was, and what comes back.
-    pub done: Done,
+    pub done: CompletedWork,
 }
 
 /// What a [`Completion`] is about.
 #[derive(Debug)]
-pub enum Done {
+pub enum CompletedWork {
     /// The whole message is with the transport, which holds its memory for as long as it needs it.
     Sent,
     /// The same for an RDMA Write. That the peer has it is known when it answers a later message.
@@ -83,7 +83,7 @@ pub trait QueuePair {
     /// memory is shared.)
     ///
     /// `None`: bytes that the peer writes to it are being received at this moment. The memory comes by
-    /// [`Done::Released`] as soon as they have landed, and the connection ends, because the peer writes to what is no
+    /// [`CompletedWork::Released`] as soon as they have landed, and the connection ends, because the peer writes to what is no
     /// longer there.
     fn invalidate(&mut self, key: Key) -> Result<Option<Memory>, PostError>;
 

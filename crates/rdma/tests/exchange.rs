@@ -4,7 +4,7 @@ mod support;
 
 use onego_buf::{List, SegmentMut};
 use onego_rdma::iwarp::{Config, Established, Event, ReadyToReceive};
-use onego_rdma::{Completion, Done, Memory, PostError, QueuePair, Remote, SendFlags, Status};
+use onego_rdma::{CompletedWork, Completion, Memory, PostError, QueuePair, Remote, SendFlags, Status};
 use rand::Rng as _;
 use support::{End, config, filled, noise, pair, rng, scattered, settle};
 
@@ -26,7 +26,7 @@ fn configs() -> Vec<Config> {
 }
 
 fn received(completion: &Completion) -> (u64, Vec<u8>) {
-    let Done::Received { buffer, len, .. } = &completion.done else {
+    let CompletedWork::Received { buffer, len, .. } = &completion.done else {
         panic!("not a receive: {completion:?}")
     };
     assert_eq!(completion.status, Status::Success);
@@ -76,8 +76,11 @@ fn messages_arrive_in_order_in_every_mode() {
         }
         settle(&mut client, &mut server, &mut rng);
         assert_eq!((client.fault(), server.fault()), (None, None));
-        let arrived: Vec<_> =
-            server.completions.iter().filter(|done| matches!(done.done, Done::Received { .. })).collect();
+        let arrived: Vec<_> = server
+            .completions
+            .iter()
+            .filter(|done| matches!(done.done, CompletedWork::Received { .. }))
+            .collect();
         for (id, message) in messages.iter().enumerate() {
             assert_eq!(received(arrived[id]), (id as u64, message.clone()));
         }
@@ -102,10 +105,13 @@ fn writes_land_in_their_region_and_nowhere_else() {
         server.connection.post_send(2, b"written".to_vec().into(), flags).unwrap();
         settle(&mut client, &mut server, &mut rng);
         assert_eq!((client.fault(), server.fault()), (None, None));
-        assert!(server.completions.iter().any(|done| matches!(done.done, Done::Written) && done.id == 1));
+        assert!(
+            server.completions.iter().any(|done| matches!(done.done, CompletedWork::Written) && done.id == 1)
+        );
         let done = client.completions.pop().unwrap();
         assert_eq!(received(&done), (9, b"written".to_vec()));
-        let Done::Received { solicited: true, invalidated: Some((of, Memory::Sink(sink))), .. } = done.done
+        let CompletedWork::Received { solicited: true, invalidated: Some((of, Memory::Sink(sink))), .. } =
+            done.done
         else {
             panic!("no memory came back: {done:?}");
         };
@@ -141,7 +147,7 @@ fn bulk_is_received_many_segments_at_a_time_and_in_place() {
     }
 
     let read = server.completions.iter().flat_map(|completion| match &completion.done {
-        Done::Read(sink) => sink.to_vec(),
+        CompletedWork::Read(sink) => sink.to_vec(),
         _ => Vec::new(),
     });
     assert!(read.eq(bytes.iter().copied()), "the reads brought something else");
@@ -213,7 +219,7 @@ fn what_comes_otherwise_than_foreseen_is_read_as_what_it_is() {
             .completions
             .drain(..)
             .filter_map(|completion| match completion.done {
-                Done::Read(sink) => Some(sink),
+                CompletedWork::Read(sink) => Some(sink),
                 _ => None,
             })
             .collect();
@@ -313,7 +319,7 @@ fn reads_beyond_what_the_peer_allows_wait_and_others_pass_them() {
         settle(&mut client, &mut server, &mut rng);
         assert_eq!((client.fault(), server.fault()), (None, None));
         for (id, done) in server.completions[1..].iter().enumerate() {
-            let Done::Read(sink) = &done.done else { panic!("not a read: {done:?}") };
+            let CompletedWork::Read(sink) = &done.done else { panic!("not a read: {done:?}") };
             assert_eq!((done.id, done.status), (id as u64, Status::Success));
             assert_eq!(**sink, bytes[id * 10_000..][..10_000 - id]);
         }
@@ -336,9 +342,11 @@ fn a_refused_client_is_told_and_gets_everything_back() {
         assert_eq!(client.events, [rejected, Event::Fault(onego_rdma::iwarp::Error::Rejected)]);
         assert!(client.completions.iter().all(|done| done.status == Status::Flushed));
         let [receive, region, send] = &client.completions[..] else { panic!("{:?}", client.completions) };
-        assert!(matches!(&receive.done, Done::Received { buffer, len: 0, .. } if **buffer == [1; 5]));
-        assert!(matches!(&region.done, Done::Released(_, Memory::Sink(sink)) if **sink == [2; 5]));
-        assert!(matches!((&send.done, send.id), (Done::Sent, 4)));
+        assert!(
+            matches!(&receive.done, CompletedWork::Received { buffer, len: 0, .. } if **buffer == [1; 5])
+        );
+        assert!(matches!(&region.done, CompletedWork::Released(_, Memory::Sink(sink)) if **sink == [2; 5]));
+        assert!(matches!((&send.done, send.id), (CompletedWork::Sent, 4)));
         let over = client.connection.post_receive(1, SegmentMut::zeroed(1)).unwrap_err();
         assert_eq!(over.error, PostError::Over);
     }
@@ -501,7 +509,7 @@ fn what_came_back_makes_room() {
         server.connection.post_read(round, filled(6, 0), Remote { key, offset: 0 }).unwrap();
         settle(&mut client, &mut server, &mut rng);
         let done = server.completions.pop().unwrap().done;
-        assert!(matches!(&done, Done::Read(sink) if **sink == *b"source"), "{done:?}");
+        assert!(matches!(&done, CompletedWork::Read(sink) if **sink == *b"source"), "{done:?}");
         assert!(matches!(client.connection.invalidate(key), Ok(Some(Memory::Source(_)))));
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use onego_buf::{List, SegmentMut};
 use onego_rdma::iwarp::{Config, Event};
-use onego_rdma::{Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
+use onego_rdma::{CompletedWork, Key, Memory, QueuePair, Remote, SendFlags, Status};
 use std::collections::{BTreeMap, VecDeque};
 use support::{End, config, raw};
 
@@ -153,11 +153,11 @@ fn check(end: &mut End) {
     for completion in std::mem::take(&mut end.completions) {
         assert_eq!(completion.status, Status::Success);
         match completion.done {
-            Done::Received { buffer, len, .. } => {
+            CompletedWork::Received { buffer, len, .. } => {
                 assert_eq!(buffer[..len], pattern(len));
                 end.connection.post_receive(0, buffer).unwrap();
             }
-            Done::Read(sink) => {
+            CompletedWork::Read(sink) => {
                 sink.chunks(FPDU - 20).for_each(|segment| assert_eq!(segment, pattern(segment.len())));
             }
             _ => {}

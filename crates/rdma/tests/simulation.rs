@@ -7,7 +7,7 @@ mod support;
 
 use onego_buf::{Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, ReadyToReceive};
-use onego_rdma::{Completion, Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
+use onego_rdma::{CompletedWork, Completion, Key, Memory, QueuePair, Remote, SendFlags, Status};
 use onego_testkit::seeds::Seeds;
 use rand::Rng;
 use rand::rngs::SmallRng;
@@ -119,22 +119,22 @@ impl Side {
     fn completed(&mut self, Completion { id, status, done }: Completion) {
         let whole = status == Status::Success;
         match done {
-            Done::Sent => {
+            CompletedWork::Sent => {
                 assert!(matches!(self.work.remove(&id), Some(Expected::Sent)));
                 self.succeeded[0] += usize::from(whole);
             }
-            Done::Written => {
+            CompletedWork::Written => {
                 assert!(matches!(self.work.remove(&id), Some(Expected::Written)));
                 self.succeeded[1] += usize::from(whole);
             }
-            Done::Read(sink) => {
+            CompletedWork::Read(sink) => {
                 self.succeeded[2] += usize::from(whole);
                 assert!(!whole || self.reads.pop_front() == Some(id), "reads complete in their order");
                 let Some(Expected::Read(bytes)) = self.work.remove(&id) else { panic!("{id} is no read") };
                 assert_eq!(sink.len(), bytes.len());
                 assert!(!whole || *sink == bytes, "a read brought something else");
             }
-            Done::Received { buffer, len, solicited, invalidated } => {
+            CompletedWork::Received { buffer, len, solicited, invalidated } => {
                 assert_eq!(self.receives.pop_front(), Some(id), "receives complete in their order");
                 if !whole {
                     return;
@@ -152,7 +152,7 @@ impl Side {
                     _ => panic!("the wrong thing was invalidated"),
                 }
             }
-            Done::Released(Key(key), memory) => {
+            CompletedWork::Released(Key(key), memory) => {
                 assert_eq!((status, id), (Status::Flushed, u64::from(key)));
                 let region = self.regions.remove(&key);
                 let invalidated = self.messages.iter_mut().find_map(|coming| match &mut coming.region {
@@ -366,7 +366,7 @@ fn effects(crc: bool, cut: Option<usize>) -> (Vec<u8>, Vec<String>) {
     }
     let mut effects = vec![format!("{:?} {:x?}", server.fault(), server.output(usize::MAX).to_vec())];
     for Completion { id, status, done } in server.completions {
-        let Done::Received { buffer, len, invalidated, .. } = done else { panic!("{done:?}") };
+        let CompletedWork::Received { buffer, len, invalidated, .. } = done else { panic!("{done:?}") };
         let sink = match invalidated {
             Some((_, Memory::Sink(sink))) => sink.to_vec(),
             _ => Vec::new(),

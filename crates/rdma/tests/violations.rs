@@ -3,7 +3,7 @@
 mod support;
 
 use onego_rdma::iwarp::{Blame, Code, Config, Error, Event, Violation};
-use onego_rdma::{Done, Key, Memory, QueuePair, Remote, SendFlags, Status};
+use onego_rdma::{CompletedWork, Key, Memory, QueuePair, Remote, SendFlags, Status};
 use support::raw::{
     LAST, READ_REQUEST, READ_RESPONSE, SEND, SEND_INVALIDATE, TERMINATE, WRITE, fpdu, fpdu_of, mpa_request,
     read_fields, read_request, send, tagged, untagged,
@@ -58,10 +58,10 @@ impl Victim {
         let mut came = [0; 4];
         for completion in &self.end.completions {
             let (kind, bytes, byte) = match &completion.done {
-                Done::Received { buffer, .. } => (0, buffer.to_vec(), 0xcc),
-                Done::Read(sink) => (1, sink.to_vec(), 0xdd),
-                Done::Released(_, Memory::Sink(sink)) => (2, sink.to_vec(), 0xaa),
-                Done::Released(_, Memory::Source(source)) => (3, source.to_vec(), 0xbb),
+                CompletedWork::Received { buffer, .. } => (0, buffer.to_vec(), 0xcc),
+                CompletedWork::Read(sink) => (1, sink.to_vec(), 0xdd),
+                CompletedWork::Released(_, Memory::Sink(sink)) => (2, sink.to_vec(), 0xaa),
+                CompletedWork::Released(_, Memory::Source(source)) => (3, source.to_vec(), 0xbb),
                 other => panic!("{other:?} was never posted"),
             };
             assert_eq!(completion.status, Status::Flushed);
@@ -304,7 +304,7 @@ fn memory_that_is_out_for_a_receive_comes_back_when_it_has_landed() {
     victim.end.connection.landed(support::NOW, place, 5000);
     victim.end.collect();
     assert_eq!(victim.end.fault(), Some(Error::Violation(Violation::Revoked(key.0))));
-    let Done::Released(of, Memory::Sink(sink)) = &victim.end.completions[0].done else { panic!() };
+    let CompletedWork::Released(of, Memory::Sink(sink)) = &victim.end.completions[0].done else { panic!() };
     assert_eq!((*of, sink.len(), sink[4999], sink[5000]), (key, 10_000, 2, 0xaa));
 }
 
@@ -320,7 +320,7 @@ fn everything_comes_back_after_a_place_that_is_out() {
     victim.end.connection.landed(support::NOW, place, 0);
     victim.end.collect();
     let lens = victim.end.completions.iter().filter_map(|done| match &done.done {
-        Done::Released(_, memory) => Some(memory.len()),
+        CompletedWork::Released(_, memory) => Some(memory.len()),
         _ => None,
     });
     assert_eq!(lens.sum::<usize>(), 10_200);

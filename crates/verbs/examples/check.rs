@@ -6,8 +6,8 @@
 
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_rdma::{
-    Asked, Completion, Done, Endpoint, EndpointError, EndpointEvent, Key, Listener, Memory, PostError,
-    Provider, Remote, SendFlags, Status,
+    Asked, CompletedWork, Completion, Endpoint, EndpointError, EndpointEvent, Key, Listener, Memory,
+    PostError, Provider, Remote, SendFlags, Status,
 };
 use onego_verbs::{Config, Verbs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -94,8 +94,8 @@ impl End {
         self.endpoint.ready();
         while let Some(completion) = self.endpoint.poll() {
             match completion.done {
-                Done::Received { .. } => self.receives -= 1,
-                Done::Released(..) => {}
+                CompletedWork::Received { .. } => self.receives -= 1,
+                CompletedWork::Released(..) => {}
                 _ => self.sends -= 1,
             }
             self.completions.push_back(completion);
@@ -110,8 +110,9 @@ impl End {
 
     /// Takes the next message that has come, and posts another receive.
     fn message(&mut self) -> Option<Vec<u8>> {
-        let at = self.completions.iter().position(|next| matches!(next.done, Done::Received { .. }))?;
-        let Completion { status, done: Done::Received { buffer, len, .. }, .. } =
+        let at =
+            self.completions.iter().position(|next| matches!(next.done, CompletedWork::Received { .. }))?;
+        let Completion { status, done: CompletedWork::Received { buffer, len, .. }, .. } =
             self.completions.remove(at)?
         else {
             return None;
@@ -171,7 +172,7 @@ impl Pair {
         for end in [&self.client, &self.server] {
             assert_eq!((end.receives, end.sends), (0, 0), "{what}: something did not come back");
         }
-        let come = |next: &&Completion| matches!(next.done, Done::Released(..));
+        let come = |next: &&Completion| matches!(next.done, CompletedWork::Released(..));
         assert_eq!(self.server.completions.iter().filter(come).count(), released);
         let refused = self.client.endpoint.post_send(1, vec![1].into(), nothing()).expect_err("it is over");
         assert_eq!((refused.error, refused.given.to_vec()), (PostError::Over, vec![1]));
@@ -183,7 +184,7 @@ fn error(end: &End) -> String {
 }
 
 fn is_message(completion: &Completion) -> bool {
-    matches!(completion.done, Done::Received { .. })
+    matches!(completion.done, CompletedWork::Received { .. })
 }
 
 /// A listener, and a client that asks it.
@@ -296,7 +297,7 @@ fn reads(verbs: &Verbs, addr: SocketAddr) {
                 }
             }
             pair.until("a read", |client, _| !client.completions.is_empty());
-            while let Some(Completion { id, status, done: Done::Read(sink) }) =
+            while let Some(Completion { id, status, done: CompletedWork::Read(sink) }) =
                 pair.client.completions.pop_front()
             {
                 assert_eq!((id, status), (back.len() as u64, Status::Success), "reads complete in order");
@@ -321,7 +322,7 @@ fn sends_behind_reads(verbs: &Verbs, addr: SocketAddr) {
         pair.until("both", |client, server| client.sends == 0 && server.completions.iter().any(is_message));
         assert_eq!(pair.server.message(), Some(message));
         let is_read = |next: &Completion| {
-            matches!(&next.done, Done::Read(sink) if **sink == bytes[..]) && next.id == round as u64
+            matches!(&next.done, CompletedWork::Read(sink) if **sink == bytes[..]) && next.id == round as u64
         };
         assert_eq!(pair.client.completions.drain(..).filter(is_read).count(), 1);
     }
@@ -341,7 +342,8 @@ fn full_queues(verbs: &Verbs, addr: SocketAddr) {
         assert_eq!(refused.error, PostError::QueueFull { queue: "send queue", depth: 32 });
         assert_eq!(pair.client.sends, 32);
         pair.until("room", |client, _| client.sends == 0);
-        let ok = |next: &Completion| next.status == Status::Success && matches!(next.done, Done::Written);
+        let ok =
+            |next: &Completion| next.status == Status::Success && matches!(next.done, CompletedWork::Written);
         assert!(pair.client.completions.drain(..).all(|next| ok(&next)));
     }
     while pair.server.receives < 16 {
@@ -415,7 +417,7 @@ fn ends(verbs: &Verbs, addr: SocketAddr) {
     }
     println!("  the peer is gone: {}", error(&client));
     assert_eq!(client.receives, 0);
-    assert!(client.completions.iter().any(|next| matches!(next.done, Done::Released(..))));
+    assert!(client.completions.iter().any(|next| matches!(next.done, CompletedWork::Released(..))));
 
     let Pair { mut client, .. } = Pair::new(verbs, addr);
     client.endpoint.disconnect();

@@ -8,7 +8,8 @@ use crate::objects::{CompletionQueue, Domain, Event, Events, Id, Reads, Region, 
 use crate::work::{Kind, Line, Queue, Work};
 use onego_buf::SegmentMut;
 use onego_rdma::{
-    Completion, Done, Endpoint, EndpointError, EndpointEvent, Key, Memory, PostError, QueuePair as _, Status,
+    CompletedWork, Completion, Endpoint, EndpointError, EndpointEvent, Key, Memory, PostError,
+    QueuePair as _, Status,
 };
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -292,7 +293,7 @@ impl Connection {
             });
         }
         let mut completion = work.end(Status::Success, entry.byte_len as usize);
-        if let Done::Received { invalidated, .. } = &mut completion.done
+        if let CompletedWork::Received { invalidated, .. } = &mut completion.done
             && entry.wc_flags & IBV_WC_WITH_INV as u32 != 0
         {
             let key = Key(entry.invalidated_rkey);
@@ -350,12 +351,12 @@ impl Connection {
             self.completions.extend(works.into_iter().map(|work| work.end(Status::Flushed, 0)));
         }
         for (id, buffer) in self.early.drain(..) {
-            let done = Done::Received { buffer, len: 0, solicited: false, invalidated: None };
+            let done = CompletedWork::Received { buffer, len: 0, solicited: false, invalidated: None };
             self.completions.push_back(Completion { id, status: Status::Flushed, done });
         }
         for (key, Registered { region, memory }) in self.regions.drain() {
             drop(region);
-            let done = Done::Released(key, memory);
+            let done = CompletedWork::Released(key, memory);
             self.completions.push_back(Completion { id: key.0.into(), status: Status::Flushed, done });
         }
     }
@@ -376,9 +377,9 @@ impl Connection {
         self.harvest();
         let completion = self.completions.pop_front()?;
         match completion.done {
-            Done::Sent | Done::Written | Done::Read(_) => self.unpolled_sends -= 1,
-            Done::Received { .. } => self.unpolled_receives -= 1,
-            Done::Released(..) => {}
+            CompletedWork::Sent | CompletedWork::Written | CompletedWork::Read(_) => self.unpolled_sends -= 1,
+            CompletedWork::Received { .. } => self.unpolled_receives -= 1,
+            CompletedWork::Released(..) => {}
         }
         Some(completion)
     }

@@ -2,7 +2,7 @@
 
 use crate::memory::Regions;
 use onego_buf::{List, SegmentMut};
-use onego_rdma::{Completion, Done, Status};
+use onego_rdma::{CompletedWork, Completion, Status};
 use std::collections::VecDeque;
 
 /// Work that is posted. Its memory is the device's until it is complete.
@@ -42,12 +42,12 @@ impl Work {
         // Nobody but their owner uses the memory any more.
         drop(self.regions);
         let done = match self.kind {
-            Kind::Send(_) => Done::Sent,
-            Kind::Write(_) => Done::Written,
-            Kind::Read(sink) => Done::Read(sink),
+            Kind::Send(_) => CompletedWork::Sent,
+            Kind::Write(_) => CompletedWork::Written,
+            Kind::Read(sink) => CompletedWork::Read(sink),
             Kind::Receive(buffer) => {
                 let len = if status == Status::Success { len.min(buffer.len()) } else { 0 };
-                Done::Received { buffer, len, solicited: false, invalidated: None }
+                CompletedWork::Received { buffer, len, solicited: false, invalidated: None }
             }
         };
         Completion { id: self.id, status, done }

@@ -19,7 +19,7 @@ pub use config::{Config, MonConfig, Monitor, OsdConfig};
 pub use error::{Answered, Blame, Error, Waiting, errno};
 pub use osdc::ALL_NAMESPACES;
 pub use request::{
-    Completion, Event, Notified, OpId, Outcome, Rejected, Reply, Request, WatchId, WatchTarget,
+    Completion, Event, Notified, OpId, OpReply, Outcome, Rejected, Request, WatchId, WatchTarget,
 };
 
 use hub::{Ended, Hub, Role};

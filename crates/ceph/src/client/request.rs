@@ -135,9 +135,9 @@ fn op_cost(op: &Op) -> u64 {
     }
 }
 
-/// An OSD's reply to a [`Request`]. It may say that the request failed: see [`Reply::ok`].
+/// An OSD's reply to a [`Request`]. It may say that the request failed: see [`OpReply::ok`].
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reply {
+pub struct OpReply {
     /// 0 or more, or a negative errno: the first failure that counts.
     pub result: i32,
     /// Version of the change.
@@ -150,7 +150,7 @@ pub struct Reply {
     pub filled: usize,
 }
 
-impl Reply {
+impl OpReply {
     /// The reply, or, if it says that the request failed, the error.
     pub fn ok(self) -> Result<Self, Error> {
         if self.result < 0 { Err(Error::Refused { errno: self.result }) } else { Ok(self) }
@@ -161,7 +161,7 @@ impl Reply {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The reply to a [`Request`].
-    Reply(Reply),
+    Reply(OpReply),
     /// The reply to a command.
     Command(CommandReply),
     /// How full the cluster is.
@@ -191,7 +191,7 @@ pub struct Completion<T> {
 
 impl<T> Completion<T> {
     /// The reply of a [`Request`] that succeeded.
-    pub fn into_reply(self) -> Result<Reply, Error> {
+    pub fn into_reply(self) -> Result<OpReply, Error> {
         match self.outcome? {
             Outcome::Reply(reply) => reply.ok(),
             _ => Err(Error::Mismatch("it is of another kind")),

@@ -8,7 +8,7 @@ mod nodes;
 pub use nodes::{Mon, Osd};
 
 use onego_buf::{List, Pool, Segment};
-use onego_ceph::client::{Client, Completion, Config, Error, Event, Reply, Request};
+use onego_ceph::client::{Client, Completion, Config, Error, Event, OpReply, Request};
 use onego_ceph::crush::{CrushMap, Layout};
 use onego_ceph::messages::{MapUpdate, ObjectName};
 use onego_ceph::monmap::{MonInfo, MonMap};
@@ -477,7 +477,7 @@ impl Fake {
     }
 
     /// Takes the completion of a request that must have succeeded.
-    pub fn expect_ok(&mut self, ticket: u32) -> Reply {
+    pub fn expect_ok(&mut self, ticket: u32) -> OpReply {
         self.take_done(ticket).expect("the request has not ended").into_reply().unwrap()
     }
 

@@ -17,7 +17,7 @@ pub(super) type MapDone = oneshot::Sender<Result<Arc<OsdMap>, Error>>;
 pub(super) type WatchDone = oneshot::Sender<Result<WatchId, Error>>;
 
 /// Something for the reactor to do.
-pub(crate) enum Command {
+pub(crate) enum CephCommand {
     /// Operations on an object.
     Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
     /// A question to the monitors.

@@ -1,7 +1,7 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
-use super::commands::{Command, MapDone, Question, Told, WatchDone};
-use super::done::{Completed, Done, OTHER_KIND, Outcome, RequestOutcome};
+use super::commands::{CephCommand, MapDone, Question, Told, WatchDone};
+use super::done::{Completed, OTHER_KIND, Outcome, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_io::{Finished, ImageIo, IoOp, Shape};
 use super::image_size::{parse_size, size_query};
@@ -60,7 +60,7 @@ struct MapWaiter {
 /// The machine that a reactor drives.
 pub struct Core {
     client: Client<Ticket>,
-    mailbox: Arc<Mailbox<Command>>,
+    mailbox: Arc<Mailbox<CephCommand>>,
     ios: Slab<ImageIo>,
     /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
     parked: VecDeque<(Request, Ticket)>,
@@ -77,7 +77,7 @@ pub struct Core {
 impl Core {
     pub(crate) fn new(
         config: &client::Config,
-        mailbox: Arc<Mailbox<Command>>,
+        mailbox: Arc<Mailbox<CephCommand>>,
         lookout: Lookout,
         now: Time,
     ) -> Self {
@@ -122,32 +122,34 @@ impl Core {
         failed.into_iter().for_each(|completion| self.complete(now, completion));
     }
 
-    fn execute(&mut self, now: Time, command: Command) {
+    fn execute(&mut self, now: Time, command: CephCommand) {
         match command {
             // Nobody waits for it any more, and nobody has looked through the mailbox for it.
-            Command::Request { done, .. } if done.is_canceled() => {}
-            Command::Request { request, done } => self.submit(now, *request, Ticket(Purpose::Future(done))),
-            Command::Image { shape, op } => self.start(now, shape, op),
-            Command::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
-            Command::Map { epoch, timeout, done } => {
+            CephCommand::Request { done, .. } if done.is_canceled() => {}
+            CephCommand::Request { request, done } => {
+                self.submit(now, *request, Ticket(Purpose::Future(done)))
+            }
+            CephCommand::Image { shape, op } => self.start(now, shape, op),
+            CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
+            CephCommand::Map { epoch, timeout, done } => {
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
                 self.serve_map_waiters(now);
                 if !self.map_waiters.is_empty() {
                     self.client.want_newer_map(now);
                 }
             }
-            Command::Watch { target, events, done } => {
+            CephCommand::Watch { target, events, done } => {
                 self.watch(now, target, done, Watcher::Stream(events));
             }
-            Command::WatchImage { target, shape, done } => {
+            CephCommand::WatchImage { target, shape, done } => {
                 let watcher = Watcher::Image { shape, header: target.clone() };
                 self.watch(now, target, done, watcher);
             }
-            Command::Unwatch { watch, done } => self.unwatch(now, watch, done),
-            Command::Acknowledge { watch, notify_id, reply } => {
+            CephCommand::Unwatch { watch, done } => self.unwatch(now, watch, done),
+            CephCommand::Acknowledge { watch, notify_id, reply } => {
                 self.client.acknowledge(now, watch, notify_id, reply);
             }
-            Command::Notify { target, payload, timeout, done } => {
+            CephCommand::Notify { target, payload, timeout, done } => {
                 let ticket = Ticket(Purpose::Future(done));
                 self.client.notify(now, target, payload, Some(timeout), ticket);
             }
@@ -272,10 +274,10 @@ impl Core {
         flushes.into_iter().for_each(|flush| self.tell(flush, Ok(())));
     }
 
-    fn tell<T: Into<Outcome>>(&mut self, done: Done<T>, result: Result<T, Error>) {
+    fn tell<T: Into<Outcome>>(&mut self, done: ReplyTo<T>, result: Result<T, Error>) {
         match done {
-            Done::Future(done) => drop(done.send(result)),
-            Done::Tag(tag) => self.completed.push_back((tag, result.map(T::into))),
+            ReplyTo::Future(done) => drop(done.send(result)),
+            ReplyTo::Tag(tag) => self.completed.push_back((tag, result.map(T::into))),
         }
     }
 

@@ -28,14 +28,14 @@ impl From<SegmentMut> for Outcome {
 
 /// Where the result of a request to an image goes.
 #[derive(Debug)]
-pub(crate) enum Done<T> {
+pub(crate) enum ReplyTo<T> {
     /// To a future.
     Future(oneshot::Sender<Result<T, Error>>),
     /// To the completions of the reactor.
     Tag(u64),
 }
 
-impl<T> Done<T> {
+impl<T> ReplyTo<T> {
     /// Does nobody wait for it any more?
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())

@@ -1,6 +1,6 @@
 //! What a flush waits for: the writes that were submitted before it.
 
-use super::done::Done;
+use super::done::ReplyTo;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ struct State {
 #[derive(Debug, Default)]
 struct Epoch {
     writes: usize,
-    flush: Option<Done<()>>,
+    flush: Option<ReplyTo<()>>,
 }
 
 /// The epoch that a write belongs to.
@@ -46,7 +46,7 @@ impl Writes {
     }
 
     /// A write has ended. Returns the flushes that are done with it.
-    pub(crate) fn end(&self, epoch: WriteEpoch) -> Vec<Done<()>> {
+    pub(crate) fn end(&self, epoch: WriteEpoch) -> Vec<ReplyTo<()>> {
         let mut state = self.lock();
         let index = (epoch.0 - state.first) as usize;
         state.epochs[index].writes -= 1;
@@ -59,7 +59,7 @@ impl Writes {
     }
 
     /// A flush begins. Returns it at once if nothing is in flight.
-    pub(crate) fn flush(&self, done: Done<()>) -> Option<Done<()>> {
+    pub(crate) fn flush(&self, done: ReplyTo<()>) -> Option<ReplyTo<()>> {
         let mut state = self.lock();
         if state.epochs.is_empty() {
             return Some(done);
@@ -78,24 +78,24 @@ impl Writes {
 mod tests {
     use super::*;
 
-    fn tags(done: Vec<Done<()>>) -> Vec<u64> {
+    fn tags(done: Vec<ReplyTo<()>>) -> Vec<u64> {
         done.into_iter()
-            .map(|done| if let Done::Tag(tag) = done { tag } else { panic!("not a tag") })
+            .map(|done| if let ReplyTo::Tag(tag) = done { tag } else { panic!("not a tag") })
             .collect()
     }
 
     #[test]
     fn a_flush_waits_for_what_came_before_it_alone() {
         let writes = Writes::default();
-        assert!(writes.flush(Done::Tag(0)).is_some());
+        assert!(writes.flush(ReplyTo::Tag(0)).is_some());
         let (a, b) = (writes.begin(), writes.begin());
-        assert!(writes.flush(Done::Tag(1)).is_none());
+        assert!(writes.flush(ReplyTo::Tag(1)).is_none());
         let c = writes.begin();
-        assert!(writes.flush(Done::Tag(2)).is_none());
-        assert!(writes.flush(Done::Tag(3)).is_none());
+        assert!(writes.flush(ReplyTo::Tag(2)).is_none());
+        assert!(writes.flush(ReplyTo::Tag(3)).is_none());
         assert!(writes.end(a).is_empty());
         assert!(writes.end(c).is_empty());
         assert_eq!(tags(writes.end(b)), [1, 2, 3]);
-        assert!(writes.flush(Done::Tag(4)).is_some());
+        assert!(writes.flush(ReplyTo::Tag(4)).is_some());
     }
 }

@@ -1,11 +1,11 @@
 //! Reads and writes of an image as requests to its objects. Runs on the reactor, without futures.
 
-use super::done::{Done, OTHER_KIND};
+use super::done::{OTHER_KIND, ReplyTo};
 use super::error::Error;
 use super::flush::{WriteEpoch, Writes};
 use futures_channel::oneshot;
 use onego_buf::{List, Segment, SegmentMut};
-use onego_ceph::client::{self, Error as ProtocolError, Reply, Request, errno};
+use onego_ceph::client::{self, Error as ProtocolError, OpReply, Request, errno};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DataNames, Extent, Layout};
 use onego_ceph::types::SnapContext;
@@ -43,20 +43,20 @@ pub(crate) enum IoOp {
     /// A request to its objects.
     Io(Io),
     /// Completes when all writes submitted before are durable.
-    Flush { done: Done<()> },
+    Flush { done: ReplyTo<()> },
 }
 
 /// A request to an image's objects; offsets and lengths in bytes.
 #[derive(Debug)]
 pub(crate) enum Io {
     /// Fills the buffer from `offset` on.
-    ReadInto { offset: u64, buffer: SegmentMut, done: Done<SegmentMut> },
+    ReadInto { offset: u64, buffer: SegmentMut, done: ReplyTo<SegmentMut> },
     /// Gives the bytes as a list of what was received.
     Read { offset: u64, length: u64, done: oneshot::Sender<Result<List, Error>> },
     /// Writes the bytes.
-    Write { offset: u64, data: List, done: Done<()> },
+    Write { offset: u64, data: List, done: ReplyTo<()> },
     /// The bytes are zeros from now on, and take no room where that can be.
-    Zero { offset: u64, length: u64, done: Done<()> },
+    Zero { offset: u64, length: u64, done: ReplyTo<()> },
 }
 
 impl IoOp {
@@ -64,15 +64,15 @@ impl IoOp {
         Self::Io(Io::Read { offset, length, done })
     }
 
-    pub(crate) fn read_into(offset: u64, buffer: SegmentMut, done: Done<SegmentMut>) -> Self {
+    pub(crate) fn read_into(offset: u64, buffer: SegmentMut, done: ReplyTo<SegmentMut>) -> Self {
         Self::Io(Io::ReadInto { offset, buffer, done })
     }
 
-    pub(crate) fn write(offset: u64, data: List, done: Done<()>) -> Self {
+    pub(crate) fn write(offset: u64, data: List, done: ReplyTo<()>) -> Self {
         Self::Io(Io::Write { offset, data, done })
     }
 
-    pub(crate) fn zero(offset: u64, length: u64, done: Done<()>) -> Self {
+    pub(crate) fn zero(offset: u64, length: u64, done: ReplyTo<()>) -> Self {
         Self::Io(Io::Zero { offset, length, done })
     }
 
@@ -111,17 +111,17 @@ pub(crate) struct ImageIo {
 /// What has come of a request so far, piece by piece in the order of the image's bytes, and where it goes.
 enum Gather {
     /// Nothing is read.
-    Changes(WriteEpoch, Done<()>),
+    Changes(WriteEpoch, ReplyTo<()>),
     /// Each piece fills its part of the caller's buffer.
-    Buffer(SmallVec<[Option<SegmentMut>; 1]>, Done<SegmentMut>),
+    Buffer(SmallVec<[Option<SegmentMut>; 1]>, ReplyTo<SegmentMut>),
     /// Each piece gives its part of the list.
     Lists(SmallVec<[(u64, List); 1]>, oneshot::Sender<Result<List, Error>>),
 }
 
 /// The result of a request to an image, and where it goes.
 pub(crate) enum Finished {
-    Changed(Done<()>, Result<(), Error>),
-    Filled(Done<SegmentMut>, Result<SegmentMut, Error>),
+    Changed(ReplyTo<()>, Result<(), Error>),
+    Filled(ReplyTo<SegmentMut>, Result<SegmentMut, Error>),
     Read(oneshot::Sender<Result<List, Error>>, Result<List, Error>),
 }
 
@@ -217,7 +217,7 @@ impl ImageIo {
     }
 
     /// Ends the request: its result, and the flushes that waited for it.
-    pub(crate) fn finish(self) -> (Finished, Vec<Done<()>>) {
+    pub(crate) fn finish(self) -> (Finished, Vec<ReplyTo<()>>) {
         let failed = self.error.map_or(Ok(()), |error| Err(Error::Protocol(error)));
         match self.gather {
             Gather::Changes(epoch, done) => (Finished::Changed(done, failed), self.shape.writes.end(epoch)),
@@ -286,9 +286,9 @@ impl Shape {
 }
 
 /// An object that is not there reads as zeros, and nothing has to be cleared in it.
-fn accept(outcome: client::Outcome) -> Result<Reply, ProtocolError> {
+fn accept(outcome: client::Outcome) -> Result<OpReply, ProtocolError> {
     match outcome {
-        client::Outcome::Reply(reply) if reply.result == errno::ENOENT => Ok(Reply::default()),
+        client::Outcome::Reply(reply) if reply.result == errno::ENOENT => Ok(OpReply::default()),
         client::Outcome::Reply(reply) => reply.ok(),
         _ => Err(OTHER_KIND),
     }

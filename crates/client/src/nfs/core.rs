@@ -76,7 +76,7 @@ impl Completed {
 }
 
 /// Something for the reactor to do.
-pub(super) enum Command {
+pub(super) enum NfsCommand {
     /// A call to another server than that of the files.
     CallTo {
         addr: SocketAddr,
@@ -92,12 +92,12 @@ pub(super) enum Command {
     /// A call to it.
     Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<RequestOutcome> },
     /// Something with a file.
-    File { file: Handle, request: FileRequest, done: Done },
+    File { file: Handle, request: FileRequest, done: ReplyTo },
 }
 
 /// Whom to tell that a request is done with.
 #[derive(Debug)]
-pub enum Done {
+pub enum ReplyTo {
     Future(oneshot::Sender<RequestOutcome>),
     /// The same, of a call to a server that is not needed any more.
     Once(ServerId, oneshot::Sender<RequestOutcome>),
@@ -107,12 +107,12 @@ pub enum Done {
 
 /// The machine that a reactor drives.
 pub struct Core {
-    files: FileClient<Done>,
-    mailbox: Arc<Mailbox<Command>>,
+    files: FileClient<ReplyTo>,
+    mailbox: Arc<Mailbox<NfsCommand>>,
     completed: VecDeque<Completed>,
 }
 
-impl Done {
+impl ReplyTo {
     /// Does nobody wait for it any more?
     fn is_abandoned(&self) -> bool {
         match self {
@@ -123,14 +123,14 @@ impl Done {
 }
 
 impl Core {
-    pub(super) fn new(config: Config, patience: Option<Duration>, mailbox: Arc<Mailbox<Command>>) -> Self {
+    pub(super) fn new(config: Config, patience: Option<Duration>, mailbox: Arc<Mailbox<NfsCommand>>) -> Self {
         let mut files = FileClient::new(config);
         files.set_patience(patience);
         Self { files, mailbox, completed: VecDeque::new() }
     }
 
     /// Starts something with a file.
-    pub(super) fn start(&mut self, now: Time, file: Handle, request: FileRequest, done: Done) {
+    pub(super) fn start(&mut self, now: Time, file: Handle, request: FileRequest, done: ReplyTo) {
         match request {
             FileRequest::Read { offset, buffer } => self.files.read(now, file, offset, buffer, done),
             FileRequest::ReadBytes { offset, len } => self.files.read_bytes(now, file, offset, len, done),
@@ -141,39 +141,39 @@ impl Core {
         }
     }
 
-    fn execute(&mut self, now: Time, command: Command) {
+    fn execute(&mut self, now: Time, command: NfsCommand) {
         match command {
             // Nobody waits for it any more.
-            Command::CallTo { done, .. } | Command::Call { done, .. } if done.is_canceled() => {}
-            Command::File { done, .. } if done.is_abandoned() => {}
-            Command::CallTo { addr, local, patience, mut call, done } => {
+            NfsCommand::CallTo { done, .. } | NfsCommand::Call { done, .. } if done.is_canceled() => {}
+            NfsCommand::File { done, .. } if done.is_abandoned() => {}
+            NfsCommand::CallTo { addr, local, patience, mut call, done } => {
                 let server = self.files.rpc().server(addr, local, &Way::Tcp, 1);
                 call.soft = true;
                 call.deadline = Some(now + patience);
-                self.files.call_to(now, server, call, Done::Once(server, done));
+                self.files.call_to(now, server, call, ReplyTo::Once(server, done));
             }
-            Command::Connect { addr, local, way, connections } => {
+            NfsCommand::Connect { addr, local, way, connections } => {
                 self.files.connect(addr, local, &way, connections);
             }
-            Command::Limits(limits) => self.files.set_limits(limits),
-            Command::Call { mut call, patience, done } => {
+            NfsCommand::Limits(limits) => self.files.set_limits(limits),
+            NfsCommand::Call { mut call, patience, done } => {
                 call.deadline = patience.map(|patience| now + patience);
-                self.files.call(now, call, Done::Future(done));
+                self.files.call(now, call, ReplyTo::Future(done));
             }
-            Command::File { file, request, done } => self.start(now, file, request, done),
+            NfsCommand::File { file, request, done } => self.start(now, file, request, done),
         }
     }
 
-    fn tell(&mut self, now: Time, completion: FileCompletion<Done>) {
+    fn tell(&mut self, now: Time, completion: FileCompletion<ReplyTo>) {
         let FileCompletion { ticket, result, buffer } = completion;
         match ticket {
             // Whoever asked may have stopped waiting.
-            Done::Future(done) => drop(done.send((result, buffer))),
-            Done::Once(server, done) => {
+            ReplyTo::Future(done) => drop(done.send((result, buffer))),
+            ReplyTo::Once(server, done) => {
                 self.files.rpc().close(now, server);
                 drop(done.send((result, buffer)));
             }
-            Done::Tag(tag) => self.completed.push_back(Completed::new(tag, result, buffer)),
+            ReplyTo::Tag(tag) => self.completed.push_back(Completed::new(tag, result, buffer)),
         }
     }
 }
@@ -200,13 +200,13 @@ impl reactor::Core for Core {
 }
 
 impl Layer for Core {
-    type Below = FileClient<Done>;
+    type Below = FileClient<ReplyTo>;
 
-    fn below(&self) -> &FileClient<Done> {
+    fn below(&self) -> &FileClient<ReplyTo> {
         &self.files
     }
 
-    fn below_mut(&mut self) -> &mut FileClient<Done> {
+    fn below_mut(&mut self) -> &mut FileClient<ReplyTo> {
         &mut self.files
     }
 
@@ -214,7 +214,7 @@ impl Layer for Core {
     /// mailbox, too.
     fn settle(&mut self, now: Time) {
         if self.mailbox.take_sweep() {
-            self.files.cancel_where(now, Done::is_abandoned);
+            self.files.cancel_where(now, ReplyTo::is_abandoned);
         }
         self.files.settle(now);
         while let Some(completion) = self.files.completion() {

@@ -1,6 +1,6 @@
 //! What is done with the bytes of a file.
 
-use super::core::{Done, FileRequest, RequestOutcome};
+use super::core::{FileRequest, ReplyTo, RequestOutcome};
 use super::error::{Error, io_error};
 use super::found::Found;
 use super::mount::Mount;
@@ -86,7 +86,7 @@ impl Reactor {
     /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
     pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
         let (core, now) = self.core();
-        core.start(now, file.handle(), request, Done::Tag(tag));
+        core.start(now, file.handle(), request, ReplyTo::Tag(tag));
     }
 }
 

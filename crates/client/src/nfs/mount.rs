@@ -1,7 +1,7 @@
 //! A file system of a server: how it is found, and what its users share.
 
 use super::config::Config;
-use super::core::Command;
+use super::core::NfsCommand;
 use super::error::Error;
 use super::reactor::Reactor;
 use super::requests::Requests;
@@ -169,15 +169,15 @@ impl Server {
         let what = || self.asking("what it can");
         let way = config.rdma.as_ref().map_or(Ok(Way::Tcp), |rdma| rdma.way(&requests.pool));
         let (addr, local, way) = (self.nfs, self.local, way?);
-        let connect = Command::Connect { addr, local, way, connections: config.connections };
+        let connect = NfsCommand::Connect { addr, local, way, connections: config.connections };
         requests.send(connect).await?;
         let call = Call { soft: true, ..Call::new::<Fsinfo>(&root) };
         let patience = Some(self.patience);
-        let asked = requests.ask::<Fsinfo>(|done| Command::Call { call, patience, done });
+        let asked = requests.ask::<Fsinfo>(|done| NfsCommand::Call { call, patience, done });
         let info = asked.await.map_err(Error::call(what))?;
         let info = info.map_err(|failed| Error::failed(what, failed.status))?;
         let limits = limits(config, &info);
-        requests.send(Command::Limits(limits)).await?;
+        requests.send(NfsCommand::Limits(limits)).await?;
         let listing = info.readdir_preferred.clamp(LISTING_MIN, LISTING_MAX);
         Ok(Mount { requests, root, facts: Arc::new(Facts { limits, listing }) })
     }

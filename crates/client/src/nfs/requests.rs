@@ -1,6 +1,6 @@
 //! The way of requests to the reactor, and of their answers back.
 
-use super::core::{Command, Done, FileRequest, RequestOutcome};
+use super::core::{FileRequest, NfsCommand, ReplyTo, RequestOutcome};
 use crate::mailbox::{Closed, Mailbox};
 use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;
@@ -22,7 +22,7 @@ pub(super) struct Requests {
 }
 
 struct Shared {
-    mailbox: Arc<Mailbox<Command>>,
+    mailbox: Arc<Mailbox<NfsCommand>>,
 }
 
 impl Drop for Shared {
@@ -32,17 +32,17 @@ impl Drop for Shared {
 }
 
 impl Requests {
-    pub(super) fn new(mailbox: Arc<Mailbox<Command>>, pool: Pool) -> Self {
+    pub(super) fn new(mailbox: Arc<Mailbox<NfsCommand>>, pool: Pool) -> Self {
         Self { shared: Arc::new(Shared { mailbox }), pool }
     }
 
-    pub(super) async fn send(&self, command: Command) -> Result<(), Closed> {
+    pub(super) async fn send(&self, command: NfsCommand) -> Result<(), Closed> {
         self.shared.mailbox.send(command).await
     }
 
     /// Makes a call of the procedure `P` to the server of the files.
     pub(super) async fn call<P: Procedure>(&self, call: Call) -> Result<P::Results, CallError> {
-        self.ask::<P>(|done| Command::Call { call, patience: None, done }).await
+        self.ask::<P>(|done| NfsCommand::Call { call, patience: None, done }).await
     }
 
     /// Makes a call of the procedure `P` to another server, and waits for so long.
@@ -54,12 +54,12 @@ impl Requests {
         args: &P::Args,
     ) -> Result<P::Results, CallError> {
         let call = Call::new::<P>(args);
-        self.ask::<P>(|done| Command::CallTo { addr, local, patience, call, done }).await
+        self.ask::<P>(|done| NfsCommand::CallTo { addr, local, patience, call, done }).await
     }
 
     pub(super) async fn ask<P: Procedure>(
         &self,
-        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> Command,
+        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> NfsCommand,
     ) -> Result<P::Results, CallError> {
         let (done, answer) = oneshot::channel();
         self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
@@ -70,7 +70,7 @@ impl Requests {
     /// Does something with a file.
     pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
+        self.send(NfsCommand::File { file, request, done: ReplyTo::Future(done) }).await?;
         self.answer(answer).await
     }
 
@@ -81,7 +81,7 @@ impl Requests {
         request: FileRequest,
     ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::File { file, request, done: Done::Future(done) }).await?;
+        self.send(NfsCommand::File { file, request, done: ReplyTo::Future(done) }).await?;
         Ok(answer)
     }
 

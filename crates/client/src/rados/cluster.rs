@@ -1,4 +1,4 @@
-use crate::ceph::commands::{Command, Question};
+use crate::ceph::commands::{CephCommand, Question};
 use crate::ceph::done::{OTHER_KIND, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::waiting::Report;
@@ -22,7 +22,7 @@ pub struct Cluster {
 }
 
 struct Shared {
-    mailbox: Arc<Mailbox<Command>>,
+    mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
     report: Report,
     /// The thread that drives the client, if it is the client's own.
@@ -91,7 +91,7 @@ pub struct PoolInfo {
 }
 
 impl Cluster {
-    pub(crate) fn new(mailbox: Arc<Mailbox<Command>>, connect_timeout: Duration, report: Report) -> Self {
+    pub(crate) fn new(mailbox: Arc<Mailbox<CephCommand>>, connect_timeout: Duration, report: Report) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
     }
@@ -113,8 +113,8 @@ impl Cluster {
         self.map(1).await.map(drop)
     }
 
-    pub(crate) async fn send(&self, command: Command) -> Result<(), Error> {
-        if matches!(command, Command::Watch { .. } | Command::WatchImage { .. }) {
+    pub(crate) async fn send(&self, command: CephCommand) -> Result<(), Error> {
+        if matches!(command, CephCommand::Watch { .. } | CephCommand::WatchImage { .. }) {
             self.shared.has_watched.store(true, Ordering::Relaxed);
         }
         Ok(self.shared.mailbox.send(command).await?)
@@ -122,19 +122,19 @@ impl Cluster {
 
     /// Gives a watch up. Nobody waits for it.
     pub(crate) fn unwatch(&self, watch: WatchId) {
-        self.shared.mailbox.post(Command::Unwatch { watch, done: None });
+        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });
     }
 
     /// Gives a watch up, and says when it is.
     pub(crate) fn end_watch(&self, watch: WatchId) -> oneshot::Receiver<RequestOutcome> {
         let (done, answer) = oneshot::channel();
-        self.shared.mailbox.post(Command::Unwatch { watch, done: Some(done) });
+        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: Some(done) });
         answer
     }
 
     /// Acknowledges a notification. Nobody waits for it.
     pub(crate) fn acknowledge(&self, watch: WatchId, notify_id: u64, reply: List) {
-        self.shared.mailbox.post(Command::Acknowledge { watch, notify_id, reply });
+        self.shared.mailbox.post(CephCommand::Acknowledge { watch, notify_id, reply });
     }
 
     /// Has the reactor cancel what nobody waits for any more.
@@ -145,7 +145,7 @@ impl Cluster {
     /// The map of the cluster, once it has reached `epoch`.
     pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::Map { epoch, timeout: self.shared.connect_timeout, done }).await?;
+        self.send(CephCommand::Map { epoch, timeout: self.shared.connect_timeout, done }).await?;
         self.answer(answer).await?
     }
 
@@ -159,7 +159,7 @@ impl Cluster {
 
     async fn ask(&self, question: Question) -> Result<Outcome, Error> {
         let (done, answer) = oneshot::channel();
-        self.send(Command::Monitor { question, done }).await?;
+        self.send(CephCommand::Monitor { question, done }).await?;
         let (outcome, _): RequestOutcome = self.answer(answer).await?;
         Ok(outcome?)
     }

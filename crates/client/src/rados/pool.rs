@@ -1,7 +1,7 @@
 use super::cluster::Cluster;
 use super::op::{self, ReadOp, ReadReply, WriteOp};
 use super::outputs::{OmapPage, Stat};
-use crate::ceph::commands::Command;
+use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, RequestOutcome};
 use crate::ceph::error::{Error, check, undecodable};
 use crate::listing::{Listing, NextPage, Page};
@@ -128,7 +128,7 @@ impl Pool {
 
     async fn submit(&self, request: Request) -> Result<RequestOutcome, Error> {
         let (done, answer) = oneshot::channel();
-        self.cluster.send(Command::Request { request: Box::new(request), done }).await?;
+        self.cluster.send(CephCommand::Request { request: Box::new(request), done }).await?;
         Ok(self.cluster.answer(answer).await?)
     }
 

@@ -1,7 +1,7 @@
 use super::cluster::Cluster;
 use super::outputs::Watcher;
 use super::pool::Pool;
-use crate::ceph::commands::{Command, Told};
+use crate::ceph::commands::{CephCommand, Told};
 use crate::ceph::done::OTHER_KIND;
 use crate::ceph::error::Error;
 use futures_channel::{mpsc, oneshot};
@@ -185,7 +185,7 @@ impl Pool {
     pub async fn watch(&self, object: &str) -> Result<Watch, Error> {
         let (events, receiver) = mpsc::channel(BACKLOG);
         let (done, answer) = oneshot::channel();
-        self.cluster().send(Command::Watch { target: self.watch_target(object), events, done }).await?;
+        self.cluster().send(CephCommand::Watch { target: self.watch_target(object), events, done }).await?;
         let id = self.cluster().answer(answer).await??;
         Ok(Watch { pool: self.clone(), id, events: receiver, has_ended: false })
     }
@@ -201,7 +201,7 @@ impl Pool {
         let (done, answer) = oneshot::channel();
         let target = self.watch_target(object);
         let timeout = u32::try_from(timeout.as_millis().div_ceil(1000)).unwrap_or(u32::MAX).max(1);
-        let command = Command::Notify { target, payload: payload.into(), timeout, done };
+        let command = CephCommand::Notify { target, payload: payload.into(), timeout, done };
         self.cluster().send(command).await?;
         let Outcome::Notified(notified) = self.cluster().answer(answer).await?.0? else {
             return Err(OTHER_KIND.into());

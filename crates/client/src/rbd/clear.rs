@@ -1,8 +1,8 @@
 //! Gives up the data of an image, many objects at a time.
 
 use super::header::ImageInfo;
-use crate::ceph::commands::Command;
-use crate::ceph::done::Done;
+use crate::ceph::commands::CephCommand;
+use crate::ceph::done::ReplyTo;
 use crate::ceph::error::Error;
 use crate::ceph::image_io::IoOp;
 use crate::pending::Pending;
@@ -43,8 +43,8 @@ pub(super) async fn clear(
             match there(map.as_ref(), set, at, next) {
                 Some((offset, to)) => {
                     let (done, answer) = oneshot::channel();
-                    let op = IoOp::zero(offset, to - offset, Done::Future(done));
-                    pool.cluster().send(Command::Image { shape: Arc::clone(&shape), op }).await?;
+                    let op = IoOp::zero(offset, to - offset, ReplyTo::Future(done));
+                    pool.cluster().send(CephCommand::Image { shape: Arc::clone(&shape), op }).await?;
                     under_way.push_back((next, pool.cluster().answer(answer)));
                 }
                 None if under_way.is_empty() => progress(next - start_at, end - start_at),

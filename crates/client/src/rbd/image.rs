@@ -1,6 +1,6 @@
 use super::header::{ImageInfo, info};
-use crate::ceph::commands::Command;
-use crate::ceph::done::Done;
+use crate::ceph::commands::CephCommand;
+use crate::ceph::done::ReplyTo;
 use crate::ceph::error::Error;
 use crate::ceph::image_io::{IoOp, Shape};
 use crate::rados::{Answer, Pool};
@@ -54,7 +54,7 @@ impl Image {
             namespace: pool.namespace().to_owned(),
         };
         let (done, answer) = oneshot::channel();
-        let watch = Command::WatchImage { target, shape: Arc::downgrade(&shape), done };
+        let watch = CephCommand::WatchImage { target, shape: Arc::downgrade(&shape), done };
         pool.cluster().send(watch).await?;
         let watch = pool.cluster().answer(answer).await??;
         Ok(Self { open: Arc::new(Open { pool: pool.clone(), info, shape, watch: Some(watch) }) })
@@ -100,7 +100,7 @@ impl Image {
         Result<T, Error>: Answer,
     {
         let (shape, cluster) = (self.admit(&op)?, self.open.pool.cluster());
-        cluster.send(Command::Image { shape, op }).await?;
+        cluster.send(CephCommand::Image { shape, op }).await?;
         cluster.answer(answer).await?
     }
 
@@ -115,14 +115,14 @@ impl Image {
     /// fails, or if the future is dropped, the buffer is gone.
     pub async fn read_into(&self, offset: u64, buffer: impl Into<SegmentMut>) -> Result<SegmentMut, Error> {
         let (done, answer) = oneshot::channel();
-        self.submit(IoOp::read_into(offset, buffer.into(), Done::Future(done)), answer).await
+        self.submit(IoOp::read_into(offset, buffer.into(), ReplyTo::Future(done)), answer).await
     }
 
     /// Writes at byte `offset`. The bytes are durable when it returns. If the future is dropped, none, some or all of them
     /// are written.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
-        self.submit(IoOp::write(offset, data.into(), Done::Future(done)), answer).await
+        self.submit(IoOp::write(offset, data.into(), ReplyTo::Future(done)), answer).await
     }
 
     /// Gives up `length` bytes from `offset` on; they read as zeros.
@@ -133,13 +133,13 @@ impl Image {
     /// Makes `length` bytes from `offset` on zeros, which take no room where whole objects are.
     pub async fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
-        self.submit(IoOp::zero(offset, length, Done::Future(done)), answer).await
+        self.submit(IoOp::zero(offset, length, ReplyTo::Future(done)), answer).await
     }
 
     /// Waits until all writes that were submitted before are durable.
     pub async fn flush(&self) -> Result<(), Error> {
         let (done, answer) = oneshot::channel();
-        self.submit(IoOp::Flush { done: Done::Future(done) }, answer).await
+        self.submit(IoOp::Flush { done: ReplyTo::Future(done) }, answer).await
     }
 
     /// Closes this clone of the image. If it is the last, it waits until the cluster knows that the image is not in use;

@@ -6,7 +6,7 @@ use onego_buf::List;
 use slab::Slab;
 
 /// Something that the kernel was asked for.
-pub(super) enum Op {
+pub(super) enum RingOp {
     /// Readiness of a socket.
     Poll(SocketId),
     /// A receive. The kernel writes to the buffers.
@@ -52,7 +52,7 @@ impl OpKey {
 
 struct Entry {
     generation: u32,
-    op: Op,
+    op: RingOp,
 }
 
 /// All operations that the kernel has not answered yet.
@@ -78,31 +78,31 @@ fn vector_mut(bytes: &mut [u8]) -> libc::iovec {
 
 impl Ops {
     #[inline]
-    fn insert(&mut self, op: Op) -> OpKey {
+    fn insert(&mut self, op: RingOp) -> OpKey {
         let generation = self.generation;
         self.generation = generation.wrapping_add(1);
         let index = self.ops.insert(Entry { generation, op });
         OpKey { index: u32::try_from(index).expect("operations are far fewer than 2^32"), generation }
     }
 
-    fn get_mut(&mut self, key: OpKey) -> Option<&mut Op> {
+    fn get_mut(&mut self, key: OpKey) -> Option<&mut RingOp> {
         let entry = self.ops.get_mut(key.index as usize)?;
         (entry.generation == key.generation).then_some(&mut entry.op)
     }
 
     pub(super) fn poll(&mut self, socket: SocketId) -> OpKey {
-        self.insert(Op::Poll(socket))
+        self.insert(RingOp::Poll(socket))
     }
 
     /// Keeps the buffers of a receive. The header stays where it is until the operation is finished.
     pub(super) fn recv(&mut self, socket: SocketId, mut bufs: RecvBufs) -> (OpKey, *mut libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(bufs.slices().map(vector_mut));
-        (self.insert(Op::Recv(socket, bufs, message)), header)
+        (self.insert(RingOp::Recv(socket, bufs, message)), header)
     }
 
     pub(super) fn lent(&mut self, socket: SocketId, limit: usize) -> OpKey {
-        self.insert(Op::Lent(socket, limit))
+        self.insert(RingOp::Lent(socket, limit))
     }
 
     /// Keeps the list of a send. The header stays where it is until the operation is finished.
@@ -114,7 +114,7 @@ impl Ops {
     ) -> (OpKey, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(vectors(&list, usize::MAX));
-        (self.insert(Op::Send(socket, list, message, kind)), header)
+        (self.insert(RingOp::Send(socket, list, message, kind)), header)
     }
 
     /// Keeps the list of which the first `bytes` are sent without a copy, until the kernel has let go of it.
@@ -126,16 +126,16 @@ impl Ops {
     ) -> (OpKey, *const libc::msghdr) {
         let mut message = self.spare.pop().unwrap_or_else(Message::new);
         let header = message.set(vectors(&list, bytes));
-        (self.insert(Op::Uncopied(socket, list, message)), header)
+        (self.insert(RingOp::Uncopied(socket, list, message)), header)
     }
 
     /// The socket has taken the first `n` bytes of a send without a copy: they are kept on, and the rest is ours again.
     pub(super) fn keep(&mut self, key: OpKey, n: usize) -> Option<(SocketId, List, Box<Message>)> {
         let op = self.get_mut(key)?;
-        let Op::Uncopied(id, list, _) = op else { return None };
+        let RingOp::Uncopied(id, list, _) = op else { return None };
         let (id, taken) = (*id, list.split_to(n));
-        match std::mem::replace(op, Op::InUse(id, taken)) {
-            Op::Uncopied(_, rest, message) => Some((id, rest, message)),
+        match std::mem::replace(op, RingOp::InUse(id, taken)) {
+            RingOp::Uncopied(_, rest, message) => Some((id, rest, message)),
             _ => None,
         }
     }
@@ -143,7 +143,7 @@ impl Ops {
     /// Sockets whose sends the kernel uses memory of.
     pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
         let in_use = |(_, entry): (usize, &Entry)| match &entry.op {
-            Op::Uncopied(id, ..) | Op::InUse(id, _) => Some(*id),
+            RingOp::Uncopied(id, ..) | RingOp::InUse(id, _) => Some(*id),
             _ => None,
         };
         self.ops.iter().filter_map(in_use).collect()
@@ -151,13 +151,13 @@ impl Ops {
 
     /// The operation is done: its memory is ours again. `None`: it was done before.
     #[inline]
-    pub(super) fn finish(&mut self, key: OpKey) -> Option<Op> {
+    pub(super) fn finish(&mut self, key: OpKey) -> Option<RingOp> {
         self.get_mut(key)?;
         self.ops.try_remove(key.index as usize).map(|entry| entry.op)
     }
 
     /// All operations, to be taken over by whoever knows what the kernel still does with their memory.
-    pub(super) fn drain(&mut self) -> Vec<Op> {
+    pub(super) fn drain(&mut self) -> Vec<RingOp> {
         self.ops.drain().map(|entry| entry.op).collect()
     }
 
@@ -170,7 +170,7 @@ impl Ops {
 
     /// Has the kernel answered everything that it uses memory for?
     pub(super) fn hold_no_memory(&self) -> bool {
-        self.ops.iter().all(|(_, entry)| matches!(entry.op, Op::Poll(_)))
+        self.ops.iter().all(|(_, entry)| matches!(entry.op, RingOp::Poll(_)))
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         assert!(ops.finish(old).is_none() && ops.keep(old, 5).is_none());
         let (id, rest, _) = ops.keep(new, 4).unwrap();
         assert_eq!((id, rest.to_vec()), (b, vec![2; 6]));
-        assert!(matches!(ops.finish(new), Some(Op::InUse(id, taken)) if id == b && taken.len() == 4));
+        assert!(matches!(ops.finish(new), Some(RingOp::InUse(id, taken)) if id == b && taken.len() == 4));
         assert!(ops.finish(new).is_none() && ops.hold_no_memory());
     }
 
@@ -203,7 +203,7 @@ mod tests {
         for _ in 0..2 {
             let key = ops.poll(socket);
             assert!(key.to_bits() < super::super::CANCEL);
-            assert!(matches!(ops.finish(key), Some(Op::Poll(_))));
+            assert!(matches!(ops.finish(key), Some(RingOp::Poll(_))));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! Memory that the old ring may still use is leaked: no completion will ever tell when it is free. That is what was in
 //! flight, and the machine was out of memory: it hardly ever happens, and never twice in close succession.
 use super::loans::Loans;
-use super::ops::Op;
+use super::ops::RingOp;
 use super::ops::SendKind;
 use super::{Kind, Uring};
 use crate::engine::{Event, Received, RecvBufs, Sent};
@@ -59,33 +59,34 @@ impl Uring {
     }
 
     /// Tells of the end of an operation, and keeps the kernel's memory from being used again.
-    fn abandon(&mut self, op: Op, events: &mut Vec<Event>) {
+    fn abandon(&mut self, op: RingOp, events: &mut Vec<Event>) {
         match op {
             // Only a stream that was asked about is not watched by itself: whoever asked looks.
-            Op::Poll(id) => {
+            RingOp::Poll(id) => {
                 if self.sockets.get(id).is_some_and(|socket| socket.kind == Kind::Stream) {
                     events.push(Event::Readable(id));
                 }
             }
             // It ended within the call that submitted it, if it was submitted: the buffers are free.
-            Op::Recv(id, bufs, message) => {
+            RingOp::Recv(id, bufs, message) => {
                 self.ops.recycle(message);
                 self.end_receive(id, bufs, events);
             }
-            Op::Lent(id, limit) => {
+            RingOp::Lent(id, limit) => {
                 self.end_receive(id, RecvBufs { landing: Landing::shared(limit), ahead: None }, events);
             }
             // As for a receive; how much of it was sent is unknown.
-            Op::Send(id, list, message, SendKind::Silent) => {
+            RingOp::Send(id, list, message, SendKind::Silent) => {
                 self.ops.recycle(message);
                 self.end_send(id, list, events);
             }
-            Op::Send(id, list, message, SendKind::Answered { .. }) | Op::Uncopied(id, list, message) => {
+            RingOp::Send(id, list, message, SendKind::Answered { .. })
+            | RingOp::Uncopied(id, list, message) => {
                 std::mem::forget((list, message));
                 self.end_send(id, List::new(), events);
             }
             // It was told of when the socket had taken it.
-            Op::InUse(id, list) => {
+            RingOp::InUse(id, list) => {
                 std::mem::forget(list);
                 if let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
                     policy.withdraw();

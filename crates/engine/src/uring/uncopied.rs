@@ -1,7 +1,7 @@
 //! Sends without a copy, which are answered twice: when the socket has taken the bytes, and when the kernel no longer
 //! uses the memory.
 use super::Uring;
-use super::ops::{Op, OpKey, SendKind};
+use super::ops::{OpKey, RingOp, SendKind};
 use crate::engine::Event;
 use crate::table::SocketId;
 use crate::zero_copy::request::Transfer;
@@ -75,7 +75,7 @@ impl Uring {
 
     /// The kernel no longer uses what it had accepted.
     pub(super) fn freed(&mut self, key: OpKey, copied: bool) {
-        let Some(Op::InUse(id, list)) = self.ops.finish(key) else { return };
+        let Some(RingOp::InUse(id, list)) = self.ops.finish(key) else { return };
         match self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) {
             Some(policy) if list.is_empty() => policy.withdraw(),
             Some(policy) => policy.report(copied),

@@ -31,7 +31,7 @@ pub use error::Error;
 pub use introduction::Introduction;
 pub use keyring::{Entry, Keyring, KeyringError};
 pub use login::{Attempt, Credentials, Login, Proved};
-pub use monitor::{Granted, Identity, MonitorLogin};
+pub use monitor::{Granted, MonitorLogin, NamedKey};
 pub use name::AuthName;
 pub use numbers::{method, mode, service};
 pub use principal::Principal;

@@ -19,7 +19,7 @@ use onego_wire::{Reader, Writer};
 
 /// What a client knows that lets it prove who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct NamedKey {
     /// The name.
     pub name: AuthName,
     /// The key.
@@ -43,7 +43,7 @@ pub(super) fn proof(key: &Key, blob: ChallengeBlob, entropy: &mut Entropy) -> u6
 
 /// The request by which a client answers a monitor's challenge.
 fn session_request(
-    identity: &Identity,
+    identity: &NamedKey,
     server_challenge: u64,
     old: Option<&Ticket>,
     services: u32,
@@ -85,7 +85,7 @@ impl Granted {
 /// A client on its way into a session with a monitor.
 #[derive(Debug, Clone)]
 pub struct MonitorLogin {
-    identity: Identity,
+    identity: NamedKey,
     /// The ticket from an earlier session: by it the client keeps its global id.
     old: Option<Ticket>,
     services: u32,
@@ -94,7 +94,7 @@ pub struct MonitorLogin {
 
 impl MonitorLogin {
     /// A client that wants tickets for `services`.
-    pub fn new(identity: Identity, old: Option<Ticket>, services: u32) -> Self {
+    pub fn new(identity: NamedKey, old: Option<Ticket>, services: u32) -> Self {
         Self { identity, old, services, server_challenge: 0 }
     }
 
@@ -114,7 +114,7 @@ impl MonitorLogin {
 }
 
 /// Reads the answer to [`session_request`].
-fn read_session(identity: &Identity, old: Option<&Ticket>, reply: &[u8]) -> Result<Granted, Error> {
+fn read_session(identity: &NamedKey, old: Option<&Ticket>, reply: &[u8]) -> Result<Granted, Error> {
     let mut r = Reader::new(reply);
     header(&mut r, request::AUTH_SESSION_KEY, &identity.name)?;
     let tickets = read_tickets(&identity.key, old, &mut r)?;
@@ -162,7 +162,7 @@ pub(super) enum Renewal {
 impl Renewal {
     /// Asks for a new session key and for tickets.
     pub(super) fn session(
-        identity: &Identity,
+        identity: &NamedKey,
         server_challenge: u64,
         old: Option<&Ticket>,
         services: u32,
@@ -188,7 +188,7 @@ impl Renewal {
     }
 
     /// Reads the tickets that came.
-    pub(super) fn read(&self, identity: &Identity, reply: &[u8]) -> Result<Vec<Ticket>, Error> {
+    pub(super) fn read(&self, identity: &NamedKey, reply: &[u8]) -> Result<Vec<Ticket>, Error> {
         match self {
             Self::Session { old } => Ok(read_session(identity, old.as_ref(), reply)?.tickets),
             Self::Services { session_key } => {

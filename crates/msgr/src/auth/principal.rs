@@ -3,7 +3,7 @@
 use super::crypto::Entropy;
 use super::error::Error;
 use super::login::{Credentials, Login};
-use super::monitor::{Granted, Identity, Renewal};
+use super::monitor::{Granted, NamedKey, Renewal};
 use super::name::AuthName;
 use super::numbers::service;
 use super::tickets::Authorizer;
@@ -165,8 +165,8 @@ impl Principal {
 }
 
 impl Credentials {
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self) -> Option<NamedKey> {
         let key = self.key.clone()?;
-        Some(Identity { name: self.name.clone(), key })
+        Some(NamedKey { name: self.name.clone(), key })
     }
 }

@@ -56,7 +56,7 @@ impl Connect {
 
 /// What a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reply {
+pub(super) struct ConnectReply {
     pub(super) tag: u8,
     pub(super) features: u64,
     pub(super) global_seq: u32,
@@ -66,7 +66,7 @@ pub(super) struct Reply {
     pub(super) flags: u8,
 }
 
-impl Reply {
+impl ConnectReply {
     pub(super) fn encode(&self, w: &mut Writer) {
         w.u8(self.tag);
         w.u64(self.features);
@@ -110,7 +110,7 @@ mod tests {
         connect.encode(&mut w);
         assert_eq!(w.len(), CONNECT_LEN);
         assert_eq!(Connect::decode(&mut Reader::new(w.as_slice())), Ok(connect));
-        let reply = Reply {
+        let reply = ConnectReply {
             tag: 13,
             features: 1 << 60,
             global_seq: 5,
@@ -122,6 +122,6 @@ mod tests {
         let mut w = Writer::new();
         reply.encode(&mut w);
         assert_eq!(w.len(), REPLY_LEN);
-        assert_eq!(Reply::decode(&mut Reader::new(w.as_slice())), Ok(reply));
+        assert_eq!(ConnectReply::decode(&mut Reader::new(w.as_slice())), Ok(reply));
     }
 }

@@ -5,7 +5,7 @@
 //! Where the policy is a lossy one, nobody keeps a session when a connection breaks, as in version 2. Sessions have no
 //! names in this version: whoever has lost one is known by a count of connections that begins anew.
 
-use super::connect::{CONNECT_LEN, Connect, LOSSY, REPLY_LEN, Reply};
+use super::connect::{CONNECT_LEN, Connect, ConnectReply, LOSSY, REPLY_LEN};
 use super::frame::tag;
 use super::mon_auth::MonAuth;
 use crate::auth::{self, Admitted, Answer, Attempt, AuthName, Caps, Gate, Key, mode};
@@ -52,8 +52,8 @@ enum State {
     Addresses,
     Connect,
     Authorizer(Connect),
-    Reply,
-    ReplyAuthorizer(Reply),
+    ConnectReply,
+    ReplyAuthorizer(ConnectReply),
     /// What is decided about the client's claim to a session.
     Claim,
     /// The number of the last message that the peer received, after which all is ready.
@@ -180,8 +180,8 @@ impl Handshake {
                 self.bounded(connect.authorizer_len)
             }
             State::Authorizer(connect) => self.connect(now, &connect, bytes, out, session),
-            State::Reply => {
-                let reply = Reply::decode(&mut r)?;
+            State::ConnectReply => {
+                let reply = ConnectReply::decode(&mut r)?;
                 self.state = State::ReplyAuthorizer(reply);
                 self.bounded(reply.authorizer_len)
             }
@@ -247,7 +247,7 @@ impl Handshake {
             self.authorizer = (method, payload);
         }
         self.ask(out, session);
-        self.expect(State::Reply, REPLY_LEN)
+        self.expect(State::ConnectReply, REPLY_LEN)
     }
 
     /// A client asks for a connection.
@@ -270,7 +270,7 @@ impl Handshake {
 
     fn reply(
         &mut self,
-        reply: &Reply,
+        reply: &ConnectReply,
         proof: &[u8],
         out: &mut Writer,
         session: &mut SessionState,
@@ -349,7 +349,7 @@ impl Handshake {
 
     fn ask_again(&mut self, out: &mut Writer, session: &SessionState) -> Result<Next, Error> {
         self.ask(out, session);
-        self.expect(State::Reply, REPLY_LEN)
+        self.expect(State::ConnectReply, REPLY_LEN)
     }
 
     fn count_attempt(&mut self) -> Result<(), Error> {
@@ -416,7 +416,7 @@ impl Handshake {
         out: &mut Writer,
         session: &SessionState,
     ) {
-        let reply = Reply {
+        let reply = ConnectReply {
             tag,
             features: match tag {
                 tag::READY | tag::SEQ => self.config.supported,

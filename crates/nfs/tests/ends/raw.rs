@@ -2,10 +2,10 @@
 
 use super::{NOW, Pipe, entropy};
 use onego_buf::{List, Pool, SegmentMut};
-use onego_nfs::rpc::rdma::{Chunks, Content, Header, ReadSegment, Target, WriteChunk};
+use onego_nfs::rpc::rdma::{Chunks, Content, Header, RdmaSegment, ReadSegment, WriteChunk};
 use onego_nfs::xdr::{Reader, Writer};
 use onego_rdma::iwarp::{Config, Connection, Error, Event};
-use onego_rdma::{Done, Key, Memory, QueuePair, SendFlags, Status};
+use onego_rdma::{CompletedWork, Key, Memory, QueuePair, SendFlags, Status};
 use std::sync::Arc;
 
 pub(crate) struct Raw {
@@ -51,7 +51,7 @@ impl Raw {
             }
         }
         while let Some(completion) = self.connection.poll() {
-            if let Done::Received { buffer, len, invalidated, .. } = completion.done
+            if let CompletedWork::Received { buffer, len, invalidated, .. } = completion.done
                 && completion.status == Status::Success
             {
                 self.invalidated.extend(invalidated.map(|(key, _)| key.0));
@@ -67,21 +67,21 @@ impl Raw {
     }
 
     /// Registers memory of a kind like that of the target, and tells where it is now.
-    pub(crate) fn stand_in(&mut self, target: &Target, is_source: bool) -> Target {
+    pub(crate) fn stand_in(&mut self, target: &RdmaSegment, is_source: bool) -> RdmaSegment {
         let len = target.length as usize;
         let memory = match is_source {
             true => Memory::Source(List::from(vec![7; len])),
             false => Memory::Sink(SegmentMut::zeroed(len)),
         };
         let key = self.connection.register_at(memory, target.offset).unwrap();
-        Target { handle: key.0, ..*target }
+        RdmaSegment { handle: key.0, ..*target }
     }
 
     /// Memory to be read.
-    pub(crate) fn source(&mut self, bytes: Vec<u8>) -> Target {
+    pub(crate) fn source(&mut self, bytes: Vec<u8>) -> RdmaSegment {
         let length = bytes.len() as u32;
         let key = self.connection.register_at(Memory::Source(List::from(bytes)), 0).unwrap();
-        Target { handle: key.0, length, offset: 0 }
+        RdmaSegment { handle: key.0, length, offset: 0 }
     }
 }
 
@@ -96,12 +96,12 @@ pub(crate) fn header(message: &[u8]) -> Header {
     Header::decode(&mut Reader::new(message)).unwrap()
 }
 
-pub(crate) fn reads<const N: usize>(reads: [(u32, Target); N]) -> Chunks {
+pub(crate) fn reads<const N: usize>(reads: [(u32, RdmaSegment); N]) -> Chunks {
     let reads = reads.into_iter().map(|(position, target)| ReadSegment { position, target });
     Chunks { reads: reads.collect(), ..Chunks::default() }
 }
 
-pub(crate) fn writes<const N: usize>(writes: [Target; N]) -> Chunks {
+pub(crate) fn writes<const N: usize>(writes: [RdmaSegment; N]) -> Chunks {
     Chunks {
         writes: writes.into_iter().map(|target| WriteChunk(vec![target])).collect(),
         ..Chunks::default()

@@ -15,7 +15,7 @@ use super::violation::Violation;
 use super::work::Work;
 use crate::error::PostError;
 use crate::memory::{Key, Remote};
-use crate::verbs::{Completion, Done};
+use crate::verbs::{CompletedWork, Completion};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Landing, Time};
 use std::collections::VecDeque;
@@ -301,8 +301,8 @@ impl Connection {
         self.nudge = None;
         match self.inbound.end(control, self.rx.whole_header())? {
             Ended::Part => {}
-            Ended::Done(completion) => {
-                if let Done::Received { invalidated: Some(_), .. } = completion.done {
+            Ended::CompletedWork(completion) => {
+                if let CompletedWork::Received { invalidated: Some(_), .. } = completion.done {
                     self.regions -= 1;
                 }
                 self.completions.push_back(completion);

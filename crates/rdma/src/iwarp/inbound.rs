@@ -9,7 +9,7 @@ use super::header::{
 use super::regions::{Entropy, Held, Regions, wraps};
 use super::violation::{Code, TERMINATE_LEN, Violation};
 use crate::memory::{Key, Memory, Remote};
-use crate::verbs::{Completion, Done, Status};
+use crate::verbs::{CompletedWork, Completion, Status};
 use onego_buf::{List, SegmentMut};
 use onego_wire::Place;
 use std::collections::VecDeque;
@@ -63,7 +63,7 @@ pub(super) struct Response {
 pub(super) enum Ended {
     /// Nothing that is complete.
     Part,
-    Done(Completion),
+    CompletedWork(Completion),
     /// An RDMA Read to answer.
     Asked(Response),
     /// The peer ends the connection.
@@ -400,8 +400,9 @@ impl Inbound {
         }
         let Some(Pending { read, key, .. }) = self.reads.pop_front() else { return Ended::Part };
         self.regions.release_sink(key);
-        let done = Done::Read(read.sink);
-        read.id.map_or(Ended::Part, |id| Ended::Done(Completion { id, status: Status::Success, done }))
+        let done = CompletedWork::Read(read.sink);
+        read.id
+            .map_or(Ended::Part, |id| Ended::CompletedWork(Completion { id, status: Status::Success, done }))
     }
 
     fn end_read(&mut self, header: &[u8; HEADER_MAX]) -> Result<Response, Violation> {
@@ -433,13 +434,13 @@ impl Inbound {
         };
         let Some(Message { receive, filled, .. }) = self.message.take() else { return Ok(Ended::Part) };
         self.send_msn = self.send_msn.wrapping_add(1);
-        let done = Done::Received {
+        let done = CompletedWork::Received {
             buffer: receive.buffer,
             len: filled,
             solicited: control.opcode.is_solicited(),
             invalidated,
         };
-        Ok(Ended::Done(Completion { id: receive.id, status: Status::Success, done }))
+        Ok(Ended::CompletedWork(Completion { id: receive.id, status: Status::Success, done }))
     }
 
     /// Gives everything back. Nothing may be out for a receive.
@@ -447,7 +448,7 @@ impl Inbound {
         self.place = None;
         let begun = self.message.take().map(|message| message.receive);
         for Receive { id, buffer } in begun.into_iter().chain(self.receives.drain(..)) {
-            let done = Done::Received { buffer, len: 0, solicited: false, invalidated: None };
+            let done = CompletedWork::Received { buffer, len: 0, solicited: false, invalidated: None };
             to.push_back(Completion { id, status: Status::Flushed, done });
         }
         for Pending { read, key, .. } in self.reads.drain(..) {
@@ -462,13 +463,13 @@ impl Inbound {
 impl Read {
     /// How it ends with its connection.
     pub(super) fn flushed(self) -> Option<Completion> {
-        let done = Done::Read(self.sink);
+        let done = CompletedWork::Read(self.sink);
         self.id.map(|id| Completion { id, status: Status::Flushed, done })
     }
 }
 
 fn released(key: Key, memory: Memory, status: Status) -> Completion {
-    Completion { id: u64::from(key.0), status, done: Done::Released(key, memory) }
+    Completion { id: u64::from(key.0), status, done: CompletedWork::Released(key, memory) }
 }
 
 /// Is it the segment that is next?

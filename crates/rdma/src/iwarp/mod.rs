@@ -20,7 +20,7 @@
 //! ```
 //! use onego_buf::{List, Pool, SegmentMut};
 //! use onego_rdma::iwarp::{Config, Connection, Event};
-//! use onego_rdma::{Done, Memory, QueuePair, Remote, SendFlags};
+//! use onego_rdma::{CompletedWork, Memory, QueuePair, Remote, SendFlags};
 //! use onego_wire::Time;
 //! use std::sync::Arc;
 //!
@@ -54,8 +54,8 @@
 //! server.post_send(4, b"done".to_vec().into(), flags).unwrap();
 //! carry(&mut server, &mut client);
 //! let sent = client.poll().unwrap();
-//! assert!(matches!(sent.done, Done::Sent));
-//! let Done::Received { buffer, len, invalidated: Some((_, Memory::Sink(sink))), .. } =
+//! assert!(matches!(sent.done, CompletedWork::Sent));
+//! let CompletedWork::Received { buffer, len, invalidated: Some((_, Memory::Sink(sink))), .. } =
 //!     client.poll().unwrap().done
 //! else {
 //!     panic!("the memory comes back with the message");

@@ -6,7 +6,7 @@ use super::regions::{Held, wraps};
 use super::work::Work;
 use crate::error::{PostError, Refused};
 use crate::memory::{Key, Memory, Remote};
-use crate::verbs::{Completion, Done, QueuePair, SendFlags};
+use crate::verbs::{CompletedWork, Completion, QueuePair, SendFlags};
 use onego_buf::{List, SegmentMut};
 
 /// Bytes of a message or of an RDMA Read: what carries its length has 32 bits.
@@ -114,9 +114,9 @@ impl QueuePair for Connection {
     fn poll(&mut self) -> Option<Completion> {
         let completion = self.completions.pop_front()?;
         match completion.done {
-            Done::Sent | Done::Written | Done::Read(_) => self.sends -= 1,
-            Done::Received { .. } => self.receives -= 1,
-            Done::Released(..) => {}
+            CompletedWork::Sent | CompletedWork::Written | CompletedWork::Read(_) => self.sends -= 1,
+            CompletedWork::Received { .. } => self.receives -= 1,
+            CompletedWork::Released(..) => {}
         }
         Some(completion)
     }

@@ -9,7 +9,7 @@ use super::receive::wire_crc;
 use super::violation::{About, Code, TERMINATE_LEN};
 use super::work::{Turn, Work, Works};
 use crate::memory::{Key, Remote};
-use crate::verbs::{Completion, Done, SendFlags, Status};
+use crate::verbs::{CompletedWork, Completion, SendFlags, Status};
 use onego_buf::{Arena, List, Pool, crc32c};
 use std::collections::VecDeque;
 
@@ -151,14 +151,14 @@ impl Sender {
                     return;
                 }
                 self.send_msn = msn.wrapping_add(1);
-                Completion { id: *id, status: Status::Success, done: Done::Sent }
+                Completion { id: *id, status: Status::Success, done: CompletedWork::Sent }
             }
             Some(Work::Write { id, bytes, to, begun }) => {
                 *begun = true;
                 if !self.writer.tagged(Opcode::Write, bytes, to, out) {
                     return;
                 }
-                Completion { id: *id, status: Status::Success, done: Done::Written }
+                Completion { id: *id, status: Status::Success, done: CompletedWork::Written }
             }
             _ => {
                 if let Some(Work::Read(read)) = self.works.posted.pop_front() {

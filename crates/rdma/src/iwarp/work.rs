@@ -2,7 +2,7 @@
 
 use super::inbound::{Read, Response};
 use crate::memory::Remote;
-use crate::verbs::{Completion, Done, SendFlags, Status};
+use crate::verbs::{CompletedWork, Completion, SendFlags, Status};
 use onego_buf::List;
 use std::collections::VecDeque;
 
@@ -31,8 +31,8 @@ impl Work {
     fn flushed(self) -> Option<Completion> {
         let status = Status::Flushed;
         match self {
-            Self::Send { id, .. } => Some(Completion { id, status, done: Done::Sent }),
-            Self::Write { id, .. } => Some(Completion { id, status, done: Done::Written }),
+            Self::Send { id, .. } => Some(Completion { id, status, done: CompletedWork::Sent }),
+            Self::Write { id, .. } => Some(Completion { id, status, done: CompletedWork::Written }),
             Self::Read(read) => read.flushed(),
         }
     }

@@ -1,7 +1,7 @@
 //! What an object must be after the requests made to it so far, and what must come of the next one.
 
 use onego_buf::List;
-use onego_ceph::client::{Reply, Request};
+use onego_ceph::client::{OpReply, Request};
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Omap, Op};
 use rand::Rng;
@@ -170,7 +170,7 @@ fn encoded(omap: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
 
 impl Expected {
     /// What a reply says. `buffer` is what was read into, if the request had a buffer.
-    pub(crate) fn seen(op: &Op, reply: &Reply, buffer: Option<&[u8]>) -> Self {
+    pub(crate) fn seen(op: &Op, reply: &OpReply, buffer: Option<&[u8]>) -> Self {
         let reads = reply.result >= 0 && matches!(op, Op::Read { .. } | Op::OmapGetVals { .. });
         let output = reads.then(|| match buffer {
             Some(buffer) => buffer[..reply.filled].to_vec(),

@@ -4,7 +4,7 @@ use super::model::{Expected, Model, random_op, request, small_write};
 use super::wire::Wire;
 use super::world::SERVER;
 use onego_buf::{Pool, SegmentMut};
-use onego_ceph::client::{Client, Config, Error, Event, Outcome, Reply};
+use onego_ceph::client::{Client, Config, Error, Event, OpReply, Outcome};
 use onego_ceph::ops::Op;
 use onego_engine::Pump;
 use onego_msgr::auth::{self, Secret};
@@ -146,7 +146,7 @@ impl User {
         }
     }
 
-    fn check(&self, waiting: &Waiting, reply: &Reply, buffer: Option<&[u8]>) {
+    fn check(&self, waiting: &Waiting, reply: &OpReply, buffer: Option<&[u8]>) {
         let seen = Expected::seen(&waiting.op, reply, buffer);
         let made_again = self.disturbances != waiting.disturbances && !waiting.op.writes();
         let model = &self.models[waiting.object];

@@ -10,7 +10,7 @@ use super::table::Owner;
 use crate::client::config::OsdConfig;
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
-use crate::client::request::{Event, Notified, Outcome, Reply, Request, WatchId, WatchTarget};
+use crate::client::request::{Event, Notified, OpReply, Outcome, Request, WatchId, WatchTarget};
 use crate::messages::{WatchEvent, WatchNotify};
 use crate::ops::{Op as Operation, WatchOp, flag};
 use onego_buf::List;
@@ -218,7 +218,7 @@ impl<T> Objects<T> {
         }
     }
 
-    fn registered(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<Reply, Error>) {
+    fn registered(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<OpReply, Error>) {
         let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
         linger.request = None;
         match reply {
@@ -237,7 +237,7 @@ impl<T> Objects<T> {
         }
     }
 
-    fn notify_sent(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<Reply, Error>) {
+    fn notify_sent(&mut self, hub: &mut Hub<T>, id: WatchId, reply: Result<OpReply, Error>) {
         let Some(linger) = self.lingers.by_id.get_mut(&id) else { return };
         linger.request = None;
         match reply {

@@ -2,7 +2,7 @@
 
 use super::lingers::Lingers;
 use super::session::Session;
-use super::table::{NOBODY, Op, Owner, Table};
+use super::table::{NOBODY, Owner, PendingOp, Table};
 use super::target::Targets;
 use crate::client::config::{Config, OsdConfig};
 use crate::client::error::{Error, errno};
@@ -260,7 +260,8 @@ impl<T> Objects<T> {
 
     /// Gives up the requests whose time is over.
     pub(super) fn expire(&mut self, now: Time, hub: &mut Hub<T>) {
-        let late = |op: &Op<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
+        let late =
+            |op: &PendingOp<T>| op.failed.is_none() && op.deadline.is_some_and(|deadline| deadline <= now);
         for tid in self.table.ordered(late) {
             let Some(op) = self.table.get(tid) else { continue };
             let waiting = Some(Box::new(self.explain(now, op)));

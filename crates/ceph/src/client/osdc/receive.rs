@@ -5,7 +5,7 @@ use super::reply::{self, OsdReply};
 use super::session::{Session, contains, object_of};
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
-use crate::client::request::{Outcome, Reply};
+use crate::client::request::{OpReply, Outcome};
 use crate::messages::{Backoff, BackoffOp, MapUpdate, Redirect, kind};
 use crate::ops::flag;
 use onego_buf::SegmentMut;
@@ -132,7 +132,7 @@ impl<T> Objects<T> {
             }
             filled = std::mem::take(&mut read.output).copy_to(buffer);
         }
-        let reply = Reply { result, version, user_version, ops, filled };
+        let reply = OpReply { result, version, user_version, ops, filled };
         self.finish(hub, tid, Ok(Outcome::Reply(reply)));
     }
 

@@ -3,7 +3,7 @@
 use super::objects::Objects;
 use super::session::Session;
 use super::table::NOBODY;
-use super::target::{Astray, Target, is_split};
+use super::target::{Astray, OpTarget, is_split};
 use crate::client::error::{Error, errno};
 use crate::client::hub::{Ended, Hub, Role};
 use crate::client::request::Event;
@@ -42,7 +42,7 @@ impl<T> Objects<T> {
 
     /// Where a request goes by the map as it is.
     #[inline]
-    pub(super) fn aim(&mut self, tid: u64) -> Result<Target, Astray> {
+    pub(super) fn aim(&mut self, tid: u64) -> Result<OpTarget, Astray> {
         let Some(op) = self.table.get_mut(tid) else { return Err(Astray::NoMap) };
         if !op.hashed {
             if self.targets.map().is_none() {
@@ -57,7 +57,7 @@ impl<T> Objects<T> {
 
     /// Takes what [`aim`](Self::aim) found. `true`: what was sent before is void.
     #[inline]
-    pub(super) fn take_aim(&mut self, tid: u64, target: Target) -> bool {
+    pub(super) fn take_aim(&mut self, tid: u64, target: OpTarget) -> bool {
         let Some(op) = self.table.get_mut(tid) else { return false };
         let void = op.osd != target.osd
             || op.message.pg != target.pg

@@ -35,7 +35,7 @@ pub(super) enum Owner<T> {
 
 /// A request in flight.
 #[derive(Debug)]
-pub(super) struct Op<T> {
+pub(super) struct PendingOp<T> {
     pub(super) owner: Owner<T>,
     /// What is sent. Its placement group, epoch, flags and attempt are filled in when it is.
     pub(super) message: OsdOp,
@@ -89,7 +89,7 @@ pub(super) struct Op<T> {
     pub(super) failed: Option<Error>,
 }
 
-impl<T> Op<T> {
+impl<T> PendingOp<T> {
     /// No request.
     fn vacant() -> Self {
         Self {
@@ -191,7 +191,7 @@ impl<T> Op<T> {
 struct Slot<T> {
     /// 0: the slot is free.
     tid: u64,
-    op: Op<T>,
+    op: PendingOp<T>,
 }
 
 /// The requests in flight.
@@ -214,15 +214,15 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Gives a request an id and a place, which is as [`Op::vacant`] makes it.
+    /// Gives a request an id and a place, which is as [`PendingOp::vacant`] makes it.
     ///
     /// # Panics
     /// If there are [`Table::MAX`] already.
     #[inline]
-    pub(super) fn claim(&mut self) -> (u64, &mut Op<T>) {
+    pub(super) fn claim(&mut self) -> (u64, &mut PendingOp<T>) {
         self.submitted += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { tid: 0, op: Op::vacant() });
+            self.slots.push(Slot { tid: 0, op: PendingOp::vacant() });
             u16::try_from(self.slots.len() - 1).expect("requests in flight are bounded")
         });
         let place = &mut self.slots[usize::from(slot)];
@@ -232,7 +232,7 @@ impl<T> Table<T> {
     }
 
     /// Gives a request another id, as if it were submitted now: nobody takes it for the one that it was.
-    pub(super) fn renew(&mut self, tid: u64) -> Option<(u64, &mut Op<T>)> {
+    pub(super) fn renew(&mut self, tid: u64) -> Option<(u64, &mut PendingOp<T>)> {
         let slot = self.slot(tid);
         let place = self.slots.get_mut(slot).filter(|place| place.tid == tid)?;
         self.submitted += 1;
@@ -252,13 +252,13 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, tid: u64) -> Option<&mut Op<T>> {
+    pub(super) fn get_mut(&mut self, tid: u64) -> Option<&mut PendingOp<T>> {
         let slot = self.slot(tid);
         self.slots.get_mut(slot).filter(|slot| slot.tid == tid).map(|slot| &mut slot.op)
     }
 
     #[inline]
-    pub(super) fn get(&self, tid: u64) -> Option<&Op<T>> {
+    pub(super) fn get(&self, tid: u64) -> Option<&PendingOp<T>> {
         self.slots.get(self.slot(tid)).filter(|slot| slot.tid == tid).map(|slot| &slot.op)
     }
 
@@ -273,7 +273,7 @@ impl<T> Table<T> {
     }
 
     /// The requests that `wanted` chooses, in the order of their submission. It looks at all: for rare occasions.
-    pub(super) fn ordered(&self, wanted: impl Fn(&Op<T>) -> bool) -> Vec<u64> {
+    pub(super) fn ordered(&self, wanted: impl Fn(&PendingOp<T>) -> bool) -> Vec<u64> {
         let mut tids: Vec<u64> =
             self.slots.iter().filter(|slot| slot.tid != 0 && wanted(&slot.op)).map(|slot| slot.tid).collect();
         tids.sort_unstable();
@@ -286,7 +286,7 @@ impl<T> Table<T> {
     }
 
     /// All requests, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Op<T>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingOp<T>> {
         self.slots.iter().filter(|slot| slot.tid != 0).map(|slot| &slot.op)
     }
 }

@@ -20,7 +20,7 @@ const MAX_KEPT: u32 = 1 << 16;
 
 /// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct OpTarget {
     /// The placement group.
     pub(super) pg: SpgId,
     /// Groups that its pool has.
@@ -170,7 +170,7 @@ impl Targets {
         flags: u32,
         at: i32,
         random: &mut Random,
-    ) -> Result<Target, Astray> {
+    ) -> Result<OpTarget, Astray> {
         let Some(map) = &self.map else { return Err(Astray::NoMap) };
         let mut pool = pool;
         let mut targets = self.pools.get_mut(&pool).ok_or(Astray::NoPool)?;
@@ -193,7 +193,7 @@ impl Targets {
         };
         let writes_stop = self.writes_paused || (respects_full(flags) && targets.full);
         let paused = flags & flag::READ != 0 && self.reads_paused || flags & flag::WRITE != 0 && writes_stop;
-        Ok(Target {
+        Ok(OpTarget {
             pg: SpgId { pg, shard },
             pg_num: targets.pg_num,
             osd,

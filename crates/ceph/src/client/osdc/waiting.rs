@@ -1,7 +1,7 @@
 //! What requests wait for, and why.
 
 use super::objects::Objects;
-use super::table::{NOBODY, Op, Owner};
+use super::table::{NOBODY, Owner, PendingOp};
 use crate::client::awaited::Awaited;
 use crate::client::error::{Error, Waiting};
 use crate::osdmap::pool_flag;
@@ -10,20 +10,20 @@ use onego_wire::Time;
 impl<T> Objects<T> {
     /// What the oldest request waits for that somebody has made, those of watches among them.
     pub(crate) fn waiting(&self, now: Time) -> Option<Waiting> {
-        let of_somebody = |op: &&Op<T>| !matches!(op.owner, Owner::Nobody | Owner::Ping(_));
+        let of_somebody = |op: &&PendingOp<T>| !matches!(op.owner, Owner::Nobody | Owner::Ping(_));
 
         let oldest = self.table.iter().filter(of_somebody).min_by_key(|op| op.since);
         oldest.map(|op| self.explain(now, op))
     }
 
     /// What a request waits for.
-    pub(super) fn explain(&self, now: Time, op: &Op<T>) -> Waiting {
+    pub(super) fn explain(&self, now: Time, op: &PendingOp<T>) -> Waiting {
         let (target, cause) = self.awaited(op);
         let cause = cause.cloned().map(Box::new);
         Waiting { target, elapsed: now.since(op.since), cause }
     }
 
-    fn awaited(&self, op: &Op<T>) -> (Awaited, Option<&Error>) {
+    fn awaited(&self, op: &PendingOp<T>) -> (Awaited, Option<&Error>) {
         let (osd, pg) = (op.osd, op.message.pg.pg);
         if self.targets.map().is_none() {
             return (Awaited::OsdMap, None);

@@ -150,7 +150,7 @@ impl Resolver {
     }
 
     /// The hosts that SRV records name.
-    fn targets(&self, wanted: &str, until: Instant) -> Result<Vec<Target>, String> {
+    fn targets(&self, wanted: &str, until: Instant) -> Result<Vec<SrvHost>, String> {
         let whole = std::iter::once(wanted.to_owned());
         let within = self.domains.iter().map(|domain| format!("{wanted}.{domain}"));
         let as_it_is_first = wanted.matches('.').count() >= self.ndots;
@@ -159,7 +159,7 @@ impl Resolver {
         let mut refused = String::new();
         for name in &names {
             let target = |record: &ResourceRecord<'_>| match &record.rdata {
-                RData::SRV(srv) => Some(Target {
+                RData::SRV(srv) => Some(SrvHost {
                     host: srv.target.to_string(),
                     port: srv.port,
                     priority: srv.priority,
@@ -218,7 +218,7 @@ impl Resolver {
 
 /// A host that an SRV record names.
 #[derive(Debug)]
-struct Target {
+struct SrvHost {
     host: String,
     port: u16,
     priority: u16,

@@ -30,7 +30,7 @@ const WRITE_CHUNKS_MAX: usize = 16;
 xdr_struct! {
     /// Memory of the sender that is registered for the receiver (`xdr_rdma_segment`).
     #[derive(Copy)]
-    pub struct Target {
+    pub struct RdmaSegment {
         /// Names the memory.
         pub handle: u32,
         /// Bytes of it; in a reply, those that were written.
@@ -45,11 +45,11 @@ xdr_struct! {
         /// Where in the encoded message its bytes belong; 0: they are the message.
         pub position: u32,
         /// The memory.
-        pub target: Target,
+        pub target: RdmaSegment,
     }
 }
 
-impl Target {
+impl RdmaSegment {
     /// So many bytes of registered memory.
     pub fn new(memory: Remote, length: u32) -> Self {
         Self { handle: memory.key.0, length, offset: memory.offset }
@@ -63,12 +63,12 @@ impl Target {
 
 /// Memory that the receiver is to write, piece by piece (`xdr_write_chunk`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WriteChunk(pub Vec<Target>);
+pub struct WriteChunk(pub Vec<RdmaSegment>);
 
 impl Xdr for WriteChunk {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         let count = r.len(SEGMENTS_MAX, "segments of a chunk")?;
-        (0..count).map(|_| Target::decode(r)).collect::<Decoded<_>>().map(Self)
+        (0..count).map(|_| RdmaSegment::decode(r)).collect::<Decoded<_>>().map(Self)
     }
 
     fn encode(&self, w: &mut Writer) {
@@ -286,8 +286,8 @@ mod tests {
         w.as_slice().to_vec()
     }
 
-    fn target(handle: u32) -> Target {
-        Target { handle, length: 4096, offset: 1 << 40 }
+    fn target(handle: u32) -> RdmaSegment {
+        RdmaSegment { handle, length: 4096, offset: 1 << 40 }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What both ends do with messages.
 
-use super::header::Target;
+use super::header::RdmaSegment;
 use crate::rpc::record::{Record, Split, Splitter};
 use crate::xdr::padding;
 use onego_buf::{List, Segment};
 
 /// Bytes of a chunk.
-pub(super) fn total(targets: &[Target]) -> u64 {
+pub(super) fn total(targets: &[RdmaSegment]) -> u64 {
     targets.iter().map(|target| u64::from(target.length)).sum()
 }
 

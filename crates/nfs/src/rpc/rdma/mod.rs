@@ -25,7 +25,7 @@ mod work;
 
 pub use error::Error;
 pub use header::{
-    Chunks, Content, Header, Parameters, RdmaError, ReadSegment, Target, Unreadable, WriteChunk,
+    Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, Unreadable, WriteChunk,
 };
 pub use limits::Config;
 pub use requester::{Answer, Requester, Unanswered};

@@ -1,14 +1,14 @@
 //! The end of a client: offers memory with its calls, and takes replies and what was written with them.
 
 use super::error::Error;
-use super::header::{Chunks, Content, Header, Parameters, RdmaError, ReadSegment, Target, WriteChunk};
+use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
 use super::limits::{Config, Inline};
 use super::message::{cut, fill_up, number, split, total};
 use super::work::Works;
 use crate::rpc::record::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
 use onego_buf::{Arena, List, Segment, SegmentMut};
-use onego_rdma::{Completion, Done, Key, Memory, PostError, QueuePair, Refused, SendFlags, Status};
+use onego_rdma::{CompletedWork, Completion, Key, Memory, PostError, QueuePair, Refused, SendFlags, Status};
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of a header without chunks, and what one segment of each kind adds (RFC 8166, section 4.3).
@@ -57,7 +57,7 @@ enum Sink {
     /// It is here.
     Here(SegmentMut),
     /// The server may write it there.
-    Offered(Target),
+    Offered(RdmaSegment),
     /// It was taken back, and what the server writes is dropped.
     Withdrawn(Key),
 }
@@ -269,7 +269,7 @@ impl<Q: QueuePair> Requester<Q> {
         let length = bytes.len() as u32;
         let source = self.queue_pair.register(Memory::Source(bytes)).map_err(|refused| refused.error)?;
         call.source = Some(source.key);
-        chunks.reads.push(ReadSegment { position, target: Target::new(source, length) });
+        chunks.reads.push(ReadSegment { position, target: RdmaSegment::new(source, length) });
         Ok((position > 0).then(List::new))
     }
 
@@ -278,7 +278,7 @@ impl<Q: QueuePair> Requester<Q> {
         let len = memory.len();
         match self.queue_pair.register(memory) {
             Ok(remote) => {
-                let target = Target::new(remote, len as u32);
+                let target = RdmaSegment::new(remote, len as u32);
                 *to = Sink::Offered(target);
                 Ok(WriteChunk(vec![target]))
             }
@@ -317,7 +317,7 @@ impl<Q: QueuePair> Requester<Q> {
             let Some(Completion { status, done, .. }) = self.queue_pair.poll() else { return Ok(None) };
             self.works.done(&done);
             match done {
-                Done::Received { buffer, len, invalidated, .. } if status == Status::Success => {
+                CompletedWork::Received { buffer, len, invalidated, .. } if status == Status::Success => {
                     self.post_receive();
                     let answer = self.message(buffer.freeze().slice(..len), invalidated, splitter)?;
                     self.start_waiting();
@@ -325,7 +325,7 @@ impl<Q: QueuePair> Requester<Q> {
                         return Ok(answer);
                     }
                 }
-                Done::Released(key, memory) => self.keep(key, memory),
+                CompletedWork::Released(key, memory) => self.keep(key, memory),
                 _ => {}
             }
         }
@@ -452,7 +452,7 @@ impl<Q: QueuePair> Requester<Q> {
     /// The calls that are not answered, and were not given up, once the connection is over and everything has come back.
     pub fn unanswered(mut self) -> Vec<Unanswered> {
         while let Some(completion) = self.queue_pair.poll() {
-            if let Done::Released(key, memory) = completion.done {
+            if let CompletedWork::Released(key, memory) = completion.done {
                 self.keep(key, memory);
             }
         }
@@ -475,7 +475,7 @@ impl Sink {
         }
     }
 
-    fn offered(&self) -> Option<Target> {
+    fn offered(&self) -> Option<RdmaSegment> {
         match *self {
             Self::Offered(target) => Some(target),
             _ => None,
@@ -495,11 +495,11 @@ impl Sink {
 }
 
 /// How many bytes the server says to have written of the payload and of the reply, to what was offered for them.
-fn written(xid: u32, chunks: &Chunks, offered: [Option<Target>; 2]) -> Result<(usize, usize), Error> {
+fn written(xid: u32, chunks: &Chunks, offered: [Option<RdmaSegment>; 2]) -> Result<(usize, usize), Error> {
     if !chunks.reads.is_empty() {
         return Err(Error::NoReply);
     }
-    let one = |chunk: Option<&WriteChunk>, offered: Option<Target>| {
+    let one = |chunk: Option<&WriteChunk>, offered: Option<RdmaSegment>| {
         let Some(chunk) = chunk else { return Some(0) };
         let [target] = chunk.0[..] else { return (total(&chunk.0) == 0).then_some(0) };
         let offered = offered?;

@@ -1,14 +1,14 @@
 //! The end of a server: takes calls, and fetches what goes with them; sends replies, and writes what goes with them.
 
 use super::error::Error;
-use super::header::{Chunks, Content, Header, Parameters, RdmaError, ReadSegment, Target, WriteChunk};
+use super::header::{Chunks, Content, Header, Parameters, RdmaError, RdmaSegment, ReadSegment, WriteChunk};
 use super::limits::{Config, Inline};
 use super::message::{cut, fill_up, number, split, total};
 use super::work::Works;
 use crate::rpc::record::{Record, Splitter};
 use crate::xdr::{Reader, Writer, padding};
 use onego_buf::{Arena, List, Segment, SegmentMut};
-use onego_rdma::{Completion, Done, Key, QueuePair, SendFlags, Status};
+use onego_rdma::{CompletedWork, Completion, Key, QueuePair, SendFlags, Status};
 use onego_wire::Unfinished;
 use std::collections::{HashMap, VecDeque};
 use std::iter::{once, repeat};
@@ -60,7 +60,7 @@ struct Arrived {
     /// The message, as far as it was sent...
     message: Segment,
     /// ...or where it is to be read from.
-    whole: Vec<Target>,
+    whole: Vec<RdmaSegment>,
     payload: Payload,
 }
 
@@ -68,7 +68,7 @@ struct Arrived {
 #[derive(Debug, Default)]
 struct Payload {
     position: u32,
-    targets: Vec<Target>,
+    targets: Vec<RdmaSegment>,
 }
 
 /// A call of which something is being read.
@@ -169,7 +169,7 @@ impl<Q: QueuePair> Responder<Q> {
     pub fn taken(&mut self) {
         while let Some(completion) = self.queue_pair.poll() {
             match completion.done {
-                Done::Sent | Done::Written => self.works.done(&completion.done),
+                CompletedWork::Sent | CompletedWork::Written => self.works.done(&completion.done),
                 _ => self.completed.push_back(completion),
             }
         }
@@ -198,12 +198,12 @@ impl<Q: QueuePair> Responder<Q> {
     ) -> Option<Record> {
         self.works.done(&done);
         let record = match done {
-            Done::Received { buffer, len, .. } => {
+            CompletedWork::Received { buffer, len, .. } => {
                 self.receives -= 1;
                 // What is flushed is of no use any more.
                 (status == Status::Success).then(|| self.message(buffer.freeze().slice(..len), splitter))?
             }
-            Done::Read(sink) if status == Status::Success => self.read(sink, splitter),
+            CompletedWork::Read(sink) if status == Status::Success => self.read(sink, splitter),
             _ => None,
         };
         self.admit(splitter);
@@ -243,7 +243,7 @@ impl<Q: QueuePair> Responder<Q> {
     }
 
     /// What is to be read: the message, and the one payload that a call of NFS may have. `None`: that cannot be.
-    fn sort(&self, reads: Vec<ReadSegment>, has_message: bool) -> Option<(Vec<Target>, Payload)> {
+    fn sort(&self, reads: Vec<ReadSegment>, has_message: bool) -> Option<(Vec<RdmaSegment>, Payload)> {
         let (mut whole, mut payload) = (Vec::new(), Payload::default());
         for ReadSegment { position, target } in reads {
             if position == 0 {
@@ -301,7 +301,7 @@ impl<Q: QueuePair> Responder<Q> {
     }
 
     /// Reads as much as the sink holds.
-    fn fetch(&mut self, call: Call, what: What, targets: &[Target], mut sink: SegmentMut) {
+    fn fetch(&mut self, call: Call, what: What, targets: &[RdmaSegment], mut sink: SegmentMut) {
         let (len, mut left) = (sink.len(), 0);
         for target in targets {
             let part = sink.split_to(sink.len().min(target.length as usize));
@@ -484,7 +484,7 @@ fn used(chunk: &WriteChunk, mut len: usize) -> Option<WriteChunk> {
 }
 
 /// Writes to memory of the client, as many bytes to each piece as it says.
-fn write(works: &mut Works, targets: &[Target], bytes: &mut List) {
+fn write(works: &mut Works, targets: &[RdmaSegment], bytes: &mut List) {
     for target in targets.iter().filter(|target| target.length > 0) {
         let part = bytes.split_to(target.length as usize);
         works.write(part, target.remote());

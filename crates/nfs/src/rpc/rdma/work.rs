@@ -1,7 +1,7 @@
 //! Work for a queue pair, in its order, with as much posted as the queue pair takes.
 
 use onego_buf::{List, SegmentMut};
-use onego_rdma::{Done, PostError, QueuePair, Refused, Remote, SendFlags};
+use onego_rdma::{CompletedWork, PostError, QueuePair, Refused, Remote, SendFlags};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -96,10 +96,10 @@ impl Works {
     }
 
     /// A send or a write is done.
-    pub(super) fn done(&mut self, done: &Done) {
-        if matches!(done, Done::Sent | Done::Written) {
+    pub(super) fn done(&mut self, done: &CompletedWork) {
+        if matches!(done, CompletedWork::Sent | CompletedWork::Written) {
             self.unsent -= self.posted.pop_front().unwrap_or_default();
-            self.messages -= usize::from(matches!(done, Done::Sent));
+            self.messages -= usize::from(matches!(done, CompletedWork::Sent));
         }
     }
 }
