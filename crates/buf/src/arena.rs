@@ -11,7 +11,7 @@ const BLOCK: usize = 16 << 10;
 /// headers in two, which makes it two.
 const COPY_MAX: usize = 1 << 10;
 
-/// What `fill` writes has memory of its own from this size on, up to so many bytes at a time: what is encrypted stays in
+/// What `fill` writes has memory of its own from this size on, in pieces of at most this size: what is encrypted stays in
 /// the second-level cache until it is sent, and there are few pieces.
 const LARGE: usize = 128 << 10;
 

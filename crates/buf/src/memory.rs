@@ -78,7 +78,7 @@ impl Memory {
         }
     }
 
-    /// Who uses the bytes.
+    /// Tracks reads and writes of the bytes, for loom.
     #[inline(always)]
     pub(crate) fn access(&self) -> &Access {
         &self.access

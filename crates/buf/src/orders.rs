@@ -1,6 +1,6 @@
 //! Every order of events of what threads share, tried by loom.
 //!
-//! Loom is told of accesses to whole blocks: in a model, no two threads write to pieces of one block at a time, though
+//! Loom sees accesses to whole blocks: in a model, no two threads write to pieces of one block at a time, though
 //! they may.
 use crate::mapping::PAGE;
 use crate::pool::Pool;
@@ -24,7 +24,7 @@ fn orders_of_readers_leave_a_block_to_the_last_of_them() {
                 let segment = segment.clone();
                 thread::spawn(move || {
                     assert_eq!(*segment, [1; 4]);
-                    // Whoever is the last may write.
+                    // The last reader may write.
                     segment.try_into_mut().map(|mut bytes| bytes.fill(2)).is_ok()
                 })
             })

@@ -258,7 +258,7 @@ impl Encode for SpgId {
 /// (`osd_reqid_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ReqId {
-    /// Who asks.
+    /// The client.
     pub name: EntityName,
     /// The client's number for the request.
     pub tid: u64,

@@ -93,7 +93,7 @@ pub enum Event {
     Woken,
 }
 
-/// Moves bytes. Buffers are owned by whoever uses them: what is given to an engine comes back from it.
+/// Moves bytes. A buffer has one owner at a time: what is given to an engine comes back from it.
 ///
 /// One interface serves two kinds of engines. A *readiness* engine (epoll, the simulator) does an operation on the
 /// spot and answers with `Some`. A *completion* engine (io_uring) answers `None`, keeps the buffers, and gives them

@@ -8,8 +8,8 @@ pub(crate) struct Message {
     vectors: Vec<libc::iovec>,
 }
 
-// SAFETY: the pointers inside lead into the message's own vectors and into buffers that whoever sends or receives owns
-// and that are `Send` themselves.
+// SAFETY: the pointers inside lead into the message's own vectors and into buffers that the caller owns and that are
+// `Send` themselves.
 unsafe impl Send for Message {}
 
 /// A segment as the kernel wants it named.

@@ -73,7 +73,7 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// What was done, with so many calls that waited.
+    /// What was done; `waits` are the calls that waited.
     pub(crate) fn stats(&self, waits: u64) -> Stats {
         let mut stats = self.stats;
         let streams = self.table.iter().filter_map(|(_, socket)| socket.zero_copy.as_deref());
@@ -198,12 +198,12 @@ impl Sockets {
         self.zero_copy = settings;
     }
 
-    /// Tells of bytes only once so many are there. The kernel tells at once if they are there already when that is
-    /// lowered, and of fewer if its buffer takes no more.
+    /// Sets how many bytes make the socket readable. The kernel reports readiness immediately if a lower mark is already
+    /// reached, and reports fewer bytes if its buffer takes no more.
     pub(crate) fn set_low_water(&mut self, id: SocketId, bytes: usize) -> bool {
         let Some(socket) = self.table.get(id) else { return false };
         let result = socket::set_low_water(&socket.fd, bytes);
-        result.inspect_err(|error| tracing::debug!(%error, "bytes are told of as they come")).is_ok()
+        result.inspect_err(|error| tracing::debug!(%error, "a socket has no low-water mark")).is_ok()
     }
 
     /// Forgets a socket. It is closed when it is dropped, or later: `None`.

@@ -401,7 +401,7 @@ impl Uring {
         self.finish_send(id, rest, result, before, events);
     }
 
-    /// Tells of the end of a send, of which so many bytes were sent by an earlier request.
+    /// Reports the end of a send, of which an earlier request sent the first bytes.
     fn finish_send(
         &mut self,
         id: SocketId,

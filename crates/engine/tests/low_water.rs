@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// Bytes of a frame's payload; its length has four.
 const FRAME: usize = 96;
 
-/// A client that wants to be woken for so many bytes, and its peer.
+/// A client that sets a low-water mark, and its peer.
 struct Ends {
     client: Pump<AnyEngine, Frames>,
     conn: ConnId,
@@ -49,7 +49,7 @@ impl Ends {
         }
     }
 
-    /// Turns until so many frames have come in all, or the peer has closed.
+    /// Turns until `frames` frames have come in all, or the peer has closed.
     fn run(&mut self, frames: usize) {
         let end = now() + DEADLINE;
         while self.frames < frames && !self.closed {

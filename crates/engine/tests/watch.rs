@@ -75,7 +75,7 @@ fn a_machine_is_told_for_as_long_as_a_descriptor_is_readable() {
         let told = |pump: &mut Pump<_, Watcher>, millis| {
             let end = now() + Duration::from_millis(millis);
             pump.machine_mut().told.clear();
-            // What is there is told of, however late it is.
+            // What is there is reported, however late it is.
             loop {
                 pump.turn(Wait::Until(end)).unwrap();
                 if !pump.machine().told.is_empty() || now() >= end {

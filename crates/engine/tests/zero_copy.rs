@@ -60,7 +60,7 @@ impl Blocks {
         for segment in std::mem::take(&mut self.out) {
             match segment.try_into_mut() {
                 Ok(mut block) => {
-                    // Whoever still reads this, reads wrong bytes.
+                    // A reader that still has this memory reads wrong bytes.
                     block.fill(0xee);
                     self.free.push(block);
                 }

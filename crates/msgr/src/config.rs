@@ -1,4 +1,4 @@
-//! What a connection is told of its side, and the bounds that hold on it.
+//! The configuration of one side of a connection, and its bounds.
 
 use crate::auth::Gate;
 use crate::compression::Compression;

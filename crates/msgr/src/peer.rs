@@ -25,7 +25,7 @@ impl Target {
     }
 }
 
-/// Who connected to a server.
+/// A client that connected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Visitor {
     /// The address that the connection comes from.

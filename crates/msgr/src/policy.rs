@@ -11,8 +11,8 @@ pub struct Policy {
     pub server: bool,
     /// With nothing to send, this side does not connect again.
     pub standby: bool,
-    /// A peer that has lost its session loses what was meant for the session, too: whoever lives again does not get
-    /// messages that were meant for its earlier life.
+    /// A peer that has lost its session loses the messages of that session, too: a restarted process does not get messages
+    /// that were meant for its predecessor.
     pub reset_check: bool,
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Each side numbers its messages and keeps them until the peer has acknowledged them. When a connection breaks, either
 //! side may connect again, as its [`Policy`] says, and both tell each other the last number that they have received: the
-//! rest is sent again. Two cookies, one of each side, name the session; whoever was started anew does not know them.
+//! rest is sent again. Two cookies, one of each side, name the session; a side that was restarted does not know them.
 
 use crate::auth::Entropy;
 use crate::config::Config;

@@ -204,7 +204,7 @@ fn a_handshake_may_be_cut_anywhere() {
 }
 
 #[test]
-fn whoever_changes_a_byte_of_the_handshake_is_noticed_before_messages_flow() {
+fn a_changed_byte_of_the_handshake_is_noticed_before_messages_flow() {
     let mut world = World::new(Cipher::Aes, &[mode::CRC]);
     world.log_in();
     // All that either side says, one round after the other.

@@ -1,5 +1,5 @@
 //! Signatures of messages in version 1 of the protocol: every message between a client with a key and an OSD has one, and
-//! none is taken without the right one, even if whoever has changed it also corrects the checksums.
+//! none is taken without the right one, even if an attacker that changes it also corrects the checksums.
 
 mod support;
 
@@ -42,7 +42,7 @@ const FOOTER_AT: usize = DATA_AT + DATA;
 const SIGNATURE_AT: usize = FOOTER_AT + 12;
 const FLAGS_AT: usize = FOOTER_AT + 20;
 
-/// Whoever has a ticket for OSDs.
+/// A client with a ticket for OSDs.
 struct Ticket {
     principal: Principal,
     authority: Arc<Mutex<Authority>>,

@@ -142,7 +142,7 @@ impl Body for Result<Mounted, MountStatus> {
 }
 
 xdr_struct! {
-    /// Who has mounted what.
+    /// A client, and what it has mounted.
     pub struct Mount {
         /// The client.
         pub host: Host,

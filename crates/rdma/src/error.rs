@@ -59,7 +59,7 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Is there room in a queue of that depth, of which so many entries are used?
+    /// Is there room in a queue of that depth with `used` entries in use?
     pub fn unless_room(queue: &'static str, used: usize, depth: usize) -> Result<(), Self> {
         if used >= depth { Err(Self::QueueFull { queue, depth }) } else { Ok(()) }
     }

@@ -36,8 +36,8 @@ pub enum Memory {
     Source(List),
     /// The peer may write it with RDMA Writes. It belongs to the queue pair until it is invalidated.
     Sink(SegmentMut),
-    /// A sink of so many bytes, to be taken from a pool: by a provider in software when the first of them comes, so that what
-    /// waits for an answer takes no memory, and what comes finds memory that was in use a moment ago. Once it is taken it
+    /// A sink of this length, to be taken from a pool. A provider in software takes it when the first byte comes, so that
+    /// waiting for an answer takes no memory, and the bytes find memory that was in use a moment ago. Once it is taken it
     /// comes back as a [`Sink`](Self::Sink).
     Fresh(Pool, usize),
 }

@@ -47,8 +47,8 @@ pub struct Asked {
 
 /// One end of a connection.
 ///
-/// What it does it does by itself. Whoever waits for it first [polls](QueuePair::poll) until there is nothing, which
-/// makes the device tell of the next completion.
+/// It works by itself. Before waiting for it, [poll](QueuePair::poll) until there is nothing: that makes the device report
+/// the next completion.
 pub trait Endpoint: QueuePair + Debug + Send {
     /// To be waited for: when it is readable, call [`ready`](Self::ready).
     fn descriptor(&self) -> BorrowedFd<'_>;

@@ -51,7 +51,7 @@ fn noise(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| ((at + seed) * (at + 7 * seed) / 13 + at / 251) as u8).collect()
 }
 
-/// The same in so many segments that do not touch.
+/// The same bytes in `count` segments that do not touch.
 fn pieces(bytes: &[u8], count: usize) -> List {
     bytes.chunks(bytes.len().div_ceil(count)).map(Segment::copy_from).collect()
 }
@@ -165,7 +165,7 @@ impl Pair {
         self.client.message().unwrap_or_else(|| panic!("{what}: {:?}", self.client.fault))
     }
 
-    /// Both ends are to fail, and to give everything back, with so many registrations of the server's.
+    /// Both ends are to fail, and to give everything back, among it `released` registrations of the server's.
     fn fails(mut self, what: &str, released: usize) {
         self.until(what, |client, server| client.fault.is_some() && server.fault.is_some());
         println!("  {what}: client: {}; server: {}", error(&self.client), error(&self.server));

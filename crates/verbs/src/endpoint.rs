@@ -35,7 +35,7 @@ enum Phase {
     Resolving(Vec<u8>),
     /// A client has asked the server to be let in.
     Connecting,
-    /// A client waits for this side's user, and would have so many reads.
+    /// A client waits for this side's user, and asks for these reads.
     Asked(Reads),
     /// The client was let in. It may say something before the system says that it is there.
     Accepted,

@@ -1,5 +1,4 @@
-//! The libraries' objects. Each holds those that it rests on, so that they are destroyed in the right order whoever drops
-//! them.
+//! The libraries' objects. Each holds those that it depends on, so that they are always destroyed in the right order.
 //!
 //! The libraries lock what they share. An object belongs to one endpoint or one listener, whose methods take `&mut self`.
 
@@ -111,7 +110,7 @@ impl Events {
             Vec::new()
         } else {
             let (data, len) = (event.param.private_data.cast::<u8>(), event.param.private_data_len);
-            // SAFETY: it points to so many bytes, which are there as long as the event.
+            // SAFETY: it points to `len` bytes, which live as long as the event.
             unsafe { std::slice::from_raw_parts(data, len.into()) }.to_vec()
         };
         let asked = (event.event == RDMA_CM_EVENT_CONNECT_REQUEST).then_some(event.id);
@@ -410,7 +409,7 @@ pub(crate) struct CompletionQueue {
 }
 
 impl CompletionQueue {
-    /// A queue for so many completions.
+    /// A queue with room for `depth` completions.
     pub(crate) fn new(id: &Arc<Id>, depth: u32) -> io::Result<Arc<Self>> {
         let events = CompletionEvents::new(id)?;
         let depth = c_int::try_from(depth).unwrap_or(c_int::MAX);
@@ -439,7 +438,7 @@ impl CompletionQueue {
     /// Takes completions, as many as there are and fit, and says how many.
     pub(crate) fn poll(&self, into: &mut [ibv_wc]) -> io::Result<usize> {
         let room = c_int::try_from(into.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the queue is there, and there is room for so many.
+        // SAFETY: the queue exists, and `into` has room for `room` completions.
         let count = unsafe { (self.ops().poll_cq)(self.raw.as_ptr(), room, into.as_mut_ptr()) };
         usize::try_from(count).map_err(|_| io::Error::other("completions cannot be polled"))
     }

@@ -37,7 +37,7 @@ impl Kind {
 }
 
 impl Work {
-    /// It is complete, with so many bytes of a message.
+    /// It is complete; `len` are the bytes of a message.
     pub(crate) fn end(self, status: Status, len: usize) -> Completion {
         // Nobody but their owner uses the memory any more.
         drop(self.regions);

@@ -94,7 +94,7 @@ pub struct Landing {
     /// And the bytes after those of `place` into these, in this order: they come back in it, too, each by
     /// [`Machine::landed`]. None without a `place`; with it, [`PLACES_MAX`](Self::PLACES_MAX) at the most.
     pub further: Vec<SegmentMut>,
-    /// At most so many bytes (after those of all places) may be received into shared memory and handed over by
+    /// The most bytes (after those of all places) that may be received into shared memory and handed over by
     /// [`Machine::received`]. With 0 and no `place` the driver stops reading: that is back-pressure.
     pub ahead: usize,
 }

@@ -1,11 +1,12 @@
 /// Fewer bytes are not worth a send of their own.
 const LEAST: usize = 4 << 10;
 
-/// How many bytes to send at first of `bytes`, which are those of so many `requests`, to a peer that owes answers to so many,
-/// these among them; `None`: all.
+/// How many of the `bytes` of `requests` requests to send first, to a peer that owes `unanswered` answers, these among them.
+/// `None`: all of them.
 ///
-/// It is half of them if the peer has nothing else to do. It does that half while the other comes, and this side deals with the
-/// answers to one while the peer is about the other. Else each side would wait for all that the other does.
+/// If the peer has nothing else to do, half of the bytes go first. The peer answers that half while the other half arrives, and
+/// this side handles the answers to one half while the peer works on the other. Otherwise each side would wait for all of the
+/// other's work.
 pub fn first_share(bytes: usize, requests: usize, unanswered: usize) -> Option<usize> {
     let idle = requests >= unanswered;
     (idle && requests > 1).then_some(bytes / 2).filter(|half| *half >= LEAST)

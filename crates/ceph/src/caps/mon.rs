@@ -259,7 +259,7 @@ fn profile(name: &str) -> Vec<Grant> {
         "read-only" => vec![Grant::new(Scope::Everything, MonAccess::READ)],
         "read-write" => vec![Grant::new(Scope::Everything, MonAccess::READ.and(MonAccess::WRITE))],
         "simple-rados-client" => maps(),
-        // Who takes a lock over shuts its former owner out first.
+        // A client that takes a lock over blocklists its former owner first.
         "rbd" | "simple-rados-client-with-blocklist" => maps().into_iter().chain(shut_out()).collect(),
         "rbd-mirror" => {
             let secrets = [("key", Constraint::Prefix("rbd/mirror/".into()))];

@@ -22,7 +22,7 @@ pub struct Config {
     /// and nowhere else. (Where clients reach them they count a message by its compressed length when it comes and by its
     /// real one when it goes, and 18.2 does not survive that.)
     pub as_osd: bool,
-    /// Who the client is, and what it agrees to.
+    /// The identity of the client, and the methods and modes that it accepts.
     pub credentials: Credentials,
     /// Tells this process from earlier ones at the same address: any random number.
     pub nonce: u32,

@@ -65,7 +65,7 @@ pub(crate) struct Hub<T> {
     wakeup: Option<Time>,
     to_monitors: Arc<Config>,
     to_osds: Arc<Config>,
-    /// Who this client is, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
+    /// The identity of this client, with its tickets. The id that the first monitor gave names it to all others: OSDs tell
     /// requests that are sent again by it. It gets another only when no monitor knows its old ticket any more.
     principal: Principal,
     completions: VecDeque<Completion<T>>,
@@ -130,7 +130,7 @@ impl<T> Hub<T> {
         self.principal.global_id()
     }
 
-    /// Who this client is, with its tickets.
+    /// The identity of this client, with its tickets.
     pub(crate) fn principal(&mut self) -> &mut Principal {
         &mut self.principal
     }

@@ -76,7 +76,7 @@ impl<T> Client<T> {
         result
     }
 
-    /// Is there room for a request that reads or writes so many bytes?
+    /// Is there room for a request that reads or writes `bytes` bytes?
     pub fn has_room(&self, bytes: u64) -> bool {
         self.objects.has_room(bytes)
     }

@@ -22,7 +22,7 @@ pub mod kind {
 
 /// Flags of [`Lock`].
 pub mod flag {
-    /// Who holds the lock already may take it again.
+    /// The holder of the lock may take it again.
     pub const MAY_RENEW: u8 = 1;
     /// Only who holds the lock already may take it.
     pub const MUST_RENEW: u8 = 2;
@@ -32,7 +32,7 @@ pub mod flag {
 pub const XATTR_PREFIX: &str = "lock.";
 
 structure! {
-    /// Who holds a lock (`locker_id_t`): the same client may hold it several times, under different cookies.
+    /// The holder of a lock (`locker_id_t`): the same client may hold it several times, under different cookies.
     #[derive(PartialOrd, Ord, Hash)]
     LockerId v 1 {
         /// The client.
@@ -109,12 +109,12 @@ methods! { "lock":
     "break_lock" BreakLock v 1 {
         /// The lock.
         name: String,
-        /// Who holds it.
+        /// Its holder.
         locker: EntityName,
         /// The holder's name for its hold.
         cookie: String,
     } -> ();
-    /// Who holds a lock.
+    /// The holders of a lock.
     "get_info" GetInfo v 1 {
         /// The lock.
         name: String,

@@ -36,7 +36,7 @@ impl Rule {
 pub struct Step {
     /// What to do.
     pub op: StepOp,
-    /// An item, a count (0 or less: so many less than wanted in all), or a tunable's value.
+    /// An item, a count (0 or less: relative to the number that the rule is asked for), or a tunable's value.
     pub arg1: i32,
     /// A type of items.
     pub arg2: i32,

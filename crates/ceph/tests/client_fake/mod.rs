@@ -52,9 +52,9 @@ struct Wire {
     to_client: VecDeque<u8>,
     /// Where the client wants the next bytes: it has been asked, as engines ask before there are any.
     landing: Option<Landing>,
-    /// After so many more bytes to the client the connection breaks.
+    /// The connection breaks after this many more bytes to the client.
     breaks_after: Option<usize>,
-    /// After so many more bytes to the client nothing comes any more.
+    /// The connection stalls after this many more bytes to the client.
     stalls_after: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ pub struct Fake {
     /// The global id that each connection was opened with.
     pub peers: HashMap<ConnId, u64>,
     wires: Vec<Wire>,
-    /// The next connection to this OSD breaks after so many bytes to the client.
+    /// The next connection to this OSD breaks after this many bytes to the client.
     break_next: BTreeMap<Node, usize>,
     monmap: MonMap,
     next_ticket: u32,
@@ -197,7 +197,7 @@ impl Fake {
         }
     }
 
-    /// Breaks the connections to a node when it has sent so many bytes more, the next one if there is none.
+    /// Breaks the connections to a node when it has sent `bytes` more bytes, the next one if there is none.
     pub fn break_after(&mut self, node: Node, bytes: usize) {
         match self.wires.iter_mut().find(|wire| wire.node == node) {
             Some(wire) => wire.breaks_after = Some(bytes),
@@ -205,7 +205,7 @@ impl Fake {
         }
     }
 
-    /// Holds back what a node sends after so many bytes more on its connection.
+    /// Holds back what a node sends after `bytes` more bytes on its connection.
     pub fn stall_after(&mut self, node: Node, bytes: usize) {
         self.wires
             .iter_mut()
@@ -426,7 +426,7 @@ impl Fake {
         self.tell_subscribers();
     }
 
-    /// The next epoch of the map, which nobody is told of yet.
+    /// The next epoch of the map, which is not published yet.
     pub fn publish_quietly<R>(&mut self, change: impl FnOnce(&mut Incremental) -> R) {
         let mut next = Incremental { fsid: FSID, epoch: self.map.epoch + 1, ..Incremental::default() };
         next.new_ratios = onego_ceph::osdmap::Ratios { nearfull: -1.0, full: -1.0, backfillfull: -1.0 };

@@ -20,7 +20,7 @@ pub struct Mon {
     pub commands: Vec<String>,
     /// It leaves questions unanswered.
     pub mute: bool,
-    /// Who waits for the OSD map, from which epoch on, and whether once.
+    /// Connections that wait for the OSD map, from which epoch on, and whether once.
     waiting: Vec<(ConnId, Epoch, bool)>,
     /// Subscriptions to the OSD map that it was asked for.
     pub subscriptions: Vec<(Epoch, bool)>,

@@ -43,7 +43,7 @@ enum Purpose {
     Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
-/// Who is told of notifications.
+/// Where notifications go.
 enum Watcher {
     Stream(mpsc::Sender<Told>),
     Image { shape: Weak<Shape>, header: WatchTarget },
@@ -127,7 +127,7 @@ impl Core {
             // Nobody waits for it any more, and nobody has looked through the mailbox for it.
             CephCommand::Request { done, .. } if done.is_canceled() => {}
             CephCommand::Request { request, done } => {
-                self.submit(now, *request, Ticket(Purpose::Future(done)))
+                self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
             CephCommand::Image { shape, op } => self.start(now, shape, op),
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
@@ -228,7 +228,7 @@ impl Core {
                     self.finish(io);
                 }
             }
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             Purpose::Future(done) => drop(done.send((outcome, buffer))),
             Purpose::Watch(done, watcher) => self.established(now, outcome, done, watcher),
             Purpose::Size(shape) => learn_size(&shape, outcome),
@@ -304,8 +304,8 @@ impl Core {
         }
     }
 
-    /// A monitor and the client do not agree on who the client is. Trying again will not help whoever waits to be
-    /// connected; a client that was connected before goes on trying: somebody may be changing its key.
+    /// A monitor does not accept the client's identity. Trying again does not help a caller that waits to be connected; a
+    /// client that was connected before goes on trying, because somebody may be changing its key.
     fn refused_by_monitor(&mut self, error: &auth::Error) {
         if self.client.osdmap().is_none() {
             for waiter in self.map_waiters.drain(..) {

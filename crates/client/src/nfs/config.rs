@@ -31,13 +31,13 @@ pub struct Config {
     pub mount_port: Option<u16>,
     /// Files are read and written over RDMA; else over TCP.
     pub rdma: Option<Rdma>,
-    /// The port of this side of connections, but for those to a port mapper. Servers may let in only who comes from a
-    /// port below 1024, which is for root and whoever has CAP_NET_BIND_SERVICE: such a port is taken if it can be had,
-    /// unless this says otherwise.
+    /// The port of this side of connections, but for those to a port mapper. Servers may accept only connections from a
+    /// port below 1024, which takes root or CAP_NET_BIND_SERVICE: such a port is taken if it can be had, unless this says
+    /// otherwise.
     pub local_port: LocalPort,
     /// Connections to the server.
     pub connections: usize,
-    /// Who makes the calls.
+    /// The caller of all calls.
     pub credential: Credential,
     /// The most bytes of a READ; never more than the server says. `None`: what it prefers.
     pub read_size: Option<usize>,
@@ -126,7 +126,7 @@ impl Config {
         Self { local_port, ..self }
     }
 
-    /// The same, with so many connections.
+    /// The same, with this number of connections.
     pub fn with_connections(self, connections: usize) -> Self {
         Self { connections, ..self }
     }

@@ -28,7 +28,7 @@ pub enum FileRequest {
         /// Where the bytes go.
         buffer: SegmentMut,
     },
-    /// Gives up to so many bytes, in memory that is taken as they come.
+    /// Gives up to `len` bytes, in memory that is taken as they come.
     ReadBytes {
         /// First byte.
         offset: u64,
@@ -95,13 +95,14 @@ pub(super) enum NfsCommand {
     File { file: Handle, request: FileRequest, done: ReplyTo },
 }
 
-/// Whom to tell that a request is done with.
+/// Where the result of a request goes.
 #[derive(Debug)]
 pub enum ReplyTo {
+    /// To a future.
     Future(oneshot::Sender<RequestOutcome>),
-    /// The same, of a call to a server that is not needed any more.
+    /// To a future, of the only call to a server, whose connection is closed then.
     Once(ServerId, oneshot::Sender<RequestOutcome>),
-    /// Whoever takes completions from the reactor.
+    /// To the completions of the reactor.
     Tag(u64),
 }
 
@@ -167,7 +168,7 @@ impl Core {
     fn tell(&mut self, now: Time, completion: FileCompletion<ReplyTo>) {
         let FileCompletion { ticket, result, buffer } = completion;
         match ticket {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             ReplyTo::Future(done) => drop(done.send((result, buffer))),
             ReplyTo::Once(server, done) => {
                 self.files.rpc().close(now, server);

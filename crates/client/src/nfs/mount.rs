@@ -98,7 +98,7 @@ async fn start(config: &Config) -> Result<Requests, Error> {
         .name("onego-nfs".into())
         .spawn(move || match Reactor::new(&config) {
             Ok((reactor, requests)) => {
-                // Whoever asked may be gone: then the handle drops, and the reactor ends at once.
+                // The caller may be gone: then the handle drops, and the reactor ends at once.
                 drop(started.send(Ok(requests)));
                 reactor.run();
             }

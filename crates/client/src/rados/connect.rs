@@ -50,7 +50,7 @@ impl Cluster {
                 Ok((reactor, cluster)) => {
                     let thread = ReactorThread { id: thread::current().id(), ended: Mutex::new(ended) };
                     cluster.set_thread(thread);
-                    // Whoever asked may be gone: then the cluster's handle drops, and the reactor ends at once.
+                    // The caller may be gone: then the cluster's handle drops, and the reactor ends at once.
                     drop(started.send(Ok(cluster)));
                     reactor.run();
                     drop(running);

@@ -86,7 +86,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     check_namespace(pool).await?;
     let id = new_id()?;
     let what = || describe(pool, name);
-    // Whoever sees the name must find a whole image, or be able to tell that it is not: the name is taken first,
+    // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,
     // then the directory lists it, then the header makes it an image, as librbd does it.
     let named = WriteOp::new().create(true).call(&SetId { id: id.clone() });
     pool.operate_write(&id_object(name).to_string(), named).await.map_err(|error| match error {

@@ -78,7 +78,7 @@ impl Parent {
     }
 }
 
-/// How people are told of an image.
+/// The name of an image in messages.
 pub(crate) fn describe(pool: &Pool, name: &str) -> String {
     match pool.namespace() {
         "" => format!("image {}/{name}", pool.name()),

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An open image: a block device of so many bytes.
+/// An open image: a block device.
 ///
 /// Requests may be of any size up to [`MAX_IO`](super::MAX_IO) at any offset, and as many at a time as the caller
 /// likes; two that overlap and are in flight together may be applied in any order. An image is watched while it is

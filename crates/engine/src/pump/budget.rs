@@ -90,8 +90,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// A pump that waits when everything of a peer's is received, after that many of the peer's rounds, each of so many
-    /// bytes: in how many turns is the last round received?
+    /// A pump that waits once everything of a peer's is received, after `rounds` rounds of the peer's of equal length: in how
+    /// many turns is the last round received?
     fn turns_of_last(budget: &mut Budget, rounds: usize, bytes: usize) -> usize {
         let first = budget.waits + 1;
         let mut turns = 0;

@@ -7,12 +7,12 @@ use std::time::Duration;
 /// What a pump does before it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spin {
-    /// It polls for as long as that has cost less CPU time than sleeping, on this machine and with these peers.
+    /// It polls as long as polling costs less CPU time than sleeping, as measured on this machine and with these peers.
     #[default]
     Adaptive,
-    /// It sleeps at once.
+    /// It sleeps immediately.
     Never,
-    /// It polls for that long, whatever it costs: a little latency for a lot of CPU time.
+    /// It polls for this time before each sleep. That buys a little latency for a lot of CPU time.
     For(Duration),
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Spin {
     }
 }
 
-/// A longer spin would be a mistake.
+/// The longest spin that is accepted: a longer one would be a mistake.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The text is none of "adaptive", "never" and a number of microseconds, up to a second.
@@ -49,61 +49,66 @@ impl FromStr for Spin {
     }
 }
 
-/// Sleeps at the beginning, to see what a sleep costs and brings.
+/// Sleeps before the first trial. They measure what a sleep costs and how many bytes it brings.
 const FIRST: u32 = 32;
 
-/// Of so many sleeps later one is measured.
+/// After that, one sleep in 16 is measured.
 const SAMPLE: u32 = 16;
 
-/// So many times what a sleep costs may be lost before the pump sleeps again. Enough that a peer whose trial begins somewhat
-/// later meets this one: for two who sleep, the first who does not wins little.
+/// A trial ends once spinning has wasted the cost of 64 sleeps. The bound is long enough for the trials of both sides to
+/// overlap: as long as the peer sleeps, spinning gains little.
 const TRIAL: i64 = 64;
 
-/// Sleeps until the next trial.
+/// Sleeps between the end of a trial and the next trial.
 const TERM: u32 = 1 << 10;
 
-/// A spin lasts for so many times what a sleep costs at the most: as long as a peer takes that has to wake up first.
+/// A spin lasts at most twice the cost of a sleep: the time that a peer takes to wake up and answer.
 const LIMIT: u32 = 2;
 
-/// What comes after one spin is worth so many sleeps at the most: how much a sleep brings is not seen often.
+/// The bytes after one spin count for at most 4 sleeps. The measure of what a sleep brings is renewed rarely, so it may be
+/// too low.
 const BURST: i64 = 4;
 
-/// A sleep costs as much as so many turns, of which each spin takes one more.
+/// A spin costs one turn of the pump more than a sleep does. Eight turns cost as much as one sleep.
 const TURN: i64 = 8;
 
-/// Spins in a row before a sleep, to see what it brings now.
+/// Spins in a row before a sleep is forced, to measure again what it brings.
 const STREAK: u32 = 1 << 8;
 
-/// When to poll for what comes rather than to sleep until it is there.
+/// Decides whether to poll for the next bytes or to sleep until they arrive.
 ///
-/// A sleep costs CPU time of this side and of the peer that ends it, about as much of each (in a virtual machine 10 us). What
-/// comes sooner than that is cheaper to poll for, and it is taken at once, not after the time that waking up takes. But if
-/// more comes meanwhile, one sleep brings what takes many spins. So an account is kept of what is won: the sleeps that would
-/// have brought the same bytes, less the time spent and a turn for each spin. When all is lost that a trial may lose, the pump
-/// sleeps for a term.
+/// A sleep costs CPU time on this side and on the peer that ends it, about the same on each (10 us in a virtual machine).
+/// Bytes that arrive sooner are cheaper to poll for, and polling takes them without the delay of a wake-up. But during a sleep
+/// more bytes arrive, so one sleep may bring as much as many spins.
+///
+/// The spinner therefore keeps an account. Each spin earns the cost of the sleeps that would have brought the same bytes, and
+/// pays for its time and for one turn. Once spinning has wasted the cost of [`TRIAL`] sleeps, it is disabled for the next
+/// [`TERM`] sleeps.
 #[derive(Debug)]
 pub(super) struct Spinner {
     spin: Spin,
-    /// CPU time of one sleep, of both sides, in nanoseconds.
+    /// CPU time of one sleep on both sides, in nanoseconds: a running average.
     cost: i64,
-    /// Bytes that are moved between a sleep and the next wait, on an average.
+    /// Bytes moved between a sleep and the next wait: a running average.
     worth: i64,
-    /// What was won, with what a trial may lose, in nanoseconds.
+    /// What the trial may still lose, in nanoseconds, with what it has gained.
     account: i64,
-    /// Sleeps before the next trial.
+    /// Sleeps left before the next trial. 0: a trial is running.
     rest: u32,
     /// Spins since the last sleep.
     streak: u32,
-    /// How the last wait ended, and how many bytes had been moved by then.
+    /// How the last wait ended.
     last: End,
+    /// Bytes that had been moved by then.
     moved: u64,
 }
 
-/// How a wait ended that was for something that was not there yet.
+/// How a wait ended for which nothing was there at its start.
 #[derive(Debug, Clone, Copy)]
 enum End {
+    /// By a sleep.
     Slept,
-    /// After a spin of so many nanoseconds.
+    /// By a spin of this length, in nanoseconds.
     Won(i64),
 }
 
@@ -128,13 +133,13 @@ impl Spinner {
         }
     }
 
-    /// After a spin of that time something came that was not there when it began. So many bytes were moved till now.
+    /// A spin of length `spent` found something that was not there at its start. `moved`: bytes moved since the pump began.
     pub(super) fn won(&mut self, spent: Duration, moved: u64) {
         self.streak += 1;
         self.waited(End::Won(nanos(spent)), moved);
     }
 
-    /// Nothing came in that time.
+    /// A spin of this length found nothing.
     pub(super) fn lost(&mut self, spent: Duration) {
         self.settle(-nanos(spent));
     }
@@ -144,12 +149,12 @@ impl Spinner {
         self.spin == Spin::Adaptive && (self.rest.is_multiple_of(SAMPLE) || self.cost == 0)
     }
 
-    /// The pump has slept, for that CPU time of its thread if that was measured. So many bytes were moved till now.
+    /// The pump has slept. `cpu`: CPU time of its thread, if measured. `moved`: bytes moved since the pump began.
     pub(super) fn slept(&mut self, cpu: Option<Duration>, moved: u64) {
         self.streak = 0;
         self.waited(End::Slept, moved);
         if let Some(cpu) = cpu {
-            // What it takes of the peer's is not known here.
+            // The peer's share is not known here. It is taken to be the same.
             self.cost = averaged(self.cost, 2 * nanos(cpu));
         }
         if self.rest > 0 {
@@ -158,12 +163,12 @@ impl Spinner {
         }
     }
 
-    /// A wait has ended: now it is known what the one before has brought.
+    /// A wait has ended, which shows how many bytes the one before it brought.
     fn waited(&mut self, end: End, moved: u64) {
         let bytes = number(moved - std::mem::replace(&mut self.moved, moved));
         match std::mem::replace(&mut self.last, end) {
             End::Slept => self.worth = averaged(self.worth, bytes),
-            // Where no bytes are moved, a descriptor may be watched, or threads wake each other.
+            // No bytes are moved where a descriptor is watched, or where threads wake each other.
             End::Won(spent) if self.worth == 0 => self.settle(self.cost - spent),
             End::Won(spent) => {
                 let sleeps = self.cost * bytes.min(BURST * self.worth) / self.worth;
@@ -198,7 +203,7 @@ mod tests {
 
     const MICRO: Duration = Duration::from_micros(1);
 
-    /// A thread whose sleeps cost it 10 us, and bring so many bytes.
+    /// A thread whose sleeps cost it 10 us and bring a given number of bytes.
     struct Thread {
         spinner: Spinner,
         moved: u64,
@@ -212,7 +217,7 @@ mod tests {
             Self { spinner: Spinner::new(Spin::Adaptive), moved: 0, sleep_brings, spins: 0, sleeps: 0 }
         }
 
-        /// Something comes after so many microseconds, which brings so many bytes if it does not sleep.
+        /// Something arrives after `micros`. It brings `brings` bytes if the thread does not sleep.
         fn wait(&mut self, micros: u32, brings: u64) {
             let (after, most) = (MICRO * micros, self.spinner.most());
             if after < most {

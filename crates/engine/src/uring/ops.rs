@@ -11,7 +11,7 @@ pub(super) enum RingOp {
     Poll(SocketId),
     /// A receive. The kernel writes to the buffers.
     Recv(SocketId, RecvBufs, Box<Message>),
-    /// A receive of at most so many bytes into lent memory. The kernel takes what it needs when something comes.
+    /// A receive into lent memory, with the most bytes. The kernel takes the memory that it needs when something arrives.
     Lent(SocketId, usize),
     /// A send. The kernel reads from the list.
     Send(SocketId, List, Box<Message>, SendKind),
@@ -26,7 +26,7 @@ pub(super) enum RingOp {
 pub(super) enum SendKind {
     /// It ends, short. The kernel answers only if it did: see the engine's proof of when it is done.
     Silent,
-    /// It waits until all is sent, and is answered. It is the rest of a send of which so many bytes are sent already.
+    /// It waits until all is sent, and is answered. It is the rest of a send, of which `before` bytes are already sent.
     Answered { before: usize },
 }
 
@@ -156,7 +156,7 @@ impl Ops {
         self.ops.try_remove(key.index as usize).map(|entry| entry.op)
     }
 
-    /// All operations, to be taken over by whoever knows what the kernel still does with their memory.
+    /// All operations. The caller takes them over and knows what the kernel still does with their memory.
     pub(super) fn drain(&mut self) -> Vec<RingOp> {
         self.ops.drain().map(|entry| entry.op).collect()
     }

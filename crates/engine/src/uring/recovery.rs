@@ -61,7 +61,7 @@ impl Uring {
     /// Tells of the end of an operation, and keeps the kernel's memory from being used again.
     fn abandon(&mut self, op: RingOp, events: &mut Vec<Event>) {
         match op {
-            // Only a stream that was asked about is not watched by itself: whoever asked looks.
+            // Only a stream whose owner asked for readiness has such a poll; its owner looks.
             RingOp::Poll(id) => {
                 if self.sockets.get(id).is_some_and(|socket| socket.kind == Kind::Stream) {
                     events.push(Event::Readable(id));

@@ -23,7 +23,7 @@ impl Uring {
         (!policy.is_off()).then(|| Box::new(policy))
     }
 
-    /// How so many first bytes of a list are to go.
+    /// How the first bytes of a list are to be sent.
     #[inline]
     pub(super) fn transfer(&mut self, id: SocketId, list: &List) -> (Transfer, usize) {
         let Some(policy) = self.sockets.get_mut(id).and_then(|socket| socket.policy.as_mut()) else {

@@ -72,7 +72,7 @@ impl Socket {
         Ok(Self { socket, zero_copy, block, reap_every, count: Count::default() })
     }
 
-    /// Sends so many blocks as there are between two looks for notifications.
+    /// Sends `reap_every` blocks, then takes the notifications.
     pub fn turn(&mut self) -> io::Result<()> {
         for _ in 0..self.reap_every {
             let sent = loop {

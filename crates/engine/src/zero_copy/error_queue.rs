@@ -51,7 +51,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize,
     let mut segments = list.segments();
     if let (Some(only), None) = (segments.next(), segments.next()) {
         let len = only.len().min(bytes);
-        // SAFETY: they are bytes of a segment; whoever calls keeps the list.
+        // SAFETY: they are bytes of a segment; the caller keeps the list.
         let n = unsafe { libc::send(socket.as_raw_fd(), only.as_ptr().cast(), len, flags) };
         return (len, usize::try_from(n).map_err(|_| last_error()));
     }
@@ -74,7 +74,7 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of::<Control>();
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the header outlives the call and has room for so many bytes of control data.
+    // SAFETY: the header outlives the call, and its control buffer has the length that it says.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, flags) };
     if n < 0 {
         return Err(last_error());

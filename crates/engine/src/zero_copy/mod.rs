@@ -2,8 +2,8 @@
 //!
 //! Such a send ends twice: when the bytes were *accepted*, as any send does, and when the kernel has *let go* of the
 //! memory, because the device has taken it or the peer has acknowledged it. In between the bytes must not change. So
-//! whoever sends keeps the list here, and what upper layers see of the second end is that the last segment of it is
-//! dropped: `try_into_mut` succeeds, a pool has its block again.
+//! the sender keeps the list here. Upper layers see the second end when the last segment of the list is dropped:
+//! `try_into_mut` succeeds, and a pool has its block again.
 //!
 //! - [`Notifier`]: notification slots. Sends are attached to a slot; flushing it makes one event once the memory of
 //!   all of them is free.

@@ -7,7 +7,7 @@ pub enum Flush {
     /// Behind each send: an event a send.
     #[default]
     EachSend,
-    /// When so many sends are attached.
+    /// Once this number of sends is attached.
     Sends(u32),
     /// Only by [`Notifier::flush`].
     Asked,

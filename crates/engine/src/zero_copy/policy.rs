@@ -123,9 +123,9 @@ const PATIENCE: u32 = 4;
 enum State {
     /// One send was made to find out.
     Asked,
-    /// The kernel does not copy; so many reports speak against it.
+    /// The kernel does not copy; `against` counts the reports that say otherwise.
     Pays { against: u32 },
-    /// The kernel copies, or nothing is known; it is tried after so many sends.
+    /// The kernel copies, or nothing is known. The next attempt follows after `left` sends.
     Copies { left: u32 },
 }
 

@@ -37,7 +37,7 @@ impl Registry {
         Self::default()
     }
 
-    /// How so many first bytes of a list are to go, as a policy decides.
+    /// How the first bytes of a list are to be sent, as a policy decides.
     #[inline]
     pub(crate) fn transfer(
         &mut self,

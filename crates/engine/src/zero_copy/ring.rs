@@ -181,7 +181,7 @@ impl RingSender {
             // SAFETY: list and header stay in `self.sends` until the kernel has said that it no longer uses them, and
             // the socket is open as long as the ring.
             let pushed = unsafe { submissions.push(&request) };
-            pushed.expect("there is room for so many");
+            pushed.expect("there is room for the requests of one send");
         }
         self.unanswered += count;
         Ok(())

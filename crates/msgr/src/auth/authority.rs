@@ -83,8 +83,8 @@ pub(super) struct Given {
 
 /// Knows everybody's key, and gives tickets.
 ///
-/// The keys of the services follow from one secret, the service, and the time. So whoever keeps that secret
-/// ([`service_secret`](Self::service_secret)) over a restart still knows the tickets that were given before, and need not
+/// The keys of the services follow from one secret, the service, and the time. So an authority that keeps that
+/// secret ([`service_secret`](Self::service_secret)) over a restart still knows the tickets that were given before, and need not
 /// keep each key when it is made.
 #[derive(Debug)]
 pub struct Authority {
@@ -164,7 +164,7 @@ impl Authority {
         Key::generate(Cipher::Aes, Utime::default(), &mut Entropy::from(seed))
     }
 
-    /// Reads an authorizer for `service`. `None`: the ticket is not good, or whoever shows it does not have its key.
+    /// Reads an authorizer for `service`. `None`: the ticket is not good, or the client that shows it does not have its key.
     pub(super) fn authorizer(&self, now: Time, service: u32, r: &mut Reader<'_>) -> Option<Shown> {
         verify::authorizer(service, r, |ticket| self.open_ticket(now, service, ticket))
     }
@@ -190,7 +190,7 @@ impl Authority {
         let secret_id = self.newest_key(now, grant.service);
         let service_key = self.service_key(grant.service, secret_id);
         let entropy = &mut self.entropy;
-        // Who has a key of this cipher knows the cipher, and is as safe with it as its key is.
+        // A client with a key of this cipher knows the cipher. The session key is as safe as that key.
         let session_key = Key::generate(grant.key.cipher(), now.into(), entropy);
         let info = ServiceTicketInfo {
             ticket: AuthTicket {
@@ -293,12 +293,12 @@ impl Authority {
         Ok(Given { payload: w.into_vec(), session_key, connection_secret, caps })
     }
 
-    /// Whoever says that it has a number already must show the ticket that it got with it: or anybody could take over
-    /// anybody's requests (CVE-2021-20288). It may have run out, as it proves nothing but that, and is good as long as its
-    /// key is known (CephxServiceHandler::verify_old_ticket). Returns that ticket's session key.
+    /// A client that says that it has a number already must show the ticket that it got with it. Otherwise any client could
+    /// take over the requests of another (CVE-2021-20288). The ticket may have expired, because it proves nothing else, and
+    /// is good as long as its key is known (CephxServiceHandler::verify_old_ticket). Returns that ticket's session key.
     fn reclaim(&mut self, now: Time, session: &Asker<'_>, old: &TicketBlob) -> Result<Option<Key>, Refused> {
         if session.fresh {
-            // Who has no number has no ticket (CephxServiceHandler::verify_old_ticket).
+            // A client without a number has no ticket (CephxServiceHandler::verify_old_ticket).
             return if old.blob.0.is_empty() { Ok(None) } else { Err(Refused) };
         }
         let info = self.open_old_ticket(now, service::AUTH, old).ok_or(Refused)?;

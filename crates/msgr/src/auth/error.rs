@@ -26,7 +26,7 @@ pub enum Error {
         "the cluster wants to see the key of {name}, and there is none: name it by `keyring`, `keyfile` or `key`"
     )]
     NoKey {
-        /// Who lacks it.
+        /// The client without a key.
         name: AuthName,
     },
     /// The monitors gave no ticket for a service, or it has run out.
@@ -41,7 +41,7 @@ pub enum Error {
          no capabilities for the monitors (see `ceph auth get {name}`)"
     )]
     Refused {
-        /// Who was refused.
+        /// The client that was refused.
         name: AuthName,
         /// A negative error number.
         errno: i32,
@@ -49,7 +49,7 @@ pub enum Error {
     /// A service did not take a ticket: it may have run out, or the service has newer keys.
     #[error("the ticket of {name} was refused (error {errno}): a new one is needed")]
     TicketRefused {
-        /// Who was refused.
+        /// The client that was refused.
         name: AuthName,
         /// A negative error number.
         errno: i32,

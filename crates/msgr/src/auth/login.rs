@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Error number in AUTH_BAD_METHOD: the method, or all modes of the connection, are not allowed.
 const EOPNOTSUPP: i32 = -95;
 
-/// Who a client is, and what it agrees to.
+/// The identity of a client, and the methods and modes that it accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// Its name.
@@ -32,8 +32,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// What Ceph's programs have if nobody says otherwise, but for one thing: who has a key agrees to the method none only if
-    /// `methods` says so. Whoever answers would otherwise be believed to be the cluster.
+    /// The defaults of Ceph's programs, with one exception: a client with a key accepts the method none only if `methods` says
+    /// so. Otherwise any server that answers would be taken for the cluster.
     pub fn new(name: AuthName, key: Option<Key>) -> Self {
         let methods = if key.is_some() { vec![method::CEPHX] } else { vec![method::CEPHX, method::NONE] };
         Self {

@@ -25,9 +25,9 @@ const SECRET_LEN: usize = 64;
 pub enum Gate {
     /// Everybody is believed; connections carry checksums.
     Open,
-    /// Who has no ticket, or no key, does not get in.
+    /// A client without a ticket or a key is refused.
     Cephx {
-        /// Who knows the keys. Daemons of one process share it.
+        /// Knows the keys. Daemons of one process share it.
         authority: Arc<Mutex<Authority>>,
         /// What the server is, one of [`service`]; the monitors are [`service::AUTH`].
         service: u32,

@@ -39,7 +39,8 @@ impl Shown {
     }
 }
 
-/// Reads an authorizer for `service`, whose ticket `open_ticket` opens. `None`: the ticket is not good, or whoever shows it does not have its key.
+/// Reads an authorizer for `service`, whose ticket `open_ticket` opens. `None`: the ticket is not good, or the client that
+/// shows it does not have its key.
 pub(super) fn authorizer(
     service: u32,
     r: &mut Reader<'_>,

@@ -41,7 +41,7 @@ impl Encoder {
         })
     }
 
-    /// The most bytes that so many compress to.
+    /// The most bytes that `len` bytes compress to.
     pub(crate) fn bound(&self, len: usize) -> usize {
         match self {
             Self::Snappy(_) => snap::raw::max_compress_len(len),
@@ -95,7 +95,7 @@ const LZ4_MAX_BLOCKS: usize = 1024;
 /// Why a segment cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// It would have so many bytes, or more, which is over the bound.
+    /// It would have at least this many bytes, which is over the bound.
     TooLong(u64),
     /// What is wrong with it.
     Damaged(&'static str),

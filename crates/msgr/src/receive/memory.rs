@@ -2,7 +2,7 @@
 
 use onego_buf::{Pool, SegmentMut};
 
-/// Memory for small parts is taken so many bytes at a time.
+/// Size of the blocks from which memory for small parts is taken, bytes.
 const SMALL_BLOCK: usize = 16 << 10;
 /// Parts from this size on have memory of their own.
 const OWN: usize = 4 << 10;

@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
     /// Messages that were sent and not acknowledged: the last of them has the number `seq`.
     sent: VecDeque<Queued>,
     sent_bytes: usize,
-    /// So many messages at the front of the queue were sent before, on a connection that is over.
+    /// Messages at the front of the queue that were sent before, on a connection that is over.
     again: usize,
 }
 

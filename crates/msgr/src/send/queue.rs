@@ -18,7 +18,7 @@ pub(crate) struct Queued {
 /// Where the front of a message is.
 #[derive(Debug)]
 pub(crate) enum Front {
-    /// So many bytes behind those of the messages before it.
+    /// Encoded, with this length, behind the fronts of the messages before it.
     Encoded(usize),
     /// By itself.
     Own(Segment),

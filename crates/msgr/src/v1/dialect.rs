@@ -158,7 +158,7 @@ impl Dialect for Version1 {
         let Opening::Authentication(auth) = &mut self.opening else { return Ok(Meaning::Nothing) };
         let expected = if self.server { Auth::KIND } else { AuthReply::KIND };
         if message.header.kind != expected {
-            // A monitor may send its map first. It sends it again to whoever subscribes.
+            // A monitor may send its map first. It sends it again to every subscriber.
             tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
             return Ok(Meaning::Nothing);
         }

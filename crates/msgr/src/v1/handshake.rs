@@ -3,7 +3,7 @@
 //! Source: ceph `doc/dev/network-protocol.rst`; `src/msg/async/ProtocolV1.cc`; linux `net/ceph/messenger_v1.c`.
 //!
 //! Where the policy is a lossy one, nobody keeps a session when a connection breaks, as in version 2. Sessions have no
-//! names in this version: whoever has lost one is known by a count of connections that begins anew.
+//! names in this version: a peer that has lost its session is known by its count of connections, which begins anew.
 
 use super::connect::{CONNECT_LEN, Connect, ConnectReply, LOSSY, REPLY_LEN};
 use super::frame::tag;
@@ -64,7 +64,7 @@ enum State {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is looked at where it comes from, and gone")]
 pub(super) enum Next {
-    /// Another part, of so many bytes.
+    /// Another part, with its length in bytes.
     Part(usize),
     /// All is agreed upon.
     Agreed(Box<Agreed>),
@@ -509,7 +509,7 @@ impl Handshake {
         }
         let welcome = if features::has(connect.features, RECONNECT_SEQ) { tag::SEQ } else { tag::READY };
         let Role::Server(_, reception) = &mut self.role else { return (welcome, Vec::new()) };
-        // Who comes to a monitor says who it is by messages.
+        // A client of a monitor authenticates itself by messages.
         if self.config.entity.kind == EntityName::MON {
             return (welcome, Vec::new());
         }

@@ -6,7 +6,7 @@
 //!
 //! Between peers with a session key every message has a signature, in both directions, and one without the right signature
 //! ends the connection. What the signature covers is weak: the checksums (CRC-32C) of header, front, middle and payload,
-//! their lengths, and the low half of the message's number. Whoever can change what is under way can choose other bytes
+//! their lengths, and the low half of the message's number. An attacker on the path can choose other bytes
 //! with the same checksums. It does not cover:
 //! - which connection a message is for: all that were opened with one ticket sign with its session key,
 //! - connections to monitors, which have no session key: not even the authentication is signed,

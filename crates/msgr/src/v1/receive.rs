@@ -89,7 +89,7 @@ impl Receiver {
         }
     }
 
-    /// The handshake wants a part of so many bytes next.
+    /// The handshake wants a part of `len` bytes next.
     pub(super) fn want_part(&mut self, len: usize) {
         self.stage = Stage::Part(len);
     }

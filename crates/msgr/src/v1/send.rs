@@ -106,7 +106,7 @@ impl Sender {
 /// Puts messages together.
 #[derive(Debug)]
 struct Assembler {
-    /// Who this side is.
+    /// The name of this side.
     source: EntityName,
     /// Do payloads have checksums?
     data_crc: bool,

@@ -28,7 +28,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// One of so many chances to take a line for dead is used.
+/// One of this many chances to take a line for dead is used.
 const HANG_UPS: u32 = 50;
 
 /// Bytes at the end of frames that protect the others, about.
@@ -464,8 +464,8 @@ impl World {
         }
     }
 
-    /// All that is on its way arrives, on lines that carry no more than so many bytes, but what takes longer than a
-    /// handshake does.
+    /// All that is on its way arrives, on lines that carry a bounded number of bytes, except what takes longer than a
+    /// handshake.
     pub(crate) fn exchange(&mut self, cut: usize) {
         for at in &self.alive {
             self.lines[*at].left = cut;

@@ -108,16 +108,16 @@ pub(crate) struct Troubles {
     pub(crate) hang_ups: bool,
     /// Most bytes that are on their way to an end.
     pub(crate) window: usize,
-    /// One of so many sends damages a byte.
+    /// One in this many sends damages a byte.
     pub(crate) damage: Option<u32>,
-    /// At one of so many steps an end is started again.
+    /// At one in this many steps an end is restarted.
     pub(crate) restarts: Option<u32>,
     /// Those get another address each time, as daemons do that have a new nonce in each life; the other end hears of it
     /// from a map. Otherwise it is for the session to notice, as with monitors.
     pub(crate) moves: bool,
     /// How long tickets are good.
     pub(crate) lifetimes: Lifetimes,
-    /// One of so many answers of the monitors never comes; another one takes longer than any ticket is good.
+    /// One in this many answers of the monitors never comes; another takes longer than any ticket is good.
     pub(crate) lost_answers: Option<u32>,
 }
 

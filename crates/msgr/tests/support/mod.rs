@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(crate) const START: Time = Time::from_nanos(1_700_000_000_000_000_000);
 
-/// Places payloads of at least so many bytes.
+/// Places payloads of at least this many bytes.
 pub(crate) struct PlaceFrom(pub(crate) usize);
 
 impl Placer for PlaceFrom {

@@ -18,9 +18,9 @@ pub enum Sink {
     None,
     /// To this buffer, which comes back with the reply.
     Buffer(SegmentMut),
-    /// To memory of its own, if it is long; it has so many bytes at the most, and the client takes that only when it comes.
-    /// (Over RDMA it has to be there before.) A short payload comes with the reply, in the memory in which it was received
-    /// together with others.
+    /// To memory of its own, if it is long. The number is its greatest length; the client takes the memory only when the
+    /// payload comes. (Over RDMA the memory has to be there before.) A short payload comes with the reply, in the memory in
+    /// which it was received together with others.
     Fresh(usize),
 }
 

@@ -134,7 +134,7 @@ impl Conn {
         }
     }
 
-    /// Takes of what there is to send, where so many calls have no reply.
+    /// Takes bytes of what there is to send, where `in_flight` calls have no reply.
     pub(super) fn transmit(&mut self, in_flight: usize, out: &mut List, limit: usize) {
         let made = std::mem::take(&mut self.made);
         let share = self.transport.unsent().and_then(|unsent| first_share(unsent, made, in_flight));

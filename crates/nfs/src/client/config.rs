@@ -1,4 +1,4 @@
-//! What a client is told, and the bounds that hold on it.
+//! The configuration of a client, and its bounds.
 
 use crate::rpc::Credential;
 use onego_buf::Pool;
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What the calls of a client have in common.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Who makes the calls.
+    /// The caller of all calls.
     pub credential: Credential,
     /// The number of the first call. Servers know calls that come again by their numbers: two clients of one machine
     /// should not begin with the same.

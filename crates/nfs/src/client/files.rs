@@ -62,9 +62,9 @@ pub struct Ticket<T>(Purpose<T>);
 enum Purpose<T> {
     /// The caller's own.
     Plain(T),
-    /// A read of so many bytes, to a buffer or without one.
+    /// A read of `len` bytes, to a buffer or without one.
     Read { ticket: T, file: Handle, offset: u64, len: usize, to_buffer: bool },
-    /// So many bytes of a part of a read that takes several calls.
+    /// `len` bytes of a part of a read that takes several calls.
     Part { io: usize, part: u32, len: usize },
     /// A part of a write, from this offset on.
     Write { io: usize, offset: u64 },
@@ -661,7 +661,7 @@ fn results<P: Procedure>(result: Result<Reply, Error>) -> Result<P::Results, Err
     Ok(result?.read::<P>()?)
 }
 
-/// What was read where up to so many bytes were wanted.
+/// What was read where up to `wanted` bytes were wanted.
 fn read_results(reply: &Reply, wanted: usize) -> Result<ReadFront, Error> {
     if let Some(status) = reply.status()? {
         return Err(Error::Failed(status));

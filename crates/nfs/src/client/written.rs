@@ -1,5 +1,5 @@
-//! What there is to know of a file that is written: which writes are under way, what is to be committed, and who waits
-//! for that.
+//! What there is to know of a file that is written: which writes are under way, what is to be committed, and which
+//! syncs wait for that.
 
 use super::error::Error;
 use super::unstable::Unstable;
@@ -30,7 +30,7 @@ pub(super) struct Written<T> {
     next: u64,
     /// Writes that are under way.
     in_flight: BTreeSet<u64>,
-    /// Who waits for writes before that number to be durable.
+    /// Syncs that wait for the writes before that number to be durable.
     pub(super) syncs: VecDeque<(u64, T)>,
     commit: Committing<T>,
     pub(super) parked: VecDeque<Parked<T>>,
@@ -44,7 +44,7 @@ enum Committing<T> {
     No,
     /// Of the runs before the mark, for those who wait.
     Asked(u64, Vec<T>),
-    /// The server had lost some, which is sent again once no write is under way: by so many calls now.
+    /// The server had lost some, which is sent again once no write is under way: by this number of calls now.
     Again(usize, Option<Error>, Vec<T>),
 }
 
@@ -150,7 +150,7 @@ impl<T> Written<T> {
         begins
     }
 
-    /// Who waits for nothing but a commit.
+    /// The syncs that wait for nothing but a commit.
     fn ready_syncs(&mut self) -> Vec<T> {
         let begun = self.in_flight.first().copied().unwrap_or(self.next);
         let mut ready = Vec::new();

@@ -18,7 +18,7 @@ pub mod flavor {
     pub const SYS: u32 = 1;
 }
 
-/// Who makes a call.
+/// The caller of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Credential {
     /// Nobody in particular.

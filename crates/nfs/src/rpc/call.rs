@@ -20,7 +20,7 @@ pub struct Call {
     pub version: u32,
     /// The procedure.
     pub procedure: u32,
-    /// Who makes it.
+    /// The caller.
     pub credential: Credential,
 }
 

@@ -13,9 +13,9 @@ const LAST: u32 = 1 << 31;
 /// Where the payload of a message begins, as far as its first bytes tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split {
-    /// That takes so many bytes of the message, more than are here.
+    /// That takes this many bytes of the message, more than are here.
     More(usize),
-    /// The front has so many bytes, all here, and so many bytes of payload follow it.
+    /// The length of the front, which is all here, and that of the payload, which follows it.
     At(usize, usize),
     /// It has none: all of it is front.
     Never,
@@ -75,15 +75,15 @@ pub enum RecordError {
 /// How far the record is that comes in.
 #[derive(Debug)]
 enum Stage {
-    /// Its first bytes: so many are needed to see what it is.
+    /// Its first bytes, with the number that is needed to see what it is.
     Start(usize),
-    /// The front has so many bytes, then comes a payload of so many.
+    /// The front, with its length and that of the payload behind it.
     Front(usize, usize),
     /// The payload, into its place.
     Placed(SegmentMut, Place),
-    /// The payload, of which so many bytes are to come.
+    /// The payload, with the number of bytes that are to come.
     Payload(usize),
-    /// What fills up the payload: so many bytes.
+    /// The padding of the payload, with its length.
     Padding(usize),
     /// All is front.
     Whole,
@@ -345,7 +345,7 @@ impl RecordReader {
         Ok(())
     }
 
-    /// The record has `left` bytes left where so many of its payload are expected.
+    /// The record has `left` bytes left where `expected` bytes of its payload are to come.
     fn broken(&mut self, left: usize, expected: usize) -> Result<(), RecordError> {
         if !self.takes_broken {
             return Err(RecordError::Length { left, expected });

@@ -1,4 +1,4 @@
-//! What a connection is told of its side, and the bounds that hold on it.
+//! The configuration of one side of a connection, and its bounds.
 
 use super::header::{CRC_LEN, FPDU_MAX, FPDU_MIN, TAGGED_LEN};
 use super::mpa::ReadyToReceive;

@@ -125,8 +125,7 @@ impl Forecast {
         }
     }
 
-    /// The next segment will be in the spot that `after` says, which is told of the spot before and of the most that a
-    /// segment has.
+    /// The next segment will be in the spot that `after` gives, from the spot before and the most bytes of a segment.
     pub(super) fn foresee(&mut self, after: impl Fn(Spot, usize) -> Option<Spot>) {
         self.next = self.now.and_then(|now| after(now, self.whole));
     }
@@ -182,7 +181,7 @@ impl Forecast {
         places
     }
 
-    /// A place comes back, with so many bytes in it. `Some`: now all are back.
+    /// A place comes back with `filled` bytes in it. `Some`: now all are back.
     pub(super) fn landed(&mut self, place: SegmentMut, filled: usize) -> Option<Landed> {
         self.back.push((place, filled));
         if self.back.len() <= 2 * self.spots.len() {

@@ -32,7 +32,7 @@ pub(super) struct Request {
     pub(super) private_data: Vec<u8>,
 }
 
-/// How many RDMA Reads there are if this side has so many and the peer said `theirs`.
+/// How many RDMA Reads there are if this side has `ours` and the peer said `theirs`.
 fn agreed(ours: u16, theirs: u16) -> u16 {
     if theirs == NOT_NEGOTIATED { ours } else { ours.min(theirs) }
 }

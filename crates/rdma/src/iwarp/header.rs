@@ -127,7 +127,7 @@ impl Control {
         Ok(this)
     }
 
-    /// The control fields of a segment with so many bytes of payload behind its header.
+    /// The control fields of a segment with `payload` bytes behind its header.
     fn of(opcode: Opcode, last: bool, payload: usize) -> Self {
         let len = opcode.header_len() - LENGTH_LEN + payload;
         Self { len: u16::try_from(len).expect("a segment is cut to fit MPA's length"), last, opcode }

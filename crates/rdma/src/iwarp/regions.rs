@@ -68,7 +68,7 @@ pub(super) fn wraps(offset: u64, len: usize) -> bool {
 }
 
 impl Regions {
-    /// Room for so many regions.
+    /// A table with room for `capacity` regions.
     pub(super) fn new(capacity: usize, entropy: Entropy) -> Self {
         let capacity = capacity.clamp(1, SLOTS_MAX).next_power_of_two();
         Self { slots: Vec::new(), free: Vec::new(), bits: capacity.trailing_zeros(), entropy }

@@ -97,7 +97,7 @@ impl Works {
         Some(turn)
     }
 
-    /// So many bytes were sent of what was next.
+    /// `bytes` bytes of what was next are sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
     }

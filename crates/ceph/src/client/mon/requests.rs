@@ -21,7 +21,7 @@ pub(crate) enum Ask {
     Version(String),
 }
 
-/// Who asks.
+/// What waits for the answer.
 #[derive(Debug)]
 pub(crate) enum Asker<T> {
     Caller(T),

@@ -36,7 +36,7 @@ impl<T> Objects<T> {
         self.linger(now, hub, target, what, None, ticket)
     }
 
-    /// Notifies the watchers of an object and waits for their answers, so many seconds.
+    /// Notifies the watchers of an object and waits for their answers, for `timeout` seconds.
     pub(crate) fn notify(
         &mut self,
         now: Time,

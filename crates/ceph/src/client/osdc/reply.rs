@@ -28,7 +28,7 @@ pub(super) struct OsdReply {
     pub(super) redirect: Option<Box<Redirect>>,
 }
 
-/// Reads a reply. `placed`: so many bytes of outputs are not in `data`, but with the caller.
+/// Reads a reply. `placed`: bytes of outputs that are not in `data`, but with the caller.
 pub(super) fn decode(
     header: &Header,
     front: &[u8],

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Backoffs that an OSD may have in force. It sends one a placement group, or one an object that is being recovered:
-/// 250 groups are many for an OSD, and it refuses work long before it recovers so many objects at once.
+/// 250 groups are many for an OSD, and it refuses work long before it recovers this many objects at once.
 const MAX_BACKOFFS: usize = 1 << 16;
 
 /// How long a connection is used with caution at first. One that lives so long does not end as soon as requests come;
@@ -21,7 +21,7 @@ const CAUTION: Duration = Duration::from_millis(200);
 /// at an OSD that will not have it.
 const MAX_CAUTION_DOUBLINGS: u32 = 5;
 
-/// Requests that may be sent at once when caution ends: nobody ends connections that carry so many.
+/// Requests that may be sent at once when caution ends: a peer does not end connections because of a number like this.
 const TRUSTED: u32 = 32;
 
 /// The session with one OSD.
@@ -48,7 +48,7 @@ pub(super) struct Session {
 }
 
 /// Behind a connection that ended before anything came of the requests on it, the next is not given all of them at once:
-/// if it breaks after so many each time, there would never be a reply. It begins with one, and gets two for each message
+/// if it broke after the same number each time, there would never be a reply. It begins with one, and gets two for each message
 /// that comes.
 #[derive(Debug)]
 struct Caution {

@@ -17,7 +17,7 @@ const SLOT_BITS: u32 = 16;
 /// Nobody serves the request: there is no map, no pool, or no OSD that is up.
 pub(super) const NOBODY: i32 = -1;
 
-/// Who wants to know what comes of a request.
+/// What waits for the end of a request.
 #[derive(Debug)]
 pub(super) enum Owner<T> {
     Caller(T),

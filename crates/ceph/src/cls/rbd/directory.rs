@@ -18,7 +18,7 @@ pub mod directory_state {
 structure! {
     /// An image in the trash (`cls::rbd::TrashImageSpec`).
     TrashImageSpec v 2 {
-        /// Who put it there.
+        /// What put it there.
         source: u8,
         /// The image's name.
         name: String,

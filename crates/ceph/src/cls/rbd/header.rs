@@ -201,7 +201,7 @@ methods! { "rbd":
     } -> ();
     /// Gives back the memory of zeros.
     "sparsify" Sparsify {
-        /// Zeros in blocks of so many bytes are given back.
+        /// Size of the blocks that are given back where they are zeros, bytes.
         block_size: u64,
         /// Remove the object if it holds nothing but zeros?
         remove_empty: bool,

@@ -41,9 +41,9 @@ pub mod feature {
 
     /// All of them.
     pub const ALL: u64 = (1 << 12) - 1;
-    /// Who does not know them cannot even read.
+    /// A client that does not know them cannot read.
     pub const INCOMPATIBLE: u64 = LAYERING | STRIPING_V2 | DATA_POOL;
-    /// Who does not know them cannot write.
+    /// A client that does not know them cannot write.
     pub const RW_INCOMPATIBLE: u64 = INCOMPATIBLE
         | EXCLUSIVE_LOCK
         | OBJECT_MAP

@@ -168,7 +168,7 @@ methods! { "rbd":
         /// State of those that are added.
         state: u8,
     } -> ();
-    /// Changes the states of objects. ERANGE: there are not so many.
+    /// Changes the states of objects. ERANGE: the map ends before the last of them.
     "object_map_update" ObjectMapUpdate {
         /// The first object.
         start: u64,

@@ -39,13 +39,13 @@ const MAX_RECORDS: usize = 64;
 /// Longest answer by UDP that is taken. Servers send 512 bytes unless they are told that more is welcome.
 const MAX_DATAGRAM: usize = 4096;
 
-/// Who is asked, and how.
+/// The servers that are asked, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     servers: Vec<SocketAddr>,
     /// Domains that a name may be in.
     domains: Vec<String>,
-    /// A name with so many dots may be a whole one.
+    /// A name with at least this many dots may be a whole one.
     ndots: usize,
     attempts: u32,
     /// How long an answer may take.

@@ -43,7 +43,7 @@ use std::time::Duration;
 pub struct Config {
     /// The monitors.
     pub monitors: Vec<Monitor>,
-    /// Who the client is, and what it agrees to.
+    /// The identity of the client, and the methods and modes that it accepts.
     pub credentials: Credentials,
     /// In which versions of the messenger's protocol to connect.
     pub versions: Versions,

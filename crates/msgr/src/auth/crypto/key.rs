@@ -90,7 +90,7 @@ impl Key {
         Self::from_bytes(&bytes)
     }
 
-    /// The key as it is written in keyrings: all of the secret, for whoever may see it.
+    /// The key as it is written in keyrings. This shows all of the secret.
     pub fn to_base64(&self) -> Zeroizing<String> {
         Zeroizing::new(Base64::encode_string(&Zeroizing::new(self.to_bytes())))
     }

@@ -14,7 +14,7 @@ impl Secret {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The bytes, for whoever really needs them.
+    /// The bytes. Their users must not show or keep them.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

@@ -50,7 +50,7 @@ xdr_struct! {
 }
 
 impl RdmaSegment {
-    /// So many bytes of registered memory.
+    /// `length` bytes of registered memory.
     pub fn new(memory: Remote, length: u32) -> Self {
         Self { handle: memory.key.0, length, offset: memory.offset }
     }

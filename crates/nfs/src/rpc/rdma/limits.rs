@@ -1,4 +1,4 @@
-//! What both ends are told of their side, and what follows from that and from what the peer tells.
+//! The configuration of both ends, and what follows from it and from what the peer says.
 
 use super::header::Parameters;
 use onego_buf::Pool;

@@ -216,7 +216,7 @@ impl<Q: QueuePair> Responder<Q> {
         let header = match Header::decode(&mut r) {
             Ok(header) => header,
             Err(unreadable) => {
-                // Who sent no number cannot be answered.
+                // A message without a number cannot be answered.
                 self.error(unreadable.xid?, 0, unreadable.error);
                 return None;
             }
@@ -452,7 +452,7 @@ impl<Q: QueuePair> Responder<Q> {
         self.works.send(List::from(Segment::copy_from(self.writer.as_slice())), SendFlags::default());
     }
 
-    /// Calls that a client may have under way that would like so many: never more than there are receives for.
+    /// Calls that a client may have under way that asks for `asked`: never more than there are receives for.
     fn granted(&self, asked: u32) -> u32 {
         asked.clamp(1, self.config.credits() as u32)
     }
