@@ -3,6 +3,7 @@
 
 mod cluster;
 mod compare;
+mod documents;
 mod fuzz;
 mod guest;
 mod interop;

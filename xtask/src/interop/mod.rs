@@ -5,6 +5,7 @@ pub(crate) mod attacks;
 mod bench;
 mod ceph;
 mod disk;
+mod documents;
 mod embedded;
 mod nfs;
 mod runner;

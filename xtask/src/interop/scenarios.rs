@@ -1,6 +1,6 @@
 //! Every scenario there is.
 
-use super::{attacks, ceph, embedded, nfs};
+use super::{attacks, ceph, documents, embedded, nfs};
 use crate::cluster::{Release, Stage};
 use anyhow::Result;
 
@@ -71,6 +71,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
     once:
+    "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
     "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;

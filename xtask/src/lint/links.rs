@@ -1,25 +1,19 @@
 //! Links of the documents: each leads to a file of the tree, and to a heading of it if it names one.
 
 use super::verdict::verdict;
-use crate::sh;
+use crate::documents::{self, Document};
 use crate::workspace::Workspace;
 use anyhow::Result;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// Checks every tracked Markdown file.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
-    let mut list = Command::new("git");
-    list.current_dir(&workspace.workspace_root);
-    list.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
     let mut offences = Vec::new();
-    for name in sh::text(&mut list)?.lines() {
-        let path = workspace.workspace_root.join(name);
-        // A file that was removed and not yet committed is still listed.
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+    for Document { name, text } in documents::all(workspace)? {
+        let path = workspace.workspace_root.join(&name);
         let dead = links(&text).into_iter().filter_map(|link| why_dead(&path, &text, &link));
         offences.extend(dead.map(|why| format!("{name}: {why}")));
     }

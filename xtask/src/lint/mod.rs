@@ -1,5 +1,6 @@
 //! The checks that need no running program: one list, each named, all run even when one fails.
 
+mod blocks;
 mod circles;
 mod deny;
 mod dependencies;
@@ -18,6 +19,7 @@ const CHECKS: &[Check] = &[
     ("format", format),
     ("tidiness", tidy::check),
     ("links of documents", links::check),
+    ("programs in documents", blocks::check),
     ("dependency direction", dependencies::check),
     ("circles of modules", circles::check),
     ("unsafe policy", policy::check),
