@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{self, Poll};
 
-/// Most commands that wait for the reactor; who wants to add one more waits itself. Deep enough that a reactor which
-/// wakes up finds a full batch of work, small enough that what waits here is little beside what is in flight.
+/// Most commands that wait for the reactor; the sender of one more waits. Deep enough that a reactor that wakes up finds a
+/// full batch of work, small enough that little waits here compared to what is in flight.
 const CAPACITY: usize = 1024;
 
 /// The reactor is gone, or its handles are.

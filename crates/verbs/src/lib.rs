@@ -11,7 +11,7 @@
 //! - **Bounds**: the queues are as long as the device allows, and the completion queue has room for all that is posted.
 //! - **The end**: everything comes back once the work queues are gone, which is when the device has let go of it.
 //!
-//! User space cannot have its registrations invalidated by the peer: who uses this should not offer it.
+//! A peer cannot invalidate registrations of user space: users of this provider should not offer it.
 
 mod address;
 mod config;

@@ -105,7 +105,7 @@ methods! { "lock":
         /// The caller's name for its hold.
         cookie: String,
     } -> ();
-    /// Takes a lock away from somebody. ENOENT: who is named does not hold it.
+    /// Takes a lock away from its holder. ENOENT: the client that is named does not hold it.
     "break_lock" BreakLock v 1 {
         /// The lock.
         name: String,

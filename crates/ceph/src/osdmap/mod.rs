@@ -1,4 +1,4 @@
-//! The map of a cluster's OSDs: who is up where, which pools there are, and where their objects are.
+//! The map of a cluster's OSDs: which are up and where, which pools there are, and where their objects are.
 //!
 //! Source: ceph `src/osd/OSDMap.{h,cc}`. Read in every encoding from Pacific (16.2) to Tentacle (20); written in the
 //! encoding in which it was read, or in Squid's (19) if it is new, which all of them read. All of a map is kept, also

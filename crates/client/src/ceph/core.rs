@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Most completions of tagged requests that wait to be taken. Who submits tagged requests takes their completions;
-/// who never does is told by [`Core::has_room`] long before memory is a question.
+/// Most completions of tagged requests that wait to be taken. At this number [`Core::has_room`] says no, long before their
+/// memory matters.
 const MAX_COMPLETED: usize = 1 << 16;
 
 /// What the protocol's client gives back with a completion.

@@ -1,7 +1,7 @@
 //! Files of an NFS server (version 3, RFC 1813).
 //!
 //! A [`Mount`] is a file system of a server; [`File`] reads and writes, and [`Mount::read_dir`] lists. All of it is async and
-//! needs no runtime in particular; who would rather spend no second thread drives the client himself: see [`Reactor`].
+//! needs no runtime in particular; a program that would rather spend no second thread drives the client itself: see [`Reactor`].
 //!
 //! Dropping a future cancels its request. A request that was not sent is never sent. One that was sent and changes something
 //! (a write, a creation, a removal) may have been carried out, or not, or may be carried out after requests that are made

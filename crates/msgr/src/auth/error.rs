@@ -35,7 +35,7 @@ pub enum Error {
         /// The service.
         service: u32,
     },
-    /// A monitor did not believe a client. Monitors do not say why: who is not known must not learn who is.
+    /// A monitor did not believe a client. Monitors do not say why: an unknown client must not learn which names are known.
     #[error(
         "the monitors refused {name} (error {errno}): nobody is known by that name, its key is another one, or it has \
          no capabilities for the monitors (see `ceph auth get {name}`)"

@@ -1,4 +1,4 @@
-//! Keyrings: who has which key, and what for, as text.
+//! Keyrings: the keys of users and their capabilities, as text.
 //!
 //! Source: ceph `src/auth/KeyRing.cc`; man page ceph-authtool(8).
 
