@@ -65,6 +65,7 @@ impl Contents for Memory {
         check_data(self, cx, id, access)
     }
 
+    #[inline]
     fn read_at(
         &mut self,
         cx: Context<'_>,

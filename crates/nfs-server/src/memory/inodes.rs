@@ -10,6 +10,7 @@ use onego_nfs::v3::{Attributes, Before, FileType, FsstatOk, Handle, Status};
 /// Bytes of a handle: the file system, the place in its table, and the file's number.
 const HANDLE_LEN: usize = 20;
 
+#[inline]
 fn parts(handle: &Handle) -> Option<(u64, u32, u64)> {
     let bytes: &[u8; HANDLE_LEN] = handle.as_bytes().try_into().ok()?;
     let (instance, rest) = bytes.split_first_chunk()?;

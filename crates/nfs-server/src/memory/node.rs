@@ -44,6 +44,7 @@ pub(super) struct Regular {
 }
 
 impl Content {
+    #[inline]
     pub(super) fn file_type(&self) -> FileType {
         match self {
             Self::Regular(_) => FileType::Regular,
@@ -65,6 +66,7 @@ impl Content {
 }
 
 impl Node {
+    #[inline]
     pub(super) fn attributes(&self, fsid: u64) -> Attributes {
         let (size, used, device) = match &self.content {
             Content::Regular(file) => (file.size, file.data.pinned(), Device::default()),
@@ -89,6 +91,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub(super) fn permissions(&self) -> InodePermissions {
         let is_dir = matches!(self.content, Content::Directory(_));
         InodePermissions { mode: self.mode, uid: self.uid, gid: self.gid, is_dir }
@@ -108,6 +111,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub(super) fn regular(&self) -> Result<&Regular, Status> {
         match &self.content {
             Content::Regular(file) => Ok(file),
@@ -115,6 +119,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub(super) fn regular_mut(&mut self) -> Result<&mut Regular, Status> {
         match &mut self.content {
             Content::Regular(file) => Ok(file),

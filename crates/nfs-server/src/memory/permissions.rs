@@ -34,11 +34,13 @@ pub(super) struct InodePermissions {
 
 impl InodePermissions {
     /// Is the caller the owner, or root?
+    #[inline]
     pub(super) fn owned_by(&self, caller: &Caller) -> bool {
         caller.is_root() || caller.uid == self.uid
     }
 
     /// Do the permission bits let the caller use the file in that way?
+    #[inline]
     pub(super) fn permit(&self, caller: &Caller, wanted: Use) -> bool {
         if caller.is_root() {
             // A file that nobody may execute is no program.

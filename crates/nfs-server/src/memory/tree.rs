@@ -88,6 +88,7 @@ impl Memory {
     }
 }
 
+#[inline]
 pub(super) fn time(nanos: u64) -> v3::Time {
     const SECOND: u64 = 1_000_000_000;
     // The protocol's seconds end in 2106.

@@ -39,6 +39,7 @@ pub(super) fn granted<F: Inodes>(fs: &F, cx: Context<'_>, file: &F::Inode, wante
 /// May the caller read or write the bytes of a file? The client has checked the permissions when a program opened the
 /// file, and they may have changed since: the owner always may (RFC 1813, section 4.4). The client reads what it
 /// executes, too. knfsd has the same two exceptions.
+#[inline]
 pub(crate) fn check_data<F: Inodes>(
     fs: &F,
     cx: Context<'_>,
@@ -54,6 +55,7 @@ pub(crate) fn check_data<F: Inodes>(
 }
 
 /// Opens a regular file. The RFC has no other error for READ and WRITE of other files (sections 3.3.6 and 3.3.7).
+#[inline]
 fn open<F: Contents>(
     fs: &mut F,
     cx: Context<'_>,
@@ -67,6 +69,7 @@ fn open<F: Contents>(
 }
 
 /// READ (RFC 1813, section 3.3.6); `true`: the bytes reach the end.
+#[inline]
 pub(super) fn read<F: Contents>(
     fs: &mut F,
     cx: Context<'_>,

@@ -192,6 +192,7 @@ impl<F: Names + Contents> FileSystem for F {
 }
 
 /// Does something with a file, and adds its attributes to the outcome.
+#[inline]
 fn with<F: Inodes, T>(
     fs: &mut F,
     cx: Context<'_>,
