@@ -37,7 +37,7 @@ pub fn client() -> Connection {
     client
 }
 
-/// Gives bytes to a connection, at most `cut` at a time, as its driver would; lets it answer; accepts whoever asks.
+/// Gives bytes to a connection, at most `cut` at a time, as its driver would; lets it answer; accepts every client.
 pub fn talk(connection: &mut Connection, bytes: &[u8], cut: usize) {
     let mut left = bytes;
     while !left.is_empty() {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 /// The line that a server of `onego` prints when it serves starts with this.
 pub const READY: &str = "ready:";
 
-/// The option of a server of `onego` that makes it end when whoever started it does, in whatever way that is.
+/// The option of a server of `onego` that makes it end when the process that started it ends, in whatever way.
 pub const DIE_WITH_PARENT: &str = "--die-with-parent";
 
 /// A server that runs. It ends with this.
@@ -31,7 +31,7 @@ impl Running {
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            // An interrupt at the terminal is for whoever uses the server, and still needs it to clean up.
+            // An interrupt at the terminal is for the process that uses the server, and still needs it to clean up.
             .process_group(0)
             .spawn()
             .map_err(Error::io(failed()))?;

@@ -52,7 +52,7 @@ impl Traffic {
     }
 }
 
-/// Serves so many clients of so many connections each, then says how many system calls it took: the other half of
+/// Serves `clients` clients of `connections` connections each, then says how many system calls it took: the other half of
 /// [`measure`], in a process of its own.
 pub fn serve(clients: u32, connections: u32) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -149,7 +149,7 @@ pub struct Measured {
     pub system_calls: Ends,
 }
 
-/// Measures the floor for so many seconds.
+/// Measures the floor for `seconds` seconds.
 pub fn measure(server: &Peer, traffic: Traffic, seconds: f64) -> io::Result<Measured> {
     let mut serving = server.start(&[traffic.clients.to_string(), traffic.connections.to_string()])?;
     let port = serving.port()?;

@@ -71,7 +71,7 @@ pub fn fill(bytes: &mut [u8], seed: u64, offset: u64, generation: u32) {
     }
 }
 
-/// Makes zeros of so many percent of each sector, at its end.
+/// Makes zeros of `percent` percent of each sector, at its end.
 pub fn blank(bytes: &mut [u8], percent: u8) {
     let kept = SECTOR * usize::from(100_u8.saturating_sub(percent)) / 100;
     bytes.chunks_mut(SECTOR).filter(|sector| sector.len() > kept).for_each(|sector| sector[kept..].fill(0));

@@ -90,7 +90,7 @@ impl Target for Bed {
         Ok(ImageSession::open(&self.config, &self.pool, &self.image)?)
     }
 
-    /// It is filled once: whoever asks fills it.
+    /// It is filled once, by the first load that asks.
     fn is_full(&self) -> Result<bool, Error> {
         Ok(self.filled.swap(true, Ordering::Relaxed))
     }

@@ -22,7 +22,7 @@ pub(crate) struct Access {
     /// The cluster's monitors, instead of a configuration
     #[arg(short, long, global = true, value_name = "ADDRESSES", alias = "mon_host", conflicts_with = "conf")]
     mon_host: Option<String>,
-    /// Who to be, without "client." [default: admin]
+    /// Name of the user, without "client." [default: admin]
     #[arg(
         id = "user_id",
         long = "id",
@@ -32,7 +32,7 @@ pub(crate) struct Access {
         conflicts_with = "user_name"
     )]
     id: Option<String>,
-    /// Who to be, in full, like client.admin
+    /// Name of the user in full, like client.admin
     #[arg(id = "user_name", short = 'n', long = "name", global = true, value_name = "NAME")]
     name: Option<AuthName>,
     /// What the cluster is called on this machine, in the names of its files [default: ceph, or as its configuration]
@@ -85,7 +85,7 @@ pub(crate) struct Access {
     #[arg(long, global = true, default_value_t)]
     pub(crate) zero_copy: Mode,
     /// What comes before going to sleep: adaptive (polling, for as long as that costs less CPU time than sleeping), never,
-    /// or so many microseconds of polling in any case
+    /// or a number: microseconds of polling in any case
     #[arg(long, global = true, value_name = "USEC", default_value_t)]
     pub(crate) spin: Spin,
 }
@@ -140,7 +140,7 @@ impl Access {
         self.complete(Config::from_file_as(path, &self.identity_or_said()?)?)
     }
 
-    /// Who the client is to be, where the options do not say it as `CEPH_ARGS` does.
+    /// The user's name, where the options do not say it as `CEPH_ARGS` does.
     fn identity_or_said(&self) -> Result<Identity, Failure> {
         Ok(self.identity().or(CephArgs::from_environment()?.identity))
     }
@@ -150,7 +150,7 @@ impl Access {
         matches!(self.ms_mode, Some(MsMode::Secure | MsMode::PreferSecure))
     }
 
-    /// Who the client is to be.
+    /// The user's name.
     fn identity(&self) -> Identity {
         let named = self.id.as_deref().map(AuthName::client);
         let mut identity = Identity::default();

@@ -82,7 +82,7 @@ pub(crate) struct StartOptions {
     /// Copies of each object in the pool "rbd" [default: 3, or as many as there are OSDs]
     #[arg(long, value_name = "COUNT")]
     pool_size: Option<u32>,
-    /// Who is let in: none (everybody) or cephx (who has the key in the keyring beside ceph.conf) [default: none, or as
+    /// Clients that are let in: none (all) or cephx (those with the key in the keyring beside ceph.conf) [default: none, or as
     /// in --data]
     #[arg(long, value_name = "METHOD", value_parser = ["none", "cephx"])]
     auth: Option<String>,
@@ -188,7 +188,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     let conf = conf.display();
     if let Some(old) = cluster.old_mon_addr() {
         output::lines([format!(
-            "the monitor was at {old} before: whoever has an older ceph.conf needs this one (--listen ADDRESS:PORT keeps it)"
+            "the monitor was at {old} before: users of an older ceph.conf need this one (--listen ADDRESS:PORT keeps it)"
         )])?;
     }
     let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
@@ -214,7 +214,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     served
 }
 
-/// Who may do what, where that is more than people may think.
+/// Warns where users may do more than people may think.
 fn warning(listen: IpAddr, needs_key: bool) -> Option<String> {
     (!needs_key && !listen.is_loopback()).then(|| {
         format!(
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_lets_everybody_in_is_warned() {
+    fn a_cluster_that_lets_everybody_in_warns() {
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         for (listen, needs_key, warned) in [
             ("10.0.0.5", false, true),

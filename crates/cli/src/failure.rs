@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// Is there nobody to be told? Whoever stops reading, as `head` does, knows.
+    /// Is there nobody to be told? A reader that stops reading, as `head` does, knows.
     pub(crate) fn is_quiet(&self) -> bool {
         self.code() == Code::Unread || (self.code() == Code::Interrupted && signal::is_unread())
     }

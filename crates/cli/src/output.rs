@@ -15,7 +15,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Why standard output takes no more: whoever reads it may have gone away, which is quiet.
+/// Why standard output takes no more: its reader may have gone away, which is quiet.
 pub(crate) fn failed(source: io::Error) -> Failure {
     Failure::Output(source)
 }
@@ -26,7 +26,7 @@ pub(crate) fn bytes(bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(failed)
 }
 
-/// Prints lines. Whoever reads them may have gone away, which is an error like any other.
+/// Prints lines. Their reader may have gone away, which is an error like any other.
 pub(crate) fn lines<T: Display>(lines: impl IntoIterator<Item = T>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     lines.into_iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush()).map_err(failed)

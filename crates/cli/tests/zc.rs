@@ -63,7 +63,7 @@ fn an_interrupted_measurement_leaves_no_namespace() {
 }
 
 #[test]
-fn whoever_is_not_root_is_told() {
+fn a_user_other_than_root_is_told() {
     let place = Place::new();
     // Where the program lies, others may not look.
     let folder = place.path("for-everybody");

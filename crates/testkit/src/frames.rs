@@ -1,4 +1,4 @@
-//! A small protocol to test engines with: frames of a 32-bit length and so many bytes.
+//! A small protocol to test engines with: frames of a 32-bit length and as many bytes.
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
 use std::collections::VecDeque;
@@ -103,7 +103,7 @@ impl Frames {
         self.actions.push_back(Action::Close { conn: id });
     }
 
-    /// Wants to be woken for so many bytes.
+    /// Sets the receive low-water mark, bytes.
     pub fn set_low_water(&mut self, id: ConnId, bytes: usize) {
         self.actions.push_back(Action::LowWater { conn: id, bytes });
     }

@@ -32,7 +32,7 @@ fn bytes(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|i| ((i as u64 + 1).wrapping_mul(seed * 2 + 0x9e37_79b9) >> 11) as u8).collect()
 }
 
-/// A client that does not give up: it wants so many frames echoed, one after the other, over as many connections as
+/// A client that does not give up: it has its frames echoed, one after the other, over as many connections as
 /// it takes.
 struct Caller {
     pump: FramesPump,
@@ -403,7 +403,7 @@ fn a_broken_stream_gives_what_had_arrived_and_then_the_error() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
-/// How often a client receives while so many frames come one by one, if that many bytes are worth a wake-up.
+/// How often a client receives while `frames` frames come one by one, if `least` bytes are worth a wake-up.
 fn receives(frames: usize, least: usize) -> u64 {
     let mut sim = Sim::new(1, Faults::none());
     let mut server = server(&sim, Frames::default());

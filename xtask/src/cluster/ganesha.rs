@@ -26,7 +26,7 @@ pub(crate) struct Ganesha {
 }
 
 impl Ganesha {
-    /// Starts it on a stage, exporting an empty file system that remembers so many bytes of each file.
+    /// Starts it on a stage, exporting an empty file system, with a bound on the bytes that it remembers of each file.
     pub(crate) fn start(stage: &Stage, remembered: u64) -> Result<Self> {
         // Both write below here, where the host's own may be.
         for place in ["/run", "/var/lib/nfs"] {

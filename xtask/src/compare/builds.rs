@@ -24,7 +24,7 @@ pub(super) fn baselines(
     options.baseline.iter().enumerate().map(stage).collect()
 }
 
-/// Builds take turns at being the first: the machine may be slower for whoever comes after another load.
+/// Builds take turns at being the first: the machine may be slower right after another load.
 pub(super) fn in_turn<T>(builds: &[T], round: u32) -> impl Iterator<Item = &T> {
     let first = round as usize % builds.len();
     builds.iter().cycle().skip(first).take(builds.len())

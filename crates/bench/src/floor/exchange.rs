@@ -67,7 +67,7 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    /// The ends of these connections, on which messages of so many bytes come in and go out.
+    /// The ends of these connections, with the lengths of the messages that come in and go out.
     pub(super) fn new(streams: Vec<TcpStream>, incoming: usize, outgoing: usize) -> io::Result<Self> {
         for stream in &streams {
             stream.set_nodelay(true)?;
@@ -96,7 +96,7 @@ impl Exchanges {
         self.calls
     }
 
-    /// Sends so many messages on each connection.
+    /// Sends `messages` messages on each connection.
     pub(super) fn send_on_all(&mut self, messages: usize) -> io::Result<()> {
         for i in 0..self.list.len() {
             self.list[i].pending += messages * self.list[i].outgoing;
@@ -218,7 +218,7 @@ impl Exchanges {
 
 /// What a receive gave.
 enum Came {
-    /// So many messages are whole now.
+    /// Messages, of which this many are whole now.
     Messages(usize),
     Nothing,
     End,

@@ -13,7 +13,7 @@ const PIECE: u64 = 4 << 20;
 /// Requests in flight.
 const DEPTH: usize = 8;
 
-/// Fills a range, which is whole sectors, with the first generation of a pattern, of which so many percent are
+/// Fills a range, which is whole sectors, with the first generation of a pattern, of which `zeros` percent are
 /// zeros instead. Once `stop` is set nothing more is begun.
 pub(crate) fn fill(
     session: &mut impl Session,

@@ -57,7 +57,7 @@ pub struct Measured {
 }
 
 impl Plan {
-    /// Fails if a load cannot be put on so many bytes.
+    /// Fails if a load cannot be put on `size` bytes.
     pub fn check(&self, size: u64) -> Result<(), Error> {
         for Load { block_size, jobs, io_depth, .. } in &self.loads {
             let share = size / u64::from(*jobs) / block_size;

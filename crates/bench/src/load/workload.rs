@@ -1,4 +1,4 @@
-//! One client that keeps so many requests in flight.
+//! One client that keeps a number of requests in flight.
 
 use super::fill::fill;
 use super::session::{Request, Session};

@@ -1,4 +1,4 @@
-//! The measuring half: keeps so many requests in flight on each connection.
+//! The measuring half: keeps a number of requests in flight on each connection.
 
 use super::endpoint::{Endpoint, Link, Role};
 use super::load::{Load, POOL_IDLE};

@@ -185,7 +185,7 @@ impl<R: Role> Machine for Endpoint<R> {
     }
 
     fn deadline(&self) -> Option<Time> {
-        // Both ends are this program, and whoever started them gives up what takes too long.
+        // Both ends are this program, and the process that started them gives up what takes too long.
         None
     }
 

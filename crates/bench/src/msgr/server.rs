@@ -25,7 +25,7 @@ pub(super) struct Report {
     pub(super) errors: Vec<String>,
 }
 
-/// Serves so many connections, says what it saw, and returns: the other half of a measurement, in a process of its
+/// Serves `connections` connections, says what it saw, and returns: the other half of a measurement, in a process of its
 /// own.
 pub fn serve(connections: u32, end: End) -> io::Result<()> {
     let mut endpoint = Endpoint::new(Answerer::new(connections, end.crc));

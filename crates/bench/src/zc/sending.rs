@@ -83,7 +83,7 @@ impl Sending {
 /// Bytes between the pieces of a block, so that they do not join: pieces begin on a page.
 const GAP: usize = 4096;
 
-/// Blocks to be sent, in registrable memory or not, each in so many pieces.
+/// Blocks to be sent, in registrable memory or not, each in `pieces` pieces.
 fn blocks(size: usize, count: usize, registrable: bool, pieces: usize) -> Vec<List> {
     let pool = Pool::registrable(0, 64 << 20);
     let whole = if pieces == 1 { size } else { size + pieces * GAP };

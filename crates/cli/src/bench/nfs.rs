@@ -145,7 +145,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     judge(&measured, options.loads.verify)
 }
 
-/// A server in a process of its own, with room for a file of so many bytes.
+/// A server in a process of its own, with room for a file of `file` bytes.
 fn start_embedded(access: &Access, file: u64) -> Result<EmbeddedFiles, Failure> {
     // Files are not as tight as their data, and for a moment an old and a new state of a block are there.
     let room = file.saturating_mul(2).saturating_add(256 << 20).to_string();

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Ways of the bytes: sink (UDP), loopback and veth (TCP)
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "sink,loopback,veth")]
     path: Vec<Path>,
-    /// Who sends; "all" is everybody [default: send,msg_zerocopy,copy,zc,bare-fixed,fixed,adaptive]
+    /// Senders; "all" is every one of them [default: send,msg_zerocopy,copy,zc,bare-fixed,fixed,adaptive]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = senders, hide_default_value = true)]
     sender: Vec<Senders>,
     /// Bytes of a send [default: 1500,4096,16384,65435 to the sink, 4k,16k,64k,256k,1m by TCP]
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// How long to measure each
     #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 0.3, value_parser = seconds)]
     seconds: f64,
-    /// Measure each so many times, in turns with the others of its size; the median counts
+    /// Times that each is measured, in turns with the others of its size; the median counts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Measure each five times, for a second
@@ -166,7 +166,7 @@ pub(crate) struct CalibrateOptions {
     /// How long each measurement takes
     #[arg(long, visible_alias = "runtime", value_name = "S", default_value_t = 0.1, value_parser = seconds)]
     seconds: f64,
-    /// Measure each so many times; the median counts
+    /// Times that each is measured; the median counts
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Show no progress

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) const URLS: &str = "\
 Files are named by URLs: nfs://HOST[:PORT]/EXPORT/PATH[?OPTION=VALUE&...], with the options
   nfsport, mountport            ports, where no port mapper is to be asked
-  rdma, rdmaport, inline        over RDMA, at that port, with messages of so many bytes
+  rdma, rdmaport, inline        over RDMA, at that port, with messages of that many bytes
   rdma=device                   by a device of this machine, and not by iWARP in software
   nconnect                      connections
   rsize, wsize                  bytes of a READ and a WRITE

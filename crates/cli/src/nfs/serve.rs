@@ -26,7 +26,7 @@ Other programs use it, too; with a port that is not 2049 they need to be told, a
   nfs-ls 'nfs://127.0.0.1/export?nfsport=2049&mountport=2049'
 
 The rights of callers:
-  Clients say which user makes a call, and nothing proves it (AUTH_SYS). So whoever has a host that is let in has the
+  Clients say which user makes a call, and nothing proves it (AUTH_SYS). So the owner of a host that is let in has the
   files of every user but root (and of root with --squash none). --allow says which hosts are let in; calls come from
   ports below 1024, which only root and the like have on a host, unless --insecure is given. The kernel's client over
   RDMA uses other ports: it takes --insecure.

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     no_progress: bool,
 }
 
-/// Blocks of so many bytes that are zeros become holes: what file systems keep as one.
+/// Bytes of a block that becomes a hole if it is zeros: what file systems keep as one.
 const GRAIN: usize = 4096;
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {

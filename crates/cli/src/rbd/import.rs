@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// The pool, if the image's name has none [default: rbd]
     #[arg(short, long)]
     pool: Option<String>,
-    /// Blocks of so many bytes that are zeros are not written
+    /// Bytes of a block that is not written if it is zeros
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = sparse_size)]
     sparse_size: u64,
     #[command(flatten)]
@@ -149,7 +149,7 @@ fn what_is_left(shown: &str, left: &Mutex<String>) -> String {
     )
 }
 
-/// Remembers how far an import is, for whoever has to say it.
+/// Remembers how far an import is, for the message at an early end.
 fn note(left: &Mutex<String>, mark: PartialImport) {
     *left.lock().unwrap_or_else(PoisonError::into_inner) = mark.to_string();
 }

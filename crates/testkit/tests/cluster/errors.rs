@@ -16,7 +16,7 @@ const EIO: i32 = 5;
 const OSDS: u8 = 3;
 const COPIES: u32 = 2;
 
-/// Writes that are made, so many at a time.
+/// Writes that are made, and how many at a time.
 const WRITES: usize = 60;
 const AT_ONCE: usize = 4;
 

@@ -17,7 +17,7 @@ const ROUNDS: u32 = 9;
 /// What else such a wait may take.
 const SLACK: Duration = Duration::from_micros(50);
 
-/// A ticket is good at least for some such connections, and up to so many times as long.
+/// A ticket is good for the time of this many connections at least, and is doubled up to this many times.
 const CONNECTIONS: u32 = 2;
 const DOUBLINGS: u32 = 4;
 
@@ -73,7 +73,7 @@ impl Wire {
         Some(Cephx { lifetimes, ..Cephx::of(keyring, self.secret(1, life)) })
     }
 
-    /// Who the clients are.
+    /// The users that the clients are.
     pub(crate) fn credentials(&self) -> Credentials {
         let name = AuthName::client("admin");
         let Some((mode, _)) = self.keys else { return Credentials::new(name, None) };

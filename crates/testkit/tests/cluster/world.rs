@@ -80,7 +80,7 @@ pub(crate) struct World {
     /// Keeps the cluster's state, if anything does.
     storage: Option<Storage>,
     pub(crate) crashes: u32,
-    /// There is a crash after so many replies.
+    /// Replies after which there is a crash.
     next_crash: u64,
     clients: Vec<User>,
     pool: i64,
@@ -376,7 +376,7 @@ impl Server {
     }
 }
 
-/// What the cluster is told to be, after so many crashes.
+/// What the cluster is told to be, after `crashes` crashes.
 pub(crate) fn settings(wire: &Wire, crashes: u32, osds: u8, size: u32) -> Settings {
     Settings {
         registrable: 0,

@@ -1,4 +1,4 @@
-//! Attacks on a directory that our server of NFS exports, by clients that say to be whoever they like, and what honest
+//! Attacks on a directory that our server of NFS exports, by clients that name any user they like, and what honest
 //! callers do all the same. What counts is what is on the disk then.
 
 use super::wire::{self, Client, Handle, Reader, Reply, Set, User, Words, mode, user};
@@ -183,7 +183,7 @@ fn honest(field: &mut Field) -> Result<()> {
     ensure!(field.client.status(wire::LINK, &me, link)? == wire::OK, "LINK is refused");
     let rename = Words::default().place(&root, "link").place(&root, "renamed");
     ensure!(field.client.status(wire::RENAME, &me, rename)? == wire::OK, "RENAME is refused");
-    // Whoever has opened a file goes on with it, whatever its mode has become.
+    // A user who has opened a file goes on with it, whatever its mode has become.
     ensure!(field.client.set(&me, &file, &mode(0o400))? == wire::OK, "SETATTR of the mode is refused");
     ensure!(field.client.write(&me, &file, b"BYTES")? == wire::OK, "the owner may not WRITE");
     ensure!(fs::read(field.path("renamed"))? == b"BYTES", "the file has other bytes");
@@ -199,7 +199,7 @@ fn honest(field: &mut Field) -> Result<()> {
     Ok(())
 }
 
-/// Whoever calls as nobody possible is nobody.
+/// A call by an impossible user is one by nobody.
 fn ids_of_callers(field: &mut Field) -> Result<()> {
     field.make_all(&user(NO_ID), "both", mode(0o4777))?;
     field.all_belong_to(NOBODY)?;
@@ -314,7 +314,7 @@ fn links(field: &mut Field) -> Result<()> {
     Ok(())
 }
 
-/// Whoever changes the bytes of a program takes its privileges.
+/// A change of the bytes of a program takes its privileges.
 fn privileges(field: &mut Field) -> Result<()> {
     let me = user(USER);
     let changes: [fn(&mut Field, &User) -> Result<u32>; 3] = [

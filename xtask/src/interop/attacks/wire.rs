@@ -41,7 +41,7 @@ pub(super) const STALE: u32 = 70;
 /// The reason for which a call is denied (`AUTH_TOOWEAK`).
 pub(super) const TOO_WEAK: u32 = 5;
 
-/// Who a call says that makes it.
+/// The user that a call names.
 #[derive(Debug, Clone)]
 pub(super) struct User {
     pub(super) uid: u32,

@@ -106,7 +106,7 @@ pub(crate) fn server_v1(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Ceph's programs use our cluster with keys, with checksums and encrypted; whoever has another key does not.
+/// Ceph's programs use our cluster with keys, with checksums and encrypted; those with another key do not.
 pub(crate) fn server(stage: &Stage) -> Result<()> {
     encrypted_only(stage)?;
     // Tickets are renewed every few seconds, and their keys change.
@@ -149,7 +149,7 @@ fn encrypted_only(stage: &Stage) -> Result<()> {
     stage.ceph_fails("ceph --ms-mon-client-mode crc --connect-timeout 5 osd pool ls").map(drop)
 }
 
-/// Who has the wrong key, or none, is told so, and no part of a key is shown.
+/// A user with the wrong key, or none, is told so, and no part of a key is shown.
 fn refused(stage: &Stage) -> Result<()> {
     fs::write(stage.path("wrong.key"), WRONG_KEY)?;
     for (line, reason) in [

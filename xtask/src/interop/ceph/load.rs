@@ -54,7 +54,7 @@ const FAILING_SECONDS_LONG: u32 = 150;
 /// How long each of two loads of fio lasts that breaks its connections to our OSD. The short form ends by itself.
 const FAILING_FIO_LONG: &str = "--time_based --runtime=300";
 
-/// Connections that break every so many messages: ours and Ceph's own clients alike must lose nothing.
+/// Connections that break every few messages: ours and Ceph's own clients alike must lose nothing.
 pub(crate) fn socket_failures(stage: &Stage) -> Result<()> {
     for (every, size) in FAILURES {
         let ceph =

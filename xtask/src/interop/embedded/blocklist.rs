@@ -4,7 +4,7 @@ use crate::cluster::{ADDRESS, Embedded, Stage};
 use crate::interop::disk;
 use anyhow::{Result, ensure};
 
-/// Who is shut out fails, and is told why; who is let in again goes on with what is there.
+/// A client that is shut out fails, and is told why; one that is let in again goes on with what is there.
 pub(crate) fn shut_out(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "--auth cephx")?;
     disk::make(&stage.path("disk.raw"), 6)?;

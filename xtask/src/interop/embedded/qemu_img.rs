@@ -48,7 +48,7 @@ fn images(stage: &Stage, mode: &str) -> Result<()> {
     says(&stage.onego("--conf ceph.conf rbd info rbd/empty")?, "96 MiB")?;
     written(stage, &empty)?;
 
-    // There are no snapshots yet, and whoever asks for one is told so.
+    // There are no snapshots yet, and a request for one is refused in words.
     let said = stage.ceph_fails(&format!("qemu-img snapshot -c first {disk}"))?;
     says(&String::from_utf8_lossy(&said.stderr), "Operation not supported")?;
     for image in ["disk", "empty"] {

@@ -60,9 +60,9 @@ static CLIENTS: AtomicU64 = AtomicU64::new(1_000_000);
 /// What a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Op {
-    /// So many bytes from the object's begin.
+    /// Bytes from the object's begin.
     Read(u32),
-    /// So many bytes as all that the object has.
+    /// Bytes that replace all that the object has.
     WriteFull(u32),
 }
 
