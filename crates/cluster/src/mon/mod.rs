@@ -13,6 +13,7 @@ mod maps;
 mod osd_flags;
 mod osds;
 mod pools;
+mod refusal;
 mod settings;
 mod space;
 mod stats;
@@ -51,6 +52,7 @@ use onego_msgr::auth::{Authority, method};
 use onego_msgr::encoding::Encode as _;
 use onego_msgr::{Message, Peer};
 use onego_wire::{ConnId, Decoded, Time, Writer};
+use refusal::Refusal;
 use space::PoolSpace;
 use stats::{GetPoolStats, GetPoolStatsReply};
 use std::collections::{BTreeMap, VecDeque};
@@ -311,7 +313,7 @@ impl Mon {
                 command::Asked { now, usage, cap: &cap, caller: &caller, audience, input: &command.input };
             command::run(self, &asked, &command.command)
         } else {
-            Err(command::Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))
+            Err(Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, command.fsid)))
         };
         let (result, reply) = match outcome {
             Ok(reply) => (0, reply),

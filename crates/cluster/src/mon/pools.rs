@@ -8,8 +8,8 @@
 //! `src/librbd/image/ValidatePoolRequest.cc`).
 
 use super::Mon;
-use super::command::Refusal;
 use super::osds::ids;
+use super::refusal::Refusal;
 use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
 use onego_ceph::caps::{MonAccess, OsdAccess, OsdCap};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};

@@ -3,9 +3,10 @@
 //! Source for what is answered: ceph `src/mon/AuthMonitor.cc`, `src/auth/KeyRing.cc`,
 //! `src/auth/cephx/CephxKeyServer.cc`.
 
-use super::{Call, Outcome, Refusal, Reply};
+use super::call::{Call, Outcome, Reply};
 use crate::errno::{EEXIST, EOPNOTSUPP};
 use crate::mon::Mon;
+use crate::mon::refusal::Refusal;
 use onego_ceph::caps::{MonCap, OsdCap};
 use onego_msgr::auth::{AuthName, Authority, Cipher, Entry, Keyring};
 use serde_json::{Value, json};

@@ -2,9 +2,10 @@
 //!
 //! Source: ceph `src/mon/ConfigMonitor.cc`.
 
-use super::{Call, Outcome, Refusal, Reply};
+use super::call::{Call, Outcome, Reply};
 use crate::errno::ERANGE;
 use crate::mon::Mon;
+use crate::mon::refusal::Refusal;
 use crate::mon::text::{Left, Table};
 use serde_json::{Map, Value, json};
 

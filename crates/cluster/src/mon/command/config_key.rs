@@ -2,9 +2,10 @@
 //!
 //! Source: ceph `src/mon/ConfigKeyService.cc`.
 
-use super::{Call, Outcome, Refusal, Reply};
+use super::call::{Call, Outcome, Reply};
 use crate::errno::{EFBIG, ERANGE};
 use crate::mon::Mon;
+use crate::mon::refusal::Refusal;
 use serde_json::{Map, Value, json};
 
 /// Bytes of a value (`mon_config_key_max_entry_size`).

@@ -3,13 +3,14 @@
 //! Source: ceph `src/pybind/ceph_argparse.py`, `parse_json_funcsigs`; `src/common/cmdparse.cc`,
 //! `dump_cmddesc_to_json`.
 
-use super::Audience;
-use super::table::{Arg, ArgKind, COMMANDS, Command};
+use super::call::Audience;
+use super::syntax::{Arg, ArgKind, Command};
+use super::table::COMMANDS;
 use serde_json::{Map, Value, json};
 
 /// All commands that the audience knows. None has the flag that sends it to a manager: here the monitor knows it all.
 pub(super) fn descriptions(audience: Audience) -> String {
-    let known = COMMANDS.iter().filter(|command| audience.knows(command));
+    let known = COMMANDS.iter().filter(|command| command.is_for(audience));
     let all: Map<String, Value> =
         known.enumerate().map(|(n, command)| (format!("cmd{n:03}"), describe(command))).collect();
     Value::Object(all).to_string()

@@ -2,9 +2,10 @@
 //!
 //! Source: ceph `src/mon/LogMonitor.cc`, `preprocess_command`, `prepare_command`.
 
-use super::{Call, Caller, Outcome, Refusal, Reply};
+use super::call::{Call, Caller, Outcome, Reply};
 use crate::mon::Mon;
 use crate::mon::cluster_log::{CLUSTER, line};
+use crate::mon::refusal::Refusal;
 use crate::mon::text::stamp;
 use onego_ceph::messages::{LogEntry, LogLevel};
 use onego_ceph::types::Utime;

@@ -3,141 +3,41 @@
 //! Source: ceph `src/mon/MonCommands.h` (commands and their arguments), `src/pybind/ceph_argparse.py` (how the program
 //! turns words into JSON, by the descriptions that the monitor gives it), `src/common/cmdparse.cc`.
 
-mod args;
 mod auth;
+mod call;
 mod config;
 mod config_key;
-mod crush;
 mod describe;
 mod log;
 mod mons;
-mod osd;
-mod osd_df;
-mod osd_dump;
-mod pg;
-mod placement;
-mod pool;
-mod pool_set;
-mod quota;
+mod osds;
+mod pools;
 mod refused;
 mod status;
+mod syntax;
 mod table;
 
-pub(crate) use args::{Call, Format};
+pub(crate) use call::{Asked, Audience, Caller, Reply};
 pub(crate) use mons::version_json;
 
 use super::Mon;
 use super::cluster_log::AUDIT;
+use super::refusal::Refusal;
 use super::usage::Usage;
-use crate::errno::{EACCES, EINVAL, ENOENT};
-use onego_buf::List;
+use crate::errno::EACCES;
+use call::{Format, Outcome};
 use onego_ceph::caps::MonCap;
 use onego_ceph::messages::LogLevel;
-use onego_ceph::types::EntityName;
-use onego_msgr::Peer;
-use onego_msgr::addr::AddrVec;
-use onego_msgr::auth::AuthName;
 use onego_wire::Time;
 use serde_json::{Map, Value};
-use table::Command;
+use syntax::Command;
 
 /// Bytes of a command that are looked at. The longest sane one names a few pools and options.
 const MAX_LEN: usize = 64 << 10;
 
-/// What a command gave.
-#[derive(Debug, Default)]
-pub(crate) struct Reply {
-    /// What to tell the user beside the output.
-    pub(crate) status: String,
-    pub(crate) output: Vec<u8>,
-}
-
-impl Reply {
-    /// A change was made, or there was none to make.
-    pub(crate) fn done(status: impl Into<String>) -> Self {
-        Self { status: status.into(), output: Vec::new() }
-    }
-
-    pub(crate) fn with_status(mut self, status: impl Into<String>) -> Self {
-        self.status = status.into();
-        self
-    }
-}
-
-/// Why a command was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text} ({errno})")]
-pub(crate) struct Refusal {
-    /// A negative error number.
-    pub(crate) errno: i32,
-    pub(crate) text: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(errno: i32, text: impl Into<String>) -> Self {
-        Self { errno, text: text.into() }
-    }
-
-    pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self::new(EINVAL, text)
-    }
-
-    pub(crate) fn missing(text: impl Into<String>) -> Self {
-        Self::new(ENOENT, text)
-    }
-}
-
-pub(crate) type Outcome = Result<Reply, Refusal>;
-
 /// What the monitor says to `ceph ping`.
 pub(super) fn ping_answer(mon: &Mon, now: Time, usage: &Usage) -> String {
-    args::pretty(&status::ping(mon, now, usage))
-}
-
-/// What comes with a command.
-pub(crate) struct Asked<'a> {
-    pub(crate) now: Time,
-    pub(crate) usage: &'a Usage,
-    /// What whoever gives it may do.
-    pub(crate) cap: &'a MonCap,
-    pub(crate) caller: &'a Caller,
-    pub(crate) audience: Audience,
-    /// What `ceph -i FILE` sends along.
-    pub(crate) input: &'a List,
-}
-
-/// Whom a command is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
-    /// The cluster, as its monitors speak for it.
-    Cluster,
-    /// The monitor as a daemon (`ceph tell mon.a`).
-    Monitor,
-    /// The manager: it shows placement groups and OSDs, and changes nothing.
-    Manager,
-}
-
-impl Audience {
-    /// Does a command that the cluster knows concern the daemon?
-    fn knows(self, command: &Command) -> bool {
-        self != Self::Manager || (!command.changes && matches!(command.service(), "pg" | "osd"))
-    }
-}
-
-/// Who gives a command.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Caller {
-    pub(crate) name: AuthName,
-    pub(crate) rank: EntityName,
-    pub(crate) addrs: AddrVec,
-}
-
-impl Caller {
-    /// Whoever is behind a session; nobody, if it is gone.
-    pub(crate) fn of(peer: Option<&Peer>) -> Self {
-        let Some(peer) = peer else { return Self::default() };
-        Self { name: peer.auth_name.clone().unwrap_or_default(), rank: peer.name, addrs: peer.addrs.clone() }
-    }
+    call::pretty(&status::ping(mon, now, usage))
 }
 
 /// Runs a command: one string of JSON, or, from some clients, several that make it up.
@@ -169,19 +69,19 @@ pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outco
         });
     }
     if asked.audience != Audience::Cluster && prefix == "version" {
-        return Ok(Reply { status: String::new(), output: args::pretty(&version_json()).into_bytes() });
+        return Ok(Reply { status: String::new(), output: call::pretty(&version_json()).into_bytes() });
     }
     let Some(command) = table::find(&prefix) else {
         return Err(refused::refusal(&prefix));
     };
-    if !asked.audience.knows(command) {
+    if !command.is_for(asked.audience) {
         return Err(refused::not_for_managers(&prefix));
     }
     if !may_run(command, &fields, asked.cap) {
         audit(mon, asked, LogLevel::Info, &text, "access denied");
         return Err(Refusal::new(EACCES, "access denied"));
     }
-    let call = Call::check(command, fields, format, asked)?;
+    let call = command.call(fields, format, asked)?;
     let shown = if command.is_secret { command.words } else { &text };
     let level = if command.changes { LogLevel::Info } else { LogLevel::Debug };
     audit(mon, asked, level, shown, "dispatch");

@@ -2,10 +2,11 @@
 //!
 //! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
 
-use super::args::joined;
-use super::{Call, Outcome, Refusal, Reply};
+use super::call::joined;
+use super::call::{Call, Outcome, Reply};
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::osds::counts;
+use crate::mon::refusal::Refusal;
 use crate::mon::text;
 use crate::mon::{Mon, Role};
 use crate::version::VERSION_TEXT;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A list of addresses as Ceph dumps it.
-pub(super) fn addrs_json(addrs: &AddrVec) -> Value {
+pub(crate) fn addrs_json(addrs: &AddrVec) -> Value {
     let list: Vec<Value> = addrs
         .0
         .iter()
@@ -39,7 +40,7 @@ fn sock_text(addr: &EntityAddr) -> String {
 }
 
 /// The one address that readers from before msgr2 look for: `127.0.0.1:3300/0`.
-pub(super) fn addr_text(addrs: &AddrVec) -> String {
+pub(crate) fn addr_text(addrs: &AddrVec) -> String {
     let addr = addrs.0.first().copied().unwrap_or_default();
     format!("{}/{}", sock_text(&addr), addr.nonce)
 }
@@ -48,12 +49,12 @@ fn mon_addrs(mon: &Mon) -> AddrVec {
     mon.monmap.by_rank(0).map(|info| info.public_addrs.clone()).unwrap_or_default()
 }
 
-pub(super) fn fsid(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn fsid(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let fsid = mon.fsid.to_string();
     Ok(call.show(&json!({"fsid": fsid}), format!("{fsid}\n")))
 }
 
-pub(super) fn version(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn version(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"version": VERSION_TEXT}), format!("{VERSION_TEXT}\n")))
 }
 
@@ -67,7 +68,7 @@ fn running(mon: &Mon) -> usize {
     counts(mon.osdmap()).1
 }
 
-pub(super) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let daemons = |count: usize| json!({VERSION_TEXT: count});
     let osds = running(mon);
     let json =
@@ -75,15 +76,15 @@ pub(super) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(super) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json!({VERSION_TEXT: 1})))
 }
 
-pub(super) fn osd_versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn osd_versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json!({VERSION_TEXT: running(mon)})))
 }
 
-pub(super) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let row = |features: u64, count: usize| json!({"features": format!("{features:#x}"), "release": release_of(features), "num": count});
     let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
     let is_client = |kind: u8| kind == EntityName::CLIENT;
@@ -141,7 +142,7 @@ fn check_epoch(mon: &Mon, call: &Call<'_>) -> Result<(), Refusal> {
     }
 }
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     check_epoch(mon, call)?;
     let json = joined([monmap_json(mon), json!({"quorum": [0]})]);
     let map = &mon.monmap;
@@ -157,7 +158,7 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain).with_status(format!("dumped monmap epoch {}", map.epoch)))
 }
 
-pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let epoch = mon.monmap.epoch;
     let json = json!({
         "epoch": epoch,
@@ -173,13 +174,13 @@ pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(super) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     check_epoch(mon, call)?;
     let status = format!("got monmap epoch {}", mon.monmap.epoch);
     Ok(Reply { status, output: mon.monmap.to_bytes() })
 }
 
-pub(super) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let json = json!({
         "election_epoch": 1,
         "quorum": [0],
@@ -192,7 +193,7 @@ pub(super) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     if let Some(id) = call.get("id").filter(|id| *id != MON_NAME) {
         return Err(Refusal::missing(format!("there is no mon.{id}")));
     }
@@ -206,7 +207,7 @@ pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&if call.get("id").is_some() { one } else { json!([one]) }))
 }
 
-pub(super) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = &mon.mgrmap;
     Ok(call.show_json(&json!({
         "epoch": mon.mgrmap.epoch,
@@ -227,24 +228,24 @@ pub(super) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     })))
 }
 
-pub(super) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let MgrMap { epoch, available, active_name, .. } = &mon.mgrmap;
     let json = json!({"epoch": epoch, "available": available, "active_name": active_name, "num_standby": 0});
     Ok(call.show_json(&json))
 }
 
-pub(super) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []})))
 }
 
-pub(super) fn mgr_services(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_services(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json!({})))
 }
 
-pub(super) fn mds_stat(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mds_stat(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"fsmap": {"epoch": 1, "filesystems": [], "standbys": []}}), "\n"))
 }
 
-pub(super) fn fs_list(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn fs_list(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!([]), "No filesystems enabled\n"))
 }

@@ -2,15 +2,15 @@
 //!
 //! Source: ceph `src/mon/MonCommands.h`, `src/mgr/MgrCommands.h`.
 
-use super::Refusal;
 use crate::errno::EOPNOTSUPP;
 use crate::mon::pools::NO_SNAPSHOTS;
+use crate::mon::refusal::Refusal;
 
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";
 const NO_SUCH_CRUSH: &str = "of the CRUSH map, the embedded cluster changes hierarchy, weights and rules for replicated \
     pools, item by item: see 'osd crush add', 'move', 'reweight' and 'rule create-replicated'";
 /// Also what a rule for a class is refused with.
-pub(super) const NO_CLASSES: &str =
+pub(crate) const NO_CLASSES: &str =
     "the embedded cluster's OSDs have no device classes: they keep objects in memory";
 const BY_HAND: &str =
     "the embedded cluster leaves balancing to you: see 'osd reweight' and 'osd pg-upmap-items'";
@@ -179,12 +179,12 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// Why the manager does not take a command that the monitor takes.
-pub(super) fn not_for_managers(words: &str) -> Refusal {
+pub(crate) fn not_for_managers(words: &str) -> Refusal {
     Refusal::new(EOPNOTSUPP, format!("'{words}' is a command for the monitor, not for the manager"))
 }
 
 /// Why a command that is not served is refused.
-pub(super) fn refusal(words: &str) -> Refusal {
+pub(crate) fn refusal(words: &str) -> Refusal {
     let begins =
         |start: &str| words.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     match REFUSED.iter().find(|(start, _)| begins(start)) {

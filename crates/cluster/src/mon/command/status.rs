@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/Monitor.cc` (`get_cluster_status`), `src/mon/PGMap.cc` (`dump_cluster_stats`,
 //! `dump_pool_stats_full`), `src/mon/health_check.h`.
 
-use super::args::joined;
-use super::{Call, Outcome};
+use super::call::joined;
+use super::call::{Call, Outcome};
 use crate::mon::first_map::MON_NAME;
 use crate::mon::osds::{counts, ids, is_in};
 use crate::mon::space::PoolSpace;
@@ -132,7 +132,7 @@ fn health_json(checks: &[Check], detail: bool) -> Value {
     json!({"status": overall(checks), "checks": shown, "mutes": []})
 }
 
-pub(super) fn health(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn health(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let checks = checks(mon, call.usage);
     let detail = call.get("detail").is_some();
     let summaries: Vec<&str> = checks.iter().map(|check| check.summary.as_str()).collect();
@@ -150,7 +150,7 @@ pub(super) fn health(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 /// The monitor and its view of the cluster's health.
-pub(super) fn ping(mon: &Mon, now: Time, usage: &Usage) -> Value {
+pub(crate) fn ping(mon: &Mon, now: Time, usage: &Usage) -> Value {
     json!({
         "health": health_json(&checks(mon, usage), false),
         "mon_status": {
@@ -166,10 +166,10 @@ pub(super) fn ping(mon: &Mon, now: Time, usage: &Usage) -> Value {
 
 /// The placement groups: how many there are, and how they are.
 #[derive(Default)]
-pub(super) struct GroupCounts {
-    pub(super) all: u64,
+pub(crate) struct GroupCounts {
+    pub(crate) all: u64,
     /// The most frequent states come first.
-    pub(super) by_state: Vec<(String, usize)>,
+    pub(crate) by_state: Vec<(String, usize)>,
     inactive: usize,
     /// Those whose newest data are nowhere, or down.
     lost: usize,
@@ -181,7 +181,7 @@ pub(super) struct GroupCounts {
 }
 
 impl GroupCounts {
-    pub(super) fn of(mon: &Mon, usage: &Usage) -> Self {
+    pub(crate) fn of(mon: &Mon, usage: &Usage) -> Self {
         let map = mon.osdmap();
         let all = map.pools.values().map(|pool| u64::from(pool.pg_num)).sum();
         let copies = map.pools.iter().map(|(id, pool)| usage.pool(*id).objects * u64::from(pool.size)).sum();
@@ -201,13 +201,13 @@ impl GroupCounts {
     }
 
     /// How many there are of each state.
-    pub(super) fn in_a_line(&self, separator: &str) -> String {
+    pub(crate) fn in_a_line(&self, separator: &str) -> String {
         let states = self.by_state.iter().map(|(state, count)| format!("{count} {state}"));
         states.collect::<Vec<_>>().join(separator)
     }
 
     /// What is missing of redundancy; none: nothing is.
-    pub(super) fn degraded_summary(&self, usage: &Usage) -> Option<String> {
+    pub(crate) fn degraded_summary(&self, usage: &Usage) -> Option<String> {
         let mut parts = Vec::new();
         if self.degraded_objects > 0 && usage.objects() > 0 {
             let share = text::percent(self.degraded_objects as f64 / self.copies as f64);
@@ -227,7 +227,7 @@ impl GroupCounts {
 }
 
 /// How many OSDs are up and in, and since when.
-pub(super) fn osd_counts(mon: &Mon) -> Value {
+pub(crate) fn osd_counts(mon: &Mon) -> Value {
     let map = mon.osdmap();
     let (all, up, taken_in) = counts(mon.osdmap());
     json!({
@@ -241,7 +241,7 @@ pub(super) fn osd_counts(mon: &Mon) -> Value {
     })
 }
 
-pub(super) fn osd_summary(mon: &Mon, now: Time) -> String {
+pub(crate) fn osd_summary(mon: &Mon, now: Time) -> String {
     let map = mon.osdmap();
     let age = |since: Utime| text::span(now.since(since.into()));
     let (all, up, taken_in) = counts(mon.osdmap());
@@ -256,12 +256,12 @@ pub(super) fn osd_summary(mon: &Mon, now: Time) -> String {
     summary
 }
 
-pub(super) fn usage_summary(usage: &Usage) -> String {
+pub(crate) fn usage_summary(usage: &Usage) -> String {
     let [used, free, total] = [usage.used, usage.available(), usage.total].map(text::bytes);
     format!("{used} used, {free} / {total} avail")
 }
 
-pub(super) fn status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let checks = checks(mon, call.usage);
     let json = status_json(mon, call, &checks);
     Ok(call.show(&json, status_text(mon, call, &checks)))
@@ -323,7 +323,7 @@ fn status_text(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> String {
     text + &format!("    usage:   {}\n    pgs:     {pg_lines}\n \n", usage_summary(usage))
 }
 
-pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let detail = call.get("detail").is_some();
     let usage = call.usage;
     let pools: Vec<Value> =

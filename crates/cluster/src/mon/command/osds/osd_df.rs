@@ -2,22 +2,14 @@
 //!
 //! Source: ceph `src/mon/PGMap.cc`, `OSDUtilizationDumper`.
 
-use super::{Call, Outcome};
+use super::groups::by_osd;
 use crate::mon::Mon;
+use crate::mon::command::call::{Call, Outcome};
 use crate::mon::osds::ids;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::OsdUsage;
-use onego_ceph::osdmap::{OsdMap, WEIGHT_IN};
+use onego_ceph::osdmap::WEIGHT_IN;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-
-/// How many placement groups each OSD serves.
-pub(super) fn groups(map: &OsdMap) -> BTreeMap<i32, usize> {
-    let mut counts = BTreeMap::new();
-    let groups = super::pg::all(map).flat_map(|pg| map.place(pg).acting);
-    groups.for_each(|osd| *counts.entry(osd).or_default() += 1);
-    counts
-}
 
 /// An OSD's line.
 struct Line {
@@ -32,7 +24,7 @@ struct Line {
 
 fn lines(mon: &Mon, call: &Call<'_>) -> Vec<Line> {
     let (map, average) = (mon.osdmap(), call.usage.ratio());
-    let counts = groups(map);
+    let counts = by_osd(map);
     ids(map)
         .map(|osd| {
             let usage = call.usage.osds.get(&osd).copied().unwrap_or_default();
@@ -56,7 +48,7 @@ fn spread(lines: &[Line], average: f64) -> (f64, f64, f64) {
     (least.min(most), most, (squares / lines.len().max(1) as f64).sqrt())
 }
 
-pub(super) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let usage = call.usage;
     let lines = lines(mon, call);
     let (least, most, deviation) = spread(&lines, usage.ratio());

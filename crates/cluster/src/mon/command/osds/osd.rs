@@ -2,10 +2,11 @@
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc`, `src/osd/OSDMap.cc`.
 
-use super::mons::addrs_json;
-use super::status::{osd_counts, osd_summary};
-use super::{Call, Outcome, Refusal, Reply};
+use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::mons::addrs_json;
+use crate::mon::command::status::{osd_counts, osd_summary};
 use crate::mon::osds::{Order, ids, is_in};
+use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::{Mon, osd_flags};
 use crate::version::VERSION_TEXT;
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Flags that an operator may set.
-pub(super) const SETTABLE: &str = "full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|pglog_hardlimit";
+pub(crate) const SETTABLE: &str = "full|pause|noup|nodown|noout|noin|nobackfill|norebalance|norecover|noscrub|nodeep-scrub|notieragent|nosnaptrim|pglog_hardlimit";
 
 /// How long a client is blocked if nobody says how long (`mon_osd_blocklist_default_expire`).
 const BLOCK_TIME: Duration = Duration::from_secs(3600);
@@ -29,14 +30,14 @@ const MAX_BLOCK_TIME: f64 = 365.0 * 86_400.0;
 const MAX_BLOCKED: usize = 4096;
 
 /// The map of the epoch that was asked for, or the newest.
-pub(super) fn map_at(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Refusal> {
+pub(crate) fn map_at(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Refusal> {
     let epoch = call.int("epoch").filter(|epoch| *epoch != 0).unwrap_or(mon.osdmap().epoch.into());
     let map = Epoch::try_from(epoch).ok().and_then(|epoch| mon.maps.at(epoch));
     map.ok_or_else(|| Refusal::missing(format!("there is no map for epoch {epoch}")))
 }
 
 /// An OSD that there is, by its number or its name.
-pub(super) fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
+pub(crate) fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
     let number = id.strip_prefix("osd.").unwrap_or(id).parse::<i32>();
     let number = number.map_err(|_| Refusal::invalid(format!("'{id}' is not the number of an OSD")))?;
     if mon.osdmap().exists(number) {
@@ -45,7 +46,7 @@ pub(super) fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
     Err(Refusal::missing(format!("osd.{number} does not exist")))
 }
 
-pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let mut plain = format!("{}; epoch: e{}\n", osd_summary(mon, call.now), mon.osdmap().epoch);
     let flags = osd_flags::warned(mon.osdmap().flags);
     if !flags.is_empty() {
@@ -54,28 +55,28 @@ pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&osd_counts(mon), plain))
 }
 
-pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let ids: Vec<i32> = ids(&map_at(mon, call)?).collect();
     let plain: String = ids.iter().map(|id| format!("{id}\n")).collect();
     Ok(call.show(&json!(ids), plain))
 }
 
-pub(super) fn get_max(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn get_max(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (epoch, max) = (mon.osdmap().epoch, mon.osdmap().max_osd);
     Ok(call.show(&json!({"epoch": epoch, "max_osd": max}), format!("max_osd = {max} in epoch {epoch}\n")))
 }
 
-pub(super) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = map_at(mon, call)?;
     Ok(Reply { status: format!("got osdmap epoch {}", map.epoch), output: map.to_bytes() })
 }
 
-pub(super) fn getcrushmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getcrushmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = map_at(mon, call)?;
     Ok(Reply { status: map.crush_version.to_string(), output: map.crush.to_bytes() })
 }
 
-pub(super) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, object) = (call.text("pool"), call.text("object"));
     let namespace = call.get("nspace").unwrap_or_default();
     let id = mon.find_pool(name)?;
@@ -97,7 +98,7 @@ pub(super) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(super) fn find(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn find(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let osd = find_osd(mon, call.text("id"))?;
     let map = mon.osdmap();
     Ok(call.show_json(&json!({
@@ -124,7 +125,7 @@ fn metadata_of(map: &OsdMap, osd: i32) -> Value {
     })
 }
 
-pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = mon.osdmap();
     let json = match call.get("id") {
         Some(id) => metadata_of(map, find_osd(mon, id)?),
@@ -133,7 +134,7 @@ pub(super) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(super) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let stats =
         json!({"commit_latency_ms": 0, "apply_latency_ms": 0, "commit_latency_ns": 0, "apply_latency_ns": 0});
     let headings = ["osd", "commit_latency(ms)", "apply_latency(ms)"];
@@ -147,11 +148,11 @@ pub(super) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, table.render()))
 }
 
-pub(super) fn min_compat_client(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn min_compat_client(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!("luminous"), "luminous\n"))
 }
 
-pub(super) fn profiles(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn profiles(_: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!([]), ""))
 }
 
@@ -177,16 +178,16 @@ fn mark(
     Ok(Reply::done(lines.concat()))
 }
 
-pub(super) fn down(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn down(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     mark(mon, call, |map, osd| !map.is_up(osd), "down", |mon, osds| mon.osds_down(call.now, osds))
 }
 
-pub(super) fn out(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn out(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let is_out = |map: &OsdMap, osd| !is_in(map, osd);
     mark(mon, call, is_out, "out", |mon, osds| mon.weigh_osds(call.now, osds, 0))
 }
 
-pub(super) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     mark(mon, call, is_in, "in", |mon, osds| mon.weigh_osds(call.now, osds, WEIGHT_IN))
 }
 
@@ -202,19 +203,19 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Refusal> {
     Ok(osds)
 }
 
-pub(super) fn stop(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stop(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let osds = named(mon, call)?;
     osds.iter().for_each(|osd| mon.order(Order::Stop(*osd)));
     Ok(Reply::done(osds.iter().map(|osd| format!("stop osd.{osd}. ")).collect::<String>()))
 }
 
-pub(super) fn start(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn start(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let osds = named(mon, call)?;
     osds.iter().for_each(|osd| mon.order(Order::Start(*osd)));
     Ok(Reply::done(osds.iter().map(|osd| format!("start osd.{osd}. ")).collect::<String>()))
 }
 
-pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let osd = find_osd(mon, call.text("id"))?;
     let weight = call.float("weight").unwrap_or(1.0);
     if !(0.0..=1.0).contains(&weight) {
@@ -225,15 +226,15 @@ pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("reweighted osd.{osd} to {weight} ({parts:x})")))
 }
 
-pub(super) fn set_full_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_full_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     set_ratio(mon, call, "full", |ratios| &mut ratios.full)
 }
 
-pub(super) fn set_backfillfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_backfillfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     set_ratio(mon, call, "backfillfull", |ratios| &mut ratios.backfillfull)
 }
 
-pub(super) fn set_nearfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_nearfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     set_ratio(mon, call, "nearfull", |ratios| &mut ratios.nearfull)
 }
 
@@ -243,11 +244,11 @@ fn set_ratio(mon: &mut Mon, call: &Call<'_>, name: &str, of: fn(&mut Ratios) -> 
     Ok(Reply::done(format!("osd set-{name}-ratio {ratio}")))
 }
 
-pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     set_flag(mon, call, true)
 }
 
-pub(super) fn unset(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn unset(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     set_flag(mon, call, false)
 }
 
@@ -260,7 +261,7 @@ fn set_flag(mon: &mut Mon, call: &Call<'_>, on: bool) -> Outcome {
     Ok(Reply::done(format!("{what} is {}", if on { "set" } else { "unset" })))
 }
 
-pub(super) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let entries = mon.osdmap().blocklist.iter();
     let rows: Vec<(String, String)> =
         entries.map(|(addr, until)| (addr.to_string(), text::stamp(*until))).collect();
@@ -269,13 +270,13 @@ pub(super) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json.into(), plain).with_status(format!("listed {} entries", rows.len())))
 }
 
-pub(super) fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let all: Vec<EntityAddr> = mon.osdmap().blocklist.keys().copied().collect();
     mon.unblock(call.now, all);
     Ok(Reply::done(" removed all blocklist entries"))
 }
 
-pub(super) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let text = call.text("addr");
     let addr: EntityAddr = text.parse().map_err(|error| Refusal::invalid(format!("{error}")))?;
     if call.get("blocklistop") == Some("rm") {

@@ -2,11 +2,11 @@
 //!
 //! Source: ceph `src/osd/OSDMap.cc` (`dump`, `print`), `src/osd/osd_types.cc` (`pg_pool_t::dump`).
 
-use super::args::joined;
-use super::mons::{addr_text, addrs_json};
 use super::osd::map_at;
-use super::pool::{pool_json, pool_line};
-use super::{Call, Outcome};
+use crate::mon::command::call::joined;
+use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::mons::{addr_text, addrs_json};
+use crate::mon::command::pools::pool::{pool_json, pool_line};
 use crate::mon::text::{self, stamp};
 use crate::mon::{Mon, osd_flags};
 use onego_ceph::osdmap::{OsdMap, PRIMARY_AFFINITY_MAX, SnapSet, WEIGHT_IN, state};
@@ -14,7 +14,7 @@ use onego_ceph::types::PgId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = map_at(mon, call)?;
     let json = map_json(&map);
     Ok(call.show(&json, map_text(&map)))

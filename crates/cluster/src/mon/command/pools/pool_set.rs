@@ -3,18 +3,19 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd pool get", `prepare_command_pool_set`), `src/osd/osd_types.cc`
 //! (`pool_opts_t`).
 
-use super::pool::{autoscale_name, flag};
-use super::{Call, Outcome, Refusal, Reply};
+use super::pool_flags::{self, autoscale_name, flag};
 use crate::errno::EPERM;
 use crate::mon::Mon;
+use crate::mon::command::call::{Call, Outcome, Reply};
 use crate::mon::osds::ids;
 use crate::mon::pools::{check_pg_num, check_size, default_min_size};
+use crate::mon::refusal::Refusal;
 use onego_ceph::osdmap::{Pool, PoolOption, pool_flag};
 use serde_json::{Map, Value};
 
-pub(super) const GETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|pg_autoscale_mode|bulk|all|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
+pub(crate) const GETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|pg_autoscale_mode|bulk|all|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
 
-pub(super) const SETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|pg_autoscale_mode|bulk|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
+pub(crate) const SETTABLE: &str = "size|min_size|pg_num|pgp_num|crush_rule|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|pg_autoscale_mode|bulk|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio";
 
 /// What is always there, in the order in which `all` shows it.
 const FIELDS: [&str; 16] = [
@@ -83,7 +84,7 @@ fn option_json(value: &PoolOption) -> Value {
 }
 
 /// The options that are set on a pool.
-pub(super) fn options_json(pool: &Pool) -> Value {
+pub(crate) fn options_json(pool: &Pool) -> Value {
     let all = OPTIONS.iter().chain([&PG_NUM_MAX]);
     let set =
         all.filter_map(|(name, key, _)| Some(((*name).to_owned(), option_json(pool.options.get(key)?))));
@@ -106,7 +107,7 @@ fn field(mon: &Mon, pool: &Pool, name: &str) -> Value {
         "fast_read" => u8::from(pool.fast_read).into(),
         "pg_autoscale_mode" => autoscale_name(pool.pg_autoscale_mode).into(),
         "hashpspool" => flag(pool_flag::HASHPSPOOL),
-        name => super::pool::flag(name).map_or(Value::Null, flag),
+        name => pool_flags::flag(name).map_or(Value::Null, flag),
     }
 }
 
@@ -119,7 +120,7 @@ fn plain(name: &str, value: &Value) -> String {
     }
 }
 
-pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (pool_name, wanted) = (call.text("pool"), call.text("var"));
     let id = mon.find_pool(pool_name)?;
     let pool = &mon.osdmap().pools[&id];
@@ -162,7 +163,7 @@ fn switch(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (pool_name, name, text) = (call.text("pool"), call.text("var"), call.text("val"));
     let id = mon.find_pool(pool_name)?;
     match name {
@@ -264,7 +265,7 @@ fn set_option(
 }
 
 /// What may be set on a pool as it is made.
-pub(super) fn set_at_creation(mon: &mut Mon, call: &Call<'_>, id: i64) {
+pub(crate) fn set_at_creation(mon: &mut Mon, call: &Call<'_>, id: i64) {
     const NUMBERS: [&str; 3] = ["pg_num_min", "pg_num_max", "target_size_bytes"];
     mon.edit_pool(call.now, id, |pool, _| {
         for name in NUMBERS {

@@ -2,8 +2,10 @@
 //!
 //! Source: ceph `src/crush/CrushWrapper.cc` (`dump`), `src/crush/CrushTreeDumper.h`.
 
-use super::{Call, Outcome, Refusal};
+use super::osd::map_at;
 use crate::mon::Mon;
+use crate::mon::command::call::{Call, Outcome};
+use crate::mon::refusal::Refusal;
 use crate::mon::text::{Left, Right, Table};
 use onego_ceph::crush::{Bucket, CrushMap, Rule, StepOp, WEIGHT_ONE};
 use serde_json::{Map, Value, json};
@@ -71,8 +73,8 @@ fn node_label(crush: &CrushMap, node: &Node<'_>) -> String {
     format!("{}{}{}", "    ".repeat(node.depth), kind.unwrap_or_default(), name(crush, node.item))
 }
 
-pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
-    let map = super::osd::map_at(mon, call)?;
+pub(crate) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+    let map = map_at(mon, call)?;
     let crush = &map.crush;
     let mut table = Table::new(&[
         ("ID", Left, Right),
@@ -107,7 +109,7 @@ pub(super) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"nodes": list, "stray": []}), table.render()))
 }
 
-pub(super) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let crush = &mon.osdmap().crush;
     let columns =
         [("ID", Left, Right), ("CLASS", Left, Right), ("WEIGHT", Left, Right), ("TYPE NAME", Left, Left)];
@@ -120,7 +122,7 @@ pub(super) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"nodes": list, "stray": []}), table.render()))
 }
 
-pub(super) fn class_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn class_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let names: Vec<Value> =
         mon.osdmap().crush.class_names.values().map(|name| name.as_str().into()).collect();
     Ok(call.show_json(&names.into()))
@@ -165,13 +167,13 @@ fn rules_json(crush: &CrushMap) -> Vec<Value> {
     rules(crush).map(|(number, name, rule)| rule_json(crush, number, name, rule)).collect()
 }
 
-pub(super) fn rule_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rule_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let names: Vec<&str> = rules(&mon.osdmap().crush).map(|(_, name, _)| name).collect();
     let plain: String = names.iter().map(|name| format!("{name}\n")).collect();
     Ok(call.show(&json!(names), plain))
 }
 
-pub(super) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let crush = &mon.osdmap().crush;
     let Some(wanted) = call.get("name") else {
         return Ok(call.show_json(&rules_json(crush).into()));
@@ -182,7 +184,7 @@ pub(super) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let crush = &mon.osdmap().crush;
     let devices: Vec<Value> =
         (0..crush.max_devices).map(|id| json!({"id": id, "name": name(crush, id)})).collect();

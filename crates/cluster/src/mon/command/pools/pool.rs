@@ -2,11 +2,13 @@
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd pool ..."), `src/osd/osd_types.cc` (`pg_pool_t::dump`, `operator<<`).
 
-use super::args::joined;
-use super::{Call, Outcome, Refusal, Reply};
+use super::pool_flags::{autoscale_name, flag_names};
 use crate::errno::{EEXIST, EINVAL, EOPNOTSUPP, EPERM};
 use crate::mon::Mon;
+use crate::mon::command::call::joined;
+use crate::mon::command::call::{Call, Outcome, Reply};
 use crate::mon::pools::{DEFAULT_PG_NUM, NewPool};
+use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, stamp};
 use onego_ceph::osdmap::{Pool, pool_flag};
 use serde_json::{Value, json};
@@ -17,47 +19,8 @@ const MAX_APPLICATIONS: usize = 4;
 const MAX_KEYS: usize = 64;
 const MAX_TEXT: usize = 128;
 
-/// Flags of pools by name, in the order in which they are printed.
-const FLAGS: [(&str, u64); 13] = [
-    ("hashpspool", pool_flag::HASHPSPOOL),
-    ("full", pool_flag::FULL),
-    ("nodelete", pool_flag::NODELETE),
-    ("nopgchange", pool_flag::NOPGCHANGE),
-    ("nosizechange", pool_flag::NOSIZECHANGE),
-    ("write_fadvise_dontneed", 1 << 7),
-    ("noscrub", 1 << 8),
-    ("nodeep-scrub", 1 << 9),
-    ("full_quota", pool_flag::FULL_QUOTA),
-    ("nearfull", pool_flag::NEARFULL),
-    ("backfillfull", pool_flag::BACKFILLFULL),
-    ("selfmanaged_snaps", pool_flag::SELFMANAGED_SNAPS),
-    ("bulk", 1 << 20),
-];
-
-/// The flag of that name, if it is one that an operator sets.
-pub(super) fn flag(name: &str) -> Option<u64> {
-    let settable = |name: &str| {
-        !matches!(name, "full" | "full_quota" | "nearfull" | "backfillfull" | "selfmanaged_snaps")
-    };
-    FLAGS.iter().find(|(known, _)| *known == name && settable(name)).map(|(_, flag)| *flag)
-}
-
-fn flag_names(flags: u64) -> String {
-    let set: Vec<&str> = FLAGS.iter().filter(|(_, flag)| flags & flag != 0).map(|(name, _)| *name).collect();
-    set.join(",")
-}
-
-pub(super) fn autoscale_name(mode: u8) -> &'static str {
-    match mode {
-        0 => "off",
-        1 => "warn",
-        2 => "on",
-        _ => "unknown",
-    }
-}
-
 /// A pool as Ceph dumps it; `id_field` is the name of the field for its id, which is not everywhere the same.
-pub(super) fn pool_json(id_field: &str, id: i64, name: &str, pool: &Pool) -> Value {
+pub(crate) fn pool_json(id_field: &str, id: i64, name: &str, pool: &Pool) -> Value {
     joined([
         json!({id_field: id}),
         pool_head(name, pool),
@@ -146,7 +109,7 @@ fn pool_tail(pool: &Pool) -> Value {
 }
 
 /// A pool in a line.
-pub(super) fn pool_line(id: i64, name: &str, pool: &Pool) -> String {
+pub(crate) fn pool_line(id: i64, name: &str, pool: &Pool) -> String {
     let mut line = format!(
         "pool {id} '{name}' replicated size {} min_size {} crush_rule {} object_hash rjenkins pg_num {} pgp_num {}",
         pool.size, pool.min_size, pool.crush_rule, pool.pg_num, pool.pgp_num
@@ -175,7 +138,7 @@ pub(super) fn pool_line(id: i64, name: &str, pool: &Pool) -> String {
     line + "\n"
 }
 
-pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let map = mon.osdmap();
     let pools = || map.pools.iter().map(|(id, pool)| (*id, map.pool_names[id].as_str(), pool));
     if call.get("detail").is_some() {
@@ -188,14 +151,14 @@ pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!(names), plain))
 }
 
-pub(super) fn lspools(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn lspools(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let names = &mon.osdmap().pool_names;
     let json: Vec<Value> = names.iter().map(|(id, name)| json!({"poolnum": id, "poolname": name})).collect();
     let plain: String = names.iter().map(|(id, name)| format!("{id} {name}\n")).collect();
     Ok(call.show(&json.into(), plain))
 }
 
-pub(super) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let name = call.text("pool");
     // Programs may give the name of a rule where the kind of the pool may stand.
     if call.get("pool_type") == Some("erasure") {
@@ -228,7 +191,7 @@ pub(super) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn delete(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn delete(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let name = call.text("pool");
     let Some(id) = mon.osdmap().pool_id(name) else {
         return Ok(Reply::done(format!("pool '{name}' does not exist")));
@@ -247,13 +210,13 @@ pub(super) fn delete(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("pool '{name}' removed")))
 }
 
-pub(super) fn rename(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (from, to) = (call.text("srcpool"), call.text("destpool"));
     mon.rename_pool(call.now, from, to)?;
     Ok(Reply::done(format!("pool '{from}' renamed to '{to}'")))
 }
 
-pub(super) fn stats(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stats(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let wanted = call.get("pool_name").map(|name| mon.find_pool(name)).transpose()?;
     let names = mon.osdmap().pool_names.iter().filter(|(id, _)| wanted.is_none_or(|wanted| wanted == **id));
     let names: Vec<(&i64, &String)> = names.collect();
@@ -310,7 +273,7 @@ fn check_text(text: &str) -> Result<(), Refusal> {
     Err(Refusal::new(EINVAL, format!("{what}, at most {MAX_TEXT}, not '{text}'")))
 }
 
-pub(super) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, app) = (call.text("pool"), call.text("app"));
     check_text(app)?;
     let there = applications(mon, call)?;
@@ -335,7 +298,7 @@ pub(super) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("enabled application '{app}' on pool '{name}'")))
 }
 
-pub(super) fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, app) = (call.text("pool"), call.text("app"));
     if !applications(mon, call)?.contains_key(app) {
         return Ok(Reply::done(format!("application '{app}' is not enabled on pool '{name}'")));
@@ -360,7 +323,7 @@ fn application_keys(mon: &Mon, call: &Call<'_>) -> Result<BTreeMap<String, Strin
         .ok_or_else(|| Refusal::missing(format!("application '{app}' is not enabled on pool '{name}'")))
 }
 
-pub(super) fn application_set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, app, key, value) = (call.text("pool"), call.text("app"), call.text("key"), call.text("value"));
     check_text(key)?;
     check_text(value)?;
@@ -376,14 +339,14 @@ pub(super) fn application_set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'")))
 }
 
-pub(super) fn application_remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, app, key) = (call.text("pool"), call.text("app"), call.text("key"));
     application_keys(mon, call)?;
     edit_applications(mon, call, |all| drop(all.entry(app.to_owned()).or_default().remove(key)))?;
     Ok(Reply::done(format!("removed application '{app}' key '{key}' on pool '{name}'")))
 }
 
-pub(super) fn application_get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     if call.get("pool").is_none() {
         let map = mon.osdmap();
         let all: BTreeMap<&String, &Applications> =

@@ -2,9 +2,12 @@
 //!
 //! Source: ceph `src/mon/PGMap.cc`, `process_pg_map_command`; `src/mon/OSDMonitor.cc`, "pg map".
 
-use super::status::{GroupCounts, usage_summary};
-use super::{Call, Outcome, Refusal};
+use super::groups;
+use super::osd::find_osd;
 use crate::mon::Mon;
+use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::status::{GroupCounts, usage_summary};
+use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::{GroupReport, Usage};
 use onego_ceph::osdmap::{OsdMap, Placement};
@@ -14,12 +17,7 @@ use serde_json::{Value, json};
 /// Groups that are listed one by one; the groups of a large pool say nothing that its first do not.
 const MAX_LISTED: usize = 4096;
 
-/// All groups of a map.
-pub(super) fn all(map: &OsdMap) -> impl Iterator<Item = PgId> {
-    map.pools.iter().flat_map(|(&pool, one)| (0..one.pg_num).map(move |seed| PgId { pool, seed }))
-}
-
-pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let usage = call.usage;
     let groups = GroupCounts::of(mon, usage);
     let states: Vec<Value> =
@@ -50,10 +48,11 @@ pub(super) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (map, usage) = (mon.osdmap(), call.usage);
     let state = |pg: &PgId| usage.groups.get(pg).map_or("unknown".into(), |group| group.state.name());
-    let groups: Vec<(PgId, Placement)> = all(map).take(MAX_LISTED).map(|pg| (pg, map.place(pg))).collect();
+    let groups: Vec<(PgId, Placement)> =
+        groups::all(map).take(MAX_LISTED).map(|pg| (pg, map.place(pg))).collect();
     let report = |pg: &PgId| usage.groups.get(pg).copied().unwrap_or_default();
     let stats: Vec<Value> = groups.iter().map(|(pg, place)| group_json(*pg, place, &report(pg))).collect();
     let json = json!({"pg_ready": true, "pg_map": {
@@ -87,12 +86,12 @@ fn is_in_states(state: &str, wanted: &[String]) -> bool {
 }
 
 /// The groups of a pool, of an OSD, or in certain states, as the arguments have it.
-pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     list_where(mon, call, |place, osd| place.acting.contains(&osd))
 }
 
 /// The groups whose first OSD is the one that is named.
-pub(super) fn list_by_primary(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list_by_primary(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     list_where(mon, call, |place, osd| place.acting_primary == osd)
 }
 
@@ -105,10 +104,10 @@ fn list_where(mon: &Mon, call: &Call<'_>, serves: fn(&Placement, i32) -> bool) -
         }
         (None, id) => id,
     };
-    let osd = call.get("id").map(|id| super::osd::find_osd(mon, id)).transpose()?;
+    let osd = call.get("id").map(|id| find_osd(mon, id)).transpose()?;
     let states = call.list("states");
     let report = |pg: &PgId| usage.groups.get(pg).copied().unwrap_or_default();
-    let groups = all(map).filter(|pg| pool.is_none_or(|pool| pool == pg.pool)).filter_map(|pg| {
+    let groups = groups::all(map).filter(|pg| pool.is_none_or(|pool| pool == pg.pool)).filter_map(|pg| {
         let place = map.place(pg);
         let wanted =
             osd.is_none_or(|osd| serves(&place, osd)) && is_in_states(&report(&pg).state.name(), &states);
@@ -156,7 +155,7 @@ fn pool_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
 }
 
 fn osd_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
-    let counts = super::osd_df::groups(map);
+    let counts = groups::by_osd(map);
     let osds = usage.osds.iter().map(|(osd, used)| {
         json!({"osd": osd, "num_pgs": counts.get(osd).copied().unwrap_or(0), "kb": used.total >> 10,
             "kb_used": used.used >> 10, "kb_avail": used.available() >> 10})
@@ -164,7 +163,7 @@ fn osd_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
     osds.collect()
 }
 
-pub(super) fn map(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn map(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let text = call.text("pgid");
     let raw: PgId = text.parse().map_err(|error| Refusal::invalid(format!("{error}")))?;
     let map = mon.osdmap();

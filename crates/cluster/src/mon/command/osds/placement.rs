@@ -3,9 +3,10 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd crush ...", "osd pg-upmap ...", "osd primary-affinity").
 
 use super::osd::find_osd;
-use super::{Call, Outcome, Refusal, Reply};
 use crate::errno::{EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, EOPNOTSUPP};
 use crate::mon::Mon;
+use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::refusal::Refusal;
 use onego_ceph::crush::{CrushMap, EditError, Location, WEIGHT_ONE};
 use onego_ceph::types::PgId;
 use onego_msgr::encoding::Encode as _;
@@ -75,7 +76,7 @@ fn shown(location: &Location) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (osd, weight, place) = (find_osd(mon, call.text("id"))?, weight(call)?, location(call)?);
     edit(mon, call, |crush| crush.set(osd, weight, &place))?;
     Ok(Reply::done(format!(
@@ -85,7 +86,7 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 /// Puts an OSD there, with that weight if it was nowhere.
-pub(super) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (osd, weight, place) = (find_osd(mon, call.text("id"))?, weight(call)?, location(call)?);
     let name = format!("osd.{osd}");
     let is_there = !mon.osdmap().crush.location(osd).is_empty();
@@ -99,31 +100,31 @@ pub(super) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("create-or-move updating item name '{name}' to location {}", shown(&place))))
 }
 
-pub(super) fn move_item(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn move_item(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, place) = (call.text("name"), location(call)?);
     edit(mon, call, |crush| crush.move_item(name, &place))?;
     Ok(Reply::done(format!("moved item '{name}' to location {}", shown(&place))))
 }
 
-pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let name = call.text("name");
     edit(mon, call, |crush| crush.remove_item(name))?;
     Ok(Reply::done(format!("removed item '{name}' from crush map")))
 }
 
-pub(super) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, weight) = (call.text("name"), weight(call)?);
     edit(mon, call, |crush| crush.reweight(name, weight))?;
     Ok(Reply::done(format!("reweighted item '{name}' to {}", f64::from(weight) / f64::from(WEIGHT_ONE))))
 }
 
-pub(super) fn reweight_subtree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight_subtree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, weight) = (call.text("name"), weight(call)?);
     edit(mon, call, |crush| crush.reweight_subtree(name, weight))?;
     Ok(Reply::done(format!("reweighted subtree '{name}' to {}", f64::from(weight) / f64::from(WEIGHT_ONE))))
 }
 
-pub(super) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (name, kind, place) = (call.text("name"), call.text("type"), location(call)?);
     let made = edit(mon, call, |crush| {
         crush.add_bucket(name, kind)?;
@@ -136,15 +137,15 @@ pub(super) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn rename_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
     edit(mon, call, |crush| crush.rename_bucket(from, to))?;
     Ok(Reply::done(format!("renamed bucket {from} into {to}")))
 }
 
-pub(super) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     if call.get("class").is_some_and(|class| !class.is_empty()) {
-        return Err(Refusal::new(EOPNOTSUPP, super::refused::NO_CLASSES));
+        return Err(Refusal::new(EOPNOTSUPP, crate::mon::command::refused::NO_CLASSES));
     }
     let (name, root, kind) = (call.text("name"), call.text("root"), call.text("type"));
     match edit(mon, call, |crush| crush.add_replicated_rule(name, root, kind)) {
@@ -153,7 +154,7 @@ pub(super) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let name = call.text("name");
     let map = mon.osdmap();
     let Some(number) = map.crush.rule_id(name) else {
@@ -167,13 +168,13 @@ pub(super) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("removed rule '{name}'")))
 }
 
-pub(super) fn rename_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
     edit(mon, call, |crush| crush.rename_rule(from, to))?;
     Ok(Reply::done(format!("renamed rule '{from}' to '{to}'")))
 }
 
-pub(super) fn tunables(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn tunables(_: &mut Mon, call: &Call<'_>) -> Outcome {
     match call.text("profile") {
         // All three are what the map has from the start.
         profile @ ("optimal" | "default" | "jewel") => {
@@ -186,7 +187,7 @@ pub(super) fn tunables(_: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(super) fn primary_affinity(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn primary_affinity(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (osd, share) = (find_osd(mon, call.text("id"))?, call.float("weight").unwrap_or(1.0));
     let affinity = (share * AFFINITY_ONE) as u32;
     let mut change = mon.maps.change(call.now);
@@ -217,7 +218,7 @@ fn check_different(osds: &[i32]) -> Result<(), Refusal> {
     Err(Refusal::invalid("an OSD is named twice"))
 }
 
-pub(super) fn upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (pg, osds) = (group(mon, call)?, osds(mon, call)?);
     check_different(&osds)?;
     let pool = &mon.osdmap().pools[&pg.pool];
@@ -235,7 +236,7 @@ pub(super) fn upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set {pg} pg_upmap mapping to {osds:?}")))
 }
 
-pub(super) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let (pg, osds) = (group(mon, call)?, osds(mon, call)?);
     if osds.len() % 2 != 0 {
         return Err(Refusal::invalid("OSDs are named in pairs: from which one, to which one"));
@@ -255,7 +256,7 @@ pub(super) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set {pg} pg_upmap_items mapping to [{}]", pairs.join(","))))
 }
 
-pub(super) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let pg = group(mon, call)?;
     if mon.osdmap().pg_upmap.contains_key(&pg) {
         let mut change = mon.maps.change(call.now);
@@ -265,7 +266,7 @@ pub(super) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("clear {pg} pg_upmap mapping")))
 }
 
-pub(super) fn remove_upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     let pg = group(mon, call)?;
     if mon.osdmap().pg_upmap_items.contains_key(&pg) {
         let mut change = mon.maps.change(call.now);
