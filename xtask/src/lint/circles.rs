@@ -12,32 +12,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use syn::visit::{self, Visit};
 
-/// Crates that have circles. All others are held to none, and so is one of these once it has none left.
-const NOT_YET: &[&str] = &["onego-cluster"];
-
 /// The path of a module within its crate; the root's is empty.
 type ModulePath = Vec<String>;
 /// Each module, and the paths that its file names, from the root of the crate.
 type Modules = BTreeMap<ModulePath, BTreeSet<ModulePath>>;
 
-/// Holds the clean crates to it, and names the crates that could be held to it too.
+/// Names the circles of all crates.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let mut offences = Vec::new();
     for package in workspace.members() {
         let name = package.name.as_str();
         let circles = circles(&modules(package)?);
-        match (circles.is_empty(), NOT_YET.contains(&name)) {
-            (true, false) => {}
-            (false, false) => offences.extend(circles.iter().map(|circle| format!("{name}: {circle}"))),
-            (false, true) => {
-                eprintln!(
-                    "{name}: {} circles, not yet held to none\n  {}",
-                    circles.len(),
-                    circles.join("\n  ")
-                );
-            }
-            (true, true) => offences.push(format!("{name} has no circles any more: strike it off the list")),
-        }
+        offences.extend(circles.iter().map(|circle| format!("{name}: {circle}")));
     }
     verdict(&offences)
 }

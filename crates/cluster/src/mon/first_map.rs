@@ -1,6 +1,7 @@
-//! The maps that a cluster begins with: of one monitor, and of its OSDs.
+//! The maps that a cluster begins with: of its monitor, its manager, and its OSDs.
 
 use onego_ceph::crush::{CrushMap, Layout};
+use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::monmap::{ElectionStrategy, MonInfo, MonMap};
 use onego_ceph::osdmap::{OsdInfo, OsdMap, OsdXInfo, Ratios, WEIGHT_IN, flag, release, state};
 use onego_ceph::types::{Epoch, Utime, Uuid};
@@ -14,12 +15,32 @@ pub(crate) const MON_NAME: &str = "a";
 /// The manager's name.
 pub(crate) const MGR_NAME: &str = "a";
 
+/// The manager's number among those who have come to the monitor.
+pub(crate) const MGR_GLOBAL_ID: u64 = 4099;
+
 /// The first epoch: clients take 0 for "none".
 const FIRST_EPOCH: Epoch = 1;
 
 /// What monitors of Pacific agree on, a bit each from Kraken on (ceph `src/mon/mon_types.h`).
 pub(crate) const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
+
+/// The map of a manager that is reached there; without an address there is none.
+pub(crate) fn manager(epoch: Epoch, now: Utime, addrs: AddrVec) -> MgrMap {
+    if addrs.0.is_empty() {
+        return MgrMap { epoch, ..MgrMap::default() };
+    }
+    MgrMap {
+        epoch,
+        active_addrs: addrs,
+        active_gid: MGR_GLOBAL_ID,
+        available: true,
+        active_name: MGR_NAME.into(),
+        active_change: now,
+        active_features: features::ALL,
+        ..MgrMap::default()
+    }
+}
 
 /// The map of the one monitor.
 pub(crate) fn monitors(fsid: Uuid, now: Utime, addrs: AddrVec) -> MonMap {

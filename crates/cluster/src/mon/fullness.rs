@@ -6,12 +6,9 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_full`, `update_pools_status`, `encode_pending`), `src/osd/OSD.cc`
 //! (`OSDService::recalc_full_state`), `src/osd/OSDMap.cc` (`get_full_pools`).
 
-use super::Mon;
 use super::osds::is_in;
 use super::usage::Usage;
 use onego_ceph::osdmap::{Incremental, OsdMap, Pool, Ratios, pool_flag, state};
-use onego_ceph::types::Epoch;
-use onego_wire::Time;
 
 /// How full an OSD is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +36,7 @@ impl Fullness {
         levels.into_iter().find(|level| state & level.bits() != 0).unwrap_or(Self::Roomy)
     }
 
-    fn bits(self) -> u32 {
+    pub(in crate::mon) fn bits(self) -> u32 {
         match self {
             Self::Roomy => 0,
             Self::Near => state::NEARFULL,
@@ -48,7 +45,7 @@ impl Fullness {
         }
     }
 
-    fn pool_flag(self) -> u64 {
+    pub(in crate::mon) fn pool_flag(self) -> u64 {
         match self {
             Self::Roomy => 0,
             Self::Near => pool_flag::NEARFULL,
@@ -97,14 +94,14 @@ impl Marks {
 }
 
 /// Has a pool used up its quota?
-fn is_over_quota(pool: &Pool, usage: &Usage, id: i64) -> bool {
+pub(in crate::mon) fn is_over_quota(pool: &Pool, usage: &Usage, id: i64) -> bool {
     let used = usage.pool(id);
     (pool.quota_max_bytes > 0 && used.bytes >= pool.quota_max_bytes)
         || (pool.quota_max_objects > 0 && used.objects >= pool.quota_max_objects)
 }
 
 /// Does the map say anything of OSDs or pools that are full or nearly so?
-fn says_full(map: &OsdMap) -> bool {
+pub(in crate::mon) fn says_full(map: &OsdMap) -> bool {
     map.osd_state.iter().any(|state| state & OSD_BITS != 0)
         || map.pools.values().any(|pool| pool.flags & POOL_FLAGS != 0)
 }
@@ -133,62 +130,6 @@ pub(super) fn flag_pools(map: &OsdMap, change: &mut Incremental) {
             let flags = pool.flags & !POOL_FLAGS | flags;
             change.new_pools.insert(*id, Pool { flags, last_change: change.epoch, ..pool.clone() });
         }
-    }
-}
-
-impl Mon {
-    /// OSDs say how full they are.
-    pub(crate) fn osds_filled(&mut self, now: Time, osds: &[(i32, Fullness)]) -> Epoch {
-        let map = self.osdmap();
-        let mut change = self.maps.change(now);
-        for &(osd, fullness) in osds.iter().filter(|(osd, _)| map.exists(*osd)) {
-            // What is named here is flipped.
-            let flipped = (map.osd_state[osd as usize] & OSD_BITS) ^ fullness.bits();
-            if flipped != 0 {
-                change.new_state.insert(osd, flipped);
-            }
-        }
-        if change.new_state.is_empty() { self.maps.epoch() } else { self.commit(change) }
-    }
-
-    /// Marks the pools that have used up their quotas, and those no longer that have not.
-    pub(crate) fn check_quotas(&mut self, now: Time, usage: &Usage) -> Epoch {
-        let mut change = self.maps.change(now);
-        for (id, pool) in &self.osdmap().pools {
-            let over = is_over_quota(pool, usage, *id);
-            if over != pool.has_flag(pool_flag::FULL_QUOTA) {
-                let name = &self.osdmap().pool_names[id];
-                tracing::info!(pool = %name, over, "a pool has reached its quota, or is below it again");
-                let flags = pool.flags ^ pool_flag::FULL_QUOTA;
-                change.new_pools.insert(*id, Pool { flags, last_change: change.epoch, ..pool.clone() });
-            }
-        }
-        if change.new_pools.is_empty() { self.maps.epoch() } else { self.commit(change) }
-    }
-
-    /// Does any pool have a quota, or did it have one that it has used up?
-    pub(crate) fn has_quotas(&self) -> bool {
-        let limited = |pool: &Pool| {
-            pool.quota_max_bytes > 0 || pool.quota_max_objects > 0 || pool.has_flag(pool_flag::FULL_QUOTA)
-        };
-        self.osdmap().pools.values().any(limited)
-    }
-
-    /// Does the map say that something is full or nearly so, or may it come to that without a write of its own?
-    pub(crate) fn watches_fullness(&self) -> bool {
-        says_full(self.osdmap()) || self.has_quotas()
-    }
-
-    /// Sets how full OSDs may be.
-    pub(super) fn set_ratios(&mut self, now: Time, set: impl FnOnce(&mut Ratios)) -> Epoch {
-        let mut ratios = self.osdmap().ratios;
-        set(&mut ratios);
-        if ratios == self.osdmap().ratios {
-            return self.maps.epoch();
-        }
-        let mut change = self.maps.change(now);
-        change.new_ratios = ratios;
-        self.commit(change)
     }
 }
 

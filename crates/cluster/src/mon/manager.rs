@@ -4,46 +4,16 @@
 //! Source: ceph `src/mgr/MgrClient.cc`, `src/messages/{MMgrCommand,MMgrCommandReply}.h`.
 
 use super::command::Audience;
-use super::first_map::MGR_NAME;
+use super::monitor::Mon;
 use super::stats::{Tell, TellReply};
-use super::{Mon, Usage};
+use super::usage::Usage;
 use onego_ceph::messages::{CommandReply, MonCommand, kind};
-use onego_ceph::mgrmap::MgrMap;
-use onego_ceph::types::{Epoch, Utime};
-use onego_msgr::addr::AddrVec;
-use onego_msgr::{Message, features};
+use onego_msgr::Message;
 use onego_wire::{ConnId, Decoded, Time};
-
-/// The manager's number among those who have come to the monitor.
-pub(crate) const MGR_GLOBAL_ID: u64 = 4099;
-
-/// Whom a client has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Monitor,
-    Manager,
-}
-
-/// The map of a manager that is reached there; without an address there is none.
-pub(super) fn map(epoch: Epoch, now: Utime, addrs: AddrVec) -> MgrMap {
-    if addrs.0.is_empty() {
-        return MgrMap { epoch, ..MgrMap::default() };
-    }
-    MgrMap {
-        epoch,
-        active_addrs: addrs,
-        active_gid: MGR_GLOBAL_ID,
-        available: true,
-        active_name: MGR_NAME.into(),
-        active_change: now,
-        active_features: features::ALL,
-        ..MgrMap::default()
-    }
-}
 
 impl Mon {
     /// A message to the manager came in.
-    pub(super) fn manager_message(
+    pub(in crate::mon) fn manager_message(
         &mut self,
         now: Time,
         session: ConnId,

@@ -5,7 +5,7 @@
 
 use super::call::{Call, Outcome, Reply};
 use crate::errno::{EEXIST, EOPNOTSUPP};
-use crate::mon::Mon;
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use onego_ceph::caps::{MonCap, OsdCap};
 use onego_msgr::auth::{AuthName, Authority, Cipher, Entry, Keyring};

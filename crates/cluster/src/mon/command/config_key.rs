@@ -4,7 +4,7 @@
 
 use super::call::{Call, Outcome, Reply};
 use crate::errno::{EFBIG, ERANGE};
-use crate::mon::Mon;
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use serde_json::{Map, Value, json};
 

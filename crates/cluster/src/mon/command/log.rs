@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/LogMonitor.cc`, `preprocess_command`, `prepare_command`.
 
 use super::call::{Call, Caller, Outcome, Reply};
-use crate::mon::Mon;
 use crate::mon::cluster_log::{CLUSTER, line};
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text::stamp;
 use onego_ceph::messages::{LogEntry, LogLevel};

@@ -20,11 +20,11 @@ mod table;
 pub(crate) use call::{Asked, Audience, Caller, Reply};
 pub(crate) use mons::version_json;
 
-use super::Mon;
 use super::cluster_log::AUDIT;
 use super::refusal::Refusal;
 use super::usage::Usage;
 use crate::errno::EACCES;
+use crate::mon::monitor::Mon;
 use call::{Format, Outcome};
 use onego_ceph::caps::MonCap;
 use onego_ceph::messages::LogLevel;

@@ -5,10 +5,11 @@
 use super::call::joined;
 use super::call::{Call, Outcome, Reply};
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
+use crate::mon::monitor::Mon;
 use crate::mon::osds::counts;
 use crate::mon::refusal::Refusal;
+use crate::mon::session::Role;
 use crate::mon::text;
-use crate::mon::{Mon, Role};
 use crate::version::VERSION_TEXT;
 use onego_ceph::mgrmap::MgrMap;
 use onego_ceph::types::EntityName;

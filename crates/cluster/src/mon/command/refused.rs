@@ -3,7 +3,7 @@
 //! Source: ceph `src/mon/MonCommands.h`, `src/mgr/MgrCommands.h`.
 
 use crate::errno::EOPNOTSUPP;
-use crate::mon::pools::NO_SNAPSHOTS;
+use crate::mon::monitor::pools::NO_SNAPSHOTS;
 use crate::mon::refusal::Refusal;
 
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";

@@ -6,11 +6,13 @@
 use super::call::joined;
 use super::call::{Call, Outcome};
 use crate::mon::first_map::MON_NAME;
+use crate::mon::fullness::Fullness;
+use crate::mon::monitor::Mon;
+use crate::mon::osd_flags;
 use crate::mon::osds::{counts, ids, is_in};
 use crate::mon::space::PoolSpace;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::{GroupState, Usage};
-use crate::mon::{Fullness, Mon, osd_flags};
 use onego_ceph::osdmap::{OsdMap, Pool, pool_flag};
 use onego_ceph::types::Utime;
 use onego_wire::Time;

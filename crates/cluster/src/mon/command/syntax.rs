@@ -1,7 +1,7 @@
 //! How a command is written: its words, and the arguments behind them.
 
 use super::call::{Asked, Audience, Call, Format, Outcome};
-use crate::mon::Mon;
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use onego_ceph::caps::MonAccess;
 use serde_json::{Map, Value};

@@ -3,8 +3,8 @@
 //! Source: ceph `src/crush/CrushWrapper.cc` (`dump`), `src/crush/CrushTreeDumper.h`.
 
 use super::osd::map_at;
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome};
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{Left, Right, Table};
 use onego_ceph::crush::{Bucket, CrushMap, Rule, StepOp, WEIGHT_ONE};

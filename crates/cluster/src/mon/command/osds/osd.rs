@@ -5,10 +5,11 @@
 use crate::mon::command::call::{Call, Outcome, Reply};
 use crate::mon::command::mons::addrs_json;
 use crate::mon::command::status::{osd_counts, osd_summary};
+use crate::mon::monitor::Mon;
+use crate::mon::osd_flags;
 use crate::mon::osds::{Order, ids, is_in};
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, Left, Right, Table};
-use crate::mon::{Mon, osd_flags};
 use crate::version::VERSION_TEXT;
 use onego_ceph::osdmap::{OsdMap, Ratios, WEIGHT_IN};
 use onego_ceph::types::{Epoch, PgId};

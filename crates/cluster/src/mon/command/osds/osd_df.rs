@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/PGMap.cc`, `OSDUtilizationDumper`.
 
 use super::groups::by_osd;
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome};
+use crate::mon::monitor::Mon;
 use crate::mon::osds::ids;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::OsdUsage;

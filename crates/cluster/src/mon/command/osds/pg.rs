@@ -4,9 +4,9 @@
 
 use super::groups;
 use super::osd::find_osd;
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome};
 use crate::mon::command::status::{GroupCounts, usage_summary};
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, Left, Right, Table};
 use crate::mon::usage::{GroupReport, Usage};

@@ -4,8 +4,8 @@
 
 use super::osd::find_osd;
 use crate::errno::{EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, EOPNOTSUPP};
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use onego_ceph::crush::{CrushMap, EditError, Location, WEIGHT_ONE};
 use onego_ceph::types::PgId;

@@ -4,10 +4,10 @@
 
 use super::pool_flags::{autoscale_name, flag_names};
 use crate::errno::{EEXIST, EINVAL, EOPNOTSUPP, EPERM};
-use crate::mon::Mon;
 use crate::mon::command::call::joined;
 use crate::mon::command::call::{Call, Outcome, Reply};
-use crate::mon::pools::{DEFAULT_PG_NUM, NewPool};
+use crate::mon::monitor::Mon;
+use crate::mon::monitor::pools::{DEFAULT_PG_NUM, NewPool};
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, stamp};
 use onego_ceph::osdmap::{Pool, pool_flag};

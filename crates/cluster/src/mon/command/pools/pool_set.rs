@@ -5,10 +5,10 @@
 
 use super::pool_flags::{self, autoscale_name, flag};
 use crate::errno::EPERM;
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::monitor::Mon;
+use crate::mon::monitor::pools::{check_pg_num, check_size, default_min_size};
 use crate::mon::osds::ids;
-use crate::mon::pools::{check_pg_num, check_size, default_min_size};
 use crate::mon::refusal::Refusal;
 use onego_ceph::osdmap::{Pool, PoolOption, pool_flag};
 use serde_json::{Map, Value};

@@ -3,8 +3,8 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd pool set-quota", "osd pool get-quota"), `src/common/strtol.cc`
 //! (`strict_si_cast`, `strict_iec_cast`).
 
-use crate::mon::Mon;
 use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text;
 use serde_json::json;

@@ -1,57 +1,20 @@
-//! Who is told of which map.
+//! Maps and settings that clients subscribe to are sent when they change.
 //!
 //! Source: ceph `src/mon/Monitor.cc`, `handle_subscribe`; `src/mon/OSDMonitor.cc`, `check_osdmap_sub`;
 //! `src/mon/ConfigMonitor.cc`, `maybe_send_config`.
 
-use super::stats::MgrMapMessage;
-use super::{Mon, Role};
+use super::state::Mon;
+use crate::mon::session::{LogWish, MapWish};
+use crate::mon::stats::MgrMapMessage;
 use onego_ceph::caps::{MonAccess, MonCap};
 use onego_ceph::messages::{Config, LogLevel, Subscribe, Subscription};
 use onego_ceph::types::Epoch;
 use onego_msgr::{Message, Peer};
 use onego_wire::ConnId;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// A client, and what it wants to be told of as it changes.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) peer: Peer,
-    /// Whom the client has come to.
-    pub(super) role: Role,
-    /// What the client may ask for.
-    pub(super) cap: Arc<MonCap>,
-    osdmap: Option<MapWish>,
-    config: bool,
-    /// Entries of the log that the client is told of.
-    pub(super) log: Option<LogWish>,
-}
-
-/// The entries of the log that a client wants: from a version on, 0 being the newest, and at least of a level.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LogWish {
-    pub(super) level: LogLevel,
-    pub(super) next: u64,
-    /// One message is enough.
-    pub(super) once: bool,
-}
-
-/// The next epoch of the OSD map that a client wants.
-#[derive(Debug, Clone, Copy)]
-struct MapWish {
-    next: Epoch,
-    /// One update is enough.
-    once: bool,
-}
-
-impl Session {
-    pub(super) fn new(peer: Peer, cap: MonCap, role: Role) -> Self {
-        Self { peer, role, cap: Arc::new(cap), osdmap: None, config: false, log: None }
-    }
-}
 
 impl Mon {
-    pub(super) fn subscribe(&mut self, session: ConnId, wishes: &Subscribe) {
+    pub(in crate::mon) fn subscribe(&mut self, session: ConnId, wishes: &Subscribe) {
         let cap = self.cap(session);
         for (what, &wish) in &wishes.what {
             match what.as_str() {
@@ -113,21 +76,21 @@ impl Mon {
     }
 
     /// There is a new OSD map: tells all that want to know.
-    pub(super) fn publish(&mut self) {
+    pub(in crate::mon) fn publish(&mut self) {
         let ids: Vec<ConnId> = self.sessions.keys().copied().collect();
         for id in ids {
             self.send_osdmap(id);
         }
     }
 
-    pub(super) fn send_config(&mut self, id: ConnId) {
+    pub(in crate::mon) fn send_config(&mut self, id: ConnId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let settings = self.settings_of(&session.peer);
         self.reply(id, 0, &Config { settings });
     }
 
     /// Settings have changed: tells all that want to know.
-    pub(super) fn publish_config(&mut self) {
+    pub(in crate::mon) fn publish_config(&mut self) {
         let wants = self.sessions.iter().filter(|(_, session)| session.config);
         let ids: Vec<ConnId> = wants.map(|(id, _)| *id).collect();
         for id in ids {

@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd blocklist").
 
-use super::Mon;
+use super::state::Mon;
 use onego_ceph::types::{Epoch, Utime};
 use onego_msgr::addr::{AddrKind, EntityAddr};
 use onego_wire::Time;
@@ -15,7 +15,7 @@ fn listed(addr: &EntityAddr) -> EntityAddr {
 
 impl Mon {
     /// Takes a client off, from now on for that long. Says until when.
-    pub(super) fn block(&mut self, now: Time, addr: &EntityAddr, time: Duration) -> Utime {
+    pub(in crate::mon) fn block(&mut self, now: Time, addr: &EntityAddr, time: Duration) -> Utime {
         let until = Utime::from(now + time);
         let addr = listed(addr);
         let mut change = self.maps.change(now);
@@ -31,7 +31,7 @@ impl Mon {
     }
 
     /// Lets clients in again.
-    pub(super) fn unblock(
+    pub(in crate::mon) fn unblock(
         &mut self,
         now: Time,
         addrs: impl IntoIterator<Item = EntityAddr>,

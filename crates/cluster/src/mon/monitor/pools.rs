@@ -7,10 +7,10 @@
 //! gives it back before it makes the first image of a pool, to see whether the pool is fit for images (ceph
 //! `src/librbd/image/ValidatePoolRequest.cc`).
 
-use super::Mon;
-use super::osds::ids;
-use super::refusal::Refusal;
+use super::state::Mon;
 use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
+use crate::mon::osds::ids;
+use crate::mon::refusal::Refusal;
 use onego_ceph::caps::{MonAccess, OsdAccess, OsdCap};
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
 use onego_ceph::osdmap::{Pool, pool_flag};
@@ -19,7 +19,7 @@ use onego_wire::{ConnId, Time};
 use std::collections::BTreeMap;
 
 /// Placement groups of a pool for which nobody says how many (`osd_pool_default_pg_num`).
-pub(super) const DEFAULT_PG_NUM: u32 = 32;
+pub(in crate::mon) const DEFAULT_PG_NUM: u32 = 32;
 
 /// Copies of each object in a pool for which nobody says how many: Ceph's three, or as many as there are OSDs.
 pub(crate) fn default_size(osds: u32) -> u32 {
@@ -27,7 +27,7 @@ pub(crate) fn default_size(osds: u32) -> u32 {
 }
 
 /// The most that a pool may have (`mon_max_pool_pg_num`).
-pub(super) const MAX_PG_NUM: u32 = 65_536;
+pub(in crate::mon) const MAX_PG_NUM: u32 = 65_536;
 
 /// The most pools there may be: a map of so many still goes in one message of a few hundred KiB.
 const MAX_POOLS: usize = 2048;
@@ -36,7 +36,7 @@ const MAX_POOLS: usize = 2048;
 const MAX_NAME: usize = 1024;
 
 /// What whoever wants a snapshot is told.
-pub(super) const NO_SNAPSHOTS: &str = "the embedded cluster keeps no snapshots";
+pub(in crate::mon) const NO_SNAPSHOTS: &str = "the embedded cluster keeps no snapshots";
 
 /// A pool to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,7 @@ fn check_name(name: &str) -> Result<(), Refusal> {
 }
 
 /// Is it a number of placement groups that a pool may have?
-pub(super) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
+pub(in crate::mon) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
     if (1..=MAX_PG_NUM).contains(&pg_num) {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub(super) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
 }
 
 /// Can there be so many copies?
-pub(super) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
+pub(in crate::mon) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
     if (1..=osds).contains(&size) {
         return Ok(());
     }
@@ -88,13 +88,23 @@ pub(super) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
 }
 
 /// With fewer copies than this a pool serves nobody (`osd_pool_default_min_size`).
-pub(super) fn default_min_size(size: u32) -> u32 {
+pub(in crate::mon) fn default_min_size(size: u32) -> u32 {
     size - size / 2
 }
 
 impl Mon {
+    /// Makes a pool, unless there is one of that name, and says its id. None: it cannot be made.
+    pub(crate) fn make_pool(&mut self, now: Time, pool: &NewPool) -> Option<i64> {
+        if let Some(id) = self.osdmap().pool_id(&pool.name) {
+            return Some(id);
+        }
+        self.create_pool(now, pool)
+            .inspect_err(|refusal| tracing::warn!(%refusal, "a pool was not made"))
+            .ok()
+    }
+
     /// The id of a pool that must be there.
-    pub(super) fn find_pool(&self, name: &str) -> Result<i64, Refusal> {
+    pub(in crate::mon) fn find_pool(&self, name: &str) -> Result<i64, Refusal> {
         self.osdmap().pool_id(name).ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
     }
 
@@ -143,7 +153,7 @@ impl Mon {
     }
 
     /// Removes a pool. What it held is gone.
-    pub(super) fn delete_pool(&mut self, now: Time, id: i64) -> Result<Epoch, Refusal> {
+    pub(in crate::mon) fn delete_pool(&mut self, now: Time, id: i64) -> Result<Epoch, Refusal> {
         let Some(pool) = self.osdmap().pools.get(&id) else {
             return Err(Refusal::missing(format!("there is no pool {id}")));
         };
@@ -160,7 +170,7 @@ impl Mon {
         Ok(self.commit(change))
     }
 
-    pub(super) fn rename_pool(&mut self, now: Time, from: &str, to: &str) -> Result<Epoch, Refusal> {
+    pub(in crate::mon) fn rename_pool(&mut self, now: Time, from: &str, to: &str) -> Result<Epoch, Refusal> {
         check_name(to)?;
         let id = self.find_pool(from)?;
         if self.osdmap().pool_id(to).is_some() {
@@ -172,7 +182,12 @@ impl Mon {
     }
 
     /// Changes a pool that is there by `edit`, unless that changes nothing.
-    pub(super) fn edit_pool(&mut self, now: Time, id: i64, edit: impl FnOnce(&mut Pool, Epoch)) -> Epoch {
+    pub(in crate::mon) fn edit_pool(
+        &mut self,
+        now: Time,
+        id: i64,
+        edit: impl FnOnce(&mut Pool, Epoch),
+    ) -> Epoch {
         let mut change = self.maps.change(now);
         let Some(before) = self.osdmap().pools.get(&id) else { return self.maps.epoch() };
         let mut pool = before.clone();
@@ -208,12 +223,12 @@ impl Mon {
     }
 
     /// Can the number of a pool's groups become smaller?
-    pub(super) fn can_merge(&self) -> bool {
+    pub(in crate::mon) fn can_merge(&self) -> bool {
         ids(self.osdmap()).count() == 1
     }
 
     /// A pool operation that is not given as a command: librados and librbd make these.
-    pub(super) fn pool_op(&mut self, now: Time, session: ConnId, op: &PoolOp) -> PoolOpReply {
+    pub(in crate::mon) fn pool_op(&mut self, now: Time, session: ConnId, op: &PoolOp) -> PoolOpReply {
         let outcome = if op.fsid != self.fsid {
             Err(Refusal::invalid(format!("this is cluster {}, not {}", self.fsid, op.fsid)))
         } else if !self.may_pool_op(session, op) {
