@@ -1,7 +1,7 @@
 //! The policy of NFS version 3, written once for all file systems.
 //!
-//! - [`Inodes`] is what a backend does: find, read, write, make, link, rename and remove inodes, as system calls do.
-//!   There are two backends: `memory`, and a `directory` of this machine.
+//! - A backend has [`Inodes`], their [`Contents`] and their [`Names`]: it finds, reads, writes, makes, links, moves and
+//!   removes inodes, as system calls do. There are two backends: `memory`, and a `directory` of this machine.
 //! - Every backend is a [`FileSystem`]: the procedures are carried out here, by static dispatch.
 //! - The policy decides what the protocol decides: which names and values exist, what each form of CREATE answers, the
 //!   guard of SETATTR, what LOOKUP, REMOVE, RMDIR, RENAME and LINK do with "." and "..", the limits of READ, WRITE and

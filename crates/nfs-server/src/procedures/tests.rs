@@ -115,21 +115,31 @@ const OPERATIONS: [Operation; 20] = [
             // Linux has no permissions there to set.
             return (Ok(Shown::Nothing), None);
         }
-        set(side, cx, step, SetAttributes { mode: Some(step.bits), ..NONE })
+        set(side, cx, step, SetAttributes { mode: Some(step.bits), ..SetAttributes::default() })
     }),
     ("set size", |side, cx, step| {
-        set(side, cx, step, SetAttributes { size: Some(step.size.into()), ..NONE })
+        set(side, cx, step, SetAttributes { size: Some(step.size.into()), ..SetAttributes::default() })
     }),
     ("set owner", |side, cx, step| {
-        set(side, cx, step, SetAttributes { uid: Some(user(step.size as u8).uid), ..NONE })
+        set(
+            side,
+            cx,
+            step,
+            SetAttributes { uid: Some(user(step.size as u8).uid), ..SetAttributes::default() },
+        )
     }),
     ("set group", |side, cx, step| {
-        set(side, cx, step, SetAttributes { gid: Some(user(step.size as u8).gid), ..NONE })
+        set(
+            side,
+            cx,
+            step,
+            SetAttributes { gid: Some(user(step.size as u8).gid), ..SetAttributes::default() },
+        )
     }),
     ("set times", |side, cx, step| {
         let then = SetTime::To(v3::Time { seconds: 5, nanoseconds: u32::from(step.size) << 15 });
         let time = if step.size % 2 == 0 { SetTime::ServerTime } else { then };
-        set(side, cx, step, SetAttributes { mtime: time, atime: time, ..NONE })
+        set(side, cx, step, SetAttributes { mtime: time, atime: time, ..SetAttributes::default() })
     }),
     ("lookup", |side, cx, step| {
         let found = side.fs.lookup(cx, side.place(step.place));
@@ -154,7 +164,7 @@ const OPERATIONS: [Operation; 20] = [
         changed(side.fs.write(cx, v3::WriteArgs { file, offset, stable: Stability::Unstable, data }))
     }),
     ("create", |side, cx, step| {
-        let set = SetAttributes { mode: Some(step.bits), ..NONE };
+        let set = SetAttributes { mode: Some(step.bits), ..SetAttributes::default() };
         let how = match step.size % 4 {
             0 => CreateHow::Guarded(set),
             1 => CreateHow::Exclusive([step.size as u8 >> 5; 8]),
@@ -165,15 +175,18 @@ const OPERATIONS: [Operation; 20] = [
     }),
     ("mkdir", |side, cx, step| {
         // To set set-id bits, the directory is changed after it is made, by the rules of chmod().
-        let attributes = SetAttributes { mode: Some(step.bits & 0o1777), ..NONE };
+        let attributes = SetAttributes { mode: Some(step.bits & 0o1777), ..SetAttributes::default() };
         made(side.fs.mkdir(cx, v3::MkdirArgs { place: side.place(step.place), attributes }))
     }),
     ("symlink", |side, cx, step| {
         let path = vec![b'x'; usize::from(step.size % 4)];
-        made(side.fs.symlink(cx, v3::SymlinkArgs { place: side.place(step.place), attributes: NONE, path }))
+        made(side.fs.symlink(
+            cx,
+            v3::SymlinkArgs { place: side.place(step.place), attributes: SetAttributes::default(), path },
+        ))
     }),
     ("mknod", |side, cx, step| {
-        let set = SetAttributes { mode: Some(step.bits), ..NONE };
+        let set = SetAttributes { mode: Some(step.bits), ..SetAttributes::default() };
         let what = if step.size % 2 == 0 { Node::Fifo(set) } else { Node::Socket(set) };
         made(side.fs.mknod(cx, v3::MknodArgs { place: side.place(step.place), what }))
     }),
@@ -202,15 +215,6 @@ const OPERATIONS: [Operation; 20] = [
         })
     }),
 ];
-
-const NONE: SetAttributes = SetAttributes {
-    mode: None,
-    uid: None,
-    gid: None,
-    size: None,
-    atime: SetTime::Leave,
-    mtime: SetTime::Leave,
-};
 
 fn set(side: &mut Side<'_>, cx: Context<'_>, step: &Step, attributes: SetAttributes) -> Outcome {
     changed(side.fs.setattr(cx, v3::SetattrArgs { file: side.file(step.file), attributes, guard: None }))
