@@ -72,7 +72,7 @@ pub(super) enum Ended {
 
 /// Which buffer the payload of a segment goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
+enum PayloadBuffer {
     /// The region with that key.
     Region(u32),
     /// The receive of the message that is coming in.
@@ -90,7 +90,7 @@ pub(super) struct Inbound {
     message: Option<Message>,
     reads: VecDeque<Pending>,
     /// Where the payload of the segment goes that is coming in.
-    place: Option<(Target, Place)>,
+    place: Option<(PayloadBuffer, Place)>,
     /// A region was invalidated while the place in it is out.
     revoked: bool,
     send_msn: u32,
@@ -147,7 +147,7 @@ impl Inbound {
                 let at = self.regions.write(key, offset, payload)?;
                 // Nobody wants what comes for a sink that was withdrawn.
                 let is_wanted = !self.regions.is_withdrawn(key);
-                is_wanted.then(|| (Target::Region(key), Place::new(at, payload)))
+                is_wanted.then(|| (PayloadBuffer::Region(key), Place::new(at, payload)))
             }
             Opcode::ReadResponse => self.begin_response(Tagged::parse(tagged), control)?,
             Opcode::ReadRequest => self.begin_read(Untagged::parse(untagged), control)?,
@@ -162,7 +162,7 @@ impl Inbound {
         &mut self,
         sink: Tagged,
         control: Control,
-    ) -> Result<Option<(Target, Place)>, Violation> {
+    ) -> Result<Option<(PayloadBuffer, Place)>, Violation> {
         let read = self.reads.front().ok_or(Violation::Unasked)?;
         if sink.key != read.key {
             return Err(Violation::ResponseKey { found: sink.key, expected: read.key });
@@ -172,14 +172,14 @@ impl Inbound {
         if sink.offset != read.received as u64 || payload > left || control.last != (payload == left) {
             return Err(Violation::ResponseBounds(read.received as u64));
         }
-        Ok((payload > 0).then(|| (Target::Read, Place::new(read.received, payload))))
+        Ok((payload > 0).then(|| (PayloadBuffer::Read, Place::new(read.received, payload))))
     }
 
     fn begin_read(
         &mut self,
         segment: Untagged,
         control: Control,
-    ) -> Result<Option<(Target, Place)>, Violation> {
+    ) -> Result<Option<(PayloadBuffer, Place)>, Violation> {
         check(segment, READ_QUEUE, self.read_msn, 0)?;
         if control.payload_len() > 0 || !control.last {
             return Err(Violation::Length(control.len));
@@ -191,7 +191,7 @@ impl Inbound {
         &mut self,
         segment: Untagged,
         control: Control,
-    ) -> Result<Option<(Target, Place)>, Violation> {
+    ) -> Result<Option<(PayloadBuffer, Place)>, Violation> {
         let payload = control.payload_len();
         let filled = self.message.as_ref().map_or(0, |message| message.filled);
         check(segment, SEND_QUEUE, self.send_msn, filled as u64)?;
@@ -217,7 +217,7 @@ impl Inbound {
                 filled: 0,
             });
         }
-        Ok((payload > 0).then(|| (Target::Message, Place::new(filled, payload))))
+        Ok((payload > 0).then(|| (PayloadBuffer::Message, Place::new(filled, payload))))
     }
 
     /// Is the segment the message of no bytes that says that the peer is ready? It is the first of all, and takes no
@@ -230,10 +230,10 @@ impl Inbound {
     fn place(&mut self) -> Option<(&mut Place, &mut SegmentMut)> {
         let (target, place) = self.place.as_mut()?;
         let buffer = match *target {
-            Target::Region(key) => self.regions.sink(key)?,
-            Target::Message => &mut self.message.as_mut()?.receive.buffer,
-            Target::Read => &mut self.reads.front_mut()?.read.sink,
-            Target::Gone(_) => return None,
+            PayloadBuffer::Region(key) => self.regions.sink(key)?,
+            PayloadBuffer::Message => &mut self.message.as_mut()?.receive.buffer,
+            PayloadBuffer::Read => &mut self.reads.front_mut()?.read.sink,
+            PayloadBuffer::Gone(_) => return None,
         };
         Some((place, buffer))
     }
@@ -250,7 +250,7 @@ impl Inbound {
     /// Payload without a place is passed over (what a Terminate message is about), unless its region is gone.
     fn check_revoked(&self) -> Result<(), Violation> {
         match self.place {
-            Some((Target::Gone(key), _)) => Err(Violation::Revoked(key)),
+            Some((PayloadBuffer::Gone(key), _)) => Err(Violation::Revoked(key)),
             _ => Ok(()),
         }
     }
@@ -266,9 +266,9 @@ impl Inbound {
     pub(super) fn spot(&self) -> Option<Spot> {
         let (target, place) = self.place.as_ref()?;
         let key = match *target {
-            Target::Region(key) => key,
-            Target::Read => self.reads.front()?.key,
-            Target::Message | Target::Gone(_) => return None,
+            PayloadBuffer::Region(key) => key,
+            PayloadBuffer::Read => self.reads.front()?.key,
+            PayloadBuffer::Message | PayloadBuffer::Gone(_) => return None,
         };
         Some(Spot { key, at: place.at(), len: place.left() })
     }
@@ -338,7 +338,7 @@ impl Inbound {
         if !std::mem::take(&mut self.revoked) {
             return None;
         }
-        let Some((Target::Region(key), _)) = self.place.take() else { return None };
+        let Some((PayloadBuffer::Region(key), _)) = self.place.take() else { return None };
         let memory = self.regions.take(key)?;
         Some((Violation::Revoked(key), released(Key(key), memory, Status::Success)))
     }
@@ -347,13 +347,13 @@ impl Inbound {
     /// [`landed`](Self::landed).
     pub(super) fn invalidate(&mut self, key: u32) -> Option<Option<Memory>> {
         if let Some((target, place)) =
-            self.place.as_mut().filter(|(target, _)| *target == Target::Region(key))
+            self.place.as_mut().filter(|(target, _)| *target == PayloadBuffer::Region(key))
         {
             if place.is_out() {
                 self.revoked = true;
                 return Some(None);
             }
-            *target = Target::Gone(key);
+            *target = PayloadBuffer::Gone(key);
         }
         self.regions.take(key).map(Some)
     }
@@ -361,7 +361,7 @@ impl Inbound {
     /// Takes the memory of a sink back and leaves its key: what comes for it has no place any more. `None`: a part of it is
     /// out for a receive, and it comes back by [`landed`](Self::landed).
     pub(super) fn withdraw(&mut self, key: u32) -> Option<Memory> {
-        let place = self.place.as_ref().filter(|(target, _)| *target == Target::Region(key));
+        let place = self.place.as_ref().filter(|(target, _)| *target == PayloadBuffer::Region(key));
         if place.is_some_and(|(_, place)| place.is_out()) {
             self.revoked = true;
             return None;
@@ -487,7 +487,7 @@ fn check(segment: Untagged, queue: u32, msn: u32, offset: u64) -> Result<(), Vio
     Ok(())
 }
 
-fn begin_terminate(segment: Untagged, control: Control) -> Result<Option<(Target, Place)>, Violation> {
+fn begin_terminate(segment: Untagged, control: Control) -> Result<Option<(PayloadBuffer, Place)>, Violation> {
     check(segment, TERMINATE_QUEUE, 1, 0)?;
     if control.payload_len() > HEADER_MAX || !control.last {
         return Err(Violation::Length(control.len));

@@ -1,7 +1,7 @@
 //! The object client: its requests, their bounds, and when something is due.
 
 use super::lingers::Lingers;
-use super::session::Session;
+use super::session::OsdSession;
 use super::table::{NOBODY, Owner, PendingOp, Table};
 use super::target::Targets;
 use crate::client::config::{Config, OsdConfig};
@@ -43,7 +43,7 @@ pub(crate) struct Objects<T> {
     /// The epoch at which maps came that do not follow it.
     pub(super) gap_after: Epoch,
     /// By the OSD's id.
-    pub(super) sessions: Vec<Option<Box<Session>>>,
+    pub(super) sessions: Vec<Option<Box<OsdSession>>>,
     pub(super) lingers: Lingers<T>,
     pub(super) wishes: Wishes,
     /// Full pools for which writes wait, and of which that was told.

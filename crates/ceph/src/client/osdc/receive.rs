@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use super::reply::{self, OsdReply};
-use super::session::{Session, contains, object_of};
+use super::session::{OsdSession, contains, object_of};
 use crate::client::error::{Error, errno};
 use crate::client::hub::Hub;
 use crate::client::request::{OpReply, Outcome};
@@ -66,7 +66,7 @@ impl<T> Objects<T> {
             kind::WATCH_NOTIFY => self.watch_notify(hub, message)?,
             other => tracing::trace!(kind = other, osd, "an OSD's message is ignored"),
         }
-        if self.session_on(osd, conn).is_some_and(Session::heard) {
+        if self.session_on(osd, conn).is_some_and(OsdSession::heard) {
             self.send_all(now, hub, osd);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! From a request that is taken to a message on a connection.
 
 use super::objects::Objects;
-use super::session::Session;
+use super::session::OsdSession;
 use super::table::NOBODY;
 use super::target::{Astray, OpTarget, is_split};
 use crate::client::error::{Error, errno};
@@ -210,7 +210,7 @@ impl<T> Objects<T> {
             self.sessions.resize_with(at + 1, || None);
         }
         let session =
-            self.sessions[at].get_or_insert_with(|| Box::new(Session::new(addr, now, &self.config)));
+            self.sessions[at].get_or_insert_with(|| Box::new(OsdSession::new(addr, now, &self.config)));
         if session.conn.is_some() {
             return;
         }
@@ -223,12 +223,12 @@ impl<T> Objects<T> {
         session.conn = hub.open(now, Role::Osd(osd), addr);
     }
 
-    fn session(&mut self, osd: i32) -> Option<&mut Session> {
+    fn session(&mut self, osd: i32) -> Option<&mut OsdSession> {
         self.sessions.get_mut(usize::try_from(osd).ok()?)?.as_deref_mut()
     }
 
     /// The session with an OSD, if it is on this connection.
-    pub(super) fn session_on(&mut self, osd: i32, conn: ConnId) -> Option<&mut Session> {
+    pub(super) fn session_on(&mut self, osd: i32, conn: ConnId) -> Option<&mut OsdSession> {
         self.session(osd).filter(|session| session.conn == Some(conn))
     }
 
@@ -322,7 +322,8 @@ impl<T> Objects<T> {
 
     /// Opens connections again whose time has come, for those that wait.
     pub(super) fn retry(&mut self, now: Time, hub: &mut Hub<T>) {
-        let due = |session: &Session| session.conn.is_none() && session.retry_at.is_some_and(|at| at <= now);
+        let due =
+            |session: &OsdSession| session.conn.is_none() && session.retry_at.is_some_and(|at| at <= now);
         let osds: Vec<usize> = self
             .sessions
             .iter()

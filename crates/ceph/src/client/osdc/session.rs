@@ -26,7 +26,7 @@ const TRUSTED: u32 = 32;
 
 /// The session with one OSD.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct OsdSession {
     pub(super) addr: EntityAddr,
     pub(super) conn: Option<ConnId>,
     /// Messages may flow.
@@ -58,7 +58,7 @@ struct Caution {
     until: Time,
 }
 
-impl Session {
+impl OsdSession {
     pub(super) fn new(addr: EntityAddr, now: Time, config: &OsdConfig) -> Self {
         Self {
             addr,
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn waits_between_connections_grow_to_their_bound() {
         let (config, now) = (OsdConfig::default(), Time::default());
-        let mut session = Session::new(EntityAddr::default(), now, &config);
+        let mut session = OsdSession::new(EntityAddr::default(), now, &config);
         let mut wait = |ready| {
             session.ready = ready;
             session.lost(now, broken(), u64::MAX);
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn behind_a_barren_connection_requests_come_one_by_one_at_first() {
         let (config, now) = (OsdConfig::default(), Time::default());
-        let mut session = Session::new(EntityAddr::default(), now, &config);
-        let turns = |session: &mut Session| (0..100).filter(|_| session.take_turn()).count();
+        let mut session = OsdSession::new(EntityAddr::default(), now, &config);
+        let turns = |session: &mut OsdSession| (0..100).filter(|_| session.take_turn()).count();
         session.begin(now);
         assert_eq!(turns(&mut session), 100);
         session.lost(now, broken(), 0);
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn an_end_that_the_osd_chose_before_it_said_anything_is_blamed_on_the_requests() {
         let (config, now) = (OsdConfig::default(), Time::default());
-        let mut session = Session::new(EntityAddr::default(), now, &config);
+        let mut session = OsdSession::new(EntityAddr::default(), now, &config);
         let silent = Error::Connection(onego_msgr::Error::Silent(CAUTION));
         let too_long = Error::Connection(onego_msgr::Error::TooLong { what: "payload", len: 2, bound: 1 });
         assert!(!session.blames_requests(&broken()), "it was not open");
