@@ -3,7 +3,7 @@
 //! Ceph's OSDs find that out by talking to each other (`doc/dev/peering.rst`, `src/osd/PeeringState.cc`). Here all of
 //! them live in one process, so that it is found out at once with each new map; what must hold is the same:
 //!
-//! - Whoever served a group last has its newest data ([`Group::holders`]). As long as none of them is up, the group
+//! - The OSDs that served a group last have its newest data ([`Group::holders`]). As long as none of them is up, the group
 //!   serves nobody: data that are old must not be read, nor written on.
 //! - Only OSDs that have everything serve a group. Until those where it belongs have caught up, others that have
 //!   everything stand in for them (`pg_temp`).
@@ -39,13 +39,13 @@ pub(crate) struct Group {
     /// OSDs that have all of it, up or not: those that served it last, then those that have caught up since. Empty:
     /// nobody has.
     holders: Osds,
-    /// Was it ever served? If not, whoever comes first has all of it.
+    /// Was it ever served? If not, the first OSD that serves it has all of it.
     served: bool,
     /// The primary under which it served last, or -1.
     served_by: i32,
     /// OSDs that catch up.
     pub(crate) targets: Osds,
-    /// Who has caught up is to take part.
+    /// The OSDs that have caught up are to take part.
     stale: bool,
     size: usize,
     last: GroupState,
@@ -108,7 +108,7 @@ impl Groups {
         })
     }
 
-    /// The epoch in which a pool became full last. Who writes to it by an older map does not know that yet.
+    /// The epoch in which a pool became full last. A client that writes to it by an older map does not know that yet.
     pub(crate) fn full_since(&self, pool: i64) -> Epoch {
         self.full_since.get(&pool).copied().unwrap_or(0)
     }

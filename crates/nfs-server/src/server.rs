@@ -78,7 +78,7 @@ pub enum Error {
     /// It has no thread, or none any more.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// Nobody could name the export.
+    /// The path of the export is none that clients can name.
     #[error(
         "{0:?} cannot be exported: a path that can be mounted starts with \"/\" and has at most 1024 bytes"
     )]
@@ -196,8 +196,8 @@ impl Server {
         self.addrs.get(1).copied()
     }
 
-    /// Where it is told why the server has ended, if it ends by itself; it is closed when the server is gone. None for
-    /// all but the first who asks.
+    /// Receives the reason if the server ends by itself, and is closed when the server is gone. `None` for all callers but
+    /// the first.
     pub fn failure(&self) -> Option<Receiver<Error>> {
         self.service.failure()
     }

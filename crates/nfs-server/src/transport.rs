@@ -250,7 +250,7 @@ impl Transport {
         }
     }
 
-    /// What the client is to be told at the end, if something has gone wrong with it.
+    /// What is sent to the client before the connection is closed for an error.
     pub(super) fn last_words(&mut self) -> Option<List> {
         let Self::Rdma(responder) = self else { return None };
         let mut words = List::new();

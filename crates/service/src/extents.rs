@@ -103,7 +103,7 @@ impl Extents {
         self.pinned + self.pieces.len() as u64 * PIECE_OVERHEAD
     }
 
-    /// At most so much more memory does it take to write `len` bytes at `offset`.
+    /// Most bytes of memory that a write of `len` bytes at `offset` takes on top of what is taken already.
     pub fn growth(&self, offset: u64, len: u64) -> u64 {
         let end = offset + len;
         let (mut freed, mut writable) = (0, 0);
@@ -214,7 +214,7 @@ impl Extents {
         self.tidy();
     }
 
-    /// Is it better to copy so many bytes to what is there than to put memory of their own in its place? What replaces
+    /// Is it better to copy `len` bytes to what is there than to put memory of their own in its place? What replaces
     /// a whole block gives that back in exchange. What replaces a part of one gives nothing back, needs fresh memory,
     /// and leaves dead bytes to be copied out of later.
     fn goes_in_place(&self, offset: u64, len: u64) -> bool {

@@ -40,7 +40,7 @@ pub enum ServiceError {
 pub struct Service<M, E> {
     tasks: Option<Sender<Task<M>>>,
     waker: Waker,
-    /// Why the thread has ended, if it has by itself. None: somebody else waits for that.
+    /// The reason for which the thread has ended by itself. `None`: another caller waits for it.
     failure: Mutex<Option<Receiver<E>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -77,7 +77,7 @@ where
             });
             let (mut pump, told, exchange) = match begun {
                 Ok(begun) => begun,
-                // Whoever waits for the start is told.
+                // `start` waits for the result.
                 Err(error) => return drop(started.send(Err(error))),
             };
             pump.set_spin(spin);
@@ -85,7 +85,7 @@ where
                 && let Err(error) = serve(&mut pump, &inbox, exchange)
             {
                 tracing::error!(%error, "{name} ends");
-                // Nobody may be there to ask.
+                // The receiver may have been dropped.
                 let _ = failed.send(error);
             }
         };
@@ -111,8 +111,8 @@ where
 }
 
 impl<M, E> Service<M, E> {
-    /// Where it is told why the thread has ended, if it ends by itself; it is closed when the thread is gone. None for all
-    /// but the first who asks.
+    /// Receives the reason if the thread ends by itself, and is closed when the thread is gone. `None` for all callers but
+    /// the first.
     pub fn failure(&self) -> Option<Receiver<E>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -130,7 +130,7 @@ impl<M, E> Drop for Service<M, E> {
     }
 }
 
-/// Runs until nobody holds the service any more, or it fails.
+/// Runs until the service is dropped, or fails.
 fn serve<M: Machine, E: From<ServiceError>>(
     pump: &mut Pumped<M>,
     inbox: &Receiver<Task<M>>,
@@ -148,8 +148,8 @@ fn serve<M: Machine, E: From<ServiceError>>(
     }
 }
 
-/// Descriptors that this process may have. Who lets in as many connections has none left to let another one in, and could
-/// not let the idlest give way.
+/// Descriptors that this process may have. A server with as many connections has none left to accept another one, and
+/// could not let the idlest give way.
 pub fn descriptors() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)

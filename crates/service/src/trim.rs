@@ -13,7 +13,7 @@ pub struct Trimmer {
 }
 
 impl Trimmer {
-    /// So many bytes are stored now.
+    /// `stored` bytes are stored now.
     #[inline]
     pub fn look(&mut self, stored: u64) {
         if self.is_due(stored) {

@@ -1,7 +1,7 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
 use super::connections::{ClusterConnections, Service};
-use super::notes::{Keeping, Notes, Rests};
+use super::notes::{Durability, Keeping, Notes};
 use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
 use super::store_bench::StoreBench;
@@ -319,7 +319,7 @@ impl Daemons {
         }
     }
 
-    /// The map has changed: the OSDs go on by the new one, and who wants to know is told.
+    /// The map has changed: the OSDs go on by the new one, and it is sent to the clients that subscribe to it.
     pub(super) fn map_changed(&mut self, now: Time, connections: &mut ClusterConnections) {
         /// Maps that one change may lead to. Each OSD may come up once, and after each map groups may have to be served
         /// elsewhere; that settles, since a map that only says where groups are served moves none of them again.
@@ -388,7 +388,7 @@ impl Daemons {
         }
     }
 
-    /// Sends what the monitor has to say. All of it rests on what was decided so far.
+    /// Sends the messages of the monitor. All of them depend on everything that was decided so far.
     fn send_mon(&mut self, now: Time, connections: &mut ClusterConnections) {
         self.note_log();
         while let Some((conn, message)) = self.mon.poll() {
@@ -397,7 +397,8 @@ impl Daemons {
             if is_log && connections.is_behind(conn) {
                 continue;
             }
-            if let Some(message) = self.or_hold(Rests::OnAll, conn, message, Held::Mon, connections) {
+            if let Some(message) = self.or_hold(Durability::Everything, conn, message, Held::Mon, connections)
+            {
                 connections.send(now, conn, message);
             }
         }

@@ -1,8 +1,8 @@
-//! What the daemons have to do with the journal: they note what changes, and hold back what rests on it.
+//! What the daemons have to do with the journal: they note what changes, and hold replies until it is durable.
 
 use super::connections::ClusterConnections;
 use super::daemons::Daemons;
-use super::notes::Rests;
+use super::notes::Durability;
 use crate::journal::{Done, Entry, Held, Job, Snapshot};
 use onego_msgr::addr::AddrVec;
 use onego_wire::Time;
@@ -42,20 +42,20 @@ impl Daemons {
         }
     }
 
-    /// Gives an answer back that may be told now; what may not is held.
+    /// Returns the reply if it may be sent now. Otherwise the journal holds it.
     pub(super) fn or_hold<T>(
         &mut self,
-        rests: Rests,
+        durability: Durability,
         conn: onego_wire::ConnId,
         answer: T,
         held: impl FnOnce(T) -> Held,
         connections: &mut ClusterConnections,
     ) -> Option<T> {
         let Some(notes) = &mut self.notes else { return Some(answer) };
-        let record = match rests {
-            Rests::On(record) => record,
-            Rests::OnMap => notes.maps,
-            Rests::OnAll => u64::MAX,
+        let record = match durability {
+            Durability::Record(record) => record,
+            Durability::NewestMap => notes.maps,
+            Durability::Everything => u64::MAX,
         };
         if notes.journal.is_durable(record) {
             return Some(answer);

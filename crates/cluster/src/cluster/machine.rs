@@ -23,7 +23,7 @@ struct Listener {
     /// The address that is asked for, until it is up.
     addr: EntityAddr,
     up: bool,
-    /// Nobody has asked for this port: it is that of the life before.
+    /// The settings do not ask for this port: it is that of the life before.
     may_move: bool,
 }
 
@@ -135,7 +135,7 @@ impl ClusterMachine {
         }
     }
 
-    /// A job is done: what rests on it may be told.
+    /// A job is done: replies that depend on it may be sent.
     pub fn done(&mut self, now: Time, done: Done) {
         if let Stage::Up(daemons) = &mut self.stage {
             daemons.done(now, done, &mut self.connections);

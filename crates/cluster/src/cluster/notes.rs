@@ -9,7 +9,7 @@ use onego_ceph::types::Epoch;
 pub struct Keeping {
     /// What is kept already.
     pub restored: Restored,
-    /// A log is given up for a checkpoint from so many bytes on, if the last checkpoint is not larger.
+    /// Bytes of a log from which on it is given up for a checkpoint, if the last checkpoint is not larger.
     pub log_limit: u64,
 }
 
@@ -49,13 +49,13 @@ impl Notes {
     }
 }
 
-/// What an answer rests on.
+/// What has to be durable before a reply is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rests {
+pub(super) enum Durability {
     /// A record.
-    On(u64),
+    Record(u64),
     /// The newest map.
-    OnMap,
+    NewestMap,
     /// All that was done so far.
-    OnAll,
+    Everything,
 }

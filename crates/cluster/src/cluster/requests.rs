@@ -6,7 +6,7 @@
 
 use super::connections::ClusterConnections;
 use super::daemons::Daemons;
-use super::notes::{Notes, Rests};
+use super::notes::{Durability, Notes};
 use crate::groups::Group;
 use crate::journal::{Entry, Held};
 use crate::osd::{Answer, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
@@ -76,7 +76,7 @@ impl Daemons {
         let map = self.mon.osdmap();
         let pg = op.pg.pg;
         let (Some(pool), Some(group)) = (map.pools.get(&pg.pool), self.groups.get(pg)) else { return Ok(()) };
-        // Who writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
+        // A client that writes to a pool by a map in which it was not full yet is going to find out and to wait. What it sent
         // already is not done in part: one write of several to an object could fit where the one before did not.
         let writes = !is_cut && may_write(&op.ops);
         let flags = op.flags | if writes { flag::WRITE } else { 0 };
@@ -117,7 +117,7 @@ impl Daemons {
         }
         if let Some(Answer { reply, depends_on, .. }) = answer {
             let hold = |reply| Held::Reply(tid, Box::new(reply));
-            let reply = self.or_hold(Rests::On(depends_on), conn, reply, hold, connections);
+            let reply = self.or_hold(Durability::Record(depends_on), conn, reply, hold, connections);
             if let Some(reply) = reply {
                 connections.send_payload(now, conn, tid, &reply);
             }
@@ -154,9 +154,9 @@ impl Daemons {
         let known = has.max(client.told);
         if let Some(update) = self.mon.maps().update_from(known + 1) {
             client.told = update.newest;
-            // A map that may be lost must not be told: another would take its number.
+            // A map that may be lost must not be sent: another would take its number.
             let hold = |update| Held::Map(Box::new(update));
-            if let Some(update) = self.or_hold(Rests::OnMap, conn, update, hold, connections) {
+            if let Some(update) = self.or_hold(Durability::NewestMap, conn, update, hold, connections) {
                 connections.send_payload(now, conn, 0, &update);
             }
         }

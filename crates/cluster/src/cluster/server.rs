@@ -37,7 +37,7 @@ pub enum Error {
         "a cluster that insists on encryption needs cephx, and offers version 2 of the messenger's protocol alone"
     )]
     CannotEncrypt,
-    /// There cannot be so many OSDs.
+    /// The number of OSDs is out of bounds.
     #[error("a cluster has from 1 to {MAX_OSDS} OSDs, not {0}")]
     Osds(u32),
     /// A daemon cannot listen where it should.
@@ -102,19 +102,19 @@ pub struct Cluster {
     /// Where the monitor was before, if that was elsewhere.
     old_mon: Option<AddrVec>,
     memory_limit: u64,
-    /// Who has a key; none: nobody needs one.
+    /// The keys of all clients. `None`: clients need no key.
     keyring: Option<Keyring>,
     compression: Option<Compression>,
     service: Service<ClusterMachine, Error>,
 }
 
-/// A UUID that nobody has.
+/// A fresh UUID.
 fn fresh_uuid() -> Result<Uuid, Error> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").map_err(Error::Id)?;
     text.trim().parse().map_err(|error| Error::Id(io::Error::other(error)))
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes.
 fn random() -> Result<Secret, Error> {
     let mut bytes = vec![0; 32];
     getrandom::fill(&mut bytes).map_err(|error| Error::Id(error.into()))?;
@@ -169,7 +169,7 @@ impl Cluster {
         &self.addresses.mon
     }
 
-    /// Where they reached it when the cluster ran last, if that was elsewhere. Who still goes there finds nobody.
+    /// Where they reached it when the cluster ran last, if that was elsewhere. Clients that still go there find nothing.
     pub fn old_mon_addr(&self) -> Option<&AddrVec> {
         self.old_mon.as_ref()
     }
@@ -179,8 +179,8 @@ impl Cluster {
         self.memory_limit
     }
 
-    /// Where it is told why the cluster has ended, if it ends by itself; it is closed when the cluster is gone. None for
-    /// all but the first who asks.
+    /// Receives the reason if the cluster ends by itself, and is closed when the cluster is gone. `None` for all callers but
+    /// the first.
     pub fn failure(&self) -> Option<Receiver<Error>> {
         self.service.failure()
     }

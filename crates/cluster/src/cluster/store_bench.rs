@@ -16,7 +16,7 @@ const BENCH_BYTES_PER_SECOND: u64 = 100 << 20;
 const BENCH_SMALL: u64 = 1 << 20;
 /// The largest block (`osd_bench_max_block_size`).
 const BENCH_MAX_BLOCK: u64 = 64 << 20;
-/// What is written unless somebody says how much, and in what blocks.
+/// Bytes that are written, and bytes of a block, unless the command says otherwise.
 const BENCH_COUNT: u64 = 1 << 30;
 const BENCH_BLOCK: u64 = 4 << 20;
 

@@ -17,7 +17,7 @@ pub enum DataError {
         /// What the system says.
         source: io::Error,
     },
-    /// It is somebody else's.
+    /// It belongs to another program.
     #[error(
         "{path} is not empty and not the data directory of a cluster: name another one, which need not exist yet"
     )]

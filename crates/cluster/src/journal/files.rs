@@ -56,7 +56,7 @@ const FORMAT: &str = "Onego cluster, format 4\n";
 /// A format of which every file is one of [`FORMAT`], too. Versions that know no other refuse what is written from now on.
 const OLDER: &str = "Onego cluster, format 3\n";
 
-/// A data directory that nobody else uses.
+/// A data directory that no other process uses.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -95,7 +95,7 @@ impl Directory {
     }
 }
 
-/// Opens and locks a file, which is made if there is none. None: somebody else has it.
+/// Opens and locks a file, which is made if there is none. `None`: another process has it.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let mut options = File::options();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -1,8 +1,8 @@
 //! The journal of a running cluster, without I/O: what is to be appended to the log, and what must not be told to
 //! anybody before that is durable.
 //!
-//! Records are numbered. An answer rests on a record: it is held back until that one, and so all before it, is durable.
-//! Whoever drives the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
+//! Records are numbered. A reply depends on a record: it is held until that one, and so all before it, is durable. The
+//! driver of the cluster takes [`Job`]s and says what is [`Done`]; one that fails must not go on.
 
 use super::entry::Entry;
 use super::record::{seal, zeros_behind};
@@ -35,7 +35,7 @@ pub struct Append {
     pub bytes: List,
     /// The last record's number.
     pub last: u64,
-    /// Must it be made durable, and that be told?
+    /// Must it be made durable, and be reported then?
     pub sync: bool,
     /// Must it begin with a block?
     pub(crate) aligned: bool,
@@ -138,12 +138,12 @@ impl Journal {
         self.new.append(record);
     }
 
-    /// May what rests on this record be told? One that is not written yet stands for all that are.
+    /// May replies that depend on this record be sent? One that is not written yet stands for all that are.
     pub(crate) fn is_durable(&self, record: u64) -> bool {
         record.min(self.last) <= self.durable
     }
 
-    /// Holds an answer back until what it rests on is durable.
+    /// Holds a reply until what it depends on is durable.
     pub(crate) fn hold(&mut self, record: u64, conn: ConnId, answer: Held) {
         // What is behind others waits for what they wait for: it is one sync more at most.
         let before = self.held.back().map_or(0, |(record, ..)| *record);

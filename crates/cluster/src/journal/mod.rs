@@ -2,11 +2,11 @@
 //!
 //! The stores stay in memory; nothing is ever read from the files but at a start. Every change is a record (`record`,
 //! `entry`) in one log that the monitor and all OSDs share, so that a write to several OSDs is one record, and whatever
-//! rests on an earlier change stands behind it. An answer is held back until the log is durable up to what it rests on
+//! depends on an earlier change stands behind it. A reply is held until the log is durable up to what it depends on
 //! (`log`). Once a log is long enough, all that there is goes into a checkpoint (`snapshot`), and the log before it is
 //! removed.
 //!
-//! The logic has no I/O: [`ClusterMachine`](crate::ClusterMachine) gives [`Job`]s and is told what is [`Done`]; [`Writer`]
+//! The logic has no I/O: [`ClusterMachine`](crate::ClusterMachine) gives [`Job`]s and takes what is [`Done`]; [`Writer`]
 //! carries them out on any [`Files`]. A start reads the newest checkpoint and does again what the logs since say
 //! ([`Restored`]).
 

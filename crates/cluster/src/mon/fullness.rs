@@ -72,7 +72,7 @@ impl Marks {
         Self { near, backfill, full: share(ratios.full).max(backfill) }
     }
 
-    /// How full an OSD with so many bytes is.
+    /// How full an OSD with `used` bytes is.
     pub(crate) fn fullness(&self, used: u64) -> Fullness {
         match used {
             used if used > self.full => Fullness::Full,

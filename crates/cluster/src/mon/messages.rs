@@ -73,7 +73,7 @@ impl Mon {
                 let answer = Message::new(kind::PING, 1, 1, front.into_vec()).with_tid(tid);
                 self.out.push_back((session, answer));
             }
-            // Logs, beacons and reports of daemons: there is nobody to read them.
+            // Logs, beacons and reports of daemons have no reader.
             other => tracing::debug!(kind = other, "the monitor passes over a message"),
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Mon {
     /// A client wants new tickets.
     fn renew_tickets(&mut self, now: Time, session: ConnId, tid: u64, request: &Auth) {
         let renewals = self.sessions.get(&session).and_then(|session| session.peer.renewals.clone());
-        // Who proved nothing has nothing to renew.
+        // A client that has proved nothing has no ticket to renew.
         let Some(renewals) = renewals else { return };
         let global_id = self.sessions[&session].peer.global_id;
         let mut reply = AuthReply { method: method::CEPHX, global_id, ..AuthReply::default() };

@@ -15,7 +15,7 @@ pub(crate) struct MonSettings {
     pub(crate) config: Config,
     /// What programs keep with the monitor, by their own keys.
     pub(crate) config_keys: BTreeMap<String, Vec<u8>>,
-    /// Who has a key, which may be nobody; none: nobody needs one.
+    /// The keys of all clients, which may be none. `None`: clients need no key.
     pub(crate) keyring: Option<Keyring>,
     /// What the keys of the services follow from; empty: they have none.
     pub(crate) service_secret: Secret,

@@ -39,11 +39,11 @@ pub(super) enum Effect {
     Watch { key: WatchKey, timeout: u32, pings: bool },
     /// A client watches no more.
     Unwatch(WatchKey),
-    /// The object is gone: nobody watches any more.
+    /// The object is gone, and its watches with it.
     Gone,
     /// All who watch are told.
     Notify(NotifyCall),
-    /// Somebody answers a notification.
+    /// A watcher answers a notification.
     Acknowledge { id: u64, key: WatchKey, reply: Vec<u8> },
 }
 

@@ -81,7 +81,7 @@ impl Group {
         self.missing.from != END
     }
 
-    /// An object of this place has changed. `keep`: somebody may have missed it.
+    /// An object of this place has changed. `keep`: another OSD may have missed it.
     pub(crate) fn advance(&mut self, version: EVersion, place: Place, keep: bool) {
         self.version = version;
         if !keep {

@@ -19,7 +19,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Everything: nobody was asked who he is.
+    /// Everything: the cluster does not authenticate clients.
     pub fn everything() -> Self {
         Self { cap: None, pools: FxHashMap::default(), epoch: 0 }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Transaction {
 /// An object that is being changed.
 pub(crate) struct Editor<'a> {
     state: &'a mut State,
-    /// What was done; none: nobody wants to know.
+    /// What was done. `None`: it is not noted.
     notes: Option<&'a mut Vec<Mutation>>,
 }
 

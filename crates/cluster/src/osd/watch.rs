@@ -167,7 +167,7 @@ impl Watches {
         }
     }
 
-    /// A watch ends. Who watched is told, if that is not what it asked for itself.
+    /// A watch ends. The watcher is notified unless it asked for that itself.
     pub(crate) fn remove(&mut self, key: &WatchKey, tell: bool) {
         let Some(watch) = self.watches.remove(key) else { return };
         if let Some(deadline) = watch.deadline {
@@ -241,7 +241,7 @@ impl Watches {
         self.watches.is_empty()
     }
 
-    /// The objects that somebody watches.
+    /// The objects that are watched.
     pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
         self.watches.keys().map(|key| key.object).collect()
     }
@@ -351,7 +351,7 @@ impl Watches {
         }
     }
 
-    /// Tells the notifier who has answered what, and who has not.
+    /// Tells the notifier which watchers have answered what, and which have not.
     fn complete(&mut self, id: u64, result: i32) {
         let Some(notify) = self.notifies.remove(&id) else { return };
         self.timers.remove(&(notify.deadline, Timer::Notify(id)));

@@ -36,14 +36,14 @@ const RATE: u64 = 4 << 10;
 /// packets are lost again and again.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// The same before the first message: who has just connected has something to say. The handshakes of the messenger and of
+/// The same before the first message: a client connects because it has a request. The handshakes of the messenger and of
 /// iWARP have as much.
 const FIRST: Duration = Duration::from_secs(10);
 
 /// Time for which a message keeps its slot while others wait. At full speed a message takes milliseconds.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Time after which somebody who takes no replies gives way to others.
+/// Time after which a client that takes no replies gives way to others.
 const STALL: Duration = Duration::from_secs(10);
 
 /// Time without a message after which a connection is idle also in the eyes of others of its own address.
@@ -154,7 +154,7 @@ pub struct Admission {
     slots: Slots,
     /// Connections that may give way, the idlest last, and when they were active.
     victims: Vec<(ConnId, Time)>,
-    /// When none was found last, for a host with so many connections.
+    /// When none was found last, and how many connections the host had that asked.
     no_victim: Option<(Time, usize)>,
     tick: Option<Time>,
     /// Time between the last two looks at all connections.
@@ -314,7 +314,7 @@ impl Admission {
         let deadline = account.deadline.filter(|_| !whole).map_or(latest, |before| before + earned);
         account.deadline = Some(deadline.min(latest));
         account.came = if whole { came } else { account.came + came };
-        // Who receives by RDMA does not say how much is here.
+        // A connection over RDMA does not say how much is here.
         account.held = held.max(account.came.min(announced));
         match account.slot {
             Slot::None if announced >= self.bounds.slot_from => self.ask_slot(now, conn, account, announced),
@@ -372,7 +372,7 @@ impl Admission {
         if self.peers.of(account.peer).unfinished > share { AHEAD_UNDER_PRESSURE } else { usize::MAX }
     }
 
-    /// Would a message with so many bytes get a slot now? Otherwise it gets fresh memory (see above).
+    /// Would a message of `bytes` bytes get a slot now? Otherwise it gets fresh memory (see above).
     #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
         self.slots.has_room(bytes)
@@ -509,7 +509,7 @@ impl Admission {
         }
         let Some(deadline) = account.deadline else { return Look::Fine };
         self.watch(now);
-        // Stopped connections count, too: nobody reads from them, so they would keep their slots until they are resumed.
+        // Stopped connections count, too: the server does not read from them, so they would keep their slots until then.
         let keeps_others = account.has_slot() && self.slots.is_anybody_waiting();
         let had_its_turn = keeps_others && now.since(account.slot_since) >= TURN;
         if !reads || !account.is_read() {

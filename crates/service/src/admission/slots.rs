@@ -10,7 +10,7 @@ pub(crate) enum Slot {
     /// None is coming in.
     #[default]
     None,
-    /// It has room, so many bytes.
+    /// It has room for this number of bytes.
     Held(usize),
     /// It waits for room, and its connection is not read from.
     Waiting(usize),

@@ -63,7 +63,7 @@ impl<C: ServerConnection> Entry<C> {
         self.receive.buffers > 0
     }
 
-    /// A buffer is back with so many bytes. `Some`: all are back, with so many bytes together.
+    /// A buffer is back with `filled` bytes. `Some`: all are back; the number is the sum of their bytes.
     #[inline]
     pub(super) fn take_back(&mut self, filled: usize) -> Option<usize> {
         self.receive.buffers -= 1;
@@ -80,7 +80,7 @@ pub struct Allowance<'a> {
 }
 
 impl Allowance<'_> {
-    /// Would a large message with so many bytes be received now? If not it waits for a slot, and gets fresh memory, which
+    /// Would a large message of `bytes` bytes be received now? If not it waits for a slot, and gets fresh memory, which
     /// the system provides page by page as it is filled.
     #[inline]
     pub fn has_slot_for(&self, bytes: usize) -> bool {

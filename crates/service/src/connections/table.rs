@@ -140,8 +140,8 @@ impl<C: ServerConnection> Connections<C> {
         landing
     }
 
-    /// A receive buffer is back. `Some`: so are the others of the connection, with so many bytes together, and it is not
-    /// over.
+    /// A receive buffer is back. `Some`: all buffers of the connection are back, and it is not over; the number is the sum
+    /// of their bytes.
     pub fn landed(&mut self, now: Time, conn: ConnId, buffer: SegmentMut, filled: usize) -> Option<usize> {
         let entry = self.table.get_mut(conn)?;
         entry.connection.landed(now, buffer, filled);

@@ -39,7 +39,7 @@ pub(crate) type Outcome = Result<Reply, Refusal>;
 pub(crate) struct Asked<'a> {
     pub(crate) now: Time,
     pub(crate) usage: &'a Usage,
-    /// What whoever gives it may do.
+    /// The capabilities of the client that gives it.
     pub(crate) cap: &'a MonCap,
     pub(crate) caller: &'a Caller,
     pub(crate) audience: Audience,
@@ -58,7 +58,7 @@ pub(crate) enum Audience {
     Manager,
 }
 
-/// Who gives a command.
+/// The client that gives a command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) name: AuthName,
@@ -67,7 +67,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Whoever is behind a session; nobody, if it is gone.
+    /// The client of a session. The default if the session is gone.
     pub(crate) fn of(peer: Option<&Peer>) -> Self {
         let Some(peer) = peer else { return Self::default() };
         Self { name: peer.auth_name.clone().unwrap_or_default(), rank: peer.name, addrs: peer.addrs.clone() }

@@ -99,7 +99,7 @@ fn audit(mon: &mut Mon, asked: &Asked<'_>, level: LogLevel, command: &str, how: 
     mon.log_to(asked.now, AUDIT, level, text);
 }
 
-/// May somebody give a command with these arguments? (ceph `Monitor::_allowed_command`)
+/// May a client with these capabilities give a command with these arguments? (ceph `Monitor::_allowed_command`)
 fn may_run(command: &Command, fields: &Map<String, Value>, cap: &MonCap) -> bool {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let args = fields.iter().flat_map(|(name, value)| match value {

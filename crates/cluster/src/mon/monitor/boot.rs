@@ -50,7 +50,7 @@ impl Mon {
         self.commit(change)
     }
 
-    /// Somebody wants an OSD to be stopped or started.
+    /// A command asks for an OSD to be stopped or started.
     pub(in crate::mon) fn order(&mut self, order: Order) {
         self.orders.push(order);
     }

@@ -35,7 +35,7 @@ const MAX_POOLS: usize = 2048;
 /// Bytes of a pool's name. Ceph has no bound; this one keeps a map of [`MAX_POOLS`] pools below a few MiB.
 const MAX_NAME: usize = 1024;
 
-/// What whoever wants a snapshot is told.
+/// The answer to a client that asks for a snapshot.
 pub(in crate::mon) const NO_SNAPSHOTS: &str = "the embedded cluster keeps no snapshots";
 
 /// A pool to make.
@@ -78,7 +78,7 @@ pub(in crate::mon) fn check_pg_num(pg_num: u32) -> Result<(), Refusal> {
     Err(Refusal::new(ERANGE, format!("'pg_num' must be from 1 to {MAX_PG_NUM}, not {pg_num}")))
 }
 
-/// Can there be so many copies?
+/// Can there be this number of copies?
 pub(in crate::mon) fn check_size(size: u32, osds: u32) -> Result<(), Refusal> {
     if (1..=osds).contains(&size) {
         return Ok(());
@@ -246,7 +246,7 @@ impl Mon {
         PoolOpReply { fsid: self.fsid, result, epoch: self.maps.epoch(), output }
     }
 
-    /// May a client do this to a pool? Who may write to its objects may also name snapshots of theirs
+    /// May a client do this to a pool? A client that may write to its objects may also name snapshots of theirs
     /// (ceph `OSDMonitor::enforce_pool_op_caps`, is_unmanaged_snap_op_permitted).
     fn may_pool_op(&self, session: ConnId, op: &PoolOp) -> bool {
         if self.cap(session).allows("osd", MonAccess::READ.and(MonAccess::WRITE)) {

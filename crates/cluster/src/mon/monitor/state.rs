@@ -37,7 +37,7 @@ pub(crate) struct Identity {
     pub mon_addrs: AddrVec,
     /// Where they reach the manager; empty: there is none.
     pub mgr_addrs: AddrVec,
-    /// Who knows the keys; none: nobody needs one.
+    /// The keys of all clients. `None`: clients need no key.
     pub authority: Option<SharedAuthority>,
     /// The OSDs, the first being number 0.
     pub osds: Vec<FirstOsd>,
@@ -172,7 +172,7 @@ impl Mon {
         MonMapMessage { map: self.monmap.to_bytes() }
     }
 
-    /// Makes `change` the next epoch, and tells who wants to know.
+    /// Makes `change` the next epoch, and sends it to the clients that subscribe to it.
     pub(in crate::mon) fn commit(&mut self, mut change: Incremental) -> Epoch {
         flag_pools(self.osdmap(), &mut change);
         let now = Time::from(change.modified);
