@@ -402,7 +402,7 @@ fn pick<T: Copy>(all: &[T], n: u8) -> T {
 }
 
 /// The end of a client of one daemon.
-struct Client {
+struct DaemonClient {
     conn: ConnId,
     connection: Connection,
     /// Bytes on their way to the cluster.
@@ -413,10 +413,10 @@ struct Client {
 }
 
 /// A cluster of two OSDs, and a client of each of its daemons.
-struct World {
+struct ClusterWorld {
     now: Time,
     machine: ClusterMachine,
-    clients: [Option<Client>; LISTENERS],
+    clients: [Option<DaemonClient>; LISTENERS],
     last_tid: u64,
     last: Option<OsdOp>,
 }
@@ -456,7 +456,7 @@ fn connect(now: Time, daemon: usize, to: SocketAddr) -> Connection {
     connection
 }
 
-impl World {
+impl ClusterWorld {
     fn new() -> Self {
         let now = Time::from_nanos(1_800_000_000_000_000_000);
         let machine = ClusterMachine::new(settings());
@@ -467,7 +467,7 @@ impl World {
     }
 
     /// The client of a daemon, which is made if there is none, or if the one there was is closed.
-    fn client(&mut self, daemon: usize) -> &mut Client {
+    fn client(&mut self, daemon: usize) -> &mut DaemonClient {
         if self.clients[daemon].as_ref().is_none_or(|client| client.closed) {
             let peer = SocketAddr::from(([10, 0, 0, 9], 40_000 + daemon as u16));
             let local = SocketAddr::from(([10, 0, 0, 1], PORTS[daemon]));
@@ -476,7 +476,7 @@ impl World {
             let connection = connect(self.now, daemon, local);
             let (out, replies) = Default::default();
             self.clients[daemon] =
-                Some(Client { conn, connection, out, reads: true, closed: false, replies });
+                Some(DaemonClient { conn, connection, out, reads: true, closed: false, replies });
             self.turn();
         }
         self.clients[daemon].as_mut().unwrap()
@@ -619,7 +619,7 @@ impl World {
     }
 }
 
-impl Client {
+impl DaemonClient {
     /// Carries bytes both ways, as far as either side takes them. `true`: some have moved.
     fn exchange(&mut self, now: Time, machine: &mut ClusterMachine) -> bool {
         let mut list = List::new();
@@ -685,5 +685,5 @@ impl Client {
 
 /// Does all of it with a cluster of its own.
 pub fn run(items: &[Item<'_>]) {
-    World::new().run(items);
+    ClusterWorld::new().run(items);
 }

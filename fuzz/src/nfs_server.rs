@@ -136,15 +136,15 @@ impl Splitter for Side {
 }
 
 /// The end of a client.
-enum End {
+enum ClientEnd {
     Stream,
     Rdma(Box<Requester<Connection>>),
 }
 
 /// A connection to the server.
-struct Client {
+struct ServerClient {
     conn: ConnId,
-    end: End,
+    end: ClientEnd,
     to_server: Vec<u8>,
     to_client: Vec<u8>,
     closed: bool,
@@ -167,7 +167,7 @@ struct World<B> {
     now: Time,
     machine: ServerMachine,
     backend: B,
-    clients: [Option<Client>; 2],
+    clients: [Option<ServerClient>; 2],
     cut: usize,
     last_xid: u32,
     handles: Vec<Handle>,
@@ -212,13 +212,14 @@ impl<B: Backend> World<B> {
             let told = config.parameters().encode();
             let mut connection = Connection::connect(self.now, transport, entropy(), &told).unwrap();
             connection.opened(self.now);
-            End::Rdma(Box::new(Requester::new(connection, config)))
+            ClientEnd::Rdma(Box::new(Requester::new(connection, config)))
         } else {
-            End::Stream
+            ClientEnd::Stream
         };
         let conn = conn.expect("a server takes as many connections as these");
         let (to_server, to_client) = Default::default();
-        self.clients[n] = Some(Client { conn, end, to_server, to_client, closed: false, spoilt: false });
+        self.clients[n] =
+            Some(ServerClient { conn, end, to_server, to_client, closed: false, spoilt: false });
         self.turn();
     }
 
@@ -235,7 +236,7 @@ impl<B: Backend> World<B> {
                 }
             }
             for client in self.clients.iter_mut().flatten().filter(|client| !client.closed) {
-                if let End::Rdma(requester) = &mut client.end {
+                if let ClientEnd::Rdma(requester) = &mut client.end {
                     let mut out = List::new();
                     requester.queue_pair_mut().transmit(&mut out, usize::MAX);
                     client.to_server.extend(out.to_vec());
@@ -277,8 +278,8 @@ impl<B: Backend> World<B> {
         let mut front = message.front.clone();
         front[..4].copy_from_slice(&xid.to_be_bytes());
         match &mut client.end {
-            End::Stream => client.to_server.extend(record(&front, message.payload.clone())),
-            End::Rdma(requester) => {
+            ClientEnd::Stream => client.to_server.extend(record(&front, message.payload.clone())),
+            ClientEnd::Rdma(requester) => {
                 let sink = message.sink.map(|len| onego_rdma::Memory::Sink(SegmentMut::zeroed(len)));
                 requester.call(&front, message.payload.clone(), sink, message.reply_max);
             }
@@ -562,10 +563,10 @@ fn feed(machine: &mut ServerMachine, now: Time, conn: ConnId, bytes: &[u8], cut:
     }
 }
 
-impl Client {
+impl ServerClient {
     /// Gives the end what has come.
     fn take(&mut self, now: Time) {
-        let End::Rdma(requester) = &mut self.end else { return };
+        let ClientEnd::Rdma(requester) = &mut self.end else { return };
         let connection = requester.queue_pair_mut();
         let bytes = std::mem::take(&mut self.to_client);
         let mut left = &bytes[..];
@@ -591,7 +592,7 @@ impl Client {
 
     /// The answer to a call.
     fn answer(&mut self, xid: u32, procedure: u32) -> Option<Record> {
-        if let End::Rdma(requester) = &mut self.end {
+        if let ClientEnd::Rdma(requester) = &mut self.end {
             let answer = requester.next(&mut Side(procedure)).expect("the server keeps to the protocol")?;
             assert_eq!(answer.xid, xid);
             return Some(answer.reply.expect("the reply has room"));

@@ -21,7 +21,7 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) targets: Vec<CargoTarget>,
 }
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Dependency {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Target {
+pub(crate) struct CargoTarget {
     pub(crate) kind: Vec<String>,
     pub(crate) src_path: PathBuf,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Target {
 /// The graph of everything that is compiled, dependencies of dependencies included.
 #[derive(Deserialize)]
 pub(crate) struct Resolve {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<ResolveNode>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Node {
+pub(crate) struct ResolveNode {
     pub(crate) id: String,
     pub(crate) deps: Vec<Edge>,
 }
@@ -97,7 +97,7 @@ impl Package {
     }
 }
 
-impl Target {
+impl CargoTarget {
     /// Is it code that users get (and not a test, a bench, an example or a build script)?
     pub(crate) fn is_released(&self) -> bool {
         self.kind.iter().any(|kind| matches!(kind.as_str(), "lib" | "bin" | "cdylib" | "proc-macro"))

@@ -91,7 +91,7 @@ fn answer_all(streams: Vec<TcpStream>, sizes: Sizes) -> io::Result<u64> {
 }
 
 /// A client of the floor: what it has in flight, by when it was sent, and what it has measured.
-struct Client {
+struct FloorClient {
     exchanges: Exchanges,
     in_flight: Vec<InFlight>,
     ios: u64,
@@ -99,7 +99,7 @@ struct Client {
     span: (Time, Time),
 }
 
-impl Client {
+impl FloorClient {
     fn connect(port: u16, traffic: Traffic) -> io::Result<Self> {
         let connect = |_| {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -160,7 +160,7 @@ pub fn measure(server: &Peer, traffic: Traffic, seconds: f64) -> io::Result<Meas
         Some(serving.pid()),
         |_| {
             let _turn = connecting.lock();
-            Client::connect(port, traffic)
+            FloorClient::connect(port, traffic)
         },
         |client| client.run(traffic.io_depth as usize, Duration::from_secs_f64(seconds)),
         |client| Ok::<_, io::Error>((client.ios, client.latency, client.span, client.exchanges.calls())),
@@ -183,20 +183,20 @@ pub fn measure(server: &Peer, traffic: Traffic, seconds: f64) -> io::Result<Meas
 mod tests {
     use super::*;
 
-    fn exchanged(traffic: Traffic) -> Client {
+    fn exchanged(traffic: Traffic) -> FloorClient {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || {
             let (streams, sizes) = accept(&listener, traffic.connections).unwrap();
             answer_all(streams, sizes)
         });
-        let mut client = Client::connect(port, traffic).unwrap();
+        let mut client = FloorClient::connect(port, traffic).unwrap();
         client.run(traffic.io_depth as usize, Duration::from_millis(100)).unwrap();
-        let Client { ios, latency, span, in_flight, exchanges } = client;
+        let FloorClient { ios, latency, span, in_flight, exchanges } = client;
         drop(exchanges);
         assert!(server.join().unwrap().unwrap() > 0);
         let exchanges = Exchanges::new(Vec::new(), 1, 1).unwrap();
-        Client { ios, latency, span, in_flight, exchanges }
+        FloorClient { ios, latency, span, in_flight, exchanges }
     }
 
     #[test]

@@ -18,12 +18,12 @@ use crate::peer::Peer;
 use crate::report::progress::Progress;
 use crate::report::table::short_size;
 use crate::row::{Count, Ends};
-use client::Client;
+use client::MessengerClient;
 use server::Report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use load::{End, Load};
+pub use load::{EndOptions, Load};
 pub use row::{Measured, MsgrRow};
 pub use server::serve;
 
@@ -104,14 +104,14 @@ impl Plan {
         told: impl Fn(Duration) + Sync,
         stop: &AtomicBool,
     ) -> Result<(MsgrRow, Vec<String>), Error> {
-        let End { engine, crc, spin } = load.end;
+        let EndOptions { engine, crc, spin } = load.end;
         let crc = if crc { "on" } else { "off" };
         let arguments =
             ["--engine", &engine.to_string(), "--crc", crc, "--spin", &spin.to_string()].map(str::to_owned);
         let arguments = [&arguments[..], &[load.connections.to_string()]].concat();
         let mut serving = server.start(&arguments).map_err(Error::io("starting the serving half"))?;
         let port = serving.port().map_err(Error::io("starting the serving half"))?;
-        let work = |client: &mut Client| {
+        let work = |client: &mut MessengerClient| {
             let mut next = Duration::ZERO;
             client.run(self.duration, |elapsed| {
                 if elapsed >= next {
@@ -121,8 +121,8 @@ impl Plan {
                 !stop.load(Ordering::Relaxed)
             })
         };
-        let prepare = |_| Client::connect(port, load, self.seed);
-        let (done, cpu_seconds) = jobs::run(1, Some(serving.pid()), prepare, work, Client::finish)?;
+        let prepare = |_| MessengerClient::connect(port, load, self.seed);
+        let (done, cpu_seconds) = jobs::run(1, Some(serving.pid()), prepare, work, MessengerClient::finish)?;
         let line = serving.line().map_err(Error::io("asking the serving half what it saw"))?;
         let report: Report = serde_json::from_str(&line)
             .map_err(|error| Error::Failed(format!("the serving half says {line:?}: {error}")))?;

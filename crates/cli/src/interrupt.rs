@@ -31,24 +31,24 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 /// Grows with all that is done while a command winds down.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
-static STATE: Mutex<State> = Mutex::new(State { waker: None, unfinished: Vec::new(), next: 0 });
+static STATE: Mutex<SignalState> = Mutex::new(SignalState { waker: None, unfinished: Vec::new(), next: 0 });
 
 /// What the thread of the signals has to know of the command.
-struct State {
+struct SignalState {
     /// Wakes the command's thread from where it waited last.
     waker: Option<Waker>,
-    unfinished: Vec<Entry>,
+    unfinished: Vec<UnfinishedEntry>,
     next: u64,
 }
 
-struct Entry {
+struct UnfinishedEntry {
     number: u64,
     winds_down: bool,
     /// Clears up what can be, and says what is left.
     left: Box<dyn FnOnce() -> Option<String> + Send>,
 }
 
-fn state() -> MutexGuard<'static, State> {
+fn state() -> MutexGuard<'static, SignalState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -178,7 +178,7 @@ impl Unfinished {
         let mut state = state();
         state.next += 1;
         let number = state.next;
-        state.unfinished.push(Entry { number, winds_down, left: Box::new(left) });
+        state.unfinished.push(UnfinishedEntry { number, winds_down, left: Box::new(left) });
         Self { number }
     }
 }

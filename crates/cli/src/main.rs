@@ -48,7 +48,7 @@ enum Command {
     Cluster(cluster::Command),
     /// Pools of a cluster
     #[command(subcommand)]
-    Pool(pool::Command),
+    Pool(pool::PoolCommand),
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),

@@ -6,7 +6,7 @@ use crate::output::{self, Format};
 use serde_json::json;
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum PoolCommand {
     /// Make a pool
     #[command(after_help = "Example:\n  onego pool create rbd 32")]
     Create {
@@ -37,13 +37,13 @@ pub(crate) enum Command {
     },
 }
 
-pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+pub(crate) fn run(access: &Access, command: PoolCommand) -> Result<(), Failure> {
     match command {
-        Command::Create { name, pg_num } => access.with_cluster(async |cluster| {
+        PoolCommand::Create { name, pg_num } => access.with_cluster(async |cluster| {
             cluster.create_pool(&name, pg_num).await?;
             Ok(())
         }),
-        Command::Ls { format } => access.with_cluster(async |cluster| {
+        PoolCommand::Ls { format } => access.with_cluster(async |cluster| {
             let pools = cluster.pools().await?;
             match format {
                 Format::Plain => output::lines(pools.into_iter().map(|pool| pool.name)),
@@ -55,9 +55,9 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
                 }
             }
         }),
-        Command::Rm { name, yes_i_really_really_mean_it: false } => Err(Failure::Usage(format!(
+        PoolCommand::Rm { name, yes_i_really_really_mean_it: false } => Err(Failure::Usage(format!(
             "removing pool {name} destroys all that is in it: say --yes-i-really-really-mean-it if you do"
         ))),
-        Command::Rm { name, .. } => access.with_cluster(async |cluster| Ok(cluster.delete_pool(&name).await?)),
+        PoolCommand::Rm { name, .. } => access.with_cluster(async |cluster| Ok(cluster.delete_pool(&name).await?)),
     }
 }

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use support::Place;
 
 /// A server in the background, with the port for RDMA.
-struct Server {
+struct FileServer {
     child: Child,
     tcp: u64,
     rdma: u64,
 }
 
-impl Server {
+impl FileServer {
     fn start(place: &Place, options: &str) -> Self {
         let line =
             format!("nfs serve --mem --insecure --tcp 0 --rdma 0 --format json --die-with-parent {options}");
@@ -37,7 +37,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for FileServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -48,7 +48,7 @@ impl Drop for Server {
 fn files_go_over_rdma_and_come_back_as_they_were() {
     let place = Place::new();
     for serving in ["", "--inline 1K --no-remote-invalidation", "--inline 64K"] {
-        let server = Server::start(&place, serving);
+        let server = FileServer::start(&place, serving);
         for size in [0_usize, 1, 3000, 70_001, 3_000_000] {
             let bytes: Vec<u8> = (0..size).map(|at| (at / 3 + at / 1000) as u8).collect();
             std::fs::write(place.path("there"), &bytes).unwrap();
@@ -102,7 +102,7 @@ fn breaking(port: u64, after: u64) -> (u16, Arc<AtomicUsize>) {
 #[test]
 fn files_are_whole_though_connections_break() {
     let place = Place::new();
-    let server = Server::start(&place, "");
+    let server = FileServer::start(&place, "");
     let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| (at / 3 + at / 1000) as u8).collect();
     std::fs::write(place.path("there"), &bytes).unwrap();
     // A call and its reply fit in what goes through.
@@ -125,7 +125,7 @@ fn files_are_whole_though_connections_break() {
 #[test]
 fn a_client_that_cannot_be_let_in_is_told_why() {
     let place = Place::new();
-    let server = Server::start(&place, "");
+    let server = FileServer::start(&place, "");
     // MPA in revision 9: the refusal says which there is (RFC 5044, section 7.1).
     let mut stream = server.connect();
     stream.write_all(b"MPA ID Req Frame\x00\x09\x00\x00").unwrap();

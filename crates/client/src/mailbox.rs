@@ -17,13 +17,13 @@ pub(crate) struct Closed;
 
 /// Commands on their way to the reactor, in order.
 pub(crate) struct Mailbox<C> {
-    state: Mutex<State<C>>,
+    state: Mutex<MailboxState<C>>,
     reactor: OnceLock<Waker>,
     /// Somebody has stopped waiting for an answer.
     sweep: AtomicBool,
 }
 
-struct State<C> {
+struct MailboxState<C> {
     commands: VecDeque<C>,
     /// Whom to wake when there is room, in the order in which they came.
     senders: BTreeMap<u64, task::Waker>,
@@ -79,8 +79,12 @@ impl<C> Drop for Sending<'_, C> {
 
 impl<C> Mailbox<C> {
     pub(crate) fn new() -> Self {
-        let state =
-            State { commands: VecDeque::new(), senders: BTreeMap::new(), last_sender: 0, closed: false };
+        let state = MailboxState {
+            commands: VecDeque::new(),
+            senders: BTreeMap::new(),
+            last_sender: 0,
+            closed: false,
+        };
         Self { state: Mutex::new(state), reactor: OnceLock::new(), sweep: AtomicBool::new(false) }
     }
 
@@ -90,7 +94,7 @@ impl<C> Mailbox<C> {
         let _ = self.reactor.set(waker);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
+    fn lock(&self) -> MutexGuard<'_, MailboxState<C>> {
         // No code panics between the two halves of a change, so a poisoned state is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

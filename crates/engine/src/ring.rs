@@ -218,7 +218,7 @@ impl Ring {
                 continue;
             }
             self.start()?;
-            match self.call(Call::Submit) {
+            match self.call(SystemCall::Submit) {
                 Ok(1..) => {}
                 // Completions may be what is in the way.
                 Ok(0) => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
@@ -229,16 +229,16 @@ impl Ring {
     }
 
     /// One system call; how many requests the kernel has taken.
-    fn call(&mut self, call: Call) -> io::Result<usize> {
+    fn call(&mut self, call: SystemCall) -> io::Result<usize> {
         self.calls += 1;
         #[cfg(test)]
         if let Some(errno) = self.faults.errors.pop_front() {
             return Err(io::Error::from_raw_os_error(errno));
         }
         match call {
-            Call::Submit => self.ring.submit(),
-            Call::Wait(None) => self.ring.submit_and_wait(1),
-            Call::Wait(Some(timeout)) => {
+            SystemCall::Submit => self.ring.submit(),
+            SystemCall::Wait(None) => self.ring.submit_and_wait(1),
+            SystemCall::Wait(Some(timeout)) => {
                 let timeout = Timespec::from(timeout);
                 self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
             }
@@ -272,9 +272,9 @@ impl Ring {
         }
         self.start()?;
         let call = match timeout {
-            Some(Duration::ZERO) => Call::Submit,
-            _ if completed => Call::Submit,
-            timeout => Call::Wait(timeout),
+            Some(Duration::ZERO) => SystemCall::Submit,
+            _ if completed => SystemCall::Submit,
+            timeout => SystemCall::Wait(timeout),
         };
         match self.submit_waiting().and_then(|()| self.call(call)) {
             Ok(_) => Ok(()),
@@ -299,7 +299,7 @@ impl Ring {
 
 /// What a call into the kernel is for.
 #[derive(Debug, Clone, Copy)]
-enum Call {
+enum SystemCall {
     /// To hand over what is queued.
     Submit,
     /// For that, and to sleep until something completes or the time is over.

@@ -72,14 +72,14 @@ impl Report {
 
 /// An echoing server, in a process of its own: both ends of all connections are more descriptors than many systems
 /// allow one process.
-struct Server {
+struct EchoServer {
     addr: SocketAddr,
     process: Child,
     asks: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-impl Server {
+impl EchoServer {
     fn start(kind: EngineKind) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args([TEST, "--exact", "--nocapture"])
@@ -154,12 +154,12 @@ fn serve(kind: EngineKind) {
 }
 
 /// Many connections to a server, and when each has asked for something.
-struct Client {
+struct EchoClient {
     pump: Pump<AnyEngine, Frames>,
     asked: Vec<Option<Time>>,
 }
 
-impl Client {
+impl EchoClient {
     /// Turns until something has happened; answers are given to `answered` with the time that they took.
     fn turn(&mut self, mut answered: impl FnMut(ConnId, Duration)) -> usize {
         self.pump.turn(Wait::Until(now() + Duration::from_millis(10))).unwrap();
@@ -247,7 +247,7 @@ fn raise_descriptor_limit() {
 }
 
 /// What an idle connection costs at either end: memory as said, and no CPU time.
-fn check_idle(kind: EngineKind, server: &mut Server, client: &mut Client) -> Vec<ConnId> {
+fn check_idle(kind: EngineKind, server: &mut EchoServer, client: &mut EchoClient) -> Vec<ConnId> {
     let (server_before, client_before) = (server.report(), Report::now(&client.pump));
     let conns = client.connect(server.addr);
     client.ask_each(&conns);
@@ -271,9 +271,9 @@ fn check_idle(kind: EngineKind, server: &mut Server, client: &mut Client) -> Vec
 }
 
 fn ten_thousand(kind: EngineKind, time: Duration) {
-    let mut server = Server::start(kind);
+    let mut server = EchoServer::start(kind);
     let pump = Pump::new(open(kind).unwrap(), Frames::default());
-    let mut client = Client { pump, asked: vec![None; CONNS] };
+    let mut client = EchoClient { pump, asked: vec![None; CONNS] };
     let conns = check_idle(kind, &mut server, &mut client);
     let (idle, busy) = conns.split_at(CONNS / 2);
     let (beside_idle, count) = client.load(busy, time);

@@ -67,14 +67,14 @@ fn lengths<'a>(targets: impl IntoIterator<Item = &'a RdmaSegment>) -> usize {
     targets.into_iter().map(|target| target.length as usize).sum()
 }
 
-struct Server {
+struct RecordedServer {
     responder: Responder<Connection>,
     incoming: Pipe,
     client: Raw,
     calls: Vec<Record>,
 }
 
-impl Server {
+impl RecordedServer {
     fn new() -> Self {
         let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
         // The kernel's server grants 64.
@@ -160,13 +160,13 @@ impl Splitter for Replies {
 }
 
 /// Our client, and a server that says what was recorded.
-struct Client {
+struct RecordedClient {
     requester: Requester<Connection>,
     incoming: Pipe,
     server: Raw,
 }
 
-impl Client {
+impl RecordedClient {
     fn new() -> Self {
         let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
         let told = config().parameters().encode();
@@ -268,14 +268,14 @@ fn recorded() -> impl Iterator<Item = (Vec<u8>, Vec<u8>, Option<u32>)> {
 
 #[test]
 fn our_client_takes_the_replies_of_the_kernels_server() {
-    let mut client = Client::new();
+    let mut client = RecordedClient::new();
     client.settle(0);
     recorded().for_each(|(call, reply, invalidates)| client.replay(&call, &reply, invalidates));
 }
 
 #[test]
 fn our_server_answers_the_kernels_client_as_the_kernels_server_does() {
-    let mut server = Server::new();
+    let mut server = RecordedServer::new();
     server.settle();
     let (mut reads, mut writes, mut replies, mut invalidated) = (0, 0, 0, 0);
     for (call, reply, invalidates) in recorded() {

@@ -13,7 +13,7 @@ use onego_rdma::iwarp::{self, Connection, Event, Violation};
 use std::sync::Arc;
 
 /// A server, and a client that says what a test wants.
-struct Server {
+struct LyingServer {
     responder: Responder<Connection>,
     incoming: Pipe,
     client: Raw,
@@ -21,7 +21,7 @@ struct Server {
     fault: Option<iwarp::Error>,
 }
 
-impl Server {
+impl LyingServer {
     fn new(config: Config) -> Self {
         let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
         let told = config.parameters().encode();
@@ -94,7 +94,7 @@ impl Server {
 
 #[test]
 fn what_a_server_cannot_use_is_told_to_the_client() {
-    let mut server = Server::new(Config { inline: 64 << 10, ..config() });
+    let mut server = LyingServer::new(Config { inline: 64 << 10, ..config() });
     let call = front(7, 40, 5000, [40, NONE]);
     let plain = front(7, 40, NONE, [40, NONE]);
     let source = server.client.source(noise(1 << 20, 1));
@@ -146,7 +146,7 @@ fn what_a_server_cannot_use_is_told_to_the_client() {
 
 #[test]
 fn a_payload_may_be_filled_up_in_its_chunk() {
-    let mut server = Server::new(config());
+    let mut server = LyingServer::new(config());
     let source = server.client.source(noise(5004, 1));
     let call = front(7, 40, 5001, [40, NONE]);
     assert_eq!(server.told(&message(7, 1, Content::Message(reads([(40, source)])), &call)), None);
@@ -155,7 +155,7 @@ fn a_payload_may_be_filled_up_in_its_chunk() {
 
 #[test]
 fn a_message_that_says_to_have_more_than_it_has_is_left_to_who_reads_it() {
-    let mut server = Server::new(config());
+    let mut server = LyingServer::new(config());
     for len in [1, 9, u32::MAX - 1] {
         let call = front(7, 40, len, [40, NONE]);
         let bytes = message(7, 1, Content::Message(Chunks::default()), &call);
@@ -168,7 +168,7 @@ fn a_message_that_says_to_have_more_than_it_has_is_left_to_who_reads_it() {
 
 #[test]
 fn memory_that_the_client_does_not_have_ends_its_connection() {
-    let mut server = Server::new(config());
+    let mut server = LyingServer::new(config());
     let target = RdmaSegment { handle: 0x1234_5678, length: 5000, offset: 0 };
     let call = front(7, 40, 5000, [40, NONE]);
     server.client.say(&message(7, 1, Content::Message(reads([(40, target)])), &call), None);
@@ -179,7 +179,7 @@ fn memory_that_the_client_does_not_have_ends_its_connection() {
 
 #[test]
 fn a_client_that_repeats_a_call_on_a_connection_gets_one_reply() {
-    let mut server = Server::new(config());
+    let mut server = LyingServer::new(config());
     let bytes = message(7, 1, Content::Message(Chunks::default()), &front(7, 40, NONE, [0; 2]));
     (0..3).for_each(|_| assert_eq!(server.told(&bytes), None));
     assert_eq!((server.calls.len(), server.responder.under_way()), (1, 1));
@@ -188,7 +188,7 @@ fn a_client_that_repeats_a_call_on_a_connection_gets_one_reply() {
 #[test]
 fn a_client_has_no_more_calls_under_way_than_it_was_granted() {
     let credits = 5;
-    let mut server = Server::new(Config { credits, ..config() });
+    let mut server = LyingServer::new(Config { credits, ..config() });
     for xid in 0..20 {
         let call = front(xid, 40, NONE, [40, NONE]);
         server.client.say(&message(xid, 1000, Content::Message(Chunks::default()), &call), None);
@@ -201,7 +201,7 @@ fn a_client_has_no_more_calls_under_way_than_it_was_granted() {
 #[test]
 fn a_client_that_takes_no_answers_cannot_fill_the_memory() {
     for broken in [false, true] {
-        let mut server = Server::new(Config { credits: 5, ..config() });
+        let mut server = LyingServer::new(Config { credits: 5, ..config() });
         let mut most = 0;
         for xid in 0..1000 {
             let mut bytes =
@@ -221,7 +221,7 @@ fn a_client_that_takes_no_answers_cannot_fill_the_memory() {
 }
 
 /// A client, and a server that says what a test wants.
-struct Client {
+struct LyingClient {
     requester: Requester<Connection>,
     incoming: Pipe,
     server: Raw,
@@ -229,7 +229,7 @@ struct Client {
     fault: Option<iwarp::Error>,
 }
 
-impl Client {
+impl LyingClient {
     fn new(config: Config) -> Self {
         let transport = Arc::new(iwarp::Config::new(Pool::new(8 << 20)));
         let told = config.parameters().encode();
@@ -354,7 +354,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
         ("memory of another call invalidated", none, Error::Invalidated(2)),
     ];
     for (what, say, expected) in table {
-        let mut client = Client::new(config());
+        let mut client = LyingClient::new(config());
         let (sink, other) = client.calls();
         let (content, told) = say(&sink, &other);
         let invalidate = (expected == Error::Invalidated(2)).then_some(other.handle);
@@ -373,7 +373,7 @@ fn what_a_server_says_that_cannot_be_ends_the_connection_and_nothing_is_lost() {
 fn a_message_that_is_no_reply_ends_the_connection() {
     let good = message(2, 5, Content::Message(Chunks::default()), &[]);
     for (at, value) in [(7, 2), (15, 2), (15, 5), (19, 7)] {
-        let mut client = Client::new(config());
+        let mut client = LyingClient::new(config());
         client.calls();
         let mut bytes = good.clone();
         bytes[at] = value;
@@ -384,7 +384,7 @@ fn a_message_that_is_no_reply_ends_the_connection() {
 
 #[test]
 fn a_reply_that_nobody_waits_for_is_passed_over() {
-    let mut client = Client::new(config());
+    let mut client = LyingClient::new(config());
     client.calls();
     client
         .server
@@ -397,7 +397,7 @@ fn a_reply_that_nobody_waits_for_is_passed_over() {
 #[test]
 fn what_is_granted_is_taken_within_bounds() {
     for (granted, at_once) in [(0, 1), (1, 1), (3, 3), (u32::MAX, 16)] {
-        let mut client = Client::new(Config { credits: 16, ..config() });
+        let mut client = LyingClient::new(Config { credits: 16, ..config() });
         client.requester.call(&front(1, 40, NONE, [0; 2]), List::new(), None, 64);
         client.settle().unwrap();
         let reply = front(1, 40, NONE, [0; 2]);
@@ -414,7 +414,7 @@ fn what_is_granted_is_taken_within_bounds() {
 
 #[test]
 fn a_server_that_writes_after_its_reply_touches_nothing() {
-    let mut client = Client::new(config());
+    let mut client = LyingClient::new(config());
     let (sink, _) = client.calls();
     let unused = writes([RdmaSegment { length: 0, ..sink }]);
     client.server.say(&message(2, 5, Content::Message(unused), &front(2, 40, NONE, [0; 2])), None);

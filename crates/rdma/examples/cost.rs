@@ -27,13 +27,13 @@ enum What {
 }
 
 /// One end, and what is on its way to it.
-struct End {
+struct CostEnd {
     connection: Connection,
     incoming: List,
     pool: Pool,
 }
 
-impl End {
+impl CostEnd {
     fn new(connection: Connection) -> Self {
         Self { connection, incoming: List::new(), pool: Pool::new(8 << 20) }
     }
@@ -65,7 +65,7 @@ fn copy(from: &mut List, to: &mut [u8]) -> usize {
 }
 
 /// Two ends that are connected.
-fn pair(crc: bool) -> (End, End) {
+fn pair(crc: bool) -> (CostEnd, CostEnd) {
     let config = Arc::new(Config { crc, ..Config::new(Pool::new(8 << 20)) });
     let entropy = || {
         let mut state = 1_u64;
@@ -76,7 +76,8 @@ fn pair(crc: bool) -> (End, End) {
     };
     let client =
         Connection::connect(NOW, Arc::clone(&config), entropy(), b"").expect("there is no private data");
-    let (mut client, mut server) = (End::new(client), End::new(Connection::serve(NOW, config, entropy())));
+    let (mut client, mut server) =
+        (CostEnd::new(client), CostEnd::new(Connection::serve(NOW, config, entropy())));
     client.connection.opened(NOW);
     exchange(&mut client, &mut server);
     assert!(matches!(server.connection.event(), Some(Event::Requested(_))));
@@ -86,7 +87,7 @@ fn pair(crc: bool) -> (End, End) {
 }
 
 /// Moves bytes until nobody has any.
-fn exchange(a: &mut End, b: &mut End) {
+fn exchange(a: &mut CostEnd, b: &mut CostEnd) {
     while a.connection.has_output() || b.connection.has_output() {
         a.connection.transmit(&mut b.incoming, SEND);
         b.receive();
@@ -97,8 +98,8 @@ fn exchange(a: &mut End, b: &mut End) {
 
 /// Does a batch of operations after the other, for as long as `time` or a fixed number of batches.
 struct Run {
-    client: End,
-    server: End,
+    client: CostEnd,
+    server: CostEnd,
     payload: Segment,
     sink: Key,
     source: Key,

@@ -26,7 +26,7 @@ const CONFIG: Config = Config { send_queue: 32, receive_queue: 16 };
 const RECEIVE: usize = 4096;
 
 /// An end, and what it has told.
-struct End {
+struct CheckEnd {
     endpoint: Box<dyn Endpoint>,
     completions: VecDeque<Completion>,
     established: Option<Vec<u8>>,
@@ -38,8 +38,8 @@ struct End {
 
 /// Both ends of a connection.
 struct Pair {
-    client: End,
-    server: End,
+    client: CheckEnd,
+    server: CheckEnd,
 }
 
 fn nothing() -> SendFlags {
@@ -64,7 +64,7 @@ fn wait(descriptors: &[BorrowedFd<'_>], since: Instant, what: &str) {
     poll(&mut polled, Some(&left)).expect("the descriptors can be waited for");
 }
 
-impl End {
+impl CheckEnd {
     fn new(endpoint: Box<dyn Endpoint>) -> Self {
         Self { endpoint, completions: VecDeque::new(), established: None, fault: None, receives: 0, sends: 0 }
     }
@@ -130,7 +130,7 @@ impl Pair {
         let Asked { endpoint, client: from, private_data } = asked(&mut listener, &mut client);
         assert_eq!(from.ip(), addr.ip());
         assert_eq!(private_data[..8], *b"request.");
-        let mut server = End::new(endpoint);
+        let mut server = CheckEnd::new(endpoint);
         server.receive(RECEIVE);
         server.endpoint.accept(b"response").expect("it can be accepted");
         let mut pair = Self { client, server };
@@ -143,7 +143,7 @@ impl Pair {
     }
 
     /// Waits until something is the case.
-    fn until(&mut self, what: &str, is: impl Fn(&End, &End) -> bool) {
+    fn until(&mut self, what: &str, is: impl Fn(&CheckEnd, &CheckEnd) -> bool) {
         let since = Instant::now();
         loop {
             self.client.look();
@@ -179,7 +179,7 @@ impl Pair {
     }
 }
 
-fn error(end: &End) -> String {
+fn error(end: &CheckEnd) -> String {
     end.fault.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -188,10 +188,10 @@ fn is_message(completion: &Completion) -> bool {
 }
 
 /// A listener, and a client that asks it.
-fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, End) {
+fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, CheckEnd) {
     let listener = verbs.listen(addr).expect("it listens");
     let endpoint = verbs.connect(listener.local_addr(), b"request.").expect("it connects");
-    let mut client = End::new(endpoint);
+    let mut client = CheckEnd::new(endpoint);
     // Before there is a device.
     (0..8).for_each(|_| client.receive(RECEIVE));
     let early = client.endpoint.post_send(0, vec![1].into(), nothing()).expect_err("it is too early");
@@ -200,7 +200,7 @@ fn asking(verbs: &Verbs, addr: SocketAddr) -> (Box<dyn Listener>, End) {
 }
 
 /// The client that asks, once it does.
-fn asked(listener: &mut Box<dyn Listener>, client: &mut End) -> Asked {
+fn asked(listener: &mut Box<dyn Listener>, client: &mut CheckEnd) -> Asked {
     let since = Instant::now();
     loop {
         client.look();
@@ -439,14 +439,14 @@ fn refusals(verbs: &Verbs, addr: SocketAddr) {
 
     let port = listener.local_addr();
     drop((listener, asked));
-    let mut client = End::new(verbs.connect(port, b"").expect("it begins to connect"));
+    let mut client = CheckEnd::new(verbs.connect(port, b"").expect("it begins to connect"));
     fault(&mut client, "nobody there");
     println!("  nobody there: {}", error(&client));
     let long = verbs.connect(port, &[0; 57]).expect_err("that is too long");
     assert!(long.to_string().contains("private data"), "{long}");
 }
 
-fn fault(client: &mut End, what: &str) {
+fn fault(client: &mut CheckEnd, what: &str) {
     let since = Instant::now();
     while client.fault.is_none() {
         wait(&[client.endpoint.descriptor()], since, what);

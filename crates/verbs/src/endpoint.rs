@@ -5,7 +5,7 @@ use crate::device::{self, Limits};
 use crate::ffi::*;
 use crate::memory::Memories;
 use crate::objects::{CompletionQueue, Domain, Event, Events, Id, Reads, Region, WorkQueues};
-use crate::work::{Kind, Line, Queue, Work};
+use crate::work::{Line, Queue, Work, WorkKind};
 use onego_buf::SegmentMut;
 use onego_rdma::{
     CompletedWork, Completion, Endpoint, EndpointError, EndpointEvent, Key, Memory, PostError,
@@ -405,7 +405,7 @@ impl Connection {
         // is complete or the queues are gone.
         match unsafe { queues.work.receive(&mut work) } {
             Ok(()) => {
-                self.receives.push(Work { id, kind: Kind::Receive(buffer), regions });
+                self.receives.push(Work { id, kind: WorkKind::Receive(buffer), regions });
                 Ok(())
             }
             Err(error) => Err((error, buffer)),

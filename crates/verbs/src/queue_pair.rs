@@ -4,7 +4,7 @@ use crate::endpoint::{Connection, Registered, refused};
 use crate::ffi::*;
 use crate::memory::Pieces;
 use crate::objects::Region;
-use crate::work::{Kind, Line, Work};
+use crate::work::{Line, Work, WorkKind};
 use libc::c_int;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_rdma::{Completion, Key, Memory, PostError, QueuePair, Refused, Remote, SendFlags};
@@ -96,7 +96,7 @@ impl Connection {
         id: u64,
         mut bytes: List,
         order: Order,
-        kind: fn(List) -> Kind,
+        kind: fn(List) -> WorkKind,
     ) -> Result<(), Refused<List>> {
         let prepared = self.established().and_then(|queues| {
             let most = queues.limits.room.pieces as usize;
@@ -180,13 +180,13 @@ impl QueuePair for Connection {
         let checked = self.may_post().and_then(|()| bounded("a message", bytes.len()));
         let bytes = Refused::unless(checked, bytes)?;
         let invalidates = self.queues.as_ref().is_some_and(|queues| queues.limits.invalidates);
-        self.post_list(id, bytes, Order::send(flags, invalidates), Kind::Send)
+        self.post_list(id, bytes, Order::send(flags, invalidates), WorkKind::Send)
     }
 
     fn post_write(&mut self, id: u64, bytes: List, to: Remote) -> Result<(), Refused<List>> {
         let checked = self.may_post().and_then(|()| bounded("an RDMA Write", bytes.len()));
         let bytes = Refused::unless(checked, bytes)?;
-        self.post_list(id, bytes, Order::with(IBV_WR_RDMA_WRITE, to), Kind::Write)
+        self.post_list(id, bytes, Order::with(IBV_WR_RDMA_WRITE, to), WorkKind::Write)
     }
 
     fn post_read(&mut self, id: u64, sink: SegmentMut, from: Remote) -> Result<(), Refused<SegmentMut>> {
@@ -203,7 +203,7 @@ impl QueuePair for Connection {
         });
         match posted {
             Ok(regions) => {
-                self.push(Line::Reads, Work { id, kind: Kind::Read(sink), regions });
+                self.push(Line::Reads, Work { id, kind: WorkKind::Read(sink), regions });
                 Ok(())
             }
             Err(error) => Err(Refused { error, given: sink }),

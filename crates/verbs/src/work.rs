@@ -10,21 +10,21 @@ use std::collections::VecDeque;
 pub(crate) struct Work {
     /// The caller's name for it.
     pub(crate) id: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WorkKind,
     /// What is registered for it alone, until it is complete.
     pub(crate) regions: Regions,
 }
 
 /// Kinds of work, with what the device reads or writes for it.
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum WorkKind {
     Send(#[expect(dead_code, reason = "the device reads it")] List),
     Write(#[expect(dead_code, reason = "the device reads it")] List),
     Read(SegmentMut),
     Receive(SegmentMut),
 }
 
-impl Kind {
+impl WorkKind {
     /// What it is called in messages for people.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -42,10 +42,10 @@ impl Work {
         // Nobody but their owner uses the memory any more.
         drop(self.regions);
         let done = match self.kind {
-            Kind::Send(_) => CompletedWork::Sent,
-            Kind::Write(_) => CompletedWork::Written,
-            Kind::Read(sink) => CompletedWork::Read(sink),
-            Kind::Receive(buffer) => {
+            WorkKind::Send(_) => CompletedWork::Sent,
+            WorkKind::Write(_) => CompletedWork::Written,
+            WorkKind::Read(sink) => CompletedWork::Read(sink),
+            WorkKind::Receive(buffer) => {
                 let len = if status == Status::Success { len.min(buffer.len()) } else { 0 };
                 CompletedWork::Received { buffer, len, solicited: false, invalidated: None }
             }

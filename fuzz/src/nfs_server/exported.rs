@@ -44,7 +44,7 @@ impl Worker {
 /// The state of a file that nobody may touch: a read changes the time of the last access, and everything else that of the
 /// last change.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
+struct ExportedState {
     path: PathBuf,
     ino: u64,
     links: u64,
@@ -52,7 +52,7 @@ struct State {
     changed: (i64, i64),
 }
 
-impl State {
+impl ExportedState {
     fn of(path: PathBuf) -> Self {
         let stat = fs::symlink_metadata(&path).expect("it is still there");
         Self {
@@ -69,7 +69,7 @@ impl State {
 pub struct Exported {
     folder: PathBuf,
     fs: Directory,
-    beside: Vec<State>,
+    beside: Vec<ExportedState>,
     descriptors: usize,
 }
 
@@ -78,7 +78,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").expect("/proc is there").count()
 }
 
-fn put_beside(folder: &Path) -> Vec<State> {
+fn put_beside(folder: &Path) -> Vec<ExportedState> {
     fs::create_dir_all(folder.join("beside/directory")).expect("there is room");
     fs::write(folder.join("beside/secret"), b"secret").expect("there is room");
     let paths = ["beside", "beside/directory", "beside/secret"].map(|name| folder.join(name));
@@ -87,7 +87,7 @@ fn put_beside(folder: &Path) -> Vec<State> {
         let long_ago = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + Duration::from_secs(1));
         File::open(path).and_then(|file| file.set_times(long_ago)).expect("it is ours");
     }
-    paths.map(State::of).into()
+    paths.map(ExportedState::of).into()
 }
 
 impl Backend for Exported {
@@ -149,7 +149,7 @@ impl Backend for Exported {
         drop(fs);
         assert_eq!(descriptors(), before, "a descriptor was left open");
         for state in beside {
-            assert_eq!(State::of(state.path.clone()), state, "nobody may touch what is not exported");
+            assert_eq!(ExportedState::of(state.path.clone()), state, "nobody may touch what is not exported");
         }
         let secret = fs::read(folder.join("beside/secret")).expect("it is still there");
         assert_eq!(secret, b"secret");

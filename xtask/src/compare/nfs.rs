@@ -81,7 +81,7 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
 /// A build of ours that serves, and is its own client.
 struct Served<'a> {
     who: &'a str,
-    end: End<'a>,
+    end: ServerEnd<'a>,
     _server: Embedded,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Served<'a> {
     fn start(who: &'a str, stage: &'a Stage) -> Result<Self> {
         let mut server = Embedded::start_nfs(stage, "--mem")?;
         let url = format!("nfs://{ADDRESS}/export?nfsport=2049&mountport=2049");
-        let end = End { stage, url, pid: server.server().pid_in_namespace()? };
+        let end = ServerEnd { stage, url, pid: server.server().pid_in_namespace()? };
         Ok(Self { who, end, _server: server })
     }
 
@@ -107,7 +107,7 @@ impl<'a> Served<'a> {
 /// libnfs and nfs-ganesha.
 struct Peers<'a> {
     libnfs: PathBuf,
-    to_ganesha: End<'a>,
+    to_ganesha: ServerEnd<'a>,
     _ganesha: Ganesha,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Peers<'a> {
     fn start(ours: &Stage, theirs: &'a Stage) -> Result<Self> {
         let libnfs = build(ours)?;
         let ganesha = Ganesha::start(theirs, 0)?;
-        let to_ganesha = End {
+        let to_ganesha = ServerEnd {
             stage: theirs,
             url: format!("nfs://{ADDRESS}{GANESHA_EXPORT}"),
             pid: ganesha.pid_on_stage()?,
@@ -123,7 +123,7 @@ impl<'a> Peers<'a> {
         Ok(Self { libnfs, to_ganesha, _ganesha: ganesha })
     }
 
-    fn measure(&mut self, to_ours: &End<'_>, load: Pattern, seconds: u32) -> Result<Vec<Taken>> {
+    fn measure(&mut self, to_ours: &ServerEnd<'_>, load: Pattern, seconds: u32) -> Result<Vec<Taken>> {
         let taken = |who: &str, row| Taken { who: who.to_owned(), row };
         let mut all = vec![taken(LIBNFS_OURS, to_ours.libnfs(&self.libnfs, load, seconds)?)];
         let rows = self.to_ganesha.onego(load, seconds)?.into_iter().filter(|row| !row.is_floor());
@@ -148,14 +148,14 @@ fn build(stage: &Stage) -> Result<PathBuf> {
 }
 
 /// A server, and where it is.
-struct End<'a> {
+struct ServerEnd<'a> {
     stage: &'a Stage,
     url: String,
     /// As those on the stage number it.
     pid: u32,
 }
 
-impl End<'_> {
+impl ServerEnd<'_> {
     /// Our client's figures, and those of bare sockets.
     fn onego(&self, (rw, block_size, io_depth): Pattern, seconds: u32) -> Result<Vec<Row>> {
         self.stage.onego(&format!(

@@ -111,7 +111,7 @@ impl Prepared {
     }
 
     /// Runs one scenario on a stage of its own, and says how it went.
-    fn run_one(&self, scenario: &Scenario, onego: &Path) -> Outcome {
+    fn run_one(&self, scenario: &Scenario, onego: &Path) -> ScenarioOutcome {
         sh::step(&format!("{}: {}", scenario.name, scenario.what));
         let start = Instant::now();
         let result = Stage::new(&self.home, scenario.name, self.installs.of(scenario.release), onego)
@@ -128,7 +128,7 @@ impl Prepared {
                 self.home.folder(scenario.name).display()
             ),
         }
-        Outcome { ok: result.is_ok(), took }
+        ScenarioOutcome { ok: result.is_ok(), took }
     }
 }
 
@@ -137,14 +137,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// How a scenario went.
-struct Outcome {
+struct ScenarioOutcome {
     ok: bool,
     took: Duration,
 }
 
-fn print_table(table: &[(&&Scenario, Outcome)]) {
+fn print_table(table: &[(&&Scenario, ScenarioOutcome)]) {
     println!("\n{:26} {:6} {:>8}", "scenario", "result", "seconds");
-    for (scenario, Outcome { ok, took }) in table {
+    for (scenario, ScenarioOutcome { ok, took }) in table {
         let result = if *ok { "ok" } else { "FAILED" };
         println!("{:26} {result:6} {:8.1}", scenario.name, took.as_secs_f64());
     }

@@ -166,11 +166,11 @@ fn is_for_tests(item: &syn::Item) -> bool {
 }
 
 /// A node of the graph below one module: the module's own file (`None`), or one of its children.
-type Node = Option<String>;
+type GraphNode = Option<String>;
 
 /// The circles, each as its modules and one arrow from each of them to another.
 fn circles(modules: &Modules) -> Vec<String> {
-    let mut graphs: BTreeMap<ModulePath, BTreeMap<Node, BTreeMap<Node, String>>> = BTreeMap::new();
+    let mut graphs: BTreeMap<ModulePath, BTreeMap<GraphNode, BTreeMap<GraphNode, String>>> = BTreeMap::new();
     for (from, named) in modules {
         for path in named {
             let Some(to) = longest(modules, path).filter(|to| to != from) else { continue };
@@ -196,12 +196,12 @@ fn shown(path: &[String]) -> String {
     [&["crate".to_owned()], path].concat().join("::")
 }
 
-fn circles_in(graph: &BTreeMap<Node, BTreeMap<Node, String>>) -> Vec<String> {
-    let reached: BTreeMap<&Node, BTreeSet<&Node>> =
+fn circles_in(graph: &BTreeMap<GraphNode, BTreeMap<GraphNode, String>>) -> Vec<String> {
+    let reached: BTreeMap<&GraphNode, BTreeSet<&GraphNode>> =
         graph.keys().map(|node| (node, reachable(graph, node))).collect();
     let mut circles = BTreeSet::new();
     for (node, to) in &reached {
-        let circle: BTreeSet<&Node> = to
+        let circle: BTreeSet<&GraphNode> = to
             .iter()
             .filter(|other| reached.get(*other).is_some_and(|back| back.contains(node)))
             .copied()
@@ -218,7 +218,10 @@ fn circles_in(graph: &BTreeMap<Node, BTreeMap<Node, String>>) -> Vec<String> {
 }
 
 /// The nodes that arrows lead to from `start`.
-fn reachable<'a>(graph: &'a BTreeMap<Node, BTreeMap<Node, String>>, start: &'a Node) -> BTreeSet<&'a Node> {
+fn reachable<'a>(
+    graph: &'a BTreeMap<GraphNode, BTreeMap<GraphNode, String>>,
+    start: &'a GraphNode,
+) -> BTreeSet<&'a GraphNode> {
     let (mut seen, mut left) = (BTreeSet::new(), vec![start]);
     while let Some(node) = left.pop() {
         left.extend(graph.get(node).into_iter().flat_map(BTreeMap::keys).filter(|to| seen.insert(*to)));

@@ -6,6 +6,7 @@ mod deny;
 mod dependencies;
 mod links;
 mod policy;
+mod rooms;
 mod tidy;
 mod verdict;
 
@@ -18,6 +19,7 @@ type Check = (&'static str, fn(&Workspace) -> Result<()>);
 const CHECKS: &[Check] = &[
     ("format", format),
     ("tidiness", tidy::check),
+    ("rooms and names", rooms::check),
     ("links of documents", links::check),
     ("programs in documents", blocks::check),
     ("dependency direction", dependencies::check),

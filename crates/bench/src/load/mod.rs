@@ -16,7 +16,7 @@ use fill::fill;
 use session::{Session as _, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use workload::{Client, Done, Workload};
+use workload::{Done, LoadClient, Workload};
 
 /// How often it is told how far a load is.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -143,11 +143,11 @@ fn measure_one<T: Target>(
     stop: &AtomicBool,
 ) -> Result<Measured, Error> {
     let prepare = |number: u32| {
-        let mut client = Client::new(target.open()?, share(target.size(), plan, load, number));
+        let mut client = LoadClient::new(target.open()?, share(target.size(), plan, load, number));
         client.prepare(stop)?;
         Ok((number, client))
     };
-    let work = |(number, client): &mut (u32, Client<T::Session>)| {
+    let work = |(number, client): &mut (u32, LoadClient<T::Session>)| {
         // The first tells for all, and not at every turn, which would cost more than the turn.
         let mut next = if *number == 0 { Duration::ZERO } else { Duration::MAX };
         client.run(|elapsed| {
@@ -158,7 +158,7 @@ fn measure_one<T: Target>(
             !stop.load(Ordering::Relaxed)
         })
     };
-    let finish = |(_, client): (u32, Client<T::Session>)| client.finish(stop);
+    let finish = |(_, client): (u32, LoadClient<T::Session>)| client.finish(stop);
     let (done, cpu_seconds) = jobs::run(load.jobs, target.server(), prepare, work, finish)?;
     let (count, errors) = sum(done, cpu_seconds);
     let row = Row::new(target.bench(), &target.engine(), target.mode(), load, &count);

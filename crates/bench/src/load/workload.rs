@@ -53,7 +53,7 @@ pub(crate) struct Done {
 }
 
 /// A client: its connection, its requests, and what it knows of the blocks.
-pub(crate) struct Client<S> {
+pub(crate) struct LoadClient<S> {
     session: S,
     work: Workload,
     slots: Vec<Slot>,
@@ -88,7 +88,7 @@ struct Block {
     doubtful: bool,
 }
 
-impl<S: Session> Client<S> {
+impl<S: Session> LoadClient<S> {
     pub(crate) fn new(session: S, work: Workload) -> Self {
         let block = work.load.block_size as usize;
         let now = Instant::now();

@@ -38,14 +38,14 @@ pub(super) struct Done {
 }
 
 /// A client: connections of the messenger, and their requests.
-pub(super) struct Client {
+pub(super) struct MessengerClient {
     pump: Pump<AnyEngine, Endpoint<Requester>>,
     io_depth: u32,
     span: (Time, Time),
     system_calls: u64,
 }
 
-impl Client {
+impl MessengerClient {
     /// Opens the connections to a server at that port.
     pub(super) fn connect(port: u16, load: &Load, seed: u64) -> Result<Self, Error> {
         let mut config = Config::client(std::process::id(), Pool::new(POOL_IDLE));

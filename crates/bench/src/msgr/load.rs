@@ -10,7 +10,7 @@ pub(super) const POOL_IDLE: usize = 4 << 20;
 
 /// What both ends of a measurement have to agree upon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
+pub struct EndOptions {
     /// What moves the bytes.
     pub engine: EngineKind,
     /// Make and check checksums of fronts and data.
@@ -23,7 +23,7 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     /// Both ends.
-    pub end: End,
+    pub end: EndOptions,
     /// Bytes of data of a request.
     pub block_size: u32,
     /// Connections, all served by one thread at each end.

@@ -1,6 +1,6 @@
 //! The figures of a load.
 
-use super::load::{End, Load};
+use super::load::{EndOptions, Load};
 use crate::row::{Count, Ends, Row};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl MsgrRow {
         system_calls_per_io: Ends,
     ) -> Self {
         let row = Row::new("msgr", engine, mode, load.as_row(), count);
-        let End { crc, spin, .. } = load.end;
+        let EndOptions { crc, spin, .. } = load.end;
         Self { row, crc, spin: spin.to_string(), system_calls_per_io }
     }
 }

@@ -1,7 +1,7 @@
 //! The serving half: answers every request, and says at the end what it saw.
 
 use super::endpoint::{Endpoint, Link, Role};
-use super::load::{End, POOL_IDLE};
+use super::load::{EndOptions, POOL_IDLE};
 use super::messages::{Reply, Request};
 use onego_buf::Pool;
 use onego_ceph::types::EntityName;
@@ -27,7 +27,7 @@ pub(super) struct Report {
 
 /// Serves `connections` connections, says what it saw, and returns: the other half of a measurement, in a process of its
 /// own.
-pub fn serve(connections: u32, end: End) -> io::Result<()> {
+pub fn serve(connections: u32, end: EndOptions) -> io::Result<()> {
     let mut endpoint = Endpoint::new(Answerer::new(connections, end.crc));
     endpoint.listen((Ipv4Addr::LOCALHOST, 0).into());
     let mut pump = Pump::new(open(end.engine)?, endpoint);

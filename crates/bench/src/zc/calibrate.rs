@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Flush, Path, Sender};
 use super::measure::measure_cell;
-use super::place::Place;
+use super::place::Destination;
 use crate::Error;
 use crate::peer::Peer;
 use crate::report::progress::Progress;
@@ -85,7 +85,7 @@ impl Calibration {
 
     fn measure(&self, progress: &Progress, stop: &AtomicBool) -> Result<Thresholds, Error> {
         let nobody = Peer { program: Default::default(), arguments: Vec::new() };
-        let place = Place::enter(Path::Sink, &nobody)?;
+        let place = Destination::enter(Path::Sink, &nobody)?;
         let mut time = Duration::ZERO;
         let mut found = [NEVER; CONTESTS.len()];
         for (contest, found) in CONTESTS.iter().zip(&mut found) {
@@ -107,7 +107,7 @@ impl Calibration {
     }
 
     /// CPU a byte without a copy, beside that with one: the median of pairs, each measured in one go.
-    fn ratio(&self, place: &Place, cells: [Cell; 2], stop: &AtomicBool) -> Result<f64, Error> {
+    fn ratio(&self, place: &Destination, cells: [Cell; 2], stop: &AtomicBool) -> Result<f64, Error> {
         let mut ratios = Vec::new();
         for _ in 0..self.repeat {
             let mut cost = [0.0; 2];

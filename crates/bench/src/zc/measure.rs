@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Flush, Path, Sender};
 use super::figures::Figures;
-use super::place::Place;
+use super::place::Destination;
 use super::plan::Plan;
 use super::ratio::Ratio;
 use super::report::Row;
@@ -50,7 +50,7 @@ fn measure_path(
     done: &mut Done<'_>,
     mut each: impl FnMut(&[Row]),
 ) -> Result<Vec<Row>, Error> {
-    let place = Place::enter(path, &plan.receiver)?;
+    let place = Destination::enter(path, &plan.receiver)?;
     let mut rows = Vec::new();
     for cells in plan.cells(path) {
         let mut figures = vec![Vec::new(); cells.len()];
@@ -87,7 +87,7 @@ fn to_copy(cell: &Cell, cells: &[Cell], figures: &[Vec<Figures>]) -> Option<Rati
 }
 
 pub(super) fn measure_cell(
-    place: &Place,
+    place: &Destination,
     cell: &Cell,
     duration: Duration,
     thresholds: Thresholds,

@@ -36,12 +36,12 @@ pub fn receive(addr: IpAddr) -> io::Result<()> {
 }
 
 /// Somewhere to send to. It belongs to the thread that made it, which stays within the namespace.
-pub(super) struct Place {
+pub(super) struct Destination {
     to: SocketAddr,
     receiver: Option<Running>,
 }
 
-impl Place {
+impl Destination {
     /// Makes what a path needs, and moves this thread there.
     pub(super) fn enter(path: Path, receiver: &Peer) -> Result<Self, Error> {
         match path {
@@ -77,17 +77,17 @@ impl Place {
 }
 
 /// An ifb device frees every packet that nobody has redirected to it: a network card that is infinitely fast.
-fn enter_sink() -> Result<Place, Error> {
+fn enter_sink() -> Result<Destination, Error> {
     let here = Namespace::new("sink")?;
     here.ip("link add sink type ifb")?;
     here.ip("link set sink mtu 65535 up")?;
     here.ip(&format!("address add {HERE}/24 dev sink"))?;
     here.enter()?;
     // Discarded there as well, but it is not to be any port that somebody might think of.
-    Ok(Place { to: SocketAddr::from((THERE, 9)), receiver: None })
+    Ok(Destination { to: SocketAddr::from((THERE, 9)), receiver: None })
 }
 
-fn enter_veth(receiver: &Peer) -> Result<Place, Error> {
+fn enter_veth(receiver: &Peer) -> Result<Destination, Error> {
     let (here, there) = (Namespace::new("here")?, Namespace::new("there")?);
     here.ip(&format!("link add veth type veth peer name veth netns {}", there.name))?;
     for (end, addr) in [(&here, HERE), (&there, THERE)] {
@@ -95,7 +95,7 @@ fn enter_veth(receiver: &Peer) -> Result<Place, Error> {
         end.ip("link set veth up")?;
     }
     there.enter()?;
-    let place = Place::with_receiver(THERE, receiver)?;
+    let place = Destination::with_receiver(THERE, receiver)?;
     here.enter()?;
     Ok(place)
 }

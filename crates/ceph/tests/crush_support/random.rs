@@ -29,7 +29,7 @@ impl Random {
 }
 
 /// A node of the hierarchy that is being generated.
-struct Node {
+struct RandomNode {
     name: String,
     weight: f64,
 }
@@ -104,12 +104,12 @@ impl Generator<'_> {
         }
     }
 
-    fn device(&mut self, n: i64) -> Node {
+    fn device(&mut self, n: i64) -> RandomNode {
         let weight = *self.random.pick(&[1.0, 1.0, 1.0, 0.5, 2.0, 7.277, 0.0, 14.552]);
-        Node { name: format!("osd.{n}"), weight }
+        RandomNode { name: format!("osd.{n}"), weight }
     }
 
-    fn bucket(&mut self, kind: &str, name: String, mut items: Vec<Node>) -> Node {
+    fn bucket(&mut self, kind: &str, name: String, mut items: Vec<RandomNode>) -> RandomNode {
         let algorithm = *self.random.pick(self.algorithms);
         if algorithm == "uniform" {
             // All its items weigh the same, and something.
@@ -126,7 +126,7 @@ impl Generator<'_> {
             writeln!(self.text, "  item {} weight {:.3}", item.name, item.weight).unwrap();
         }
         self.text += "}\n";
-        Node { name, weight: items.iter().map(|item| item.weight).sum() }
+        RandomNode { name, weight: items.iter().map(|item| item.weight).sum() }
     }
 
     fn rule(&mut self, number: i64, classes: bool) {

@@ -9,7 +9,7 @@ use crate::interrupt;
 use crate::process::die_with_parent;
 use crate::size;
 use onego::{EngineKind, Spin};
-use onego_bench::msgr::{self, End, Load, Measured, MsgrRow, Plan, table};
+use onego_bench::msgr::{self, EndOptions, Load, Measured, MsgrRow, Plan, table};
 use onego_bench::report::picture;
 use onego_bench::report::progress::Progress;
 use onego_bench::row::Row;
@@ -89,7 +89,7 @@ impl Options {
         let engines = if self.engines.is_empty() { vec![engine] } else { self.engines.clone() };
         let mut loads = Vec::new();
         for engine in engines {
-            let end = End { engine, crc: self.crc, spin };
+            let end = EndOptions { engine, crc: self.crc, spin };
             for size in &self.block_size {
                 let block_size = u32::try_from(*size)
                     .map_err(|_| Failure::Usage(format!("blocks of {size} bytes are too large")))?;
@@ -113,7 +113,7 @@ impl Options {
 pub(super) fn serve(access: &Access, options: &ServerOptions) -> Result<(), Failure> {
     die_with_parent()?;
     let ServerOptions { connections, crc } = *options;
-    let end = End { engine: access.engine, crc, spin: access.spin };
+    let end = EndOptions { engine: access.engine, crc, spin: access.spin };
     msgr::serve(connections, end).map_err(Failure::io("serving messengers"))
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// "embedded" starts a cluster of its own; or the configuration of a cluster [default: what --conf or --mon-host names,
     /// or embedded]
     #[arg(long, value_name = "embedded|CONF")]
-    cluster: Option<Target>,
+    cluster: Option<MeasuredCluster>,
     #[command(flatten)]
     loads: Loads,
     /// The pool of the image
@@ -45,12 +45,12 @@ pub(crate) struct Options {
 
 /// A cluster to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
+enum MeasuredCluster {
     Embedded,
     Conf(PathBuf),
 }
 
-impl std::str::FromStr for Target {
+impl std::str::FromStr for MeasuredCluster {
     type Err = std::convert::Infallible;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -64,8 +64,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     if options.cluster.is_some() {
         access.refuse_cluster("--cluster names one already")?;
     }
-    let embedded =
-        options.cluster == Some(Target::Embedded) || (options.cluster.is_none() && !access.names_cluster());
+    let embedded = options.cluster == Some(MeasuredCluster::Embedded)
+        || (options.cluster.is_none() && !access.names_cluster());
     if options.null_writes && !embedded {
         return Err(Failure::Usage(
             "--null-writes is for the embedded cluster: no other forgets what is written".into(),
@@ -81,7 +81,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         (what, measured)
     } else {
         let config = match &options.cluster {
-            Some(Target::Conf(path)) => access.config_in(path)?,
+            Some(MeasuredCluster::Conf(path)) => access.config_in(path)?,
             _ => access.config()?,
         };
         let monitors: Vec<String> = config.monitors.iter().map(|monitor| monitor.addrs.to_string()).collect();

@@ -35,12 +35,12 @@ const STANDARD: &str = "-";
 
 /// A file here or on a server.
 #[derive(Debug, Clone)]
-enum Place {
+enum CopyEnd {
     Here(PathBuf),
     There(Box<Url>),
 }
 
-impl FromStr for Place {
+impl FromStr for CopyEnd {
     type Err = onego::nfs::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -52,7 +52,7 @@ impl FromStr for Place {
     }
 }
 
-impl Place {
+impl CopyEnd {
     /// The last name on its path.
     fn name(&self) -> Option<&str> {
         match self {
@@ -66,10 +66,10 @@ impl Place {
 pub(crate) struct CpOptions {
     /// What to copy: a URL, or a file here ("-": standard input)
     #[arg(value_name = "FROM")]
-    from: Place,
+    from: CopyEnd,
     /// Where to: a URL, or a file or directory here ("-": standard output)
     #[arg(value_name = "TO")]
-    to: Place,
+    to: CopyEnd,
     #[command(flatten)]
     how: How,
 }
@@ -121,14 +121,14 @@ pub(crate) struct CatOptions {
 }
 
 pub(super) fn cp(access: &Access, options: &CpOptions) -> Result<(), Failure> {
-    if let (Place::Here(_), Place::Here(_)) = (&options.from, &options.to) {
+    if let (CopyEnd::Here(_), CopyEnd::Here(_)) = (&options.from, &options.to) {
         return Err(Failure::Usage("one of both has to be a URL: nfs://HOST/EXPORT/PATH".to_owned()));
     }
     copy(access, &options.from, &options.to, &options.how)
 }
 
 pub(super) fn put(access: &Access, options: &PutOptions) -> Result<(), Failure> {
-    let (from, to) = (Place::Here(options.from.clone()), Place::There(Box::new(options.to.clone())));
+    let (from, to) = (CopyEnd::Here(options.from.clone()), CopyEnd::There(Box::new(options.to.clone())));
     copy(access, &from, &to, &options.how)
 }
 
@@ -144,7 +144,7 @@ pub(super) fn cat(access: &Access, options: &CatOptions) -> Result<(), Failure> 
     Ok(())
 }
 
-fn copy(access: &Access, from: &Place, to: &Place, how: &How) -> Result<(), Failure> {
+fn copy(access: &Access, from: &CopyEnd, to: &CopyEnd, how: &How) -> Result<(), Failure> {
     let mut source = Source::open(access, from)?;
     let mut sink = Sink::open(access, to, from.name(), how)?;
     let done = sink.len();
@@ -177,11 +177,11 @@ struct Reading {
 }
 
 impl Source {
-    fn open(access: &Access, place: &Place) -> Result<Self, Failure> {
+    fn open(access: &Access, place: &CopyEnd) -> Result<Self, Failure> {
         match place {
-            Place::There(url) => Self::there(access, url),
-            Place::Here(path) if path == Path::new(STANDARD) => Ok(Self::Input),
-            Place::Here(path) => {
+            CopyEnd::There(url) => Self::there(access, url),
+            CopyEnd::Here(path) if path == Path::new(STANDARD) => Ok(Self::Input),
+            CopyEnd::Here(path) => {
                 let file = fs::File::open(path).map_err(Failure::file(path))?;
                 let about = file.metadata().map_err(Failure::file(path))?;
                 if about.is_dir() {
@@ -289,11 +289,11 @@ struct Writing {
 
 impl Sink {
     /// Opens a place for what has that name.
-    fn open(access: &Access, place: &Place, name: Option<&str>, how: &How) -> Result<Self, Failure> {
+    fn open(access: &Access, place: &CopyEnd, name: Option<&str>, how: &How) -> Result<Self, Failure> {
         match place {
-            Place::There(url) => Self::there(url, url.mount(access)?, name, how.existing()),
-            Place::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
-            Place::Here(path) => {
+            CopyEnd::There(url) => Self::there(url, url.mount(access)?, name, how.existing()),
+            CopyEnd::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
+            CopyEnd::Here(path) => {
                 let path = if path.is_dir() { path.join(name.unwrap_or_default()) } else { path.clone() };
                 let file = PartialFile::open(&path, how.existing())?;
                 file.file().seek(io::SeekFrom::Start(file.len())).map_err(Failure::file(&path))?;

@@ -101,7 +101,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         })?;
     }
     let progress = Progress::of_bytes("Importing", source.size(), !options.no_progress);
-    let target = Target::open(&mut reactor, &pool, image.name(), mark, &left);
+    let target = ImportTarget::open(&mut reactor, &pool, image.name(), mark, &left);
     let copied = target.and_then(|target| copy(source, target, options.sparse_size as usize, &progress));
     progress.finish();
     match &copied {
@@ -224,7 +224,7 @@ impl fmt::Display for PartialImport {
 /// Writes all data of the source to the image, and closes it.
 fn copy(
     mut source: Source,
-    mut target: Target<'_>,
+    mut target: ImportTarget<'_>,
     grain: usize,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -240,7 +240,7 @@ fn copy(
 
 fn write_all(
     source: &mut Source,
-    target: &mut Target<'_>,
+    target: &mut ImportTarget<'_>,
     grain: usize,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -263,7 +263,7 @@ fn write_all(
 const MARK_EVERY: u64 = 256 << 20;
 
 /// The image that is being filled.
-struct Target<'a> {
+struct ImportTarget<'a> {
     reactor: &'a mut Reactor,
     pool: &'a Pool,
     name: &'a str,
@@ -276,7 +276,7 @@ struct Target<'a> {
     left: &'a Mutex<String>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> ImportTarget<'a> {
     fn open(
         reactor: &'a mut Reactor,
         pool: &'a Pool,

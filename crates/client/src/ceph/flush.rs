@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Writes {
     // Only the reactor's thread takes the lock, so it is never contended.
-    state: Mutex<State>,
+    state: Mutex<FlushState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FlushState {
     /// Number of the first epoch.
     first: u64,
     epochs: VecDeque<Epoch>,
@@ -30,7 +30,7 @@ struct Epoch {
 pub(crate) struct WriteEpoch(u64);
 
 impl Writes {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FlushState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

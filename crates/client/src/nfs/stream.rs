@@ -16,20 +16,20 @@ use std::task::{Context, Poll, ready};
 /// Reads or writes that are under way at a time: enough for a fast network, and 16 MiB with calls of 1 MiB.
 const WINDOW: usize = 16;
 
-type Answer = oneshot::Receiver<RequestOutcome>;
+type PendingOutcome = oneshot::Receiver<RequestOutcome>;
 
 /// Something that takes its state along and gives it back with its result.
 type Step<S, T> = Pin<Box<dyn Future<Output = (S, Result<T, Error>)> + Send>>;
 
 /// State that is at hand, or with the step that works on it.
-enum Stage<S, T> {
+enum ReaderStage<S, T> {
     Idle(S),
     Busy(Step<S, T>),
     /// A step panicked.
     Lost,
 }
 
-impl<S: Send + 'static, T> Stage<S, T> {
+impl<S: Send + 'static, T> ReaderStage<S, T> {
     /// Begins a step. The one before must have ended.
     fn begin(&mut self, step: impl FnOnce(S) -> Step<S, T>) {
         *self = match std::mem::replace(self, Self::Lost) {
@@ -70,7 +70,7 @@ impl File {
 /// them. To be polled by these traits takes one small allocation for each READ, of up to 1 MiB. Dropping it gives up the
 /// reads that are under way.
 pub struct Reader {
-    stage: Stage<Ahead, Option<List>>,
+    stage: ReaderStage<Ahead, Option<List>>,
     /// Bytes that were received and not yet taken.
     chunk: List,
 }
@@ -80,14 +80,14 @@ struct Ahead {
     file: File,
     /// Where the next read begins.
     offset: u64,
-    reads: VecDeque<Answer>,
+    reads: VecDeque<PendingOutcome>,
     ended: bool,
 }
 
 impl Reader {
     fn new(file: File, offset: u64) -> Self {
         let ahead = Ahead { file, offset, reads: VecDeque::new(), ended: false };
-        Self { stage: Stage::Idle(ahead), chunk: List::new() }
+        Self { stage: ReaderStage::Idle(ahead), chunk: List::new() }
     }
 
     /// The next bytes of the file, as many as one READ gave. `None`: it ends here.
@@ -181,7 +181,7 @@ impl Ahead {
 /// flush or a close, each of which also gives the errors of writes before. Dropping it before cancels the writes that are
 /// under way: each of them may be applied, or not.
 pub struct Writer {
-    stage: Stage<Behind, ()>,
+    stage: ReaderStage<Behind, ()>,
     offset: u64,
     /// Bytes of a WRITE.
     limit: usize,
@@ -192,13 +192,18 @@ pub struct Writer {
 /// The writes of a [`Writer`].
 struct Behind {
     file: File,
-    writes: VecDeque<Answer>,
+    writes: VecDeque<PendingOutcome>,
 }
 
 impl Writer {
     fn new(file: File, offset: u64) -> Self {
         let limit = file.mount.limits().write;
-        Self { stage: Stage::Idle(Behind { file, writes: VecDeque::new() }), offset, limit, syncing: false }
+        Self {
+            stage: ReaderStage::Idle(Behind { file, writes: VecDeque::new() }),
+            offset,
+            limit,
+            syncing: false,
+        }
     }
 
     /// Writes the next bytes. An error may be that of an earlier write.
@@ -263,7 +268,7 @@ impl AsyncWrite for Writer {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Stage::Idle(_) = self.stage {
+        if let ReaderStage::Idle(_) = self.stage {
             self.begin_sync();
         }
         // A write that waits for room goes first.

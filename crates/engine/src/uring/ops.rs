@@ -50,7 +50,7 @@ impl OpKey {
     }
 }
 
-struct Entry {
+struct OpEntry {
     generation: u32,
     op: RingOp,
 }
@@ -61,7 +61,7 @@ struct Entry {
 /// [`keep`](Self::keep), when the operation is done.
 #[derive(Default)]
 pub(super) struct Ops {
-    ops: Slab<Entry>,
+    ops: Slab<OpEntry>,
     /// Of the next operation.
     generation: u32,
     /// Headers and vectors to be used again: no memory is taken for an operation.
@@ -81,7 +81,7 @@ impl Ops {
     fn insert(&mut self, op: RingOp) -> OpKey {
         let generation = self.generation;
         self.generation = generation.wrapping_add(1);
-        let index = self.ops.insert(Entry { generation, op });
+        let index = self.ops.insert(OpEntry { generation, op });
         OpKey { index: u32::try_from(index).expect("operations are far fewer than 2^32"), generation }
     }
 
@@ -142,7 +142,7 @@ impl Ops {
 
     /// Sockets whose sends the kernel uses memory of.
     pub(super) fn sending_uncopied(&self) -> Vec<SocketId> {
-        let in_use = |(_, entry): (usize, &Entry)| match &entry.op {
+        let in_use = |(_, entry): (usize, &OpEntry)| match &entry.op {
             RingOp::Uncopied(id, ..) | RingOp::InUse(id, _) => Some(*id),
             _ => None,
         };

@@ -120,7 +120,7 @@ const LAST_PAUSE: u32 = 64 * 1024;
 const PATIENCE: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PolicyState {
     /// One send was made to find out.
     Asked,
     /// The kernel does not copy; `against` counts the reports that say otherwise.
@@ -138,7 +138,7 @@ enum State {
 pub struct Policy {
     mode: Mode,
     thresholds: Thresholds,
-    state: State,
+    state: PolicyState,
     pause: u32,
     try_bytes: usize,
     counters: Counters,
@@ -150,7 +150,7 @@ impl Policy {
         Self {
             mode,
             thresholds,
-            state: State::Copies { left: YOUTH },
+            state: PolicyState::Copies { left: YOUTH },
             pause: FIRST_PAUSE,
             try_bytes: TRY,
             counters: Counters::default(),
@@ -214,9 +214,9 @@ impl Policy {
     /// Do the reports so far, or the lack of one, speak against it?
     fn declines(&mut self) -> bool {
         match &mut self.state {
-            State::Pays { .. } => false,
-            State::Asked => true,
-            State::Copies { left } => {
+            PolicyState::Pays { .. } => false,
+            PolicyState::Asked => true,
+            PolicyState::Copies { left } => {
                 let declines = *left > 0;
                 *left = left.saturating_sub(1);
                 declines
@@ -226,9 +226,9 @@ impl Policy {
 
     /// Is this send made to find out?
     fn asks(&mut self) -> bool {
-        let asks = matches!(self.state, State::Copies { .. });
+        let asks = matches!(self.state, PolicyState::Copies { .. });
         if asks {
-            self.state = State::Asked;
+            self.state = PolicyState::Asked;
             self.counters.probes += 1;
         }
         asks
@@ -239,33 +239,33 @@ impl Policy {
     pub fn report(&mut self, copied: bool) {
         self.counters.copied += u64::from(copied);
         match &mut self.state {
-            State::Asked if copied => self.rest(),
-            State::Asked => {
-                self.state = State::Pays { against: 0 };
+            PolicyState::Asked if copied => self.rest(),
+            PolicyState::Asked => {
+                self.state = PolicyState::Pays { against: 0 };
                 self.pause = FIRST_PAUSE;
             }
-            State::Pays { against } if copied => {
+            PolicyState::Pays { against } if copied => {
                 *against += 1;
                 if *against >= PATIENCE {
                     self.rest();
                 }
             }
-            State::Pays { against } => *against = against.saturating_sub(1),
+            PolicyState::Pays { against } => *against = against.saturating_sub(1),
             // Of a send that was made before it was known.
-            State::Copies { .. } => {}
+            PolicyState::Copies { .. } => {}
         }
     }
 
     fn rest(&mut self) {
-        self.state = State::Copies { left: self.pause };
+        self.state = PolicyState::Copies { left: self.pause };
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 
     /// A send that was to be made without a copy was not made, or was copied for want of room: no report follows.
     pub fn withdraw(&mut self) {
         self.counters.zero_copy -= 1;
-        if self.state == State::Asked {
-            self.state = State::Copies { left: 0 };
+        if self.state == PolicyState::Asked {
+            self.state = PolicyState::Copies { left: 0 };
         }
     }
 

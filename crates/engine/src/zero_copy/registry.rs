@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 /// Slabs that one ring registers at most: with slabs of 2 MiB, 128 MiB of memory that the kernel keeps in place.
 const MAX_SLABS: u32 = 64;
 
-struct Entry {
+struct RegistryEntry {
     id: u64,
     slab: Weak<Slab>,
 }
@@ -19,7 +19,7 @@ struct Entry {
 /// any more; names of slabs are never used again, so no such pages are ever sent from.
 #[derive(Default)]
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<RegistryEntry>,
     table: Table,
 }
 
@@ -103,7 +103,7 @@ impl Registry {
         // SAFETY: the slab is mapped now. Should it be unmapped later, the kernel holds its pages, and `index_of` finds
         // the index by the name of that slab alone.
         unsafe { ring.register_buffers_update(index as u32, &[vector], None)? };
-        let entry = Entry { id: slab.id(), slab: Arc::downgrade(slab) };
+        let entry = RegistryEntry { id: slab.id(), slab: Arc::downgrade(slab) };
         match self.entries.get_mut(index) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),

@@ -14,7 +14,7 @@ const COPY_CHUNK: usize = 16 << 10;
 
 /// What comes next of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum BodyStage {
     Front,
     Middle,
     Data,
@@ -23,7 +23,7 @@ enum Stage {
 /// One body after the other.
 #[derive(Debug)]
 pub(crate) struct Body {
-    stage: Stage,
+    stage: BodyStage,
     lens: [usize; 3],
     /// What checksums start with.
     seed: u32,
@@ -49,7 +49,7 @@ impl Body {
     /// `seed`: what checksums start with.
     pub(crate) fn new(seed: u32) -> Self {
         Self {
-            stage: Stage::Front,
+            stage: BodyStage::Front,
             lens: [0; 3],
             seed,
             crcs: [seed; 3],
@@ -68,7 +68,7 @@ impl Body {
     /// A body with parts of these lengths begins. `discards`: its payload is not kept.
     #[inline]
     pub(crate) fn begin(&mut self, lens: [usize; 3], sums: Sums, discards: bool) {
-        self.stage = Stage::Front;
+        self.stage = BodyStage::Front;
         self.lens = lens;
         self.crcs = [self.seed; 3];
         self.sums = sums;
@@ -109,20 +109,20 @@ impl Body {
 
     #[inline]
     fn take_parts(&mut self, header: &Header, bytes: &mut Segment, placer: &mut dyn Placer) -> bool {
-        if self.stage == Stage::Front {
+        if self.stage == BodyStage::Front {
             let Some(front) = gather(&mut self.gathered, self.lens[0], bytes) else { return false };
             self.crcs[0] = self.sum(&front);
             self.front = Some(front);
-            self.stage = Stage::Middle;
+            self.stage = BodyStage::Middle;
         }
-        if self.stage == Stage::Middle {
+        if self.stage == BodyStage::Middle {
             if self.lens[1] > 0 {
                 let Some(middle) = gather(&mut self.gathered, self.lens[1], bytes) else { return false };
                 self.crcs[1] = self.sum(&middle);
                 self.middle = Some(middle);
             }
             self.find_place(header, placer);
-            self.stage = Stage::Data;
+            self.stage = BodyStage::Data;
         }
         self.lens[2] == 0 || self.take_data(bytes)
     }

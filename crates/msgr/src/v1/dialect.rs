@@ -2,7 +2,7 @@
 
 use super::frame::Footers;
 use super::handshake::{Agreed, Handshake, Next};
-use super::mon_auth::{Answer, MonAuth};
+use super::mon_auth::{MonAnswer, MonAuth};
 use super::receive::{Frame, Receiver};
 use super::send::Sender;
 use crate::auth::messages::{Auth, AuthReply};
@@ -162,7 +162,7 @@ impl Dialect for Version1 {
             tracing::debug!(kind = message.header.kind, "a message before the authentication is passed over");
             return Ok(Meaning::Nothing);
         }
-        let Answer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;
+        let MonAnswer { message, done } = auth.exchange.answer(now, &mut message, &mut auth.peer)?;
         auth.out = message.or(auth.out.take());
         if !done {
             return Ok(Meaning::Nothing);

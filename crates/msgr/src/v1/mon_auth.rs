@@ -66,7 +66,7 @@ pub(super) enum MonAuth {
 }
 
 /// What is to be said, and whether that was all.
-pub(super) struct Answer {
+pub(super) struct MonAnswer {
     pub(super) message: Option<Message>,
     pub(super) done: bool,
 }
@@ -97,14 +97,14 @@ impl MonAuth {
         now: Time,
         message: &mut Message,
         peer: &mut Peer,
-    ) -> Result<Answer, Error> {
+    ) -> Result<MonAnswer, Error> {
         match self {
             Self::Client { login, method } => answer_monitor(login, method, message.decode()?, peer),
             Self::Server { reception, method, global_id } => {
                 let auth: Auth = message.decode()?;
                 let (reply, done) = answer_client(now, reception, (method, global_id), &auth, peer)?;
                 // The client may try again.
-                Ok(Answer { message: Some(Message::of(message.header.tid, &reply)), done })
+                Ok(MonAnswer { message: Some(Message::of(message.header.tid, &reply)), done })
             }
         }
     }
@@ -119,7 +119,7 @@ fn answer_monitor(
     chosen: &mut Option<u32>,
     reply: AuthReply,
     peer: &mut Peer,
-) -> Result<Answer, Error> {
+) -> Result<MonAnswer, Error> {
     let AuthReply { method, result, global_id, payload, .. } = reply;
     if result != 0 {
         return Err(auth::Error::Refused { name: login.introduction().name, errno: result }.into());
@@ -128,12 +128,12 @@ fn answer_monitor(
         login.choose(method)?;
         *chosen = Some(method);
         if method != method::NONE {
-            return Ok(Answer { message: Some(said(method, login.more(&payload)?)), done: false });
+            return Ok(MonAnswer { message: Some(said(method, login.more(&payload)?)), done: false });
         }
     }
     peer.granted = login.done(mode::CRC, &payload)?.granted;
     peer.global_id = global_id;
-    Ok(Answer { message: None, done: true })
+    Ok(MonAnswer { message: None, done: true })
 }
 
 fn answer_client(

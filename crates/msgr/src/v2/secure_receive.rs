@@ -31,7 +31,7 @@ const _: () = assert!(DISCARD_CHUNK.is_multiple_of(BLOCK));
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SecureStage {
     Head,
     /// The rest of a control frame's payload, or of a compressed header.
     Rest,
@@ -101,7 +101,7 @@ pub(super) struct SecureReceiver {
     /// May messages come, or is the handshake still going on?
     messages: bool,
     ahead: Ahead,
-    stage: Stage,
+    stage: SecureStage,
     memory: PartMemory,
     /// Decompresses, once that is agreed on.
     unpacker: Option<Box<Unpacker>>,
@@ -129,7 +129,7 @@ impl SecureReceiver {
             limits,
             messages: false,
             ahead: read_ahead(),
-            stage: Stage::Head,
+            stage: SecureStage::Head,
             memory: PartMemory::new(pool),
             unpacker: None,
             part: Part::default(),
@@ -177,7 +177,7 @@ impl SecureReceiver {
                 return Ok(Some(Input::Message));
             }
             self.keys.begin();
-            self.stage = Stage::Front;
+            self.stage = SecureStage::Front;
             return Ok(None);
         }
         let len = lens[0] as usize;
@@ -188,7 +188,7 @@ impl SecureReceiver {
         }
         self.first.clear();
         self.first.extend_from_slice(inline);
-        self.stage = Stage::Rest;
+        self.stage = SecureStage::Rest;
         Ok(None)
     }
 
@@ -209,7 +209,7 @@ impl SecureReceiver {
     /// that is all.
     fn first(&mut self, first: Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         let Preamble { tag, segments, compressed, .. } = self.preamble;
-        self.stage = Stage::Head;
+        self.stage = SecureStage::Head;
         if !compressed {
             return Ok(Some(Input::Frame(Frame::Control(tag, first))));
         }
@@ -222,7 +222,7 @@ impl SecureReceiver {
             return self.whole(placer).map(Some);
         }
         self.keys.begin();
-        self.stage = Stage::Front;
+        self.stage = SecureStage::Front;
         Ok(None)
     }
 
@@ -312,7 +312,7 @@ impl Receive for SecureReceiver {
 
     fn landing(&mut self) -> Landing {
         match &mut self.opening {
-            Some(payload) if matches!(self.stage, Stage::Data | Stage::Status) => {
+            Some(payload) if matches!(self.stage, SecureStage::Data | SecureStage::Status) => {
                 payload.buffer.landing(&self.ahead)
             }
             _ => self.ahead.landing(None, 0),
@@ -328,8 +328,8 @@ impl Receive for SecureReceiver {
     #[inline]
     fn unfinished(&self) -> Option<Unfinished> {
         let announced = match self.stage {
-            Stage::Head if self.part.is_empty() => return None,
-            Stage::Head => 0,
+            SecureStage::Head if self.part.is_empty() => return None,
+            SecureStage::Head => 0,
             _ => announced(&self.preamble, &self.limits),
         };
         let part = |part: &Option<Segment>| part.as_ref().map_or(0, |part| part.len());
@@ -353,7 +353,7 @@ impl Receive for SecureReceiver {
     fn next(&mut self, bytes: &mut Segment, placer: &mut dyn Placer) -> Result<Option<Input<Frame>>, Error> {
         loop {
             match self.stage {
-                Stage::Head => {
+                SecureStage::Head => {
                     if !self.take_fixed(SEALED_HEAD_LEN, bytes) {
                         return Ok(None);
                     }
@@ -361,24 +361,24 @@ impl Receive for SecureReceiver {
                         return Ok(Some(input));
                     }
                 }
-                Stage::Rest => {
+                SecureStage::Rest => {
                     let Some(first) = self.rest(bytes)? else { return Ok(None) };
                     if let Some(input) = self.first(first, placer)? {
                         return Ok(Some(input));
                     }
                 }
-                Stage::Front => {
+                SecureStage::Front => {
                     let Some(front) = self.take_part(1, bytes) else { return Ok(None) };
                     self.front = Some(front);
-                    self.stage = Stage::Middle;
+                    self.stage = SecureStage::Middle;
                 }
-                Stage::Middle => {
+                SecureStage::Middle => {
                     let Some(middle) = self.take_part(2, bytes) else { return Ok(None) };
                     self.middle = (!middle.is_empty()).then_some(middle);
                     self.find_place(placer);
-                    self.stage = Stage::Data;
+                    self.stage = SecureStage::Data;
                 }
-                Stage::Data => {
+                SecureStage::Data => {
                     if let Some(payload) = &mut self.opening {
                         assert!(
                             !payload.buffer.is_out(),
@@ -392,16 +392,16 @@ impl Receive for SecureReceiver {
                             continue;
                         }
                     }
-                    self.stage = Stage::Status;
+                    self.stage = SecureStage::Status;
                 }
-                Stage::Status => {
+                SecureStage::Status => {
                     let zeros = padded(self.preamble.lens[3] as usize) - self.preamble.lens[3] as usize;
                     if !self.take_fixed(zeros + SEALED_STATUS_LEN, bytes) {
                         return Ok(None);
                     }
                     let end = &mut self.fixed[..zeros + SEALED_STATUS_LEN];
                     let status = self.keys.finish(end, "a message")?[zeros];
-                    self.stage = Stage::Head;
+                    self.stage = SecureStage::Head;
                     if !is_aborted(status)? {
                         return self.whole(placer).map(Some);
                     }

@@ -20,13 +20,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::sync::Arc;
 
 /// A directory that is served, and what was put beside it.
-struct World {
+struct DirectoryWorld {
     outer: tempfile::TempDir,
     fs: Directory,
     caller: Caller,
 }
 
-type Outcome<T> = Result<T, Status>;
+type CallResult<T> = Result<T, Status>;
 
 /// The user of the test's process.
 fn me() -> Caller {
@@ -38,7 +38,7 @@ fn mode(mode: u32) -> SetAttributes {
     SetAttributes { mode: Some(mode), ..SetAttributes::default() }
 }
 
-impl World {
+impl DirectoryWorld {
     fn new() -> Self {
         let outer = tempfile::tempdir().unwrap();
         std::fs::create_dir(outer.path().join("export")).unwrap();
@@ -83,12 +83,12 @@ impl World {
         Place { dir, name: name.into() }
     }
 
-    fn lookup(&mut self, dir: Handle, name: &str) -> Outcome<Handle> {
+    fn lookup(&mut self, dir: Handle, name: &str) -> CallResult<Handle> {
         let place = self.place(dir, name);
         self.call(Directory::lookup, place).map(|found| found.file).map_err(|failed| failed.status)
     }
 
-    fn create(&mut self, dir: Handle, name: &str) -> Outcome<Handle> {
+    fn create(&mut self, dir: Handle, name: &str) -> CallResult<Handle> {
         let args = CreateArgs { place: self.place(dir, name), how: CreateHow::Guarded(mode(0o640)) };
         self.call(Directory::create, args).map(|made| made.file.unwrap()).map_err(|failed| failed.status)
     }
@@ -98,29 +98,29 @@ impl World {
         self.call(Directory::mkdir, args).unwrap().file.unwrap()
     }
 
-    fn rename(&mut self, from: (Handle, &str), to: (Handle, &str)) -> Outcome<()> {
+    fn rename(&mut self, from: (Handle, &str), to: (Handle, &str)) -> CallResult<()> {
         let args = RenameArgs { from: self.place(from.0, from.1), to: self.place(to.0, to.1) };
         self.call(Directory::rename, args).map(drop).map_err(|failed| failed.status)
     }
 
-    fn write(&mut self, file: Handle, offset: u64, data: &[u8]) -> Outcome<u32> {
+    fn write(&mut self, file: Handle, offset: u64, data: &[u8]) -> CallResult<u32> {
         let args = WriteArgs { file, offset, stable: Stability::FileSync, data: data.to_vec().into() };
         self.call(Directory::write, args).map(|written| written.count).map_err(|failed| failed.status)
     }
 
-    fn read(&mut self, file: Handle, offset: u64, count: u32) -> Outcome<(Vec<u8>, bool)> {
+    fn read(&mut self, file: Handle, offset: u64, count: u32) -> CallResult<(Vec<u8>, bool)> {
         let read = self.call(Directory::read, ReadArgs { file, offset, count });
         read.map(|read| (read.data.to_vec(), read.eof)).map_err(|failed| failed.status)
     }
 
-    fn getattr(&mut self, file: Handle) -> Outcome<Attributes> {
+    fn getattr(&mut self, file: Handle) -> CallResult<Attributes> {
         self.call(Directory::getattr, file).map_err(|failed| failed.status)
     }
 }
 
 #[test]
 fn what_is_written_is_in_the_directory() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     assert_eq!(world.write(file, 3, b"bytes"), Ok(5));
@@ -145,7 +145,7 @@ fn what_is_written_is_in_the_directory() {
 
 #[test]
 fn no_name_and_no_link_leads_out() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     assert_eq!(world.lookup(root, ".."), Ok(root));
     for name in ["../secret", "a/../../secret", "/etc/passwd", "dir/file"] {
@@ -169,7 +169,7 @@ fn no_name_and_no_link_leads_out() {
 
 #[test]
 fn a_directory_that_was_moved_out_is_stale_at_once() {
-    [World::new(), World::without_handles()].into_iter().for_each(|mut world| {
+    [DirectoryWorld::new(), DirectoryWorld::without_handles()].into_iter().for_each(|mut world| {
         let root = world.root();
         let dir = world.mkdir(root, "dir");
         let inner = world.mkdir(dir, "inner");
@@ -194,10 +194,10 @@ fn a_directory_that_was_moved_out_is_stale_at_once() {
 
 #[test]
 fn handles_survive_renames_and_go_with_their_files() {
-    [World::new(), World::without_handles()].into_iter().for_each(rename_and_remove);
+    [DirectoryWorld::new(), DirectoryWorld::without_handles()].into_iter().for_each(rename_and_remove);
 }
 
-fn rename_and_remove(mut world: World) {
+fn rename_and_remove(mut world: DirectoryWorld) {
     let root = world.root();
     let (file, dir) = (world.create(root, "file").unwrap(), world.mkdir(root, "dir"));
     world.write(file, 0, b"bytes").unwrap();
@@ -217,10 +217,10 @@ fn rename_and_remove(mut world: World) {
 
 #[test]
 fn files_are_found_again_after_their_descriptors_were_closed() {
-    [World::new(), World::without_handles()].into_iter().for_each(find_again);
+    [DirectoryWorld::new(), DirectoryWorld::without_handles()].into_iter().for_each(find_again);
 }
 
-fn find_again(mut world: World) {
+fn find_again(mut world: DirectoryWorld) {
     world.fs.table().limit(2);
     let root = world.root();
     let dir = world.mkdir(root, "dir");
@@ -242,14 +242,14 @@ fn find_again(mut world: World) {
 
 #[test]
 fn files_that_nobody_uses_are_closed_and_found_again() {
-    [World::new(), World::without_handles()].into_iter().for_each(|mut world| {
+    [DirectoryWorld::new(), DirectoryWorld::without_handles()].into_iter().for_each(|mut world| {
         let root = world.root();
         let file = world.create(root, "file").unwrap();
         world.write(file, 0, b"bytes").unwrap();
         world.read(file, 0, 9).unwrap();
         let identity =
             system::stat(&std::fs::File::open(world.path("file")).unwrap().into()).unwrap().identity;
-        let is_open = |world: &World| {
+        let is_open = |world: &DirectoryWorld| {
             [Access::Read, Access::Write].map(|access| world.fs.table().data(identity, access).is_some())
         };
         world.fs.sweep();
@@ -266,13 +266,13 @@ fn files_that_nobody_uses_are_closed_and_found_again() {
 }
 
 /// What comes of a handle after a restart where files cannot be opened by handles.
-fn lasting<T>(world: &World, outcome: Outcome<T>) -> Outcome<T> {
+fn lasting<T>(world: &DirectoryWorld, outcome: CallResult<T>) -> CallResult<T> {
     if world.fs.handles_last() { outcome } else { Err(Status::Stale) }
 }
 
 #[test]
 fn handles_outlive_the_server() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let (file, dir) = (world.create(root, "file").unwrap(), world.mkdir(root, "dir"));
     let (inner, gone) = (world.mkdir(dir, "inner"), world.create(dir, "gone").unwrap());
@@ -301,7 +301,7 @@ fn handles_outlive_the_server() {
 
 #[test]
 fn a_directory_that_was_moved_out_is_stale_after_a_restart() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let dir = world.mkdir(root, "dir");
     let (inner, file) = (world.mkdir(dir, "inner"), world.create(dir, "file").unwrap());
@@ -317,7 +317,7 @@ fn a_directory_that_was_moved_out_is_stale_after_a_restart() {
 
 #[test]
 fn handles_that_were_not_given_open_nothing() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     // The best forgery without the key.
@@ -347,9 +347,9 @@ fn handles_that_were_not_given_open_nothing() {
 
 #[test]
 fn an_exclusive_create_that_comes_again_finds_its_file_also_after_a_restart() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
-    let create = |world: &mut World, verifier: [u8; 8]| {
+    let create = |world: &mut DirectoryWorld, verifier: [u8; 8]| {
         let args = CreateArgs { place: world.place(root, "file"), how: CreateHow::Exclusive(verifier) };
         world.call(Directory::create, args).map(|made| made.file.unwrap()).map_err(|failed| failed.status)
     };
@@ -366,7 +366,7 @@ fn an_exclusive_create_that_comes_again_finds_its_file_also_after_a_restart() {
 
 #[test]
 fn links_of_both_kinds_are_made() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     let args = LinkArgs { file, link: world.place(root, "hard") };
@@ -381,7 +381,7 @@ fn links_of_both_kinds_are_made() {
 
 #[test]
 fn a_listing_has_every_name_once() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     for n in 0..300 {
         std::fs::write(world.path(&format!("file {n}")), b"").unwrap();

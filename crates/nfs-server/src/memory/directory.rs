@@ -23,13 +23,13 @@ pub(super) struct Directory {
     pub(super) parent: Id,
     // Names come from clients, so that this map's order must not be foreseeable.
     by_name: HashMap<Arc<[u8]>, u64>,
-    by_cookie: BTreeMap<u64, Entry>,
+    by_cookie: BTreeMap<u64, DirectoryEntry>,
     last_cookie: u64,
     bytes: u64,
 }
 
 /// A name.
-struct Entry {
+struct DirectoryEntry {
     name: Arc<[u8]>,
     node: Id,
 }
@@ -76,7 +76,7 @@ impl Directory {
         self.last_cookie += 1;
         self.bytes += entry_bytes(&name);
         self.by_name.insert(Arc::clone(&name), self.last_cookie);
-        self.by_cookie.insert(self.last_cookie, Entry { name, node });
+        self.by_cookie.insert(self.last_cookie, DirectoryEntry { name, node });
     }
 
     pub(super) fn remove(&mut self, name: &[u8]) {

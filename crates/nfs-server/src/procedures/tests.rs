@@ -24,7 +24,7 @@ const TRIES: usize = 1000;
 
 /// A call. The numbers choose among the names and among the files that are known.
 #[derive(Debug, Clone)]
-struct Step {
+struct BackendStep {
     user: u8,
     operation: u8,
     file: usize,
@@ -34,14 +34,14 @@ struct Step {
     size: u16,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = BackendStep> {
     let name = prop_oneof![20 => 0..4_usize, 1 => 4..NAMES.len()];
     let place = (0..12_usize, name);
     let bits = prop_oneof![3 => Just(0o777_u32), 1 => 0..0o10000_u32];
     // Kernels differ in what they make of a set-group-ID bit where the group may not execute.
     let bits = bits.prop_map(|bits| if bits & 0o010 == 0 { bits & !0o2000 } else { bits });
     (0..4_u8, 0..OPERATIONS.len() as u8, 0..12_usize, place.clone(), place, bits, any::<u16>()).prop_map(
-        |(user, operation, file, place, to, bits, size)| Step {
+        |(user, operation, file, place, to, bits, size)| BackendStep {
             user,
             operation,
             file,
@@ -64,7 +64,7 @@ enum Shown {
 }
 
 /// The outcome of a call, and the file that it has found.
-type Outcome = (Result<Shown, Status>, Option<Handle>);
+type BackendResult = (Result<Shown, Status>, Option<Handle>);
 
 fn file(attributes: Option<Attributes>) -> Shown {
     let Attributes { file_type, mode, links, uid, gid, size, .. } = attributes.expect("both tell attributes");
@@ -74,15 +74,15 @@ fn file(attributes: Option<Attributes>) -> Shown {
     Shown::File { file_type, mode, uid, gid, links, size }
 }
 
-fn failed<T>(failed: v3::Failed<T>) -> Outcome {
+fn failed<T>(failed: v3::Failed<T>) -> BackendResult {
     (Err(failed.status), None)
 }
 
-fn made(made: Result<v3::CreateOk, v3::Failed<v3::Change>>) -> Outcome {
+fn made(made: Result<v3::CreateOk, v3::Failed<v3::Change>>) -> BackendResult {
     made.map_or_else(failed, |made| (Ok(file(made.attributes)), made.file))
 }
 
-fn changed<T, F>(changed: Result<T, v3::Failed<F>>) -> Outcome {
+fn changed<T, F>(changed: Result<T, v3::Failed<F>>) -> BackendResult {
     changed.map_or_else(failed, |_| (Ok(Shown::Nothing), None))
 }
 
@@ -102,7 +102,7 @@ impl Side<'_> {
     }
 }
 
-type Operation = (&'static str, fn(&mut Side<'_>, Context<'_>, &Step) -> Outcome);
+type Operation = (&'static str, fn(&mut Side<'_>, Context<'_>, &BackendStep) -> BackendResult);
 
 const OPERATIONS: [Operation; 20] = [
     ("getattr", |side, cx, step| {
@@ -216,7 +216,7 @@ const OPERATIONS: [Operation; 20] = [
     }),
 ];
 
-fn set(side: &mut Side<'_>, cx: Context<'_>, step: &Step, attributes: SetAttributes) -> Outcome {
+fn set(side: &mut Side<'_>, cx: Context<'_>, step: &BackendStep, attributes: SetAttributes) -> BackendResult {
     changed(side.fs.setattr(cx, v3::SetattrArgs { file: side.file(step.file), attributes, guard: None }))
 }
 
@@ -260,7 +260,7 @@ impl Pair {
     }
 
     /// Makes a call on both sides, and checks that the outcomes are the same; `true`: it has succeeded.
-    fn check(&mut self, step: &Step) -> bool {
+    fn check(&mut self, step: &BackendStep) -> bool {
         let caller = user(step.user);
         let cx = Context { caller: &caller, now: self.now };
         let (name, operation) = OPERATIONS[usize::from(step.operation)];
@@ -269,7 +269,7 @@ impl Pair {
         let mut side = Side { fs: &mut self.directory, files: directory_files };
         // The system may be short of memory or descriptors for a moment. A client tries again.
         let mut tries = (0..TRIES).map(|_| operation(&mut side, cx, step));
-        let is_final = |outcome: &Outcome| outcome.0 != Err(Status::Jukebox);
+        let is_final = |outcome: &BackendResult| outcome.0 != Err(Status::Jukebox);
         let directory = tries.find(is_final).expect("the system has enough again");
         assert_eq!(memory.0, directory.0, "{name}: in memory, and in a directory");
         if let (Some(memory), Some(directory)) = (memory.1, directory.1) {

@@ -5,7 +5,7 @@ use super::end::End;
 use super::event::Happening;
 use super::host::Socket;
 use super::packet::{Packet, What};
-use super::stream::{State, Stream};
+use super::stream::{Stream, StreamState};
 use crate::faults::{happens, pick};
 use onego_buf::List;
 use onego_engine::Event;
@@ -68,7 +68,7 @@ impl Network {
             let nobody = End { host: addr.ip(), socket: from.socket };
             return self.post(nobody, from.host, What::Refuse(from.socket));
         };
-        let mut stream = Stream::new(addr, peer, State::Open);
+        let mut stream = Stream::new(addr, peer, StreamState::Open);
         stream.peer = Some(from.socket);
         stream.listener = Some(listener);
         let socket = self.host(addr.ip()).sockets.insert(Socket::Stream(Box::new(stream)));
@@ -88,8 +88,8 @@ impl Network {
 
     fn arrive_accept(&mut self, from: End, end: End) {
         let timeout = match self.stream(end) {
-            Some(stream) if stream.state == State::Connecting => {
-                stream.state = State::Open;
+            Some(stream) if stream.state == StreamState::Connecting => {
+                stream.state = StreamState::Open;
                 stream.peer = Some(from.socket);
                 stream.announced = true;
                 stream.connect_timeout.take()
@@ -106,7 +106,7 @@ impl Network {
 
     fn arrive_bytes(&mut self, from: End, end: End, bytes: List) {
         match self.stream(end) {
-            Some(stream) if stream.state == State::Open => {
+            Some(stream) if stream.state == StreamState::Open => {
                 stream.inbox.append(bytes);
                 self.hear(end);
             }
@@ -118,9 +118,9 @@ impl Network {
 
     fn arrive_reset(&mut self, end: End) {
         match self.stream(end).map(|stream| stream.state) {
-            Some(State::Open) => self.break_stream(end),
-            Some(State::Connecting) => self.fail_connect(end, io::ErrorKind::ConnectionReset),
-            Some(State::Broken) | None => {}
+            Some(StreamState::Open) => self.break_stream(end),
+            Some(StreamState::Connecting) => self.fail_connect(end, io::ErrorKind::ConnectionReset),
+            Some(StreamState::Broken) | None => {}
         }
     }
 

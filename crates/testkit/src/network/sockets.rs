@@ -5,7 +5,7 @@ use super::end::End;
 use super::event::Happening;
 use super::host::Socket;
 use super::packet::What;
-use super::stream::{State, Stream};
+use super::stream::{Stream, StreamState};
 use crate::faults::{happens, pick};
 use onego_buf::List;
 use onego_engine::{Event, Received, RecvBufs, Sent, SocketId};
@@ -32,7 +32,7 @@ impl Network {
 
     pub(crate) fn connect(&mut self, host: IpAddr, addr: SocketAddr, local: LocalPort) -> SocketId {
         let local = SocketAddr::new(host, self.free_port(host, local));
-        let stream = Stream::new(local, addr, State::Connecting);
+        let stream = Stream::new(local, addr, StreamState::Connecting);
         let socket = self.host(host).sockets.insert(Socket::Stream(Box::new(stream)));
         let end = End { host, socket };
         self.post(end, addr.ip(), What::Open(local, addr));
@@ -45,9 +45,9 @@ impl Network {
 
     pub(super) fn fail_connect(&mut self, end: End, kind: io::ErrorKind) {
         if let Some(stream) = self.stream(end)
-            && stream.state == State::Connecting
+            && stream.state == StreamState::Connecting
         {
-            stream.state = State::Broken;
+            stream.state = StreamState::Broken;
             let result = Err(kind.into());
             self.push(end.host, Event::Connected { socket: end.socket, result });
         }
@@ -101,7 +101,7 @@ impl Network {
             n = 1 + cut % n;
         }
         let result = match n {
-            0 if stream.state == State::Broken => Err(io::ErrorKind::ConnectionReset.into()),
+            0 if stream.state == StreamState::Broken => Err(io::ErrorKind::ConnectionReset.into()),
             0 if stream.ended => Ok(0),
             0 => Err(io::ErrorKind::WouldBlock.into()),
             n => {
@@ -130,10 +130,10 @@ impl Network {
         let fail = |rest, kind: io::ErrorKind| Sent { rest, result: Err(kind.into()), full: false };
         let Some(stream) = self.stream(end) else { return fail(list, io::ErrorKind::NotConnected) };
         match stream.state {
-            State::Connecting => return fail(list, io::ErrorKind::NotConnected),
-            State::Broken => return fail(list, io::ErrorKind::ConnectionReset),
-            State::Open if stream.shut => return fail(list, io::ErrorKind::BrokenPipe),
-            State::Open => {}
+            StreamState::Connecting => return fail(list, io::ErrorKind::NotConnected),
+            StreamState::Broken => return fail(list, io::ErrorKind::ConnectionReset),
+            StreamState::Open if stream.shut => return fail(list, io::ErrorKind::BrokenPipe),
+            StreamState::Open => {}
         }
         let room = window.saturating_sub(stream.under_way);
         if room == 0 {
@@ -175,7 +175,7 @@ impl Network {
     pub(crate) fn shutdown(&mut self, host: IpAddr, socket: SocketId) {
         let end = End { host, socket };
         let Some(stream) = self.stream(end) else { return };
-        if stream.state != State::Open || stream.shut {
+        if stream.state != StreamState::Open || stream.shut {
             return;
         }
         stream.shut = true;
@@ -201,7 +201,7 @@ impl Network {
     /// Closes a socket with a reset.
     pub(super) fn abort(&mut self, end: End) {
         if let Some(stream) = self.stream(end)
-            && stream.state == State::Open
+            && stream.state == StreamState::Open
             && let Some(peer) = stream.peer
         {
             let remote = stream.remote.ip();
@@ -230,7 +230,7 @@ impl Network {
     /// Breaks a connection here and now; what is under way to the other side is lost once it hears.
     pub(super) fn reset(&mut self, end: End) {
         let Some(stream) = self.stream(end) else { return };
-        if stream.state != State::Open {
+        if stream.state != StreamState::Open {
             return;
         }
         let (peer, remote) = (stream.peer, stream.remote.ip());
@@ -244,7 +244,7 @@ impl Network {
     pub(super) fn break_stream(&mut self, end: End) {
         self.stop_timers(end);
         if let Some(stream) = self.stream(end) {
-            stream.state = State::Broken;
+            stream.state = StreamState::Broken;
             self.tell_readable(end);
             self.tell_writable(end);
         }

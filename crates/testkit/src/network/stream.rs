@@ -7,7 +7,7 @@ use onego_wire::Time;
 use std::net::SocketAddr;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum StreamState {
     Connecting,
     Open,
     /// Reset, by either side.
@@ -18,7 +18,7 @@ pub(super) enum State {
 pub(super) struct Stream {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
-    pub(super) state: State,
+    pub(super) state: StreamState,
     /// The socket at the other host.
     pub(super) peer: Option<SocketId>,
     /// Where it was accepted.
@@ -46,7 +46,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(local: SocketAddr, remote: SocketAddr, state: State) -> Self {
+    pub(super) fn new(local: SocketAddr, remote: SocketAddr, state: StreamState) -> Self {
         Self {
             local,
             remote,
@@ -73,6 +73,6 @@ impl Stream {
 
     /// Are at least `bytes` bytes there, or will none come any more?
     pub(super) fn has_bytes(&self, bytes: usize) -> bool {
-        self.inbox.len() >= bytes || self.ended || self.state == State::Broken
+        self.inbox.len() >= bytes || self.ended || self.state == StreamState::Broken
     }
 }

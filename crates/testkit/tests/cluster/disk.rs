@@ -48,7 +48,7 @@ fn apply(names: &mut BTreeMap<String, FileId>, change: &Change) {
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     files: Vec<Content>,
     names: BTreeMap<String, FileId>,
     durable_names: BTreeMap<String, FileId>,
@@ -62,7 +62,7 @@ struct State {
 
 /// A disk; clones are the same disk.
 #[derive(Debug, Clone)]
-pub(crate) struct Disk(Rc<RefCell<State>>);
+pub(crate) struct Disk(Rc<RefCell<DiskState>>);
 
 /// A file that is written.
 pub(crate) struct File {
@@ -72,7 +72,7 @@ pub(crate) struct File {
 
 impl Disk {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(Rc::new(RefCell::new(State {
+        Self(Rc::new(RefCell::new(DiskState {
             files: Vec::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),

@@ -17,7 +17,7 @@ const ROUNDS: u32 = 9;
 /// What else such a wait may take.
 const SLACK: Duration = Duration::from_micros(50);
 
-/// A ticket is good for the time of this many connections at least, and is doubled up to this many times.
+/// A ticket lasts as long as this many connections, doubled up to `DOUBLINGS` times.
 const CONNECTIONS: u32 = 2;
 const DOUBLINGS: u32 = 4;
 

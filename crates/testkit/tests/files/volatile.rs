@@ -11,7 +11,7 @@ use onego_wire::Time;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The durable state, and writes that a crash loses.
-struct State {
+struct VolatileState {
     durable: Memory,
     /// Writes that are not committed, in order.
     unstable: Vec<(Handle, u64, List)>,
@@ -23,10 +23,10 @@ struct State {
 
 /// A file system that several servers serve, one after the other.
 #[derive(Clone)]
-pub(crate) struct Volatile(Arc<Mutex<State>>);
+pub(crate) struct Volatile(Arc<Mutex<VolatileState>>);
 
 impl Volatile {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, VolatileState> {
         self.0.lock().expect("nothing panics with it")
     }
 }
@@ -39,7 +39,7 @@ impl Store for Volatile {
     fn new(seed: u64, now: Time) -> Self {
         let limits = Limits { bytes: 1 << 30, files: 1 << 16 };
         let durable = Memory::new(limits, seed, Pool::new(1 << 20), now);
-        Self(Arc::new(Mutex::new(State { durable, unstable: Vec::new(), starts: 0, lost: 0 })))
+        Self(Arc::new(Mutex::new(VolatileState { durable, unstable: Vec::new(), starts: 0, lost: 0 })))
     }
 
     fn file_system(&self) -> Self {
@@ -62,7 +62,7 @@ impl Store for Volatile {
     }
 }
 
-impl State {
+impl VolatileState {
     fn verifier(&self) -> Verifier {
         self.starts.to_be_bytes()
     }

@@ -1,7 +1,7 @@
 //! Attacks on a directory that our server of NFS exports, by clients that name any user they like, and what honest
 //! callers do all the same. What counts is what is on the disk then.
 
-use super::wire::{self, Client, Handle, Reader, Reply, Set, User, Words, mode, user};
+use super::wire::{self, Attacker, Handle, Reader, Reply, Set, User, Words, mode, user};
 use crate::cluster::{ADDRESS, Embedded, Stage};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ pub(crate) fn attack(options: &Options) -> Result<()> {
 struct Field {
     address: SocketAddr,
     export: PathBuf,
-    client: Client,
+    client: Attacker,
     root: Handle,
 }
 
@@ -103,7 +103,7 @@ impl Field {
             }
         }
         fs::set_permissions(export, Permissions::from_mode(0o777))?;
-        let mut client = Client::connect(*address)?;
+        let mut client = Attacker::connect(*address)?;
         let root = client.mount(&user(0), "/export")?;
         let root = root.map_err(|status| anyhow::anyhow!("the export cannot be mounted: {status}"))?;
         Ok(Self { address: *address, export: export.clone(), client, root })
@@ -437,7 +437,7 @@ fn mounts(field: &mut Field) -> Result<()> {
 /// A user without privileges on a host that is let in cannot make calls at all.
 fn ports(field: &mut Field) -> Result<()> {
     fs::write(PORTS, "32768 60999")?;
-    let mut client = Client::connect(field.address)?;
+    let mut client = Attacker::connect(field.address)?;
     let denied = client.ping(&user(USER), &field.root)?;
     ensure!(denied == Reply::Denied(wire::TOO_WEAK), "a call from a port of every user is answered");
     ensure!(client.mount(&user(USER), "/export")? == Err(wire::ACCES), "a port of every user can MOUNT");

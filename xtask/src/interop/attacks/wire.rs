@@ -171,11 +171,11 @@ impl<'a> Reader<'a> {
 static LAST_XID: AtomicU32 = AtomicU32::new(0);
 
 /// A connection.
-pub(super) struct Client {
+pub(super) struct Attacker {
     stream: TcpStream,
 }
 
-impl Client {
+impl Attacker {
     pub(super) fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).context("the server takes no connections")?;
         stream.set_read_timeout(Some(PATIENCE))?;

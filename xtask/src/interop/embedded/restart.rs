@@ -16,7 +16,7 @@ const PROGRESS: usize = 2;
 
 /// How a cluster ends.
 #[derive(Clone, Copy)]
-enum End {
+enum Ending {
     Stopped,
     Killed,
 }
@@ -32,12 +32,14 @@ pub(crate) fn under_load(stage: &Stage) -> Result<()> {
     let line = "stdbuf -oL rbd bench --io-type write --io-pattern rand --io-size 4K --io-threads 16 --io-total 1T rbd/disk";
     let mut bench = Daemon::spawn("rbd bench", stage.ceph_daemon(line), &log)?;
     wait_for_progress(&mut bench, &log)?;
-    for (life, end) in [End::Stopped, End::Killed, End::Killed, End::Stopped].into_iter().enumerate() {
+    for (life, end) in
+        [Ending::Stopped, Ending::Killed, Ending::Killed, Ending::Stopped].into_iter().enumerate()
+    {
         // Whether it is killed or not: what was acknowledged is kept.
         stage.ceph(&format!("ceph log said-in-life-{life}"))?;
         match end {
-            End::Stopped => cluster.stop()?,
-            End::Killed => drop(cluster),
+            Ending::Stopped => cluster.stop()?,
+            Ending::Killed => drop(cluster),
         }
         cluster = start()?;
         check_log(stage, life)?;

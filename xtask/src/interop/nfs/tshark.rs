@@ -30,15 +30,18 @@ const SEND_INVALIDATE: &str = "0x04";
 pub(crate) fn decodes(stage: &Stage) -> Result<()> {
     let large = capture(stage, "--mem --rdma")?;
     ensure!(large.iter().any(|frame| frame.has(&frame.opcodes, SEND_INVALIDATE)), "nothing is invalidated");
-    ensure!(large.iter().any(Frame::is_short_read), "no READ is answered in one message");
+    ensure!(large.iter().any(CapturedFrame::is_short_read), "no READ is answered in one message");
     let small = capture(stage, "--mem --rdma --inline 1K --no-remote-invalidation")?;
     ensure!(!small.iter().any(|frame| frame.has(&frame.opcodes, SEND_INVALIDATE)), "memory is invalidated");
-    ensure!(!small.iter().any(Frame::is_short_read), "a READ is answered in a message of more than 1 KiB");
+    ensure!(
+        !small.iter().any(CapturedFrame::is_short_read),
+        "a READ is answered in a message of more than 1 KiB"
+    );
     Ok(())
 }
 
 /// A frame of the capture, with what tshark finds in it. It may have several messages.
-struct Frame {
+struct CapturedFrame {
     malformed: bool,
     opcodes: String,
     procedures: String,
@@ -47,7 +50,7 @@ struct Frame {
     writes: String,
 }
 
-impl Frame {
+impl CapturedFrame {
     fn parse(line: &str) -> Self {
         let mut fields = line.split('|').map(str::to_owned);
         let mut next = || fields.next().unwrap_or_default();
@@ -79,7 +82,7 @@ impl Frame {
 }
 
 /// Serves with those arguments, writes and reads files of some sizes, and has that read by tshark.
-fn capture(stage: &Stage, arguments: &str) -> Result<Vec<Frame>> {
+fn capture(stage: &Stage, arguments: &str) -> Result<Vec<CapturedFrame>> {
     let server = Embedded::start_nfs(stage, &format!("{arguments} --insecure"))?;
     let log = stage.path("dumpcap.out");
     if log.exists() {
@@ -105,14 +108,14 @@ fn capture(stage: &Stage, arguments: &str) -> Result<Vec<Frame>> {
         "-e _ws.malformed -e iwarp_rdma.opcode -e nfs.procedure_v3 -e rpc.msgtyp -e rpcordma.writes_count";
     let line = format!("-r capture.pcapng -Y iwarp_mpa -T fields -E separator=| {fields}");
     let said = sh::text(&mut stage.program(Path::new("tshark"), &line))?;
-    let frames: Vec<Frame> = said.lines().map(Frame::parse).collect();
+    let frames: Vec<CapturedFrame> = said.lines().map(CapturedFrame::parse).collect();
     for (procedure, kind) in [(READ, CALL), (READ, REPLY), (WRITE, CALL), (WRITE, REPLY)] {
         let found = frames.iter().any(|frame| frame.is(procedure, kind));
         ensure!(found, "tshark finds no message of procedure {procedure} and type {kind}:\n{said}");
     }
     // It does not follow RDMA Writes: data that is written beside its reply it misses there, in the kernel's
     // conversations, too.
-    let beside = |frame: &Frame| frame.is(READ, REPLY) && frame.has_data_beside();
+    let beside = |frame: &CapturedFrame| frame.is(READ, REPLY) && frame.has_data_beside();
     let malformed = frames.iter().position(|frame| frame.malformed && !beside(frame));
     ensure!(malformed.is_none(), "tshark finds frame {malformed:?} malformed:\n{said}");
     Ok(frames)

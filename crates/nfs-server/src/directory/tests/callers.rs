@@ -14,7 +14,7 @@ fn user(uid: u32) -> Caller {
     Caller { uid, gid: uid, groups }
 }
 
-impl World {
+impl DirectoryWorld {
     /// A directory in which everybody may make files. `None`: calls cannot have the rights of their callers here.
     fn for_all() -> Option<Self> {
         let world = Self::new();
@@ -27,12 +27,12 @@ impl World {
         self
     }
 
-    fn set(&mut self, file: Handle, attributes: SetAttributes) -> Outcome<()> {
+    fn set(&mut self, file: Handle, attributes: SetAttributes) -> CallResult<()> {
         let args = SetattrArgs { file, attributes, guard: None };
         self.call(Directory::setattr, args).map(drop).map_err(|failed| failed.status)
     }
 
-    fn link(&mut self, file: Handle, dir: Handle, name: &str) -> Outcome<()> {
+    fn link(&mut self, file: Handle, dir: Handle, name: &str) -> CallResult<()> {
         let args = LinkArgs { file, link: self.place(dir, name) };
         self.call(Directory::link, args).map(drop).map_err(|failed| failed.status)
     }
@@ -59,7 +59,7 @@ fn owner(uid: Option<u32>, gid: Option<u32>) -> SetAttributes {
 
 #[test]
 fn rights_are_those_of_now_also_for_files_that_are_open() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     world.write(file, 0, b"bytes").unwrap();
@@ -80,7 +80,7 @@ fn rights_are_those_of_now_also_for_files_that_are_open() {
 
 #[test]
 fn callers_do_what_local_users_may_and_no_more() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     world.act(USER);
@@ -122,7 +122,7 @@ fn callers_do_what_local_users_may_and_no_more() {
 
 #[test]
 fn ids_that_stand_for_no_change_are_refused() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     let before = world.owner("file");
@@ -153,9 +153,9 @@ fn ids_that_stand_for_no_change_are_refused() {
 
 #[test]
 fn what_is_made_belongs_to_its_maker_or_to_whom_root_names() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
-    let make = |world: &mut World, name: &str, attributes: SetAttributes| {
+    let make = |world: &mut DirectoryWorld, name: &str, attributes: SetAttributes| {
         let kinds = ["file", "directory", "fifo", "link"];
         let args = CreateArgs {
             place: world.place(root, &format!("{name} file")),
@@ -195,11 +195,11 @@ fn what_is_made_belongs_to_its_maker_or_to_whom_root_names() {
 }
 
 /// A change by a caller, in the root and of a file there.
-type Change = fn(&mut World, Handle, Handle) -> Outcome<()>;
+type Change = fn(&mut DirectoryWorld, Handle, Handle) -> CallResult<()>;
 
 #[test]
 fn changes_by_others_take_the_privileges_of_a_file() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     world.write(file, 0, b"bytes").unwrap();
@@ -232,14 +232,14 @@ fn changes_by_others_take_the_privileges_of_a_file() {
 
 #[test]
 fn a_listing_has_handles_only_where_names_can_be_looked_up() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
     let dir = world.mkdir(root, "dir");
     std::fs::write(world.path("dir/open"), b"bytes").unwrap();
     world.chmod("dir", 0o704);
     world.act(USER);
     assert_eq!(world.lookup(dir, "open"), Err(Status::Access));
-    let list = |world: &mut World| {
+    let list = |world: &mut DirectoryWorld| {
         let args =
             ReaddirplusArgs { dir, cookie: 0, verifier: [0; 8], dir_count: 1 << 20, max_count: 1 << 20 };
         let listed = world.call(Directory::readdirplus, args).unwrap();
@@ -267,7 +267,7 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
 
 #[test]
 fn access_control_lists_count() {
-    let Some(mut world) = World::for_all() else { return };
+    let Some(mut world) = DirectoryWorld::for_all() else { return };
     let root = world.root();
     let file = world.create(root, "file").unwrap();
     std::os::unix::fs::chown(world.path("file"), None, Some(GROUP)).unwrap();
@@ -291,7 +291,7 @@ fn access_control_lists_count() {
 
 #[test]
 fn a_server_without_privileges_does_what_its_user_may() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     Arc::get_mut(&mut world.fs.0).unwrap().switches = false;
     let root = world.root();
     world.act(USER);
@@ -308,7 +308,7 @@ fn a_server_without_privileges_does_what_its_user_may() {
 
 #[test]
 fn a_mount_follows_links_and_none_leads_out() {
-    let mut world = World::new();
+    let mut world = DirectoryWorld::new();
     let root = world.root();
     let dir = world.mkdir(root, "dir");
     let inner = world.mkdir(dir, "inner");
@@ -321,8 +321,9 @@ fn a_mount_follows_links_and_none_leads_out() {
         symlink(target, world.path(link)).unwrap();
     }
     symlink(world.outer.path().join("outside"), world.path("absolute-out")).unwrap();
-    let mount =
-        |world: &mut World, path: &str| world.call(|fs, cx, path: &str| fs.mount(cx, path.as_bytes()), path);
+    let mount = |world: &mut DirectoryWorld, path: &str| {
+        world.call(|fs, cx, path: &str| fs.mount(cx, path.as_bytes()), path)
+    };
     for (path, handle) in [
         ("/to-dir", dir),
         ("/to-dir/inner", inner),

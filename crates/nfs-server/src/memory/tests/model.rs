@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Something that is done, by paths.
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     Create(String),
     Mkdir(String),
     Write(String, u64, Vec<u8>),
@@ -25,19 +25,19 @@ fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     let bytes = (any::<u8>(), prop_oneof![1..100_usize, 4096..40_000_usize]);
     let bytes = bytes.prop_map(|(byte, len)| vec![byte; len]);
     prop_oneof![
-        3 => path().prop_map(Step::Create),
-        4 => path().prop_map(Step::Mkdir),
-        3 => (path(), 0..100_000_u64, bytes).prop_map(|(path, at, bytes)| Step::Write(path, at, bytes)),
-        1 => (path(), 0..100_000_u64).prop_map(|(path, size)| Step::Resize(path, size)),
-        1 => path().prop_map(Step::Remove),
-        1 => path().prop_map(Step::Rmdir),
-        3 => (path(), path()).prop_map(|(from, to)| Step::Rename(from, to)),
-        1 => (path(), path()).prop_map(|(file, link)| Step::Link(file, link)),
-        2 => (path(), 0..100_000_u64, 0..50_000_u32).prop_map(|(path, at, len)| Step::Read(path, at, len)),
+        3 => path().prop_map(ModelStep::Create),
+        4 => path().prop_map(ModelStep::Mkdir),
+        3 => (path(), 0..100_000_u64, bytes).prop_map(|(path, at, bytes)| ModelStep::Write(path, at, bytes)),
+        1 => (path(), 0..100_000_u64).prop_map(|(path, size)| ModelStep::Resize(path, size)),
+        1 => path().prop_map(ModelStep::Remove),
+        1 => path().prop_map(ModelStep::Rmdir),
+        3 => (path(), path()).prop_map(|(from, to)| ModelStep::Rename(from, to)),
+        1 => (path(), path()).prop_map(|(file, link)| ModelStep::Link(file, link)),
+        2 => (path(), 0..100_000_u64, 0..50_000_u32).prop_map(|(path, at, len)| ModelStep::Read(path, at, len)),
     ]
 }
 
@@ -51,31 +51,31 @@ enum Item {
 #[derive(Debug)]
 struct Model(Vec<Item>);
 
-type Outcome<T> = Result<T, Status>;
+type ModelResult<T> = Result<T, Status>;
 
 impl Model {
-    fn dir(&mut self, id: usize) -> Outcome<&mut BTreeMap<String, usize>> {
+    fn dir(&mut self, id: usize) -> ModelResult<&mut BTreeMap<String, usize>> {
         match &mut self.0[id] {
             Item::Dir(names) => Ok(names),
             Item::File(_) => Err(Status::Notdir),
         }
     }
 
-    fn find(&mut self, path: &str) -> Outcome<usize> {
+    fn find(&mut self, path: &str) -> ModelResult<usize> {
         path.split('/')
             .filter(|name| !name.is_empty())
             .try_fold(0, |dir, name| self.dir(dir)?.get(name).copied().ok_or(Status::Noent))
     }
 
     /// The directory and the name of a path.
-    fn place<'a>(&mut self, path: &'a str) -> Outcome<(usize, &'a str)> {
+    fn place<'a>(&mut self, path: &'a str) -> ModelResult<(usize, &'a str)> {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let dir = self.find(dir)?;
         self.dir(dir)?;
         Ok((dir, name))
     }
 
-    fn make(&mut self, path: &str, item: Item) -> Outcome<()> {
+    fn make(&mut self, path: &str, item: Item) -> ModelResult<()> {
         let (dir, name) = self.place(path)?;
         let id = self.0.len();
         let names = self.dir(dir)?;
@@ -87,7 +87,7 @@ impl Model {
         Ok(())
     }
 
-    fn file(&mut self, path: &str) -> Outcome<&mut Vec<u8>> {
+    fn file(&mut self, path: &str) -> ModelResult<&mut Vec<u8>> {
         let id = self.find(path)?;
         match &mut self.0[id] {
             Item::File(bytes) => Ok(bytes),
@@ -103,7 +103,7 @@ impl Model {
             }
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> Outcome<()> {
+    fn rename(&mut self, from: &str, to: &str) -> ModelResult<()> {
         let (from_dir, from_name) = self.place(from)?;
         let (to_dir, to_name) = self.place(to)?;
         let id = self.find(from)?;
@@ -129,35 +129,35 @@ impl Model {
         Ok(())
     }
 
-    fn carry_out(&mut self, step: &Step) -> Outcome<Vec<u8>> {
+    fn carry_out(&mut self, step: &ModelStep) -> ModelResult<Vec<u8>> {
         match step {
-            Step::Create(path) => self.make(path, Item::File(Vec::new()))?,
-            Step::Mkdir(path) => self.make(path, Item::Dir(BTreeMap::new()))?,
-            Step::Write(path, at, data) => {
+            ModelStep::Create(path) => self.make(path, Item::File(Vec::new()))?,
+            ModelStep::Mkdir(path) => self.make(path, Item::Dir(BTreeMap::new()))?,
+            ModelStep::Write(path, at, data) => {
                 let (file, at) = (self.file(path)?, *at as usize);
                 file.resize(file.len().max(at + data.len()), 0);
                 file[at..at + data.len()].copy_from_slice(data);
             }
-            Step::Resize(path, size) => match self.file(path) {
+            ModelStep::Resize(path, size) => match self.file(path) {
                 Err(Status::Inval) => return Err(Status::Isdir),
                 file => file?.resize(*size as usize, 0),
             },
-            Step::Remove(path) => {
+            ModelStep::Remove(path) => {
                 let (id, (dir, name)) = (self.find(path)?, self.place(path)?);
                 if let Item::Dir(_) = self.0[id] {
                     return Err(Status::Isdir);
                 }
                 self.dir(dir)?.remove(name);
             }
-            Step::Rmdir(path) => {
+            ModelStep::Rmdir(path) => {
                 let (id, (dir, name)) = (self.find(path)?, self.place(path)?);
                 if !self.dir(id)?.is_empty() {
                     return Err(Status::Notempty);
                 }
                 self.dir(dir)?.remove(name);
             }
-            Step::Rename(from, to) => self.rename(from, to)?,
-            Step::Link(file, link) => {
+            ModelStep::Rename(from, to) => self.rename(from, to)?,
+            ModelStep::Link(file, link) => {
                 let id = self.find(file)?;
                 let (dir, name) = self.place(link)?;
                 if let Item::Dir(_) = self.0[id] {
@@ -168,7 +168,7 @@ impl Model {
                 }
                 self.dir(dir)?.insert(name.into(), id);
             }
-            Step::Read(path, at, len) => {
+            ModelStep::Read(path, at, len) => {
                 let file = self.file(path)?;
                 let at = (*at as usize).min(file.len());
                 return Ok(file[at..file.len().min(at + *len as usize)].to_vec());
@@ -180,7 +180,7 @@ impl Model {
 
 impl World {
     /// The handles on the way to a path, as far as a client comes by looking names up.
-    fn walk(&mut self, path: &str) -> Outcome<Handle> {
+    fn walk(&mut self, path: &str) -> ModelResult<Handle> {
         let mut file = self.root();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             let place = Place { dir: file, name: name.into() };
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Is the way to a path one of directories?
-    fn reach(&mut self, path: &str) -> Outcome<()> {
+    fn reach(&mut self, path: &str) -> ModelResult<()> {
         let (dir, _) = path.rsplit_once('/').unwrap_or(("", path));
         let dir = self.walk(dir)?;
         match self.call(Memory::getattr, dir).unwrap().file_type {
@@ -199,28 +199,28 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, step: &Step) -> Outcome<Vec<u8>> {
+    fn carry_out(&mut self, step: &ModelStep) -> ModelResult<Vec<u8>> {
         match step {
-            Step::Create(path) => self.reach(path).and_then(|()| self.create(path, 0o644)).map(drop)?,
-            Step::Mkdir(path) => self.reach(path).and_then(|()| self.mkdir(path, 0o755)).map(drop)?,
-            Step::Write(path, at, data) => self.walk(path).and_then(|_| self.write(path, *at, data))?,
-            Step::Resize(path, size) => {
+            ModelStep::Create(path) => self.reach(path).and_then(|()| self.create(path, 0o644)).map(drop)?,
+            ModelStep::Mkdir(path) => self.reach(path).and_then(|()| self.mkdir(path, 0o755)).map(drop)?,
+            ModelStep::Write(path, at, data) => self.walk(path).and_then(|_| self.write(path, *at, data))?,
+            ModelStep::Resize(path, size) => {
                 let size = SetAttributes { size: Some(*size), ..SetAttributes::default() };
                 self.walk(path).and_then(|_| self.set(path, size))?;
             }
-            Step::Remove(path) => self.reach(path).and_then(|()| self.remove(path))?,
-            Step::Rmdir(path) => self.reach(path).and_then(|()| self.rmdir(path))?,
-            Step::Rename(from, to) => {
+            ModelStep::Remove(path) => self.reach(path).and_then(|()| self.remove(path))?,
+            ModelStep::Rmdir(path) => self.reach(path).and_then(|()| self.rmdir(path))?,
+            ModelStep::Rename(from, to) => {
                 self.reach(from)?;
                 self.reach(to)?;
                 self.rename(from, to)?;
             }
-            Step::Link(file, link) => {
+            ModelStep::Link(file, link) => {
                 self.walk(file)?;
                 self.reach(link)?;
                 self.link(file, link)?;
             }
-            Step::Read(path, at, len) => {
+            ModelStep::Read(path, at, len) => {
                 return self.walk(path).and_then(|_| self.read(path, *at, *len)).map(|(bytes, _)| bytes);
             }
         }

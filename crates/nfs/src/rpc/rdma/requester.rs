@@ -29,7 +29,7 @@ pub struct Requester<Q> {
     /// Calls that the server lets be under way: none before it lets us in, and one until it has answered
     /// (RFC 8166, section 3.3.1).
     granted: usize,
-    calls: HashMap<u32, Call>,
+    calls: HashMap<u32, RequesterCall>,
     /// Calls that wait for others to be answered.
     waiting: VecDeque<Waiting>,
     works: Works,
@@ -41,7 +41,7 @@ pub struct Requester<Q> {
 
 /// A call that is under way: what of its memory is where.
 #[derive(Debug, Default)]
-struct Call {
+struct RequesterCall {
     source: Option<Key>,
     sink: Sink,
     reply: Sink,
@@ -208,7 +208,7 @@ impl<Q: QueuePair> Requester<Q> {
 
     /// Sends a call. One that cannot be sent, because its memory cannot be registered, stays unanswered.
     fn start(&mut self, xid: u32, front: &[u8], payload: List, sink: Option<Memory>, reply_max: usize) {
-        let (mut call, mut chunks) = (Call::default(), Chunks::default());
+        let (mut call, mut chunks) = (RequesterCall::default(), Chunks::default());
         let prepared = self
             .offer_for_reply(sink, reply_max, &mut call, &mut chunks)
             .and_then(|()| self.lend_what_is_long(front, payload, &mut call, &mut chunks));
@@ -226,7 +226,7 @@ impl<Q: QueuePair> Requester<Q> {
         &mut self,
         sink: Option<Memory>,
         reply_max: usize,
-        call: &mut Call,
+        call: &mut RequesterCall,
         chunks: &mut Chunks,
     ) -> Result<(), PostError> {
         let mut reply_len = HEADER_LEN + reply_max;
@@ -251,7 +251,7 @@ impl<Q: QueuePair> Requester<Q> {
         &mut self,
         front: &[u8],
         payload: List,
-        call: &mut Call,
+        call: &mut RequesterCall,
         chunks: &mut Chunks,
     ) -> Result<Option<List>, PostError> {
         let header_len = HEADER_LEN + WRITE_LEN * chunks.writes.len() + REPLY_LEN * chunks.reply.iter().len();
@@ -398,7 +398,7 @@ impl<Q: QueuePair> Requester<Q> {
     fn settle(
         &mut self,
         xid: u32,
-        call: &mut Call,
+        call: &mut RequesterCall,
         invalidated: &mut Option<(Key, Memory)>,
     ) -> Result<(), Error> {
         if let Some(key) = call.source {

@@ -21,11 +21,11 @@ pub(crate) struct Options {
     #[arg(long, default_value = "")]
     only: String,
     #[command(subcommand)]
-    server: Server,
+    server: AttackedServer,
 }
 
 #[derive(clap::Subcommand)]
-enum Server {
+enum AttackedServer {
     /// A server of NFS
     Nfs { address: SocketAddr },
     /// An OSD of an embedded cluster, and the program that is its honest client
@@ -36,7 +36,9 @@ enum Server {
 pub(crate) fn attack(options: &Options) -> Result<()> {
     let (memory, only) = (Memory(options.pid), options.only.as_str());
     match &options.server {
-        Server::Nfs { address } => measure_all(nfs::Server::new(*address)?, &memory, only),
-        Server::Cluster { address, onego } => measure_all(cluster::Osd::new(*address, onego)?, &memory, only),
+        AttackedServer::Nfs { address } => measure_all(nfs::AttackedServer::new(*address)?, &memory, only),
+        AttackedServer::Cluster { address, onego } => {
+            measure_all(cluster::Osd::new(*address, onego)?, &memory, only)
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::attack::{Attack, MIB, PATIENCE, Target, attack_on_stage, connect_attacker, send, trickle};
 use crate::cluster::{ADDRESS, Embedded, Stage};
-use crate::interop::attacks::wire::{self, Client, Handle, Set, User, Words, mode, user};
+use crate::interop::attacks::wire::{self, Attacker, Handle, Set, User, Words, mode, user};
 use anyhow::{Result, ensure};
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 const TRANSFER: usize = 1 << 20;
 
 /// The server, a file on it, and who reads and writes that honestly.
-pub(super) struct Server {
+pub(super) struct AttackedServer {
     address: SocketAddr,
-    honest: Client,
+    honest: Attacker,
     caller: User,
     file: Handle,
 }
 
-impl Server {
+impl AttackedServer {
     pub(super) fn new(address: SocketAddr) -> Result<Self> {
-        let (mut honest, caller) = (Client::connect(address)?, user(1000));
+        let (mut honest, caller) = (Attacker::connect(address)?, user(1000));
         let root = honest.mount(&caller, "/export")?;
         let root = root.map_err(|status| anyhow::anyhow!("the export cannot be mounted: {status}"))?;
         let set = Set { size: Some(TRANSFER as u64), ..mode(0o644) };
@@ -41,7 +41,7 @@ impl Server {
 
     fn write_message(&self) -> Vec<u8> {
         let args = Words::default().opaque(&self.file).u64(0).u32(TRANSFER as u32).u32(0);
-        Client::nfs_message(wire::WRITE, &self.caller, &args.opaque(&vec![1; TRANSFER]))
+        Attacker::nfs_message(wire::WRITE, &self.caller, &args.opaque(&vec![1; TRANSFER]))
     }
 
     /// Connections of attackers, which wait for nothing.
@@ -55,7 +55,7 @@ impl Server {
     }
 }
 
-impl Target for Server {
+impl Target for AttackedServer {
     const ATTACKS: &'static [Attack<Self>] = &[
         // Half of what unfinished messages of all addresses may hold.
         Attack { name: "fragments of one byte", bound: 64 * MIB, carry_out: fragments },
@@ -78,13 +78,13 @@ impl Target for Server {
     }
 
     fn reconnect(&mut self) -> Result<()> {
-        self.honest = Client::connect(self.address)?;
+        self.honest = Attacker::connect(self.address)?;
         Ok(())
     }
 }
 
 /// 150 connections, each with a call in 64 Ki fragments of one byte.
-fn fragments(server: &mut Server) -> Result<Vec<TcpStream>> {
+fn fragments(server: &mut AttackedServer) -> Result<Vec<TcpStream>> {
     let fragments: Vec<u8> = (0..64 << 10).flat_map(|_| [0, 0, 0, 1, 7]).collect();
     let mut streams = server.connections(150)?;
     let mut sent = vec![0; streams.len()];
@@ -100,7 +100,7 @@ fn fragments(server: &mut Server) -> Result<Vec<TcpStream>> {
 }
 
 /// 2,000 WRITEs of 1 MiB each, of which half is sent.
-fn half_records(server: &mut Server) -> Result<Vec<TcpStream>> {
+fn half_records(server: &mut AttackedServer) -> Result<Vec<TcpStream>> {
     let message = server.write_message();
     let mut streams = server.connections(2000)?;
     let mut total = 0;
@@ -112,10 +112,11 @@ fn half_records(server: &mut Server) -> Result<Vec<TcpStream>> {
 }
 
 /// 100 connections, each with 50 READs of 1 MiB, whose replies nobody reads.
-fn replies(server: &mut Server) -> Result<Vec<TcpStream>> {
+fn replies(server: &mut AttackedServer) -> Result<Vec<TcpStream>> {
     let mut streams = server.connections(100)?;
-    let reads: Vec<u8> =
-        (0..50).flat_map(|_| Client::nfs_message(wire::READ, &server.caller, &server.read_args())).collect();
+    let reads: Vec<u8> = (0..50)
+        .flat_map(|_| Attacker::nfs_message(wire::READ, &server.caller, &server.read_args()))
+        .collect();
     for stream in &mut streams {
         let sent = send(stream, &reads)?;
         ensure!(sent == reads.len(), "only {sent} bytes of READs were sent");
@@ -124,9 +125,9 @@ fn replies(server: &mut Server) -> Result<Vec<TcpStream>> {
 }
 
 /// 4,096 connections that say nothing: as many as there may be. The honest client's gives way to none of them.
-fn idle(server: &mut Server) -> Result<Vec<TcpStream>> {
+fn idle(server: &mut AttackedServer) -> Result<Vec<TcpStream>> {
     let streams = server.connections(4096)?;
-    let mut other = Client::connect(server.address)?;
+    let mut other = Attacker::connect(server.address)?;
     let start = Instant::now();
     let status = other.status(wire::READ, &server.caller, server.read_args())?;
     ensure!(status == wire::OK && start.elapsed() < PATIENCE, "a new client waits {:?}", start.elapsed());
@@ -134,7 +135,7 @@ fn idle(server: &mut Server) -> Result<Vec<TcpStream>> {
 }
 
 /// 64 WRITEs of 1 MiB each, of which the beginning is sent, and a byte now and then.
-fn slow_writes(server: &mut Server) -> Result<Vec<TcpStream>> {
+fn slow_writes(server: &mut AttackedServer) -> Result<Vec<TcpStream>> {
     let message = server.write_message();
     let mut streams = server.connections(64)?;
     trickle(server, &mut streams, &message, 1000)?;
@@ -150,7 +151,7 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
         let mut server = Embedded::start_nfs(stage, &format!("{served} --insecure"))?;
         let pid = server.server().pid_in_namespace()?;
         println!("{served}:");
-        attack_on_stage::<Server>(stage, pid, &format!("nfs {ADDRESS}:2049"))?;
+        attack_on_stage::<AttackedServer>(stage, pid, &format!("nfs {ADDRESS}:2049"))?;
         server.server().check_alive()?;
         server.stop()?;
     }

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 type Answers = dyn Fn(&Packet<'_>, bool) -> Vec<Vec<u8>> + Send + Sync;
 
 /// The server. It ends with this value.
-struct Server {
+struct DnsServer {
     addr: SocketAddr,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -19,7 +19,7 @@ struct Server {
 
 const TICK: Duration = Duration::from_millis(20);
 
-impl Server {
+impl DnsServer {
     fn start(answers: impl Fn(&Packet<'_>, bool) -> Vec<Vec<u8>> + Send + Sync + 'static) -> Self {
         let answers: Arc<Answers> = Arc::new(answers);
         let (udp, tcp) = bind();
@@ -47,7 +47,7 @@ fn bind() -> (UdpSocket, TcpListener) {
     }
 }
 
-impl Drop for Server {
+impl Drop for DnsServer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         // Wakes the one that accepts.
@@ -146,7 +146,7 @@ const MONITORS: [&str; 3] = [
 
 #[test]
 fn monitors_are_found_in_the_domain_that_is_named_or_searched() {
-    let server = Server::start(|question, _| vec![zone(question)]);
+    let server = DnsServer::start(|question, _| vec![zone(question)]);
     assert_eq!(found(&resolver(&[server.addr], &[]), "ceph-mon_example.com"), MONITORS);
     let searching = resolver(&[server.addr], &["nothing.test", "example.com"]);
     assert_eq!(found(&searching, "ceph-mon"), MONITORS);
@@ -159,7 +159,7 @@ fn monitors_are_found_in_the_domain_that_is_named_or_searched() {
 
 #[test]
 fn an_answer_that_is_cut_off_is_asked_for_again_over_a_connection() {
-    let server = Server::start(|question, by_tcp| {
+    let server = DnsServer::start(|question, by_tcp| {
         let mut whole = zone(question);
         if !by_tcp {
             // Truncated: the flag, and no answer (RFC 1035, section 4.1.1).
@@ -173,16 +173,16 @@ fn an_answer_that_is_cut_off_is_asked_for_again_over_a_connection() {
 
 #[test]
 fn the_next_server_is_asked_if_one_fails_or_is_silent() {
-    let failing = Server::start(|question, _| vec![refusal(question, RCODE::ServerFailure)]);
-    let silent = Server::start(|_, _| Vec::new());
-    let good = Server::start(|question, _| vec![zone(question)]);
+    let failing = DnsServer::start(|question, _| vec![refusal(question, RCODE::ServerFailure)]);
+    let silent = DnsServer::start(|_, _| Vec::new());
+    let good = DnsServer::start(|question, _| vec![zone(question)]);
     let resolver = resolver(&[failing.addr, silent.addr, good.addr], &["example.com"]);
     assert_eq!(found(&resolver, "ceph-mon_example.com"), MONITORS);
 }
 
 #[test]
 fn a_server_that_refuses_a_name_is_asked_for_it_in_a_domain() {
-    let server = Server::start(|question, _| {
+    let server = DnsServer::start(|question, _| {
         let whole = question.questions[0].qname.to_string().ends_with("example.com");
         vec![if whole { zone(question) } else { refusal(question, RCODE::Refused) }]
     });
@@ -193,7 +193,7 @@ fn a_server_that_refuses_a_name_is_asked_for_it_in_a_domain() {
 
 #[test]
 fn nobody_who_answers_is_an_error_after_a_while() {
-    let silent = Server::start(|_, _| Vec::new());
+    let silent = DnsServer::start(|_, _| Vec::new());
     let start = Instant::now();
     let error = resolver(&[silent.addr], &["example.com"]).monitors("ceph-mon").unwrap_err();
     assert!(error.contains("_ceph-mon._tcp") && error.contains("timed out"), "{error}");
@@ -208,7 +208,7 @@ fn nobody_who_answers_is_an_error_after_a_while() {
 
 #[test]
 fn answers_to_other_questions_are_passed_over() {
-    let server = Server::start(|question, _| {
+    let server = DnsServer::start(|question, _| {
         let good = zone(question);
         let mut other_id = good.clone();
         other_id[0] ^= 1;
@@ -234,7 +234,7 @@ fn hostile_answers_are_errors() {
         (|question| answer(question, vec![srv(1, 1, 3300, "")]), "no addresses"),
     ];
     for (number, (broken, said)) in breaks.into_iter().enumerate() {
-        let server = Server::start(move |question, _| vec![broken(question)]);
+        let server = DnsServer::start(move |question, _| vec![broken(question)]);
         let error = resolver(&[server.addr], &[]).monitors("ceph-mon_example.com").unwrap_err();
         assert!(error.contains(said), "{number}: {error}");
     }
@@ -252,7 +252,7 @@ fn question_len(question: &Packet<'_>) -> usize {
 
 #[test]
 fn an_answer_by_connection_that_ends_or_stops_is_an_error() {
-    let server = Server::start(|question, by_tcp| {
+    let server = DnsServer::start(|question, by_tcp| {
         let mut cut = refusal(question, RCODE::NoError);
         cut[2] |= 2;
         if by_tcp { Vec::new() } else { vec![cut] }
@@ -263,7 +263,7 @@ fn an_answer_by_connection_that_ends_or_stops_is_an_error() {
 
 #[test]
 fn no_more_monitors_are_taken_than_there_may_be() {
-    let server = Server::start(|question, by_tcp| {
+    let server = DnsServer::start(|question, by_tcp| {
         if question.questions[0].qtype == TYPE::A.into() {
             return vec![answer(question, vec![RData::A(A { address: 0x7f00_0001 })])];
         }
