@@ -1,4 +1,4 @@
-//! Who may use a cluster, and for what: everybody for everything, or whoever has a key for what goes with it.
+//! The users of a cluster and their rights: everybody may do everything, or the owner of a key what its capabilities say.
 
 use crate::osd::Rights;
 use onego_ceph::caps::{CapError, MonCap, OsdCap};
@@ -17,7 +17,7 @@ pub(crate) const KEYRING: &str = "ceph.client.admin.keyring";
 /// What cephx is made from.
 #[derive(Debug, Clone)]
 pub struct Cephx {
-    /// Who has which key.
+    /// The users and their keys.
     pub keyring: Keyring,
     /// Makes all other keys.
     pub entropy: Entropy,

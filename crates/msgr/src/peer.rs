@@ -1,4 +1,4 @@
-//! Who is at the two ends of a connection.
+//! The two ends of a connection.
 
 use crate::auth::{AuthName, Caps, Granted, Login, Reception, Renewals};
 use crate::compression::Method;

@@ -12,10 +12,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Who may read and write a secret.
+/// The mode of a secret: its owner alone reads and writes it.
 pub const SECRET: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Who may read what everybody may know.
+/// The mode of a file that everybody may read.
 pub const PUBLIC: Mode = SECRET.union(Mode::RGRP).union(Mode::ROTH);
 
 /// What is behind the names of files that are being written.

@@ -56,7 +56,7 @@ where
     M: Machine + 'static,
     E: From<ServiceError> + fmt::Display + Send + 'static,
 {
-    /// Starts a thread of that name. There, `begin` makes the pump of an engine of that kind, says what whoever starts it
+    /// Starts a thread of that name. There, `begin` makes the pump of an engine of that kind, returns what the caller
     /// wants to know, and what is to be done before each turn.
     pub fn start<T: Send + 'static, X: FnMut(&mut Pumped<M>) -> Result<(), E>>(
         name: &'static str,

@@ -209,7 +209,7 @@ mod tests {
         rest
     }
 
-    /// So many bytes, which begin so far behind a page boundary.
+    /// `len` bytes, which begin `from` bytes behind a page boundary.
     fn segment(byte: u8, len: usize, from: usize) -> Segment {
         let mut memory = Pool::new(0).get(from + len);
         memory.fill(byte);

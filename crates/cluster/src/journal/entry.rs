@@ -57,9 +57,9 @@ pub(crate) enum Entry {
     Log(Vec<LogEntry>),
     /// What a request did to an object, on these OSDs.
     Write { osds: Vec<i32>, transaction: Box<Transaction> },
-    /// An OSD took objects of a group from another: those of so many places.
+    /// An OSD took objects of a group from another, up to `budget` of them.
     Recover { pg: PgId, source: i32, target: i32, budget: u32 },
-    /// An OSD cleared a group away: objects of so many places.
+    /// An OSD removed objects of a group that it no longer serves, up to `budget` of them.
     Purge { pg: PgId, osd: i32, budget: u32 },
     /// An OSD lost all that it had.
     Wipe { osd: i32 },

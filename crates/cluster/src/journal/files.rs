@@ -47,7 +47,7 @@ pub trait Files {
     fn sync_names(&self) -> io::Result<()>;
 }
 
-/// Says what a directory is. Whoever has it locked uses the directory.
+/// Says what a directory is. The process that has it locked uses the directory.
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.

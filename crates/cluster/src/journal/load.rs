@@ -23,7 +23,7 @@ pub struct Restored {
     /// The number of the next record.
     pub(crate) next: u64,
     pub(crate) sizes: Sizes,
-    /// There are so many logs that they should be given up for a checkpoint, however short they are.
+    /// There are too many logs: a checkpoint should replace them, however short they are.
     pub(crate) many_logs: bool,
 }
 
@@ -54,7 +54,7 @@ impl Restored {
         self.kept.as_ref().map(|kept| &kept.life).filter(|life| life.number > 0)
     }
 
-    /// Who has which key; none: nobody needs one, or there is no cluster.
+    /// The users and their keys; none: nobody needs one, or there is no cluster.
     pub(crate) fn keyring(&self) -> Option<Keyring> {
         self.kept.as_ref()?.settings.keyring.clone()
     }
@@ -144,7 +144,7 @@ impl<F: Files> Loader<'_, F> {
             if end < len {
                 tracing::info!(file = name, offset = end, "the torn end of a log is cut off");
             }
-            // What the last process wrote may be in memory only, and whoever is served from now on relies on it.
+            // What the last process wrote may be in memory only, and the clients served from now on rely on it.
             let failed = |source| DataError::File { what: "cut and sync", file: name.clone(), source };
             self.files.cut(&name, end).map_err(failed)?;
         }

@@ -206,7 +206,7 @@ impl Journal {
         while let Some((_, bytes)) = self.taken.pop_front_if(|(last, _)| *last <= record) {
             self.unwritten -= bytes;
         }
-        // Whoever finds the log later is to know, also if nothing more is ever written, that its end was durable.
+        // A reader of the log must know that its end was durable, also if nothing more is ever written.
         if self.durable + 1 == self.next {
             self.push(&Entry::Mark);
         }

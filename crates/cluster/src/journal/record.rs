@@ -160,7 +160,7 @@ impl<R: Read> Records<R> {
         BLOCK - (self.offset % BLOCK as u64) as usize
     }
 
-    /// Reads on until so many bytes are read of those that come next, if there are so many.
+    /// Reads on until `read` has `len` bytes, or the file ends.
     fn take_more(&mut self, mut read: Vec<u8>, len: usize) -> io::Result<Vec<u8>> {
         let had = read.len();
         let len = (self.len - self.offset).min(len as u64) as usize;
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn zeros_up_to_the_end_of_a_block_are_passed_over() {
-        // The record ends so many bytes before its block does.
+        // The record ends `left` bytes before its block does.
         for left in [0, 1, HEADER - 1, HEADER, HEADER + 1, 1000] {
             let first = vec![7; BLOCK - HEADER - left];
             let mut log = record(1, 0, &first);

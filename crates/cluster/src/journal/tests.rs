@@ -87,7 +87,7 @@ impl Story {
         self.contents.push(content(osd));
     }
 
-    /// The records that are whole in so many bytes.
+    /// The records that are whole in the first `len` bytes.
     fn whole(&self, len: usize) -> usize {
         self.ends.iter().filter(|end| **end <= len).count()
     }

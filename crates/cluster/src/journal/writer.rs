@@ -1,7 +1,7 @@
 //! Carries out a journal's jobs on the files of a data directory.
 //!
-//! A failed write or sync leaves a file of which nobody knows what it has. Nothing is tried again on it: whoever gets an
-//! error stops.
+//! A failed write or sync leaves a file whose content is unknown. Nothing is tried again on it: after an error the journal
+//! stops.
 
 use super::files::{Files, PART, checkpoint_name, log_name, numbers};
 use super::log::Append;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 /// What the cluster itself says.
 pub(in crate::mon) const CLUSTER: &str = "cluster";
-/// Who gave which command.
+/// The channel of commands and the users that gave them.
 pub(in crate::mon) const AUDIT: &str = "audit";
 
 /// Entries that outlive a restart, the newest of all channels. With [`MAX_TEXT`] that is 4 MiB at most.
@@ -58,7 +58,7 @@ impl ClusterLog {
         entries.push_back((self.version, entry));
     }
 
-    /// Entries from a version on that somebody wants, the newest first, at most so many.
+    /// The entries that `wants` takes, from version `from` on: the newest first, up to `count` of them.
     pub(in crate::mon) fn newest(
         &self,
         from: u64,

@@ -117,7 +117,7 @@ pub(super) fn flag_pools(map: &OsdMap, change: &mut Incremental) {
     }
     let mut after = map.clone();
     if after.apply(change).is_err() {
-        return; // whoever commits it finds out
+        return; // the commit of the change reports it
     }
     let storing = (0..).take(after.osd_state.len()).filter(|osd| after.is_up(*osd) && is_in(&after, *osd));
     let worst = storing.map(|osd| Fullness::of(&after, osd)).max().unwrap_or(Fullness::Roomy);

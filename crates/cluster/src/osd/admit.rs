@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 
 /// Is this client shut out?
 pub(super) fn is_blocklisted(map: &OsdMap, addr: &EntityAddr) -> bool {
-    // Who is shut out is named by address and nonce, or with a nonce of 0 by address alone; the protocol does not
+    // A blocklist names clients by address and nonce, or with a nonce of 0 by address alone; the protocol does not
     // matter (OSDMap.cc, is_blocklisted).
     let any = |nonce| map.blocklist.contains_key(&EntityAddr { kind: AddrKind::Any, nonce, ..*addr });
     map.blocklist.contains_key(addr) || any(addr.nonce) || any(0)

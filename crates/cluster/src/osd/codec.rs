@@ -26,7 +26,7 @@ pub(crate) struct Body {
 const ALIGNED: usize = 64 << 10;
 
 impl Body {
-    /// Are there so many bytes of objects that they stand at the beginning of a block, to be written from where they lie?
+    /// Do the bytes of objects begin at a block? From [`ALIGNED`] bytes on they do, and are written from where they lie.
     pub(crate) fn is_aligned(&self) -> bool {
         self.payload.len() >= ALIGNED
     }
@@ -49,7 +49,7 @@ impl<'a> Parts<'a> {
         Self { front: Reader::new(whole), whole }
     }
 
-    /// What is left are so many bytes of objects, and perhaps zeros before them: see [`Body::align`].
+    /// Skips the zeros that may stand before the `len` bytes of objects which are left: see [`Body::align`].
     fn skip_to_payload(&mut self, len: u64) -> Decoded<()> {
         let zeros = (self.front.left() as u64).saturating_sub(len);
         if len < ALIGNED as u64 || zeros == 0 {

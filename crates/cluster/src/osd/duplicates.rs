@@ -2,8 +2,8 @@
 //!
 //! A client sends a request again whenever it cannot know that it was done: after its connection broke, after the map
 //! changed. As in Ceph, the outcomes belong to a placement group (`osd_pg_log_dups_tracked`: 3,000 of them, ceph
-//! `src/osd/PGLog.h`), because any of its OSDs may be asked next. The group forgets its oldest outcome first, whoever asked
-//! for it: the newest outcomes of every client stay.
+//! `src/osd/PGLog.h`), because any of its OSDs may be asked next. The group forgets its oldest outcome first, whichever client
+//! asked for it: the newest outcomes of every client stay.
 
 use onego_ceph::messages::OpResult;
 use onego_ceph::types::{EVersion, EntityName, ReqId};
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_outcome_goes_first_whoever_asked_for_it() {
+    fn the_oldest_outcome_goes_first_of_all_clients() {
         let mut duplicates = Duplicates::default();
         // One client is silent after its first request; the others take turns.
         duplicates.record(&id(9, 1), done(0));

@@ -209,7 +209,7 @@ impl Osd {
         }
         let all = places.len() < budget;
         match self.groups.get_mut(&pg) {
-            // Who would rely on what is left would be wrong.
+            // What is left is no copy that an OSD may recover from.
             Some(group) if !all => group.disown(first),
             _ => drop(self.groups.remove(&pg)),
         }

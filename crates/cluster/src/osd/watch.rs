@@ -110,7 +110,7 @@ impl Watches {
         self.watches.range(first..).take_while(move |(key, _)| key.object == object)
     }
 
-    /// Who watches an object.
+    /// The watchers of an object.
     pub(crate) fn list(&self, object: ObjectId) -> Watchers {
         let watchers = self.of_object(object).map(|(key, watch)| Watcher {
             name: key.watcher,

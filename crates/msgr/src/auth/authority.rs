@@ -1,4 +1,4 @@
-//! Who gives the tickets: all names with their keys, and the keys of the services.
+//! The authority that gives tickets: all names with their keys, and the keys of the services.
 //!
 //! Source: ceph `src/auth/cephx/CephxKeyServer.cc`, `CephxServiceHandler.cc`, `CephxProtocol.cc`.
 

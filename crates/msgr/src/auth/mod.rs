@@ -1,4 +1,4 @@
-//! Who somebody is, and how it is proved: the methods "none" and "cephx", both sides, without I/O.
+//! Identities and their proofs: the methods "none" and "cephx", both sides, without I/O.
 //!
 //! Source: ceph `doc/dev/cephx.rst`, `doc/dev/cephx_protocol.rst`; `src/auth/Auth.h`, `src/auth/Crypto.cc`,
 //! `src/auth/cephx/*`; linux `net/ceph/auth_x.c`.

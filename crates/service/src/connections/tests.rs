@@ -105,7 +105,7 @@ fn actions(table: &mut Connections<Fake>) -> Vec<String> {
         .collect()
 }
 
-/// Has so many bytes of replies wait on a connection.
+/// Has `bytes` bytes of replies wait on a connection.
 fn reply(table: &mut Connections<Fake>, conn: ConnId, bytes: usize) {
     table.get(conn).unwrap().unsent = bytes;
     table.count_replies(at(0), conn);

@@ -27,7 +27,7 @@ plus() { # how often READDIRPLUS was called
     awk '$1 == "READDIRPLUS:" { calls = $2 } END { print calls + 0 }' /proc/self/mountstats
 }
 
-names() { # names COUNT: so many are there, each once
+names() { # names COUNT: these are there, each once
     echo 3 > /proc/sys/vm/drop_caches
     ls many > /tmp/names && [ "$(wc -l < /tmp/names)" = "$1" ] && [ "$(sort -u /tmp/names | wc -l)" = "$1" ]
 }

@@ -1,4 +1,4 @@
-//! Who the client is: its name and its key, and where they are kept.
+//! The client's name and key, and where they are kept.
 //!
 //! Source: ceph `src/common/options/global.yaml.in` (`keyring`, `keyfile`, `key`, `auth_client_required`,
 //! `ms_client_mode`, `ms_mon_client_mode`), `src/auth/KeyRing.cc` (`KeyRing::from_ceph_context`); linux

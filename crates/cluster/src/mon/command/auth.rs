@@ -1,4 +1,4 @@
-//! Who has a key, and what they may do. A cluster that asks for no keys has nobody.
+//! Users, their keys and their capabilities. A cluster that asks for no keys has no users.
 //!
 //! Source for what is answered: ceph `src/mon/AuthMonitor.cc`, `src/auth/KeyRing.cc`,
 //! `src/auth/cephx/CephxKeyServer.cc`.
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::sync::MutexGuard;
 use zeroize::Zeroizing;
 
-/// Most that may have a key: a list of so many is still told in one answer of a few MiB.
+/// Most users that may have a key: a list of them still fits one answer of a few MiB.
 const MAX_ENTRIES: usize = 16_384;
 
 /// Longest name, bytes.
@@ -26,7 +26,7 @@ const MAX_KEYRING: usize = 4 << 20;
 
 type Caps = BTreeMap<String, String>;
 
-/// Who knows the keys.
+/// The authority, which knows the keys.
 fn authority(mon: &Mon) -> Result<MutexGuard<'_, Authority>, Refusal> {
     mon.authority().ok_or_else(|| {
         let text =

@@ -1,4 +1,4 @@
-//! Who runs the cluster: the monitor, no manager, no metadata server.
+//! The daemons beside the OSDs: the monitor, no manager, no metadata server.
 //!
 //! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
 

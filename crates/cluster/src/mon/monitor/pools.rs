@@ -29,7 +29,7 @@ pub(crate) fn default_size(osds: u32) -> u32 {
 /// The most that a pool may have (`mon_max_pool_pg_num`).
 pub(in crate::mon) const MAX_PG_NUM: u32 = 65_536;
 
-/// The most pools there may be: a map of so many still goes in one message of a few hundred KiB.
+/// The most pools there may be: a map of them still goes in one message of a few hundred KiB.
 const MAX_POOLS: usize = 2048;
 
 /// Bytes of a pool's name. Ceph has no bound; this one keeps a map of [`MAX_POOLS`] pools below a few MiB.

@@ -122,7 +122,7 @@ impl Mon {
         }
     }
 
-    /// Who knows the keys; none: nobody needs one.
+    /// The authority, which knows the keys; none: nobody needs one.
     pub(in crate::mon) fn authority(&self) -> Option<MutexGuard<'_, Authority>> {
         // It is changed in steps of which each leaves it whole.
         self.authority.as_ref().map(|authority| authority.lock().unwrap_or_else(PoisonError::into_inner))

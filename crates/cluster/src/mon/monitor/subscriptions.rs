@@ -57,7 +57,7 @@ impl Mon {
     }
 
     fn subscribe_osdmap(&mut self, session: ConnId, wish: Subscription) {
-        // A client that is ahead of this monitor cannot be helped; it is told of what comes.
+        // A client that is ahead of this monitor cannot be helped; it gets what comes.
         let next = Epoch::try_from(wish.start).unwrap_or(Epoch::MAX);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.osdmap = Some(MapWish { next, once: wish.once });

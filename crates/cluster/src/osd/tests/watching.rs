@@ -43,7 +43,7 @@ impl Bench {
 
 type Answers = (Vec<((u64, u64), Vec<u8>)>, Vec<(u64, u64)>);
 
-/// Who answered what, and who did not.
+/// The watchers with their answers, and those without one.
 fn answers(event: &WatchNotify) -> Answers {
     assert_eq!(event.event, WatchEvent::NotifyComplete);
     let mut r = Reader::new(&event.payload);
