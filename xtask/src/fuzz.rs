@@ -19,6 +19,9 @@ pub(crate) struct Options {
     long: bool,
 }
 
+/// Seconds for each target where tests wait: two minutes for all of them.
+const BRIEFLY: u32 = 5;
+
 /// libFuzzer's bounds. No decoder may take more than a few times its input: an input that makes one allocation of
 /// this size, or stays in the decoder for so long, is a finding.
 const BOUNDS: &[&str] = &["-max_len=65536", "-malloc_limit_mb=64", "-rss_limit_mb=1024", "-timeout=10"];
@@ -43,6 +46,11 @@ const SEEDS: &[(&str, &str, &[&str])] = &[
              --add b 10.0.0.2 --add c 10.0.0.3 FILE"],
     ),
 ];
+
+/// Fuzzes every target for a few seconds, which finds what a change has broken.
+pub(crate) fn briefly() -> Result<()> {
+    run(&Options { target: None, seconds: BRIEFLY, long: false })
+}
 
 /// Fuzzes one target or all of them, one after the other.
 pub(crate) fn run(options: &Options) -> Result<()> {

@@ -30,8 +30,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lint, then test: what has to pass before a change goes in
-    Ci,
+    /// Lint, two minutes of fuzzing, then every test: what has to pass before a change goes in
+    Ci(test::Options),
     /// Format, clippy, rustdoc, cargo-deny, dependency direction, unsafe policy, tidiness
     Lint(lint::Options),
     /// Every test, the interop scenarios included; the last line counts them
@@ -57,9 +57,9 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Task::Ci => lint::run(&lint::Options::default()).and_then(|()| test::run(&test::Options::default())),
+        Task::Ci(options) => test::run(&options, &[lint::all, fuzz::briefly]),
         Task::Lint(options) => lint::run(&options),
-        Task::Test(options) => test::run(&options),
+        Task::Test(options) => test::run(&options, &[]),
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),

@@ -22,8 +22,9 @@ pub(crate) struct Options {
     filter: Option<String>,
 }
 
-/// Runs the tests of all crates, then the interop scenarios, and ends with `N passed, M failed`.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Runs these checks, the tests of all crates, then the interop scenarios, and ends with `N passed, M failed`. A check counts
+/// as a test.
+pub(crate) fn run(options: &Options, checks: &[fn() -> Result<()>]) -> Result<()> {
     long::want(options.long);
     let workspace = Workspace::load()?;
     let filter = options.filter.as_deref();
@@ -38,6 +39,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     };
     add(packages::ensure().map(|()| Tally::default()));
+    for check in checks {
+        add(check().map(|()| Tally { passed: 1, failed: 0 }));
+    }
     let (tested, prepared) = thread::scope(|scope| {
         // It waits for the network and for disks, mostly.
         let prepared = scope.spawn(|| interop::prepare(&workspace, filter));

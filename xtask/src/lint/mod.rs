@@ -37,6 +37,11 @@ pub(crate) struct Options {
     names: Vec<String>,
 }
 
+/// Runs every check.
+pub(crate) fn all() -> Result<()> {
+    run(&Options::default())
+}
+
 /// Runs the checks that the options name, even after one has failed, and names those that failed.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let workspace = Workspace::load()?;
