@@ -3,10 +3,12 @@
 //! A [`Segment`] is a shared, immutable piece of memory; a [`SegmentMut`] is a piece with one owner that may be
 //! written; a [`List`] is a sequence of segments that stands for one run of bytes. None of them is ever copied to be
 //! passed on. A [`Pool`] gives page-aligned memory and takes it back when the last segment of it is dropped.
+//! [`extents`] keep the bytes of an object, a file or a disk in the memory in which they arrived.
 
 mod arena;
 mod block;
 mod crc;
+pub mod extents;
 mod free_lists;
 mod list;
 mod mapping;

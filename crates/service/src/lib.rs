@@ -2,7 +2,6 @@
 //!
 //! - [`admission`] bounds what clients may hold of a server: connections, memory of messages, memory of replies.
 //! - [`connections`] is the table of a server's connections.
-//! - [`extents`] keeps the bytes of an object or a file in the memory in which they arrived.
 //! - [`Executor`] carries out operations that block, on threads of its own.
 //! - [`Service`] runs a machine on a thread of its own.
 //! - [`private_file`] writes and reads files with secrets.
@@ -12,7 +11,6 @@
 pub mod admission;
 pub mod connections;
 mod executor;
-pub mod extents;
 pub mod private_file;
 mod thread;
 mod trim;

@@ -11,6 +11,7 @@ use std::path::Path;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-buf", &[]),
     ("onego-wire", &["onego-buf"]),
+    ("onego-block", &["onego-wire", "onego-buf"]),
     ("onego-engine", &["onego-wire", "onego-buf"]),
     ("onego-gcm", &[]),
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
@@ -52,7 +53,7 @@ const TESTKIT_TESTS: &[&str] =
     &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
-const PROTOCOLS: &[&str] = &["onego-wire", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
+const PROTOCOLS: &[&str] = &["onego-wire", "onego-block", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];

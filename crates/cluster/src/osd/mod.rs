@@ -6,7 +6,7 @@
 //!
 //! What a request passes through: [`Osd::request`] checks that it may be done here (`admit`), recognises one that was
 //! done before (`duplicates`), finds the object (`store`), carries out the operations (`execute`, `class`) on its data
-//! (`onego_service::extents`) and metadata (`store::object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
+//! (`onego_buf::extents`) and metadata (`store::object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
 //! (`watch`).
 //!
 //! Snapshots of objects are not kept: a write that would need to keep one is refused, not done without it.
@@ -32,7 +32,7 @@ pub(crate) use admit::may_write;
 pub(crate) use codec::{Body, Parts};
 pub use daemon::{Config, Osd, Usage};
 pub(crate) use group::Group;
-pub(crate) use onego_service::extents::COPY_MAX;
+pub(crate) use onego_buf::extents::COPY_MAX;
 pub(crate) use replicas::Replicas;
 pub use request::{Answer, RequestContext};
 pub use rights::Rights;

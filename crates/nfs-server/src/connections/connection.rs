@@ -7,7 +7,7 @@ use onego_buf::{List, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_service::admission::Bounds;
 use onego_service::connections::{Allowance, ServerConnection};
-use onego_service::extents::COPY_MAX;
+use onego_buf::extents::COPY_MAX;
 use onego_wire::{Landing, Time, Unfinished};
 use std::net::SocketAddr;
 

@@ -3,7 +3,7 @@
 use crate::caller::NO_ID;
 use onego_buf::{Pool, SegmentMut};
 use onego_nfs::v3::{SetAttributes, SetTime, Status};
-use onego_service::extents::COPY_MAX;
+use onego_buf::extents::COPY_MAX;
 
 /// Most bytes of a name.
 pub(crate) const NAME_MAX: usize = 255;

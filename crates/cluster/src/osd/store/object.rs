@@ -3,7 +3,7 @@
 use super::compare;
 use onego_buf::{List, Segment};
 use onego_ceph::types::Utime;
-use onego_service::extents::Extents;
+use onego_buf::extents::Extents;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

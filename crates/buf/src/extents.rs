@@ -18,7 +18,7 @@
 //! are joined (64 KiB), so that a write costs amortised constant work and data of N bytes without holes comes
 //! back to about N / 64 KiB pieces.
 
-use onego_buf::{List, Segment};
+use crate::{List, Segment};
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::ops::Range;

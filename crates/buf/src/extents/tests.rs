@@ -1,5 +1,5 @@
 use super::*;
-use onego_buf::SegmentMut;
+use crate::SegmentMut;
 
 /// Data beside a plain vector that says what it must hold.
 struct Checked {

@@ -1,0 +1,59 @@
+use crate::error::Error;
+use crate::request::Request;
+
+/// What a caller has to know of a device. All sizes are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Geometry {
+    /// The device ends here. It may change while the device is open.
+    pub size: u64,
+    /// Offsets and lengths are multiples of this, a power of two. With 1 any are taken.
+    pub block: u32,
+    /// Requests of multiples of this, at offsets that are, cost least for their bytes.
+    pub preferred: u32,
+    /// The most that one request reads or writes.
+    pub max_io: u64,
+    /// Requests that cross no multiple of this are cheapest: objects of an image, stripes. `None`: it makes no difference.
+    pub boundary: Option<u64>,
+    /// Writes, trims and zeroes are refused.
+    pub read_only: bool,
+    /// A write that has completed may be lost unless a flush completes after it.
+    pub volatile_cache: bool,
+    /// Trims free space in multiples of this. `None`: they do nothing.
+    pub trim_granularity: Option<u32>,
+}
+
+impl Geometry {
+    /// A writable device of that many bytes, without a cache, that takes requests of up to 32 MiB at any offset.
+    pub fn new(size: u64) -> Self {
+        Self {
+            size,
+            block: 1,
+            preferred: 4096,
+            max_io: 32 << 20,
+            boundary: None,
+            read_only: false,
+            volatile_cache: false,
+            trim_granularity: None,
+        }
+    }
+
+    /// Fails unless a device of this geometry can carry the request out.
+    pub fn check(&self, request: &Request) -> Result<(), Error> {
+        let (offset, length) = (request.offset, request.length());
+        if self.read_only && request.op.changes() {
+            return Err(Error::ReadOnly);
+        }
+        if offset.checked_add(length).is_none_or(|end| end > self.size) {
+            return Err(Error::OutOfBounds { offset, length, size: self.size });
+        }
+        if request.op.carries_data() && length > self.max_io {
+            return Err(Error::TooLong { length, most: self.max_io });
+        }
+        let block = u64::from(self.block);
+        if !offset.is_multiple_of(block) || !length.is_multiple_of(block) {
+            return Err(Error::Unaligned { offset, length, block: self.block });
+        }
+        Ok(())
+    }
+}

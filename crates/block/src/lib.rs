@@ -1,0 +1,35 @@
+//! Block devices without I/O.
+//!
+//! A [`Request`] is one container: an offset, a list or a place, flags, and its caller. It crosses every layer whole: an
+//! export submits it to a [`Device`], a device that wraps another passes it on, and the device at the bottom completes it.
+//! Nothing on the way cuts it to pages.
+//!
+//! - [`Device`] is what exports serve and what callers submit requests to.
+//! - [`Completions`] is a caller's queue of completed requests. A request completes exactly once; one that is dropped
+//!   completes with [`Error::Dropped`].
+//! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
+//! - [`Memory`] and [`Null`] are devices without anything below them.
+//!
+//! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
+//! likes, and they share nothing.
+#![forbid(unsafe_code)]
+
+mod caller;
+mod device;
+mod error;
+mod geometry;
+mod memory;
+mod null;
+mod plug;
+mod request;
+mod status;
+
+pub use caller::{Caller, Completion, Completions};
+pub use device::Device;
+pub use error::Error;
+pub use geometry::Geometry;
+pub use memory::Memory;
+pub use null::Null;
+pub use plug::Plug;
+pub use request::{Flags, Op, Outcome, Request};
+pub use status::{BlockStatus, StatusExtent};

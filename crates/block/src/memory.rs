@@ -1,0 +1,91 @@
+use crate::device::Device;
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::null::zeros;
+use crate::request::{Flags, Op, Outcome, Request};
+use crate::status::{BlockStatus, StatusExtent};
+use onego_buf::Segment;
+use onego_buf::extents::Extents;
+use onego_wire::Time;
+use std::cell::RefCell;
+
+/// Zeros of the holes of a read.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A device whose bytes are in memory: written lists become part of it, and reads are sent from where they lie. What was
+/// never written, trimmed or made zeros takes no memory.
+pub struct Memory {
+    geometry: Geometry,
+    extents: RefCell<Extents>,
+    zeros: Segment,
+}
+
+impl Memory {
+    /// A device of that geometry that reads as zeros.
+    pub fn new(geometry: Geometry) -> Self {
+        let geometry = Geometry { trim_granularity: Some(1), ..geometry };
+        Self { geometry, extents: RefCell::default(), zeros: Segment::from_static(&ZEROS) }
+    }
+
+    /// Bytes of memory that the data takes.
+    pub fn pinned(&self) -> u64 {
+        self.extents.borrow().pinned()
+    }
+
+    fn carry_out(&self, offset: u64, op: Op, flags: Flags) -> Result<Outcome, Error> {
+        let mut extents = self.extents.borrow_mut();
+        match op {
+            Op::Read { length } => Ok(Outcome::Data(extents.read(offset, length, &self.zeros))),
+            Op::ReadInto { mut buffer } => {
+                extents.read(offset, buffer.len() as u64, &self.zeros).copy_to(&mut buffer);
+                Ok(Outcome::Filled(buffer))
+            }
+            Op::Write { data } => {
+                extents.write(offset, data);
+                Ok(Outcome::Done)
+            }
+            Op::Flush => Ok(Outcome::Done),
+            // Space that is to stay allocated holds zeros, as it would on a disk.
+            Op::Zero { .. } if flags.no_hole && flags.fast => {
+                Err(Error::Unsupported("allocate zeros faster than it writes them"))
+            }
+            Op::Zero { length } if flags.no_hole => {
+                extents.write(offset, zeros(length));
+                Ok(Outcome::Done)
+            }
+            Op::Trim { length } | Op::Zero { length } => {
+                extents.remove(offset, length);
+                Ok(Outcome::Done)
+            }
+            Op::Status { length } => Ok(Outcome::Status(allocated(&extents, offset, length))),
+        }
+    }
+}
+
+/// The runs of data and of holes.
+fn allocated(extents: &Extents, offset: u64, length: u64) -> Vec<StatusExtent> {
+    let mut runs = Vec::new();
+    let mut at = offset;
+    for (start, len) in extents.runs(offset, length) {
+        if runs.len() + 2 > StatusExtent::MOST {
+            return runs;
+        }
+        StatusExtent::append(&mut runs, start - at, BlockStatus::HOLE);
+        StatusExtent::append(&mut runs, len, BlockStatus::DATA);
+        at = start + len;
+    }
+    StatusExtent::append(&mut runs, offset + length - at, BlockStatus::HOLE);
+    runs
+}
+
+impl Device for Memory {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        let result = self.geometry.check(&request);
+        let Request { offset, op, flags, caller } = request;
+        caller.complete(now, result.and_then(|()| self.carry_out(offset, op, flags)));
+    }
+}

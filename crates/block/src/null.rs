@@ -1,0 +1,62 @@
+use crate::device::Device;
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::request::{Op, Outcome, Request};
+use crate::status::{BlockStatus, StatusExtent};
+use onego_buf::{List, Segment};
+use onego_wire::Time;
+
+/// Zeros that stand for what a device does not hold.
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+
+/// A list of zeros, without memory of its own.
+pub(crate) fn zeros(mut length: u64) -> List {
+    let mut list = List::new();
+    while length > 0 {
+        let part = length.min(ZEROS.len() as u64);
+        list.push(Segment::from_static(&ZEROS[..part as usize]));
+        length -= part;
+    }
+    list
+}
+
+/// A device that forgets what is written, and reads as zeros: the cost of everything but a device.
+#[derive(Debug)]
+pub struct Null {
+    geometry: Geometry,
+}
+
+impl Null {
+    /// A device of that geometry.
+    pub fn new(geometry: Geometry) -> Self {
+        Self { geometry }
+    }
+
+    fn outcome(&self, op: Op) -> Outcome {
+        match op {
+            Op::Read { length } => Outcome::Data(zeros(length)),
+            Op::ReadInto { mut buffer } => {
+                buffer.fill(0);
+                Outcome::Filled(buffer)
+            }
+            Op::Write { .. } | Op::Flush | Op::Trim { .. } | Op::Zero { .. } => Outcome::Done,
+            Op::Status { length } => {
+                Outcome::Status(vec![StatusExtent { length, status: BlockStatus::HOLE }])
+            }
+        }
+    }
+}
+
+impl Device for Null {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        let Request { op, caller, .. } = match self.geometry.check(&request) {
+            Ok(()) => request,
+            Err(error) => return request.complete(now, Err::<Outcome, Error>(error)),
+        };
+        caller.complete(now, Ok(self.outcome(op)));
+    }
+}
