@@ -9,6 +9,8 @@
 //!   completes with [`Error::Dropped`].
 //! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
 //! - [`Memory`] and [`Null`] are devices without anything below them.
+//! - [`Counted`], [`Limited`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
+//! - An [`Export`] is a machine that serves devices to clients.
 //!
 //! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
 //! likes, and they share nothing.
@@ -17,19 +19,23 @@
 mod caller;
 mod device;
 mod error;
+mod export;
 mod geometry;
 mod memory;
 mod null;
 mod plug;
 mod request;
 mod status;
+mod wrappers;
 
 pub use caller::{Caller, Completion, Completions};
 pub use device::Device;
 pub use error::Error;
+pub use export::Export;
 pub use geometry::Geometry;
 pub use memory::Memory;
-pub use null::Null;
+pub use null::{Null, zeros};
 pub use plug::Plug;
 pub use request::{Flags, Op, Outcome, Request};
 pub use status::{BlockStatus, StatusExtent};
+pub use wrappers::{Counted, Counters, Faults, Faulty, Limit, Limited, Rate, Volatile};

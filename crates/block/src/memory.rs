@@ -32,7 +32,13 @@ impl Memory {
         self.extents.borrow().pinned()
     }
 
-    fn carry_out(&self, offset: u64, op: Op, flags: Flags) -> Result<Outcome, Error> {
+    /// Another device with the same bytes, which share their memory until one of the devices changes them.
+    pub(crate) fn copied(&self) -> Self {
+        Self { geometry: self.geometry, extents: self.extents.clone(), zeros: self.zeros.clone() }
+    }
+
+    /// Does what a request that was checked asks for.
+    pub(crate) fn carry_out(&self, offset: u64, op: Op, flags: Flags) -> Result<Outcome, Error> {
         let mut extents = self.extents.borrow_mut();
         match op {
             Op::Read { length } => Ok(Outcome::Data(extents.read(offset, length, &self.zeros))),

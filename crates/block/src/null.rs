@@ -10,7 +10,7 @@ use onego_wire::Time;
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A list of zeros, without memory of its own.
-pub(crate) fn zeros(mut length: u64) -> List {
+pub fn zeros(mut length: u64) -> List {
     let mut list = List::new();
     while length > 0 {
         let part = length.min(ZEROS.len() as u64);

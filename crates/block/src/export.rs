@@ -1,0 +1,8 @@
+use onego_wire::Machine;
+
+/// A machine that serves devices to clients.
+pub trait Export: Machine {
+    /// Has a device completed requests that the export has not looked at? Whatever drives it then asks it for its next
+    /// action before it sleeps.
+    fn has_completions(&self) -> bool;
+}

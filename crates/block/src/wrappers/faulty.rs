@@ -1,0 +1,93 @@
+use crate::device::Device;
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::request::Request;
+use onego_wire::Time;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What goes wrong with a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faults {
+    /// The share of requests that fail, 0 to 1.
+    pub failing: f64,
+    /// The longest that a request is held back before the device gets it: later ones overtake it.
+    pub delay: Duration,
+}
+
+/// A device that fails and delays the requests of another by seed, for tests. A request that fails is not carried out.
+pub struct Faulty<D> {
+    device: D,
+    state: RefCell<State>,
+}
+
+struct State {
+    faults: Faults,
+    random: SmallRng,
+    /// By the time at which they go on, and a number, because two may have the same time.
+    delayed: BTreeMap<(Time, u64), Request>,
+    number: u64,
+}
+
+impl<D: Device> Faulty<D> {
+    /// Wraps `device`.
+    pub fn new(device: D, seed: u64, faults: Faults) -> Self {
+        let random = SmallRng::seed_from_u64(seed);
+        Self { device, state: RefCell::new(State { faults, random, delayed: BTreeMap::new(), number: 0 }) }
+    }
+
+    /// Changes what goes wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state.borrow_mut().faults = faults;
+    }
+}
+
+impl State {
+    fn delay(&mut self) -> Duration {
+        let most = u64::try_from(self.faults.delay.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.random.random_range(0..=most))
+    }
+
+    fn take_due(&mut self, now: Time) -> Option<Request> {
+        let first = self.delayed.first_entry().filter(|first| first.key().0 <= now)?;
+        Some(first.remove())
+    }
+}
+
+impl<D: Device> Device for Faulty<D> {
+    fn geometry(&self) -> Geometry {
+        self.device.geometry()
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        let mut state = self.state.borrow_mut();
+        let failing = state.faults.failing.clamp(0.0, 1.0);
+        if state.random.random_bool(failing) {
+            drop(state);
+            return request.complete(now, Err(Error::Failed("the device was told to fail".into())));
+        }
+        let delay = state.delay();
+        if delay.is_zero() {
+            drop(state);
+            return self.device.submit(now, request);
+        }
+        state.number += 1;
+        let key = (now + delay, state.number);
+        state.delayed.insert(key, request);
+    }
+
+    fn due_at(&self) -> Option<Time> {
+        let next = self.state.borrow().delayed.keys().next().map(|(at, _)| *at);
+        next.into_iter().chain(self.device.due_at()).min()
+    }
+
+    fn due(&self, now: Time) {
+        self.device.due(now);
+        while let Some(request) = { self.state.borrow_mut().take_due(now) } {
+            self.device.submit(now, request);
+        }
+    }
+}

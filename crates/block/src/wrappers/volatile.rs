@@ -1,0 +1,105 @@
+use crate::device::Device;
+use crate::error::Error;
+use crate::geometry::Geometry;
+use crate::memory::Memory;
+use crate::request::{Flags, Op, Outcome, Request};
+use onego_buf::List;
+use onego_wire::Time;
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::cell::RefCell;
+
+/// A device in memory with a volatile cache, for tests: after a crash, each change that was not flushed is there or lost,
+/// by seed.
+pub struct Volatile {
+    /// What reads see.
+    cached: RefCell<Memory>,
+    /// What a crash leaves for certain.
+    durable: RefCell<Memory>,
+    /// What was changed since the last flush, in order.
+    changes: RefCell<Vec<Change>>,
+}
+
+struct Change {
+    offset: u64,
+    length: u64,
+    /// `None`: zeros.
+    data: Option<List>,
+}
+
+impl Change {
+    fn of(request: &Request) -> Option<Self> {
+        let (offset, length) = (request.offset, request.length());
+        match &request.op {
+            Op::Write { data } => Some(Self { offset, length, data: Some(data.clone()) }),
+            Op::Trim { .. } | Op::Zero { .. } => Some(Self { offset, length, data: None }),
+            _ => None,
+        }
+    }
+
+    fn apply(self, memory: &Memory) {
+        let op = match self.data {
+            Some(data) => Op::Write { data },
+            None => Op::Zero { length: self.length },
+        };
+        // The request was checked when it came.
+        let _ = memory.carry_out(self.offset, op, Flags::default());
+    }
+}
+
+impl Volatile {
+    /// A device of that geometry that reads as zeros.
+    pub fn new(geometry: Geometry) -> Self {
+        let geometry = Geometry { volatile_cache: true, ..geometry };
+        Self {
+            cached: RefCell::new(Memory::new(geometry)),
+            durable: RefCell::new(Memory::new(geometry)),
+            changes: RefCell::default(),
+        }
+    }
+
+    /// The power fails: changes that were not flushed are there or lost.
+    pub fn crash(&self, seed: u64) {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let durable = self.durable.borrow();
+        for change in self.changes.borrow_mut().drain(..) {
+            if random.random_bool(0.5) {
+                change.apply(&durable);
+            }
+        }
+        *self.cached.borrow_mut() = durable.copied();
+    }
+
+    fn flush(&self) {
+        let durable = self.durable.borrow();
+        self.changes.borrow_mut().drain(..).for_each(|change| change.apply(&durable));
+    }
+}
+
+impl Device for Volatile {
+    fn geometry(&self) -> Geometry {
+        self.cached.borrow().geometry()
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        let result = self.geometry().check(&request);
+        let change = Change::of(&request);
+        let Request { offset, op, flags, caller } = request;
+        let is_flush = matches!(op, Op::Flush);
+        let carry_out = |()| -> Result<Outcome, Error> { self.cached.borrow().carry_out(offset, op, flags) };
+        let result = result.and_then(carry_out);
+        if result.is_ok() {
+            match change {
+                // Older changes of the same bytes must not come after it, so all that is cached goes first.
+                Some(change) if flags.fua => {
+                    self.flush();
+                    change.apply(&self.durable.borrow());
+                }
+                Some(change) => self.changes.borrow_mut().push(change),
+                None if is_flush => self.flush(),
+                None => {}
+            }
+        }
+        caller.complete(now, result);
+    }
+}
