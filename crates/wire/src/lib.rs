@@ -8,6 +8,7 @@
 mod backoff;
 mod codec;
 mod conns;
+mod joined;
 mod layer;
 mod machine;
 mod part;
@@ -20,6 +21,7 @@ mod unfinished;
 pub use backoff::Backoff;
 pub use codec::{DecodeError, Decoded, Reader, Writer};
 pub use conns::{ConnId, ConnTable};
+pub use joined::{Joined, Members};
 pub use layer::Layer;
 pub use machine::{Action, Disconnect, Landing, ListenerId, LocalPort, Machine};
 pub use part::Part;
