@@ -132,7 +132,7 @@ impl Session for ImageSession {
         let completed = self.reactor.completion()?;
         let result = completed.result.map(|outcome| match outcome {
             Outcome::Buffer(buffer) => Some(buffer),
-            Outcome::Done => None,
+            _ => None,
         });
         Some((completed.tag, result.map_err(Error::from)))
     }

@@ -26,10 +26,13 @@
 //!
 //! # Features
 //!
-//! `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; either works alone.
+//! `block` ([`block`]), `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; each
+//! works alone.
 //! `rdma-core` adds RDMA by devices of the machine to `nfs`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "block")]
+pub mod block;
 #[cfg(feature = "ceph")]
 pub mod ceph;
 mod driver;

@@ -55,7 +55,7 @@ impl EngineFailed {
         Self { what: "opening the event engine", source }
     }
 
-    fn waiting(source: io::Error) -> Self {
+    pub(crate) fn waiting(source: io::Error) -> Self {
         Self { what: "waiting for events", source }
     }
 }

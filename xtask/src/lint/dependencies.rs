@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-nfs",
             "onego-rdma",
             "onego-verbs",
+            "onego-block",
             "onego-engine",
             "onego-wire",
             "onego-buf",

@@ -95,6 +95,12 @@ impl Core {
         }
     }
 
+    /// Does it take its commands from there?
+    #[cfg(feature = "block")]
+    pub(crate) fn takes_from(&self, mailbox: &Arc<Mailbox<CephCommand>>) -> bool {
+        Arc::ptr_eq(&self.mailbox, mailbox)
+    }
+
     /// Starts a request to an image.
     pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp) {
         let op = match op {
@@ -269,7 +275,8 @@ impl Core {
         match finished {
             Finished::Changed(done, result) => self.tell(done, result),
             Finished::Filled(done, result) => self.tell(done, result),
-            Finished::Read(done, result) => drop(done.send(result)),
+            Finished::Read(done, result) => self.tell(done, result),
+            Finished::Found(done, result) => self.tell(done, result),
         }
         flushes.into_iter().for_each(|flush| self.tell(flush, Ok(())));
     }

@@ -2,16 +2,30 @@
 
 use super::error::Error;
 use futures_channel::oneshot;
-use onego_buf::SegmentMut;
+use onego_buf::{List, SegmentMut};
 use onego_ceph::client;
+
+/// A run of an image's bytes: do objects hold them?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocated {
+    /// Bytes.
+    pub length: u64,
+    /// Objects hold them. If not, they read as zeros.
+    pub is_there: bool,
+}
 
 /// What a tagged request to an image gave.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It is done.
     Done,
     /// The caller's buffer, filled.
     Buffer(SegmentMut),
+    /// The bytes of a read without a buffer.
+    Data(List),
+    /// Which bytes objects hold.
+    Allocated(Vec<Allocated>),
 }
 
 impl From<()> for Outcome {
@@ -23,6 +37,18 @@ impl From<()> for Outcome {
 impl From<SegmentMut> for Outcome {
     fn from(buffer: SegmentMut) -> Self {
         Self::Buffer(buffer)
+    }
+}
+
+impl From<List> for Outcome {
+    fn from(data: List) -> Self {
+        Self::Data(data)
+    }
+}
+
+impl From<Vec<Allocated>> for Outcome {
+    fn from(runs: Vec<Allocated>) -> Self {
+        Self::Allocated(runs)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Reads and writes of an image as requests to its objects. Runs on the reactor, without futures.
 
-use super::done::{OTHER_KIND, ReplyTo};
+use super::done::{Allocated, OTHER_KIND, ReplyTo};
 use super::error::Error;
 use super::flush::{WriteEpoch, Writes};
-use futures_channel::oneshot;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_ceph::client::{self, Error as ProtocolError, OpReply, Request, errno};
-use onego_ceph::ops::Op;
+use onego_ceph::ops::{Op, Stat};
 use onego_ceph::rbd::{DataNames, Extent, Layout};
 use onego_ceph::types::SnapContext;
+use onego_msgr::encoding::Decode as _;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Most bytes of one read or write, 64 MiB: beyond what a caller gains by, and within the client's bound on bytes in
 /// flight.
 pub const MAX_IO: u64 = 64 << 20;
+
+/// Most objects whose sizes one request asks for: enough for 256 MiB of an image with objects of the usual size.
+pub(crate) const STATUS_OBJECTS: usize = 64;
 
 /// Zeros that stand for what an image does not hold.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -52,7 +55,9 @@ pub(crate) enum Io {
     /// Fills the buffer from `offset` on.
     ReadInto { offset: u64, buffer: SegmentMut, done: ReplyTo<SegmentMut> },
     /// Gives the bytes as a list of what was received.
-    Read { offset: u64, length: u64, done: oneshot::Sender<Result<List, Error>> },
+    Read { offset: u64, length: u64, done: ReplyTo<List> },
+    /// Gives the bytes that objects hold, of up to [`STATUS_OBJECTS`] objects: the runs from `offset` on that are there.
+    Allocated { offset: u64, length: u64, done: ReplyTo<Vec<Allocated>> },
     /// Writes the bytes.
     Write { offset: u64, data: List, done: ReplyTo<()> },
     /// The bytes are zeros from now on, and take no room where that can be.
@@ -60,7 +65,7 @@ pub(crate) enum Io {
 }
 
 impl IoOp {
-    pub(crate) fn read(offset: u64, length: u64, done: oneshot::Sender<Result<List, Error>>) -> Self {
+    pub(crate) fn read(offset: u64, length: u64, done: ReplyTo<List>) -> Self {
         Self::Io(Io::Read { offset, length, done })
     }
 
@@ -86,7 +91,11 @@ impl IoOp {
         let (offset, length) = match self {
             Self::Io(Io::ReadInto { offset, buffer, .. }) => (*offset, buffer.len() as u64),
             Self::Io(Io::Write { offset, data, .. }) => (*offset, data.len() as u64),
-            Self::Io(Io::Read { offset, length, .. } | Io::Zero { offset, length, .. }) => (*offset, *length),
+            Self::Io(
+                Io::Read { offset, length, .. }
+                | Io::Allocated { offset, length, .. }
+                | Io::Zero { offset, length, .. },
+            ) => (*offset, *length),
             Self::Flush { .. } => (0, 0),
         };
         let size = shape.size.load(Ordering::Relaxed);
@@ -115,14 +124,17 @@ enum Gather {
     /// Each piece fills its part of the caller's buffer.
     Buffer(SmallVec<[Option<SegmentMut>; 1]>, ReplyTo<SegmentMut>),
     /// Each piece gives its part of the list.
-    Lists(SmallVec<[(u64, List); 1]>, oneshot::Sender<Result<List, Error>>),
+    Lists(SmallVec<[(u64, List); 1]>, ReplyTo<List>),
+    /// Each piece gives the size of its object.
+    Sizes(Vec<(Piece, u64)>, ReplyTo<Vec<Allocated>>),
 }
 
 /// The result of a request to an image, and where it goes.
 pub(crate) enum Finished {
     Changed(ReplyTo<()>, Result<(), Error>),
     Filled(ReplyTo<SegmentMut>, Result<SegmentMut, Error>),
-    Read(oneshot::Sender<Result<List, Error>>, Result<List, Error>),
+    Read(ReplyTo<List>, Result<List, Error>),
+    Found(ReplyTo<Vec<Allocated>>, Result<Vec<Allocated>, Error>),
 }
 
 impl ImageIo {
@@ -154,6 +166,15 @@ impl ImageIo {
                 }
                 Gather::Lists(parts, done)
             }
+            Io::Allocated { offset, length, done } => {
+                let mut sizes = Vec::new();
+                let length = length.min(STATUS_OBJECTS as u64 * shape.layout.object_size());
+                for piece in shape.pieces(offset, length).take(STATUS_OBJECTS) {
+                    submit(shape.request(piece.object, Op::Stat));
+                    sizes.push((piece, 0));
+                }
+                Gather::Sizes(sizes, done)
+            }
             Io::Write { offset, data, done } => {
                 for extent in shape.layout.map(offset, data.len() as u64) {
                     let data = collect(&data, &extent.buffer);
@@ -181,7 +202,8 @@ impl ImageIo {
         match &self.gather {
             Gather::Changes(_, done) => done.is_abandoned(),
             Gather::Buffer(_, done) => done.is_abandoned(),
-            Gather::Lists(_, done) => done.is_canceled(),
+            Gather::Lists(_, done) => done.is_abandoned(),
+            Gather::Sizes(_, done) => done.is_abandoned(),
         }
     }
 
@@ -212,6 +234,16 @@ impl ImageIo {
                 }
                 fill_up(list, *length);
             }
+            (Ok(reply), Gather::Sizes(sizes, _)) => {
+                // An object that is not there has no output, and holds nothing.
+                match reply.ops.first().map(|op| Stat::from_bytes(&op.output.to_segment())) {
+                    None => {}
+                    Some(Ok(stat)) => sizes[index].1 = stat.size,
+                    Some(Err(_)) => {
+                        self.error.get_or_insert(ProtocolError::Mismatch("it has no size of an object"));
+                    }
+                }
+            }
             (Ok(_), Gather::Changes(..) | Gather::Buffer(..)) => {}
         }
     }
@@ -232,6 +264,11 @@ impl ImageIo {
                 });
                 (Finished::Read(done, joined), Vec::new())
             }
+            Gather::Sizes(sizes, done) => {
+                let found =
+                    failed.map(|()| sizes.iter().flat_map(|(piece, size)| piece.split(*size)).collect());
+                (Finished::Found(done, found), Vec::new())
+            }
         }
     }
 }
@@ -241,6 +278,17 @@ struct Piece {
     object: u64,
     offset: u64,
     length: u64,
+}
+
+impl Piece {
+    /// Its bytes before the end of an object of that size, and those behind it.
+    fn split(&self, size: u64) -> [Allocated; 2] {
+        let there = size.saturating_sub(self.offset).min(self.length);
+        [
+            Allocated { length: there, is_there: true },
+            Allocated { length: self.length - there, is_there: false },
+        ]
+    }
 }
 
 impl Shape {

@@ -13,7 +13,7 @@ pub(crate) mod reactor;
 pub(crate) mod waiting;
 
 pub use config::{CephArgs, Config, Identity, MsMode};
-pub use done::{Completed, Outcome};
+pub use done::{Allocated, Completed, Outcome};
 pub use error::{Errno, Error};
 pub use onego_ceph::client::{Awaited, Error as ProtocolError, Monitor, Waiting};
 pub use onego_ceph::types::EntityName;

@@ -1,4 +1,6 @@
 use crate::ceph::commands::{CephCommand, Question};
+#[cfg(feature = "block")]
+use crate::ceph::core::Core;
 use crate::ceph::done::{OTHER_KIND, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
 use crate::ceph::waiting::Report;
@@ -91,6 +93,12 @@ pub struct PoolInfo {
 }
 
 impl Cluster {
+    /// Does this client's machine do what this handle asks for?
+    #[cfg(feature = "block")]
+    pub(crate) fn is_of(&self, core: &Core) -> bool {
+        core.takes_from(&self.shared.mailbox)
+    }
+
     pub(crate) fn new(mailbox: Arc<Mailbox<CephCommand>>, connect_timeout: Duration, report: Report) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }

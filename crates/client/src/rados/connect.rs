@@ -1,39 +1,71 @@
 //! How a client of a cluster is started: on a thread of its own, or on the thread that owns it.
 
 use super::cluster::{Cluster, ReactorThread};
+use crate::ceph::commands::CephCommand;
 use crate::ceph::config::Config;
 use crate::ceph::core::Core;
 use crate::ceph::error::Error;
 use crate::ceph::reactor::Reactor;
-use crate::ceph::waiting::{Lookout, Report};
+use crate::ceph::waiting::{Lookout, Report, WaitingHook};
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
 use futures_channel::oneshot;
 use onego_buf::Pool;
 use onego_ceph::client;
+use onego_engine::Waker;
 use onego_msgr::auth::Secret;
+use onego_wire::Time;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Receive memory that a client keeps for reuse, bytes: some hundred requests of 64 KiB, or a few of 4 MiB.
 const POOL_LIMIT: usize = 32 << 20;
+
+/// A client that has no reactor yet.
+pub(crate) struct Unconnected {
+    mailbox: Arc<Mailbox<CephCommand>>,
+    client: client::Config,
+    report: Report,
+    on_waiting: Option<WaitingHook>,
+    timeout: Duration,
+}
+
+impl Unconnected {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        Ok(Self {
+            mailbox: Arc::new(Mailbox::new()),
+            client: client_config(config)?,
+            report: Report::default(),
+            on_waiting: config.on_waiting.clone(),
+            timeout: config.connect_timeout,
+        })
+    }
+
+    /// The machine.
+    pub(crate) fn core(&self, now: Time) -> Core {
+        let lookout = Lookout::new(self.report.clone(), self.on_waiting.clone());
+        Core::new(&self.client, Arc::clone(&self.mailbox), lookout, now)
+    }
+
+    /// The handle on the machine, which the waker's reactor drives.
+    pub(crate) fn cluster(self, reactor: Waker) -> Cluster {
+        self.mailbox.set_reactor(reactor);
+        Cluster::new(self.mailbox, self.timeout, self.report)
+    }
+}
 
 impl Reactor {
     /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven:
     /// [`Cluster::ready`] waits for it. Fails if the machine refuses what the event engine needs.
     pub fn new(config: &Config) -> Result<(Self, Cluster), Error> {
-        let mailbox = Arc::new(Mailbox::new());
-        let client = client_config(config)?;
-        let report = Report::default();
-        let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
-        let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| {
-            Core::new(&client, Arc::clone(&mailbox), lookout, now)
-        })
-        .map_err(EngineFailed::opening)?;
-        mailbox.set_reactor(driver.waker());
-        Ok((Self::over(driver), Cluster::new(mailbox, config.connect_timeout, report)))
+        let unconnected = Unconnected::new(config)?;
+        let driver = Driver::open(config.engine, config.zero_copy, config.spin, |now| unconnected.core(now))
+            .map_err(EngineFailed::opening)?;
+        let cluster = unconnected.cluster(driver.waker());
+        Ok((Self::over(driver), cluster))
     }
 }
 

@@ -9,6 +9,8 @@ mod pool;
 mod watch;
 
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
+#[cfg(feature = "block")]
+pub(crate) use connect::Unconnected;
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};

@@ -82,6 +82,16 @@ impl Image {
         self.open.shape.size.load(Ordering::Relaxed)
     }
 
+    /// Does it take writes: was it not opened for reading alone, and are its features ones that Onego maintains?
+    pub fn is_writable(&self) -> bool {
+        self.open.watch.is_some() && self.open.info.check_writable().is_ok()
+    }
+
+    #[cfg(feature = "block")]
+    pub(crate) fn shape(&self) -> Arc<Shape> {
+        Arc::clone(&self.open.shape)
+    }
+
     /// Fails unless the image can do `op`.
     pub(crate) fn admit(&self, op: &IoOp) -> Result<Arc<Shape>, Error> {
         if op.writes() {
@@ -108,7 +118,7 @@ impl Image {
     /// reads as zeros. Fails with [`Error::OutOfBounds`] behind the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
         let (done, answer) = oneshot::channel();
-        self.submit(IoOp::read(offset, length, done), answer).await
+        self.submit(IoOp::read(offset, length, ReplyTo::Future(done)), answer).await
     }
 
     /// Fills a buffer with the bytes from `offset` on, and gives it back. Large reads are received right into it. If it

@@ -1,0 +1,139 @@
+//! One thread's export, and all that is under it.
+
+use super::image::ImageDevices;
+use crate::ceph::core::Core;
+use crate::ceph::{Config, Error};
+use crate::driver::Driver;
+use crate::rados::{Cluster, Unconnected};
+use crate::rbd::Image;
+use crate::reactor::{Core as _, EngineFailed, FAREWELL};
+use onego_block::{Device, Export};
+use onego_engine::zero_copy::Settings;
+use onego_engine::{EngineKind, Spin, Stats, Wait, Waker};
+use onego_wire::{Joined, Machine, Members, Time};
+use std::rc::Rc;
+
+/// An export and the clients of the devices that it serves, driven as one machine by the thread that owns it: no other
+/// thread, no wake-ups and no locks on the way of a request from the export's connection to the cluster's.
+///
+/// A process that wants more than one processor has as many hosts, each on a thread of its own.
+pub struct Host<E: Export> {
+    driver: Driver<Joined<Hosted<E>>>,
+}
+
+/// The machines of a host.
+struct Hosted<E> {
+    export: E,
+    clusters: Vec<ImageDevices>,
+}
+
+impl<E: Export> Members for Hosted<E> {
+    fn count(&self) -> usize {
+        1 + self.clusters.len()
+    }
+
+    fn member(&self, index: usize) -> &dyn Machine {
+        match index {
+            0 => &self.export,
+            _ => &self.clusters[index - 1],
+        }
+    }
+
+    fn member_mut(&mut self, index: usize) -> &mut dyn Machine {
+        match index {
+            0 => &mut self.export,
+            _ => &mut self.clusters[index - 1],
+        }
+    }
+
+    fn passed_work(&mut self) -> bool {
+        self.export.has_completions() || self.clusters.iter().any(ImageDevices::has_work)
+    }
+}
+
+impl<E: Export> Host<E> {
+    /// Opens an event engine, and makes the export. Fails if the machine refuses what the engine needs.
+    pub fn open(
+        engine: EngineKind,
+        zero_copy: Settings,
+        spin: Spin,
+        export: impl FnOnce(Time) -> E,
+    ) -> Result<Self, Error> {
+        let hosted = |now| Joined::new(Hosted { export: export(now), clusters: Vec::new() });
+        let driver = Driver::open(engine, zero_copy, spin, hosted).map_err(EngineFailed::opening)?;
+        Ok(Self { driver })
+    }
+
+    /// Adds a client of a cluster. Connecting goes on while the host is driven: [`Cluster::ready`] waits for it. Of the
+    /// configuration, the engine, the copies and the spinning are those of the host.
+    pub fn connect(&mut self, config: &Config) -> Result<Cluster, Error> {
+        let unconnected = Unconnected::new(config)?;
+        let core = unconnected.core(self.driver.now());
+        self.hosted().clusters.push(ImageDevices::new(core));
+        Ok(unconnected.cluster(self.driver.waker()))
+    }
+
+    /// An image as a device of this host. It is closed when the device is dropped. Fails unless the image was opened by a
+    /// [client of this host](Self::connect).
+    pub fn image(&mut self, image: Image) -> Result<Rc<dyn Device>, Error> {
+        let cluster = image.pool().cluster().clone();
+        let devices = self.hosted().clusters.iter().find(|devices| cluster.is_of(devices.core()));
+        let devices = devices.ok_or_else(|| {
+            Error::Invalid("the image was opened by a client that this thread does not drive".into())
+        })?;
+        Ok(Rc::new(devices.device(image)))
+    }
+
+    /// The export, to be told what to serve, and the time for it. What it has to do is done with the next
+    /// [`turn`](Self::turn).
+    pub fn export(&mut self) -> (&mut E, Time) {
+        let now = self.driver.now();
+        (&mut self.hosted().export, now)
+    }
+
+    /// Moves what can be moved, and sleeps as `wait` allows if there is nothing to do. An error is one of the event
+    /// engine; the host is of no use after it.
+    pub fn turn(&mut self, wait: Wait) -> Result<(), Error> {
+        self.driver.turn(wait).map_err(|error| EngineFailed::waiting(error).into())
+    }
+
+    /// Runs a future to its end, driving everything meanwhile. An error is one of the event engine.
+    pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, Error> {
+        self.driver.block_on(future).map_err(|error| EngineFailed::waiting(error).into())
+    }
+
+    /// Wakes the host's thread from another one.
+    pub fn waker(&self) -> Waker {
+        self.driver.waker()
+    }
+
+    /// What the engine has done so far: system calls and bytes.
+    pub fn stats(&self) -> Stats {
+        self.driver.stats()
+    }
+
+    fn hosted(&mut self) -> &mut Hosted<E> {
+        self.driver.machine_mut().members_mut()
+    }
+
+    fn cores(&mut self) -> impl Iterator<Item = &mut Core> {
+        self.hosted().clusters.iter_mut().map(ImageDevices::core_mut)
+    }
+}
+
+impl<E: Export> Drop for Host<E> {
+    /// Ends the clients. What clusters would keep of them is given up, for which at most a second is waited.
+    fn drop(&mut self) {
+        let now = self.driver.now();
+        for core in self.cores() {
+            core.close();
+            core.say_farewell(now);
+        }
+        let until = now + FAREWELL;
+        while self.cores().any(|core| core.is_leaving()) && self.driver.now() < until {
+            if self.driver.turn(Wait::Until(until)).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Images as devices: a layer on the client of their cluster.
+
+use super::error::block_error;
+use crate::ceph::Outcome;
+use crate::ceph::core::Core;
+use crate::ceph::done::{Allocated, ReplyTo};
+use crate::ceph::image_io::{Io, IoOp, Shape};
+use crate::rbd::Image;
+use crate::reactor::Core as _;
+use onego_block::{BlockStatus, Caller, Device, Error, Geometry, Op, Request, StatusExtent, zeros};
+use onego_wire::{Layer, Time};
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bytes of a request that costs least for what it does.
+const PREFERRED: u32 = 4096;
+
+/// Trims below this free little: librbd's default of `rbd_discard_granularity_bytes`.
+const TRIM_GRANULARITY: u32 = 64 << 10;
+
+/// Most bytes that a read or write of a device has: what clients of NBD expect, and half of what an image takes.
+const MAX_IO: u64 = 32 << 20;
+
+/// Requests on their way from devices to the layer that carries them out, on one thread. Their callers bound them.
+type Inbox = Rc<RefCell<VecDeque<(Arc<Shape>, Request)>>>;
+
+/// The client of a cluster, with the devices that its images are.
+pub(crate) struct ImageDevices {
+    core: Core,
+    inbox: Inbox,
+    /// The callers of requests in flight, by tag.
+    callers: Slab<Caller>,
+}
+
+/// An image as a device. It is closed with the last of its clones.
+pub(crate) struct ImageDevice {
+    image: Image,
+    read_only: bool,
+    inbox: Inbox,
+}
+
+impl ImageDevices {
+    pub(crate) fn new(core: Core) -> Self {
+        Self { core, inbox: Inbox::default(), callers: Slab::new() }
+    }
+
+    pub(crate) fn device(&self, image: Image) -> ImageDevice {
+        ImageDevice { read_only: !image.is_writable(), image, inbox: Rc::clone(&self.inbox) }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(crate) fn core_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// Is there a request that it has not looked at?
+    pub(crate) fn has_work(&self) -> bool {
+        !self.inbox.borrow().is_empty()
+    }
+
+    fn start(&mut self, now: Time, shape: Arc<Shape>, request: Request) {
+        let Request { offset, op, flags, caller } = request;
+        // What has completed is durable, so there is nothing more to do for a write with FUA.
+        let tag = self.callers.insert(caller) as u64;
+        let op = match op {
+            Op::Read { length } => IoOp::read(offset, length, ReplyTo::Tag(tag)),
+            Op::ReadInto { buffer } => IoOp::read_into(offset, buffer, ReplyTo::Tag(tag)),
+            Op::Write { data } => IoOp::write(offset, data, ReplyTo::Tag(tag)),
+            Op::Flush => IoOp::Flush { done: ReplyTo::Tag(tag) },
+            Op::Zero { length } if flags.no_hole => IoOp::write(offset, zeros(length), ReplyTo::Tag(tag)),
+            Op::Trim { length } | Op::Zero { length } => IoOp::zero(offset, length, ReplyTo::Tag(tag)),
+            Op::Status { length } => IoOp::Io(Io::Allocated { offset, length, done: ReplyTo::Tag(tag) }),
+        };
+        self.core.start(now, shape, op);
+    }
+}
+
+impl Layer for ImageDevices {
+    type Below = Core;
+
+    fn below(&self) -> &Core {
+        &self.core
+    }
+
+    fn below_mut(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    fn settle(&mut self, now: Time) {
+        while let Some((shape, request)) = { self.inbox.borrow_mut().pop_front() } {
+            self.start(now, shape, request);
+        }
+        self.core.settle(now);
+        while let Some(completed) = self.core.next_completed() {
+            let Some(caller) = self.callers.try_remove(completed.tag as usize) else { continue };
+            caller.complete(now, completed.result.map(outcome).map_err(|error| block_error(&error)));
+        }
+    }
+}
+
+fn outcome(outcome: Outcome) -> onego_block::Outcome {
+    match outcome {
+        Outcome::Done => onego_block::Outcome::Done,
+        Outcome::Buffer(buffer) => onego_block::Outcome::Filled(buffer),
+        Outcome::Data(list) => onego_block::Outcome::Data(list),
+        Outcome::Allocated(runs) => onego_block::Outcome::Status(status(&runs)),
+    }
+}
+
+fn status(runs: &[Allocated]) -> Vec<StatusExtent> {
+    let mut extents = Vec::new();
+    for run in runs {
+        let status = if run.is_there { BlockStatus::DATA } else { BlockStatus::HOLE };
+        StatusExtent::append(&mut extents, run.length, status);
+    }
+    extents
+}
+
+impl Device for ImageDevice {
+    fn geometry(&self) -> Geometry {
+        let mut geometry = Geometry::new(self.image.size());
+        geometry.preferred = PREFERRED;
+        geometry.max_io = MAX_IO;
+        geometry.boundary = Some(self.image.info().layout.object_size());
+        geometry.read_only = self.read_only;
+        geometry.trim_granularity = Some(TRIM_GRANULARITY);
+        geometry
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        match self.geometry().check(&request) {
+            // Zeroes that keep their space would have to be sent as data.
+            Ok(()) if request.flags.no_hole && request.flags.fast => {
+                request.complete(now, Err(Error::Unsupported("allocate zeros faster than it writes them")));
+            }
+            Ok(()) => self.inbox.borrow_mut().push_back((self.image.shape(), request)),
+            Err(error) => request.complete(now, Err(error)),
+        }
+    }
+}
