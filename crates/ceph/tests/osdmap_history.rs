@@ -5,120 +5,15 @@ mod osdmap_support;
 
 use onego_ceph::osdmap::{Incremental, OsdMap};
 use onego_msgr::encoding::{Decode, Encode};
-use osdmap_support::{missing, output, run};
+use osdmap_support::cluster::Cluster;
+use osdmap_support::run;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::Write;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-const FSID: &str = "9a1f7a3e-0f53-4c33-8a5f-5d4d1e3f2b10";
-/// Bounds each wait for a daemon.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A daemon of the cluster, ended when dropped.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It is gone already if that fails.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A monitor and, if wanted, OSDs that keep their data in memory.
-struct Cluster {
-    dir: TempDir,
-    monitor: Option<Daemon>,
-}
-
-impl Cluster {
-    fn start() -> Self {
-        let dir = TempDir::new().unwrap();
-        let path = dir.path().display();
-        // Nobody else takes a port that was just given back, for a while.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // By default, a monitor ends where 95 percent of the disk are used, however large that is.
-        let config = format!(
-            "[global]\nfsid = {FSID}\nmon host = [v2:127.0.0.1:{port}/0]\n\
-             public addr = 127.0.0.1\ncluster addr = 127.0.0.1\n\
-             auth cluster required = none\nauth service required = none\nauth client required = none\n\
-             keyring = {path}/keyring\nrun dir = {path}\nlog file =\nadmin socket =\n\
-             osd objectstore = memstore\nosd crush chooseleaf type = 0\nosd crush update on start = false\nosd data = {path}/osd.$id\n\
-             mon data = {path}/mon\nmon data avail crit = 0\nmon data avail warn = 0\nmon allow pool delete = true\n\
-             paxos propose interval = 0.02\npaxos min wait = 0.01\n"
-        );
-        fs::write(dir.path().join("ceph.conf"), config).unwrap();
-        fs::write(dir.path().join("keyring"), "").unwrap();
-        fs::create_dir(dir.path().join("mon")).unwrap();
-        let monmap = dir.path().join("monmap");
-        let addrs = format!("[v2:127.0.0.1:{port}/0]");
-        let create = ["--create", "--fsid", FSID, "--set-min-mon-release", "16", "--addv", "a", &addrs];
-        run("monmaptool", &[&create[..], &[monmap.to_str().unwrap()]].concat());
-        let mut cluster = Self { dir, monitor: None };
-        let mkfs = output(cluster.program("ceph-mon").args(["-i", "a", "--mkfs", "--monmap"]).arg(&monmap));
-        assert!(mkfs.status.success(), "{}", String::from_utf8_lossy(&mkfs.stderr));
-        cluster.monitor = Some(cluster.spawn("ceph-mon", "a"));
-        cluster
-    }
-
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(name);
-        command.arg("-c").arg(self.dir.path().join("ceph.conf"));
-        command
-    }
-
-    fn spawn(&self, program: &str, id: &str) -> Daemon {
-        let mut command = self.program(program);
-        command.args(["-f", "-i", id]).stdout(Stdio::null()).stderr(Stdio::null());
-        Daemon(command.spawn().unwrap_or_else(|error| panic!("{}", missing(&command, &error))))
-    }
-
-    /// Starts the OSD of that id, which exists in the map, and waits until it is up.
-    fn start_osd(&self, id: &str, uuid: &str) -> Daemon {
-        fs::create_dir_all(self.dir.path().join(format!("osd.{id}"))).unwrap();
-        let mkfs = output(self.program("ceph-osd").args(["-i", id, "--mkfs", "--osd-uuid", uuid]));
-        assert!(mkfs.status.success(), "{}", String::from_utf8_lossy(&mkfs.stderr));
-        let daemon = self.spawn("ceph-osd", id);
-        let begin = Instant::now();
-        while !self.ceph(&["osd stat"]).contains(" 1 up") {
-            assert!(begin.elapsed() < PATIENCE, "osd.{id} does not come up");
-        }
-        daemon
-    }
-
-    /// Gives commands to Ceph's own client, one after the other. They may fail: what matters is what they change.
-    fn ceph(&self, commands: &[&str]) -> String {
-        let seconds = PATIENCE.as_secs().to_string();
-        let mut command = Command::new("timeout");
-        command.args([&seconds, "ceph", "-c"]).arg(self.dir.path().join("ceph.conf"));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}", missing(&command, &error)));
-        let lines = commands.join("\n") + "\n";
-        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "ceph does not end (installed from ceph-common?): {text}");
-        text.into_owned()
-    }
-
-    /// Ends the monitor and gives what it kept of the maps, by key.
-    fn maps(mut self) -> BTreeMap<String, Vec<u8>> {
-        self.monitor = None;
-        let store = self.dir.path().join("mon/store.db");
-        parse_dump(&run(
-            "ceph-kvstore-tool",
-            &[Path::new("rocksdb"), &store, Path::new("dump"), Path::new("osdmap")],
-        ))
-    }
+/// What a monitor that has ended kept of the maps, by key.
+fn maps(store: &Path) -> BTreeMap<String, Vec<u8>> {
+    let words = [Path::new("rocksdb"), store, Path::new("dump"), Path::new("osdmap")];
+    parse_dump(&run("ceph-kvstore-tool", &words))
 }
 
 /// Reads a listing of keys and values, of which lines of nothing but zeros are left out.
@@ -157,13 +52,13 @@ fn replay(maps: &BTreeMap<String, Vec<u8>>) -> u32 {
 
 #[test]
 fn each_change_that_a_monitor_made_gives_the_map_that_it_made() {
-    let cluster = Cluster::start();
+    let mut cluster = Cluster::start();
     let uuid = "11111111-2222-3333-4444-000000000000";
     cluster.ceph(&[&format!("osd new {uuid}")]);
     drop(cluster.start_osd("0", uuid));
     cluster.ceph(&COMMANDS);
     let places = OBJECTS.map(|(name, space)| cluster.ceph(&[&format!("osd map one {name} {space}")]));
-    let maps = cluster.maps();
+    let maps = maps(&cluster.stop_monitor());
     let epoch = replay(&maps);
     assert!(epoch > 40, "the commands made {epoch} epochs");
 

@@ -5,6 +5,7 @@ mod support;
 use onego::Wait;
 use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
+use onego_testkit::loopback::own_address;
 use onego_testkit::seeds::is_long;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -124,8 +125,8 @@ fn open(conf: &Path) -> (Reactor, Image) {
 fn rounds(options: &str, seed: u64) {
     let rounds = if is_long() { ROUNDS_LONG } else { ROUNDS };
     let place = Place::new();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let options = format!("{options} --listen 127.0.0.1:{port} --messenger v2");
+    // The port is kept in the directory, and is free at each start: no other program listens at this address.
+    let options = format!("{options} --listen {} --messenger v2", own_address());
     let mut child = start(&place, &options);
     place.onego("-c data/ceph.conf rbd create disk --size 16M");
     let conf = place.path("data/ceph.conf");

@@ -4,6 +4,7 @@
 
 mod faults;
 mod frames;
+pub mod loopback;
 mod network;
 pub mod seeds;
 mod sim;

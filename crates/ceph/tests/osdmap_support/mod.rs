@@ -1,6 +1,7 @@
 //! Ceph's own `osdmaptool` and its like as oracles, and random maps to ask them about.
 #![allow(dead_code, unreachable_pub)] // Each test program uses a part of this.
 
+pub mod cluster;
 pub mod dump;
 pub mod random;
 
