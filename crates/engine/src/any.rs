@@ -127,6 +127,14 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.listen(addr))
     }
 
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        each!(self, engine => engine.adopt(socket))
+    }
+
+    fn attach(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        each!(self, engine => engine.attach(socket))
+    }
+
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         each!(self, engine => engine.connect(addr, local))
     }

@@ -108,6 +108,18 @@ pub trait Engine {
     /// Opens a listener and says at which address (port 0 asks for any).
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)>;
 
+    /// Listens on a stream socket that the program has made, and says at which address: `0.0.0.0:0` unless its family is IP. The
+    /// simulated network has no such sockets.
+    fn adopt(&mut self, _socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Uses a connected stream socket that the program has made, and says which address it has: `0.0.0.0:0` unless its family is
+    /// IP. The simulated network has no such sockets.
+    fn attach(&mut self, _socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Opens a connection from such a port; [`Event::Connected`] follows.
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId>;
 

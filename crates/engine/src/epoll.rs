@@ -5,7 +5,7 @@
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::socket;
-use crate::socket::Accepted;
+use crate::socket::{Accepted, Protocol};
 use crate::system::clock;
 use crate::table::SocketId;
 use crate::wait::{Wait, timeout};
@@ -60,7 +60,7 @@ impl Epoll {
         self.sockets.set_zero_copy(settings);
     }
 
-    fn add(&mut self, fd: OwnedFd, kind: Kind) -> io::Result<SocketId> {
+    fn add(&mut self, fd: OwnedFd, kind: Kind, protocol: Protocol) -> io::Result<SocketId> {
         let interest = match kind {
             // Level-triggered: what is left after an accept comes up again by itself.
             Kind::Listener | Kind::Watched => EventFlags::IN,
@@ -68,7 +68,7 @@ impl Epoll {
                 EventFlags::from_bits_retain(STREAM_INTEREST.bits().into()) | EventFlags::ET
             }
         };
-        let id = self.sockets.insert(fd, kind);
+        let id = self.sockets.insert(fd, kind, protocol);
         let fd = &self.sockets.table.get(id).expect("just added").fd;
         if let Err(error) = epoll::add(&self.epoll, fd, EventData::new_u64(id.to_bits()), interest) {
             self.sockets.table.remove(id);
@@ -118,8 +118,8 @@ impl Epoll {
                 accepted
             }
         };
-        for Accepted { fd, peer, local } in accepted {
-            match self.add(fd, Kind::Stream) {
+        for Accepted { fd, protocol, peer, local } in accepted {
+            match self.add(fd, Kind::Stream, protocol) {
                 Ok(socket) => events.push(Event::Accepted { listener, socket, peer, local }),
                 Err(error) => tracing::warn!(%error, "a new connection cannot be watched"),
             }
@@ -142,16 +142,26 @@ impl Engine for Epoll {
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)> {
         let (fd, local) = socket::listen(addr)?;
-        Ok((self.add(fd, Kind::Listener)?, local))
+        Ok((self.add(fd, Kind::Listener, Protocol::Tcp)?, local))
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::adopt(&socket)?;
+        Ok((self.add(socket, Kind::Listener, protocol)?, local))
+    }
+
+    fn attach(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::attach(&socket)?;
+        Ok((self.add(socket, Kind::Stream, protocol)?, local))
     }
 
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         let fd = socket::connect(addr, local)?;
-        self.add(fd, Kind::Connecting)
+        self.add(fd, Kind::Connecting, Protocol::Tcp)
     }
 
     fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
-        self.add(descriptor, Kind::Watched)
+        self.add(descriptor, Kind::Watched, Protocol::Other)
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {
@@ -171,9 +181,8 @@ impl Engine for Epoll {
     }
 
     fn close(&mut self, id: SocketId) {
-        // Closing the descriptor of a socket takes it out of the epoll set: nobody holds a duplicate.
+        // Closing a descriptor does not take it out of the epoll set if the program or a child of it has a duplicate.
         if let Some(socket) = self.sockets.table.get(id)
-            && socket.kind == Kind::Watched
             && let Err(error) = epoll::delete(&self.epoll, &socket.fd)
         {
             tracing::error!(%error, "a descriptor cannot be left alone");

@@ -356,12 +356,16 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     fn act(&mut self, now: Time, action: Action) {
         match action {
             Action::Listen { listener, addr } => {
-                let result = self.engine.listen(addr).map(|(socket, local)| {
-                    self.listeners.insert(socket, listener);
-                    local
-                });
-                self.notified = true;
-                self.machine.listening(now, listener, result);
+                let result = self.engine.listen(addr);
+                self.listening(now, listener, result);
+            }
+            Action::Adopt { listener, socket } => {
+                let result = self.engine.adopt(socket);
+                self.listening(now, listener, result);
+            }
+            Action::Attach { conn, socket } => {
+                let result = self.engine.attach(socket);
+                self.attached(now, conn, result);
             }
             Action::Connect { conn, addr, local } => {
                 let socket = self.engine.connect(addr, local);
@@ -383,6 +387,27 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             }
             Action::LowWater { conn, bytes } => self.set_mark(conn, bytes),
             Action::Close { conn } => self.close(now, conn),
+        }
+    }
+
+    fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<(SocketId, SocketAddr)>) {
+        let result = result.map(|(socket, local)| {
+            self.listeners.insert(socket, listener);
+            local
+        });
+        self.notified = true;
+        self.machine.listening(now, listener, result);
+    }
+
+    fn attached(&mut self, now: Time, conn: ConnId, result: io::Result<(SocketId, SocketAddr)>) {
+        match result {
+            Ok((socket, local)) => {
+                self.begin(now, conn, Ok(socket), Phase::Open);
+                self.notified = true;
+                self.machine.connected(now, conn, local);
+                self.opened(socket);
+            }
+            Err(error) => self.begin(now, conn, Err(error), Phase::Open),
         }
     }
 

@@ -12,9 +12,12 @@
 //! - A short send found the send buffer full; the kernel then makes an edge once a third of it is free again.
 //!
 //! (A receive also stops short at urgent data. Nothing here uses it; a peer that does delays itself only.)
+//!
+//! Unix sockets are the other exception: a receive stops short where descriptors or credentials of a sender come along, with
+//! more in the queue. On what is not TCP, only `EAGAIN` ends the reading.
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
 use crate::socket;
-use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES, Protocol};
 use crate::system::clock;
 use crate::table::{SocketId, SocketTable};
 use crate::zero_copy::{Closing, Settings, Stream};
@@ -45,8 +48,9 @@ pub(crate) enum Kind {
 pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     pub(crate) kind: Kind,
-    /// The end of the stream, or an error, was seen: a short receive does not mean that there is no more.
-    ended: bool,
+    protocol: Protocol,
+    /// A short receive does not mean that there is no more: the end of the stream was seen, or an error, or it is not TCP.
+    may_stop_short: bool,
     /// The last send was short: tell when there is room.
     full: bool,
     /// Its sends without a copy, once it has been asked for them.
@@ -83,12 +87,13 @@ impl Sockets {
         Stats { waits, system_calls: system_calls + waits + recvs + sends + accepts, ..stats }
     }
 
-    pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
+    pub(crate) fn insert(&mut self, fd: OwnedFd, kind: Kind, protocol: Protocol) -> SocketId {
+        let is_tcp = protocol == Protocol::Tcp;
         let zero_copy = match kind {
-            Kind::Listener | Kind::Watched => None,
-            Kind::Connecting | Kind::Stream => Stream::new(&fd, self.zero_copy),
+            Kind::Connecting | Kind::Stream if is_tcp => Stream::new(&fd, self.zero_copy),
+            _ => None,
         };
-        self.table.insert(Socket { fd, kind, ended: false, full: false, zero_copy })
+        self.table.insert(Socket { fd, kind, protocol, may_stop_short: !is_tcp, full: false, zero_copy })
     }
 
     /// A connection is ready for something: tells what that means.
@@ -114,7 +119,7 @@ impl Sockets {
             socket.kind = Kind::Stream;
             events.push(Event::Connected { socket: id, result });
         }
-        socket.ended |= flags.intersects(END);
+        socket.may_stop_short |= flags.intersects(END);
         if flags.intersects(PollFlags::IN | END) {
             events.push(Event::Readable(id));
         }
@@ -128,7 +133,7 @@ impl Sockets {
     pub(crate) fn accept(&mut self, listener: SocketId) -> Listened {
         let mut accepted = Vec::new();
         let Some(socket) = self.table.get(listener) else { return Listened::Accepted(accepted) };
-        if socket::accept(&socket.fd, &mut self.stats.accepts, &mut accepted) {
+        if socket::accept(&socket.fd, socket.protocol, &mut self.stats.accepts, &mut accepted) {
             self.paused.push((listener, clock::now() + ACCEPT_PAUSE));
             Listened::Paused(accepted)
         } else {
@@ -165,7 +170,7 @@ impl Sockets {
         self.stats.recvs += 1;
         let result = recv_into(&socket.fd, &mut bufs);
         let drained = match result {
-            Ok(n) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !socket.ended),
+            Ok(n) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !socket.may_stop_short),
             Err(Errno::INTR) => false,
             Err(_) => true,
         };
@@ -201,7 +206,9 @@ impl Sockets {
     /// Sets how many bytes make the socket readable. The kernel reports readiness immediately if a lower mark is already
     /// reached, and reports fewer bytes if its buffer takes no more.
     pub(crate) fn set_low_water(&mut self, id: SocketId, bytes: usize) -> bool {
-        let Some(socket) = self.table.get(id) else { return false };
+        let Some(socket) = self.table.get(id).filter(|socket| socket.protocol == Protocol::Tcp) else {
+            return false;
+        };
         let result = socket::set_low_water(&socket.fd, bytes);
         result.inspect_err(|error| tracing::debug!(%error, "a socket has no low-water mark")).is_ok()
     }

@@ -1,9 +1,10 @@
-//! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay.
+//! Sockets as both engines want them: non-blocking, closed on exec, without Nagle's delay. Those that the program has made
+//! itself are closed on exec if the program says so.
 use onego_wire::LocalPort;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, sockopt};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::time::Duration;
@@ -21,6 +22,18 @@ pub(crate) const MAX_BYTES: usize = 1 << 30;
 
 /// Ports that a system gives to privileged processes only, without the half of them that are known for services of old.
 const RESERVED: Range<u16> = 512..1024;
+
+/// The address of a socket whose family has none that a machine knows.
+const NO_ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// What a stream socket can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// TCP, with all its options.
+    Tcp,
+    /// Another, such as that of Unix sockets: no option of TCP is set, any byte makes it readable, and all is copied.
+    Other,
+}
 
 fn stream_socket(addr: &SocketAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -100,6 +113,50 @@ fn not_allowed() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
+/// A listening socket that the program has made: the address that it is bound to.
+pub(crate) fn adopt(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
+    let protocol = stream_protocol(socket)?;
+    if !sockopt::socket_acceptconn(socket)? {
+        let reason = "the socket does not listen: bind it and call listen on it, or use it as a connection";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    if protocol == Protocol::Tcp {
+        sockopt::set_tcp_nodelay(socket, true)?;
+    }
+    Ok((local_addr(socket)?, protocol))
+}
+
+/// A connected socket that the program has made: its local address.
+pub(crate) fn attach(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
+    let protocol = stream_protocol(socket)?;
+    let peer = match net::getpeername(socket) {
+        Err(Errno::NOTCONN) => {
+            let reason = "the socket is not connected, or no longer: connect it first, or listen on it";
+            return Err(io::Error::new(io::ErrorKind::NotConnected, reason));
+        }
+        peer => peer?,
+    };
+    let local = local_addr(socket)?;
+    if protocol == Protocol::Tcp {
+        sockopt::set_tcp_nodelay(socket, true)?;
+        if peer.is_some_and(|peer| ip_addr(peer).is_ok_and(|peer| peer.ip() == local.ip())) {
+            without_pacing(socket);
+        }
+    }
+    Ok((local, protocol))
+}
+
+/// Sets a stream socket that the program has made to non-blocking, and says what it can do.
+fn stream_protocol(socket: &OwnedFd) -> io::Result<Protocol> {
+    if sockopt::socket_type(socket)? != SocketType::STREAM {
+        let reason = "not a stream socket: make it with SOCK_STREAM";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    rustix::io::ioctl_fionbio(socket, true)?;
+    let is_tcp = sockopt::socket_protocol(socket)? == Some(net::ipproto::TCP);
+    Ok(if is_tcp { Protocol::Tcp } else { Protocol::Other })
+}
+
 fn begin_connect(socket: &OwnedFd, addr: SocketAddr) -> Result<(), Errno> {
     if addr.ip().is_loopback() {
         without_pacing(socket);
@@ -143,7 +200,15 @@ pub(crate) fn connected(socket: impl AsFd) -> io::Result<SocketAddr> {
 }
 
 pub(crate) fn local_addr(socket: impl AsFd) -> io::Result<SocketAddr> {
-    Ok(SocketAddr::try_from(net::getsockname(socket)?)?)
+    ip_addr(net::getsockname(socket)?)
+}
+
+/// The address, which is that of nobody if the family is not IP.
+fn ip_addr(addr: SocketAddrAny) -> io::Result<SocketAddr> {
+    match addr.address_family() {
+        AddressFamily::INET | AddressFamily::INET6 => Ok(SocketAddr::try_from(addr)?),
+        _ => Ok(NO_ADDR),
+    }
 }
 
 /// Connections accepted a turn and listener, so that a storm of them does not starve those already here.
@@ -155,21 +220,27 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection that a listener gave.
 pub(crate) struct Accepted {
     pub(crate) fd: OwnedFd,
+    pub(crate) protocol: Protocol,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
 }
 
 /// Accepts what is there, or some of it. `true`: the listener has to rest, because trying again would fail again.
-pub(crate) fn accept(listener: impl AsFd, calls: &mut u64, to: &mut Vec<Accepted>) -> bool {
+pub(crate) fn accept(
+    listener: impl AsFd,
+    protocol: Protocol,
+    calls: &mut u64,
+    to: &mut Vec<Accepted>,
+) -> bool {
     for _ in 0..ACCEPTS {
         *calls += 1;
         match net::acceptfrom_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok((fd, peer)) => match addresses(&fd, peer) {
                 Ok((peer, local)) => {
-                    if peer.ip() == local.ip() {
+                    if protocol == Protocol::Tcp && peer.ip() == local.ip() {
                         without_pacing(&fd);
                     }
-                    to.push(Accepted { fd, peer, local });
+                    to.push(Accepted { fd, protocol, peer, local });
                 }
                 Err(error) => tracing::debug!(%error, "a new connection was gone before it was looked at"),
             },
@@ -186,8 +257,13 @@ pub(crate) fn accept(listener: impl AsFd, calls: &mut u64, to: &mut Vec<Accepted
 }
 
 fn addresses(fd: &OwnedFd, peer: Option<SocketAddrAny>) -> io::Result<(SocketAddr, SocketAddr)> {
-    let peer = SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)?;
-    Ok((peer, local_addr(fd)?))
+    let local = local_addr(fd)?;
+    match peer {
+        Some(peer) => Ok((ip_addr(peer)?, local)),
+        // A peer of another family may have no address at all.
+        None if local == NO_ADDR => Ok((NO_ADDR, NO_ADDR)),
+        None => Err(Errno::NOTCONN.into()),
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::readiness::{Kind, Listened, STREAM_INTEREST, Sockets};
 use crate::ring::{self, Mode, Ring, RingSize, Setup};
 use crate::socket;
-use crate::socket::Accepted;
+use crate::socket::{Accepted, Protocol};
 use crate::system::clock;
 use crate::table::SocketId;
 use crate::wait::{Wait, timeout};
@@ -79,8 +79,8 @@ impl Uepoll {
         unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
     }
 
-    fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        let id = self.sockets.insert(fd, kind);
+    fn add(&mut self, fd: OwnedFd, kind: Kind, protocol: Protocol) -> SocketId {
+        let id = self.sockets.insert(fd, kind, protocol);
         self.watch(id);
         id
     }
@@ -145,8 +145,8 @@ impl Uepoll {
             }
             Listened::Paused(accepted) => accepted,
         };
-        for Accepted { fd, peer, local } in accepted {
-            let socket = self.add(fd, Kind::Stream);
+        for Accepted { fd, protocol, peer, local } in accepted {
+            let socket = self.add(fd, Kind::Stream, protocol);
             events.push(Event::Accepted { listener, socket, peer, local });
         }
     }
@@ -173,16 +173,26 @@ impl Engine for Uepoll {
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)> {
         let (fd, local) = socket::listen(addr)?;
-        Ok((self.add(fd, Kind::Listener), local))
+        Ok((self.add(fd, Kind::Listener, Protocol::Tcp), local))
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::adopt(&socket)?;
+        Ok((self.add(socket, Kind::Listener, protocol), local))
+    }
+
+    fn attach(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::attach(&socket)?;
+        Ok((self.add(socket, Kind::Stream, protocol), local))
     }
 
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         let fd = socket::connect(addr, local)?;
-        Ok(self.add(fd, Kind::Connecting))
+        Ok(self.add(fd, Kind::Connecting, Protocol::Tcp))
     }
 
     fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
-        Ok(self.add(descriptor, Kind::Watched))
+        Ok(self.add(descriptor, Kind::Watched, Protocol::Other))
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

@@ -53,7 +53,7 @@ mod uncopied;
 use crate::engine::{Engine, Event, Received, RecvBufs, Sent, Stats};
 use crate::ring::{self, Missing, Mode, Ring, RingSize, Setup};
 use crate::socket;
-use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES};
+use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES, Protocol};
 use crate::system::clock;
 use crate::table::{SocketId, SocketTable};
 use crate::wait::{Wait, timeout};
@@ -100,6 +100,7 @@ enum Kind {
 struct Socket {
     fd: OwnedFd,
     kind: Kind,
+    protocol: Protocol,
     /// The poll request and the send in the kernel, if any.
     poll: Option<OpKey>,
     send: Option<OpKey>,
@@ -185,11 +186,18 @@ impl Uring {
         unsafe { self.ring.push(&poll.build().user_data(WAKER)) };
     }
 
-    fn add(&mut self, fd: OwnedFd, kind: Kind) -> SocketId {
-        let policy = self.policy();
-        let socket =
-            Socket { fd, kind, poll: None, send: None, lent: None, drained: false, ended: false, policy };
-        let id = self.sockets.insert(socket);
+    fn add(&mut self, fd: OwnedFd, kind: Kind, protocol: Protocol) -> SocketId {
+        let id = self.sockets.insert(Socket {
+            fd,
+            kind,
+            protocol,
+            poll: None,
+            send: None,
+            lent: None,
+            drained: false,
+            ended: false,
+            policy: if protocol == Protocol::Tcp { self.policy() } else { None },
+        });
         // A stream is watched by the receive that waits.
         if kind != Kind::Stream || self.loans.is_none() {
             self.watch(id);
@@ -279,9 +287,9 @@ impl Uring {
     fn accept(&mut self, listener: SocketId, events: &mut Vec<Event>) {
         let Some(socket) = self.sockets.get(listener) else { return };
         let mut accepted = Vec::new();
-        let pause = socket::accept(&socket.fd, &mut self.stats.accepts, &mut accepted);
-        for Accepted { fd, peer, local } in accepted {
-            let socket = self.add(fd, Kind::Stream);
+        let pause = socket::accept(&socket.fd, socket.protocol, &mut self.stats.accepts, &mut accepted);
+        for Accepted { fd, protocol, peer, local } in accepted {
+            let socket = self.add(fd, Kind::Stream, protocol);
             events.push(Event::Accepted { listener, socket, peer, local });
         }
         if !pause {
@@ -476,16 +484,26 @@ impl Engine for Uring {
 
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(SocketId, SocketAddr)> {
         let (fd, local) = socket::listen(addr)?;
-        Ok((self.add(fd, Kind::Listener { paused_until: None }), local))
+        Ok((self.add(fd, Kind::Listener { paused_until: None }, Protocol::Tcp), local))
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::adopt(&socket)?;
+        Ok((self.add(socket, Kind::Listener { paused_until: None }, protocol), local))
+    }
+
+    fn attach(&mut self, socket: OwnedFd) -> io::Result<(SocketId, SocketAddr)> {
+        let (local, protocol) = socket::attach(&socket)?;
+        Ok((self.add(socket, Kind::Stream, protocol), local))
     }
 
     fn connect(&mut self, addr: SocketAddr, local: LocalPort) -> io::Result<SocketId> {
         let fd = socket::connect(addr, local)?;
-        Ok(self.add(fd, Kind::Connecting))
+        Ok(self.add(fd, Kind::Connecting, Protocol::Tcp))
     }
 
     fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
-        Ok(self.add(descriptor, Kind::Watched))
+        Ok(self.add(descriptor, Kind::Watched, Protocol::Other))
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

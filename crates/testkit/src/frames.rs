@@ -4,6 +4,7 @@ use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Loc
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// Frames from here on are received straight into memory of their own.
 const PLACE_MIN: usize = 8 << 10;
@@ -75,6 +76,18 @@ impl Frames {
     /// Listens.
     pub fn listen(&mut self, listener: u32, addr: SocketAddr) {
         self.actions.push_back(Action::Listen { listener: ListenerId(listener), addr });
+    }
+
+    /// Listens on a socket that the caller has made.
+    pub fn adopt(&mut self, listener: u32, socket: impl Into<OwnedFd>) {
+        self.actions.push_back(Action::Adopt { listener: ListenerId(listener), socket: socket.into() });
+    }
+
+    /// Uses a connected socket that the caller has made.
+    pub fn attach(&mut self, socket: impl Into<OwnedFd>) -> ConnId {
+        let conn = self.conns.insert(Conn::default());
+        self.actions.push_back(Action::Attach { conn, socket: socket.into() });
+        conn
     }
 
     /// Opens a connection.

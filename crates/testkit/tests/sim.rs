@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 type FramesPump = Pump<SimEngine, Frames>;
@@ -209,6 +210,26 @@ fn connections_come_from_the_ports_that_are_wished_for() {
         other => panic!("{other:?}"),
     });
     assert_eq!(ports.collect::<Vec<_>>(), [49_152, 512, 513, 514]);
+}
+
+#[test]
+fn sockets_of_the_real_world_are_refused() {
+    let mut sim = Sim::new(1, Faults::none());
+    let mut node = client(&sim, 1);
+    let (one, other) = UnixStream::pair().unwrap();
+    node.machine_mut().adopt(3, one);
+    let conn = node.machine_mut().attach(other);
+    sim.settle(&mut [&mut node]);
+    match (node.machine_mut().events.pop_front(), node.machine_mut().events.pop_front()) {
+        (
+            Some(FrameEvent::Listening(listener, Err(listening))),
+            Some(FrameEvent::Disconnected(id, Disconnect::Failed(attached))),
+        ) => {
+            assert_eq!((listener.0, listening.kind()), (3, io::ErrorKind::Unsupported));
+            assert_eq!((id, attached.kind()), (conn, io::ErrorKind::Unsupported));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// An open connection between a server and a client, both quiet.

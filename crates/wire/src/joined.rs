@@ -158,7 +158,11 @@ impl<M: Members> Joined<M> {
             Action::Connect { conn, addr, local } => {
                 Action::Connect { conn: self.name(member, conn), addr, local }
             }
+            Action::Attach { conn, socket } => Action::Attach { conn: self.name(member, conn), socket },
             Action::Watch { conn, descriptor } => Action::Watch { conn: self.name(member, conn), descriptor },
+            Action::Adopt { listener, socket } => {
+                Action::Adopt { listener: self.listener(member, listener), socket }
+            }
             Action::Listen { listener, addr } => {
                 Action::Listen { listener: self.listener(member, listener), addr }
             }

@@ -19,6 +19,24 @@ pub enum Action {
         /// Where to listen.
         addr: SocketAddr,
     },
+    /// Listen on a stream socket of any family that the program has made, bound and set to listen. The driver answers with
+    /// [`Machine::listening`]. A family other than IP has no addresses here: `0.0.0.0:0` stands for them, also for both sides of
+    /// the connections.
+    Adopt {
+        /// The machine's name for the listener.
+        listener: ListenerId,
+        /// The socket. The driver sets it to non-blocking, which any duplicate of it shares, and closes it; a file that it is
+        /// bound to stays.
+        socket: OwnedFd,
+    },
+    /// Use a connected stream socket of any family that the program has made. The driver answers with [`Machine::connected`]
+    /// (with `0.0.0.0:0` if the family is not IP) or [`Machine::disconnected`].
+    Attach {
+        /// The machine's name for the connection.
+        conn: ConnId,
+        /// The socket. The driver sets it to non-blocking, which any duplicate of it shares, and closes it.
+        socket: OwnedFd,
+    },
     /// Open a connection. The driver answers with [`Machine::connected`] or [`Machine::disconnected`].
     Connect {
         /// The machine's name for the connection.

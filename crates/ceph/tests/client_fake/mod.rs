@@ -261,7 +261,9 @@ impl Fake {
         while let Some(action) = self.client.next_action(self.now) {
             acted = true;
             match action {
-                Action::Watch { .. } => panic!("a client of Ceph has only its connections"),
+                Action::Adopt { .. } | Action::Attach { .. } | Action::Watch { .. } => {
+                    panic!("a client of Ceph has only its connections")
+                }
                 Action::Connect { conn, addr, .. } => self.connect(conn, addr),
                 Action::Transmit { conn } => self.transmit(conn),
                 Action::Close { conn } => drop(self.drop_wire(conn)),

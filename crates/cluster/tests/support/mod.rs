@@ -323,7 +323,10 @@ impl Net {
                 }
                 // All are asked anyway.
                 Action::Transmit { .. } | Action::Resume { .. } | Action::LowWater { .. } => {}
-                Action::Connect { .. } | Action::Watch { .. } => panic!("a cluster opens no connections"),
+                Action::Connect { .. }
+                | Action::Watch { .. }
+                | Action::Adopt { .. }
+                | Action::Attach { .. } => panic!("a cluster opens no connections"),
             }
         }
         moved

@@ -377,7 +377,11 @@ impl Net {
                         client.resumed = true;
                     }
                 }
-                Action::Listen { .. } | Action::Connect { .. } | Action::Watch { .. } => {
+                Action::Listen { .. }
+                | Action::Adopt { .. }
+                | Action::Attach { .. }
+                | Action::Connect { .. }
+                | Action::Watch { .. } => {
                     panic!("a server has its listeners")
                 }
             }
