@@ -28,7 +28,9 @@ impl Refusal {
             Error::OutOfBounds { .. } | Error::TooLong { .. } | Error::Unaligned { .. } => ErrorCode::Invalid,
             Error::ReadOnly | Error::NotPermitted(_) => ErrorCode::Permission,
             // Nobody but clients that ask for fast zeroes expects this error.
-            Error::Unsupported(_) if request.flags.contains(CommandFlags::FAST_ZERO) => ErrorCode::NotSupported,
+            Error::Unsupported(_) if request.flags.contains(CommandFlags::FAST_ZERO) => {
+                ErrorCode::NotSupported
+            }
             Error::Unsupported(_) => ErrorCode::Invalid,
             Error::NoSpace(_) => ErrorCode::NoSpace,
             Error::Dropped => ErrorCode::Shutdown,

@@ -18,10 +18,12 @@ pub use handshake::{
 };
 pub use options::{BlockSizes, InfoItem, InfoQuery, InfoType, MetaContext, MetaQuery, ServerEntry};
 pub use reply::{
-    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, ReplyHeader, SIMPLE_REPLY_LEN, STRUCTURED_CHUNK_LEN,
-    SimpleReply, StatusChunk,
+    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, ReplyHeader, SIMPLE_REPLY_LEN,
+    STRUCTURED_CHUNK_LEN, SimpleReply, StatusChunk,
 };
-pub use request::{COMPACT_REQUEST_LEN, Command, EXTENDED_REQUEST_LEN, HeaderStyle, RequestHeader, StatusPayload};
+pub use request::{
+    COMPACT_REQUEST_LEN, Command, EXTENDED_REQUEST_LEN, HeaderStyle, RequestHeader, StatusPayload,
+};
 
 /// Most bytes of a string: a name, a description, a query, a message (nbd proto.md, 'Conventions').
 pub const STRING_MAX: usize = 4096;

@@ -233,8 +233,10 @@ mod tests {
 
     #[test]
     fn the_data_of_options_comes_back() {
-        let query =
-            InfoQuery { name: b"disk", wanted: vec![InfoType::BlockSize, InfoType::Unknown(77), InfoType::Name] };
+        let query = InfoQuery {
+            name: b"disk",
+            wanted: vec![InfoType::BlockSize, InfoType::Unknown(77), InfoType::Name],
+        };
         assert_eq!(InfoQuery::decode(&query.encode()).unwrap(), query);
         let query = MetaQuery { name: b"", queries: vec![b"base:allocation", b"", b"x-y:"] };
         assert_eq!(MetaQuery::decode(&query.encode()).unwrap(), query);
@@ -244,8 +246,12 @@ mod tests {
         assert_eq!(MetaContext::decode(&context.encode()).unwrap(), context);
         let info = ExportInfo { size: 1 << 40, flags: TransmissionFlags::HAS_FLAGS };
         let sizes = BlockSizes { minimum: 1, preferred: 4096, payload_max: 1 << 25 };
-        let items =
-            [InfoItem::Export(info), InfoItem::Name(b"n"), InfoItem::Description(b""), InfoItem::BlockSize(sizes)];
+        let items = [
+            InfoItem::Export(info),
+            InfoItem::Name(b"n"),
+            InfoItem::Description(b""),
+            InfoItem::BlockSize(sizes),
+        ];
         for item in items {
             assert_eq!(InfoItem::decode(&item.encode()).unwrap(), item);
         }

@@ -122,7 +122,8 @@ impl NbdConnection {
     /// Is half of what may be held gone?
     pub(super) fn has_half(&self, in_flight: usize) -> bool {
         let full = self.in_flight > REQUESTS_MAX / 2 || self.stream.unsent() + self.held > BYTES_MAX / 2;
-        let busy = in_flight > REQUESTS_HELD_MAX / 2 || (self.in_flight > 0 && in_flight > REQUESTS_MAX_ALL / 2);
+        let busy =
+            in_flight > REQUESTS_HELD_MAX / 2 || (self.in_flight > 0 && in_flight > REQUESTS_MAX_ALL / 2);
         !full && !busy
     }
 

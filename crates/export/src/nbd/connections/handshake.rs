@@ -56,12 +56,16 @@ impl Negotiation {
             }
             OptionCode::Info | OptionCode::Go => {
                 let session = self.info(code, data, exports, out);
-                return Ok(session.filter(|_| code == OptionCode::Go).map_or(Next::Option, Next::Transmission));
+                return Ok(session
+                    .filter(|_| code == OptionCode::Go)
+                    .map_or(Next::Option, Next::Transmission));
             }
             OptionCode::ListMetaContext | OptionCode::SetMetaContext => {
                 self.meta_context(code, data, exports, out);
             }
-            OptionCode::List | OptionCode::StructuredReply | OptionCode::ExtendedHeaders if !data.is_empty() => {
+            OptionCode::List | OptionCode::StructuredReply | OptionCode::ExtendedHeaders
+                if !data.is_empty() =>
+            {
                 out.option_error(code, OptionError::Invalid, "this option has no data");
             }
             OptionCode::List => {
@@ -85,7 +89,9 @@ impl Negotiation {
                 out.option_reply(code, OptionReplyType::Ack, &[]);
             }
             // A server without TLS (nbd proto.md, 'NOTLS mode').
-            OptionCode::StartTls => out.option_error(code, OptionError::Unsupported, "this server has no TLS"),
+            OptionCode::StartTls => {
+                out.option_error(code, OptionError::Unsupported, "this server has no TLS")
+            }
             OptionCode::Unknown(_) => {
                 out.option_error(code, OptionError::Unsupported, "this server does not know the option");
             }

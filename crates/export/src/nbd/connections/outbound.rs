@@ -1,8 +1,9 @@
 //! What goes out: replies in the order in which they are made, their payloads without a copy.
 
 use crate::nbd::codec::{
-    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, HeaderStyle, OptionCode, OptionError, OptionReply,
-    OptionReplyType, RequestHeader, SIMPLE_REPLY_LEN, STRUCTURED_CHUNK_LEN, SimpleReply, StatusChunk,
+    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, HeaderStyle, OptionCode, OptionError,
+    OptionReply, OptionReplyType, RequestHeader, SIMPLE_REPLY_LEN, STRUCTURED_CHUNK_LEN, SimpleReply,
+    StatusChunk,
 };
 use crate::nbd::refusal::Refusal;
 use onego_block::StatusExtent;

@@ -111,8 +111,7 @@ impl Session {
 
     /// The request that a status request with a payload stands for.
     pub(super) fn narrowed(&self, request: RequestHeader, payload: &[u8]) -> Result<RequestHeader, Refusal> {
-        let status =
-            StatusPayload::decode(payload).map_err(|_| Refusal::invalid("a payload that is cut"))?;
+        let status = StatusPayload::decode(payload).map_err(|_| Refusal::invalid("a payload that is cut"))?;
         if status.contexts != [ALLOCATION] {
             return Err(Refusal::invalid("metadata contexts that were not chosen, or one of them twice"));
         }
