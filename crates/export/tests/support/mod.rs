@@ -263,6 +263,11 @@ impl Net {
     /// Replies that came since this was asked last, with their cookies.
     pub(crate) fn replies(&mut self, who: Who) -> Vec<(u64, Reply)> {
         self.turn();
+        self.replies_here(who)
+    }
+
+    /// Replies that are here already.
+    pub(crate) fn replies_here(&mut self, who: Who) -> Vec<(u64, Reply)> {
         let client = &mut self.clients[who.0];
         let mut replies = Vec::new();
         while let Some((used, cookie, reply)) = client.reply() {
@@ -292,6 +297,21 @@ impl Net {
     }
 
     // The driver.
+
+    /// One turn, as a driver makes it: time that has come, what there is to do, and one delivery for each client.
+    pub(crate) fn step(&mut self) {
+        if self.server.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.server.timeout(self.now);
+        }
+        self.act();
+        for n in 0..self.clients.len() {
+            self.carry(n);
+        }
+    }
+
+    pub(crate) fn server_deadline(&self) -> Option<Time> {
+        self.server.deadline()
+    }
 
     /// Carries bytes until none moves any more.
     pub(crate) fn turn(&mut self) {

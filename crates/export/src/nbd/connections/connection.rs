@@ -5,7 +5,7 @@ use super::handshake::Negotiation;
 use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::codec::{
-    CLIENT_FLAGS_LEN, ClientFlags, Command, Greeting, HandshakeFlags, OPTION_HEADER_LEN, OptionHeader,
+    CLIENT_FLAGS_LEN, ClientFlags, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN, OptionHeader,
     RequestHeader, client_flags,
 };
 use crate::nbd::limits::{
@@ -170,7 +170,7 @@ impl NbdConnection {
                 let payload = header.payload(style);
                 match session.check(&header) {
                     Ok(()) => self.request_header(header, payload, allowance),
-                    Err(refusal) => self.refused_header(header, payload, refusal),
+                    Err(refusal) => self.refused_header(style, header, payload, refusal),
                 }
             }
             Phase::Leaving(_) => Ok(Begun::Nothing),
@@ -224,14 +224,14 @@ impl NbdConnection {
     /// A request that is not carried out.
     fn refused_header(
         &mut self,
+        style: HeaderStyle,
         header: RequestHeader,
         payload: u64,
         refusal: Refusal,
     ) -> Result<Begun, ProtocolError> {
-        // A write of 32 bits is received to its end, whatever its length. Others may be longer than anybody can send (nbd
+        // With lengths of 32 bits a write is received to its end. One of 64 bits may be longer than anybody can send (nbd
         // proto.md, 'Request message').
-        let is_compact = header.command == Command::Write && payload <= u64::from(u32::MAX);
-        if payload > PAYLOAD_MAX as u64 && !is_compact {
+        if payload > PAYLOAD_MAX as u64 && style == HeaderStyle::Extended {
             return Err(ProtocolError::PayloadTooLong(payload));
         }
         if payload == 0 {
