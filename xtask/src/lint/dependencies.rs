@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "onego-nfs-server",
         &["onego-service", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
     ),
+    ("onego-export", &["onego-service", "onego-block", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-nfs-server"]),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),

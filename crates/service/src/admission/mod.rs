@@ -188,6 +188,11 @@ impl Admission {
         self.connections >= self.bounds.connections
     }
 
+    /// Connections from that host's address.
+    pub fn connections_of(&self, host: IpAddr) -> usize {
+        self.peers.connections_of(host)
+    }
+
     /// A connection is opened. `speaks`: it has to begin with a message soon, and has no handshake that sees to that.
     pub fn open(&mut self, now: Time, host: IpAddr, speaks: bool) -> Account {
         self.connections += 1;

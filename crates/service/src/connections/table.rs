@@ -45,6 +45,11 @@ impl<C: ServerConnection> Connections<C> {
         self.admission.is_full()
     }
 
+    /// Connections from that host's address.
+    pub fn connections_of(&self, host: IpAddr) -> usize {
+        self.admission.connections_of(host)
+    }
+
     /// The connection that gives way to one from that host, of those that `may`.
     pub fn pick(&mut self, now: Time, host: IpAddr, may: impl Fn(&C) -> bool) -> Option<ConnId> {
         let account = |entry: &Entry<C>| entry.is_open() && may(&entry.connection);

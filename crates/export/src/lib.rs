@@ -1,0 +1,6 @@
+//! Exports of block devices to clients, as machines without sockets.
+//!
+//! [`nbd::Server`] serves any [`onego_block::Device`] by the Network Block Device protocol.
+#![forbid(unsafe_code)]
+
+pub mod nbd;

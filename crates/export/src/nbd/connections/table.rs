@@ -1,0 +1,209 @@
+//! The table of connections: clients come and go, bytes come in and go out.
+
+use super::connection::NbdConnection;
+use super::error::ProtocolError;
+use super::in_flight::InFlight;
+use crate::nbd::counters::Counters;
+use crate::nbd::exports::Exports;
+use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
+use onego_block::Completions;
+use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_service::connections::Connections;
+use onego_wire::{Action, ConnId, Landing, Time};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// The connections, and what their clients have at the devices.
+pub(crate) struct NbdConnections {
+    pub(super) table: Connections<NbdConnection>,
+    /// What is still to be sent on connections that are closed.
+    last_words: Vec<(ConnId, List)>,
+    pool: Pool,
+    /// Most connections of one address.
+    peer_connections: usize,
+    /// Requests at the devices, with those of connections that are gone.
+    pub(super) requests: Slab<InFlight>,
+    pub(super) completions: Completions,
+    /// Long requests that can go on.
+    pub(super) continuing: VecDeque<usize>,
+    /// Steps of them that may be started in this turn.
+    pub(super) steps_left: usize,
+    /// The time of this turn.
+    now: Time,
+    pub(crate) counters: Counters,
+}
+
+impl NbdConnections {
+    pub(crate) fn new(pool: Pool, connections: usize) -> Self {
+        let mut table = Connections::new(BOUNDS);
+        table.limit_connections(connections);
+        Self {
+            table,
+            last_words: Vec::new(),
+            pool,
+            // Others find room, however much one address opens.
+            peer_connections: (connections.min(BOUNDS.connections) / 2).max(1),
+            requests: Slab::new(),
+            completions: Completions::default(),
+            continuing: VecDeque::new(),
+            steps_left: STEPS_A_TURN,
+            now: Time::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn push_action(&mut self, action: Action) {
+        self.table.push_action(action);
+    }
+
+    pub(crate) fn next_action(&mut self, now: Time, exports: &Exports) -> Option<Action> {
+        self.now = now;
+        self.settle(now, exports);
+        let next = self.table.next_action();
+        if next.is_none() {
+            // All connections that were to be closed are closed.
+            self.last_words.clear();
+            self.steps_left = STEPS_A_TURN;
+        }
+        next
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.table.iter().count()
+    }
+
+    /// Requests at the devices.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Adds a connection. `None`: there are too many.
+    pub(crate) fn accept(&mut self, now: Time, host: IpAddr) -> Option<ConnId> {
+        let is_full = self.table.is_full() && !self.give_way(now, host);
+        if is_full || self.table.connections_of(host) >= self.peer_connections {
+            tracing::warn!(%host, "a connection is refused: there are too many");
+            self.counters.refused += 1;
+            return None;
+        }
+        self.counters.accepted += 1;
+        let conn = self.table.add(now, host, false, NbdConnection::new(now, self.pool.clone()));
+        self.table.announce(conn);
+        Some(conn)
+    }
+
+    /// Closes a connection for one from that host. A connection in use never gives way: to its client, that would be a disk
+    /// that fails. `false`: none gives way.
+    fn give_way(&mut self, now: Time, host: IpAddr) -> bool {
+        let Some(conn) = self.table.pick(now, host, NbdConnection::is_negotiating) else { return false };
+        tracing::info!(?conn, "a connection that uses no export gives way to another");
+        self.close(now, conn);
+        true
+    }
+
+    /// Where the next bytes of a connection go.
+    pub(crate) fn landing(&mut self, conn: ConnId) -> Landing {
+        self.table.landing(conn)
+    }
+
+    /// A receive buffer is back.
+    pub(crate) fn landed(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        buffer: SegmentMut,
+        filled: usize,
+        exports: &Exports,
+    ) {
+        if let Some(came) = self.table.landed(now, conn, buffer, filled) {
+            self.work(now, conn, came, exports);
+        }
+    }
+
+    /// Bytes came in.
+    pub(crate) fn received(&mut self, now: Time, conn: ConnId, bytes: Segment, exports: &Exports) {
+        let Some(connection) = self.table.get(conn) else { return };
+        let came = bytes.len();
+        connection.stream.received(bytes);
+        self.work(now, conn, came, exports);
+    }
+
+    /// What a connection has to send.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        out: &mut List,
+        limit: usize,
+        exports: &Exports,
+    ) {
+        let had_room = self.table.has_room_for_replies();
+        if !self.table.transmit(conn, out, limit) {
+            // The driver asks once more, since it was told to close.
+            if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
+                out.append(self.last_words.swap_remove(at).1);
+            }
+            return;
+        }
+        self.table.count_replies(now, conn);
+        if self.table.has_stopped() {
+            for conn in self.table.all_to_resume(conn, had_room) {
+                self.resume(now, conn, exports);
+            }
+        }
+    }
+
+    /// Closes a connection that cannot go on. What its client was to get is still sent.
+    pub(super) fn give_up(&mut self, now: Time, conn: ConnId, error: &ProtocolError) {
+        tracing::info!(?conn, %error, "a client broke the protocol");
+        self.counters.given_up += 1;
+        self.finish(now, conn);
+    }
+
+    /// Closes a connection after what there is to send.
+    pub(super) fn finish(&mut self, now: Time, conn: ConnId) {
+        let Some(connection) = self.table.get(conn) else { return };
+        let mut words = List::new();
+        connection.stream.transmit(&mut words, usize::MAX);
+        if !words.is_empty() {
+            self.last_words.push((conn, words));
+        }
+        self.close(now, conn);
+    }
+
+    /// Closes a connection. What it has at the devices goes on, and nobody waits for it.
+    pub(super) fn close(&mut self, now: Time, conn: ConnId) {
+        self.release(now, conn);
+        self.table.close(now, conn);
+    }
+
+    /// A connection is gone.
+    pub(crate) fn end(&mut self, now: Time, conn: ConnId) {
+        self.release(now, conn);
+        self.table.end(now, conn);
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let next = (!self.continuing.is_empty()).then_some(self.now);
+        next.into_iter().chain(self.table.deadline()).min()
+    }
+
+    /// Gives up connections whose handshakes take too long, that are too slow, or that take no replies.
+    pub(crate) fn timeout(&mut self, now: Time, exports: &Exports) {
+        for conn in self.table.timeout(now) {
+            if self.table.get(conn).is_some_and(|connection| connection.is_late) {
+                self.give_up(now, conn, &ProtocolError::HandshakeTooLong);
+            }
+        }
+        let Some(review) = self.table.review(now) else { return };
+        for (conn, why) in &review.give_up {
+            tracing::info!(?conn, "a connection is closed: {why}");
+            self.counters.given_up += 1;
+            self.close(now, *conn);
+        }
+        for conn in self.table.end_review(now, review) {
+            self.resume(now, conn, exports);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A server of the Network Block Device protocol.
+//!
+//! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md,
+//! 'Section name'"; for extended headers that of its branch `extension-ext-header`.
+//!
+//! - [`Server`] is the machine: listeners, [exports](Export), connections.
+//! - `connections` has the phases of a connection, from the bytes to the requests that are at devices.
+//! - [`codec`] has the messages, for servers and clients alike.
+//! - `limits` has what clients may hold, and why not more.
+
+pub mod codec;
+mod connections;
+mod counters;
+mod exports;
+mod limits;
+mod refusal;
+mod server;
+
+pub use counters::Counters;
+pub use exports::{Export, ExportError};
+pub use server::{Config, Server};
