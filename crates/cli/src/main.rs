@@ -5,6 +5,7 @@ mod access;
 mod bench;
 mod cluster;
 mod demo;
+mod export;
 mod failure;
 mod interrupt;
 mod nfs;
@@ -52,6 +53,9 @@ enum Command {
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),
+    /// Devices for hosts and virtual machines
+    #[command(subcommand)]
+    Export(export::Command),
     /// Files over NFS version 3
     #[command(subcommand, after_help = nfs::URLS)]
     Nfs(nfs::Command),
@@ -89,6 +93,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
+        Command::Export(command) => export::run(&cli.access, command),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
         Command::Calibrate(options) => bench::zc::calibrate(&options),

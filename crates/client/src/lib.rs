@@ -51,5 +51,5 @@ mod reactor;
 pub use error_kind::ErrorKind;
 pub use listing::Listing;
 pub use onego_buf::{List, Segment, SegmentMut};
-pub use onego_engine::{EngineKind, Spin, Stats, Wait, zero_copy};
+pub use onego_engine::{EngineKind, Spin, Stats, Wait, Waker, zero_copy};
 pub use reactor::Reactor;

@@ -44,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("onego-export", &["onego-service", "onego-block", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
-    ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-nfs-server"]),
+    ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-export", "onego-nfs-server"]),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];
@@ -55,7 +55,8 @@ const TESTKIT_TESTS: &[&str] =
     &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
-const PROTOCOLS: &[&str] = &["onego-wire", "onego-block", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
+const PROTOCOLS: &[&str] =
+    &["onego-wire", "onego-block", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];

@@ -84,7 +84,15 @@ impl Image {
 
     /// Does it take writes: was it not opened for reading alone, and are its features ones that Onego maintains?
     pub fn is_writable(&self) -> bool {
-        self.open.watch.is_some() && self.open.info.check_writable().is_ok()
+        self.check_writable().is_ok()
+    }
+
+    /// Fails with the reason for which it takes no writes.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        if self.open.watch.is_none() {
+            return Err(Error::Invalid("the image is open for reading alone".into()));
+        }
+        self.open.info.check_writable()
     }
 
     #[cfg(feature = "block")]
@@ -95,10 +103,7 @@ impl Image {
     /// Fails unless the image can do `op`.
     pub(crate) fn admit(&self, op: &IoOp) -> Result<Arc<Shape>, Error> {
         if op.writes() {
-            if self.open.watch.is_none() {
-                return Err(Error::Invalid("the image is open for reading alone".into()));
-            }
-            self.open.info.check_writable()?;
+            self.check_writable()?;
         }
         op.check(&self.open.shape)?;
         Ok(Arc::clone(&self.open.shape))

@@ -7,7 +7,8 @@ use super::limits::BOUNDS;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 
 /// What a server is told to be.
 #[derive(Debug, Clone)]
@@ -70,6 +71,15 @@ impl Server {
         self.connections.push_action(Action::Listen { listener, addr });
     }
 
+    /// Listens on a socket that the program has made and bound, too: a Unix socket, or one that came with the process. The
+    /// driver closes it.
+    pub fn adopt(&mut self, socket: OwnedFd) {
+        let listener = ListenerId(self.listeners.len() as u32);
+        let addr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        self.listeners.push(Listener { addr, up: false });
+        self.connections.push_action(Action::Adopt { listener, socket });
+    }
+
     /// Where clients reach it, once it listens everywhere.
     pub fn addresses(&self) -> Option<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.up.then_some(listener.addr)).collect()
@@ -109,6 +119,12 @@ impl Server {
     /// Requests that are at the devices, with those of connections that are gone.
     pub fn in_flight(&self) -> usize {
         self.connections.in_flight()
+    }
+}
+
+impl onego_block::Export for Server {
+    fn has_completions(&self) -> bool {
+        self.connections.has_completions()
     }
 }
 

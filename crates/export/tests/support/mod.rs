@@ -353,7 +353,11 @@ impl Net {
                     }
                 }
                 Action::LowWater { .. } => {}
-                Action::Listen { .. } | Action::Connect { .. } | Action::Watch { .. } => {
+                Action::Listen { .. }
+                | Action::Connect { .. }
+                | Action::Adopt { .. }
+                | Action::Attach { .. }
+                | Action::Watch { .. } => {
                     panic!("a server has its listeners")
                 }
             }

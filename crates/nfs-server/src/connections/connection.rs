@@ -3,11 +3,11 @@
 use crate::procedures::limits::TRANSFER_MAX;
 use crate::program::{Peer, Program};
 use crate::transport::{FRONT_MAX, Transport};
+use onego_buf::extents::COPY_MAX;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::rpc::{Split, Splitter};
 use onego_service::admission::Bounds;
 use onego_service::connections::{Allowance, ServerConnection};
-use onego_buf::extents::COPY_MAX;
 use onego_wire::{Landing, Time, Unfinished};
 use std::net::SocketAddr;
 

@@ -2,8 +2,8 @@
 
 use super::directory::Directory;
 use super::permissions::{InodePermissions, without_privileges};
-use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 use onego_buf::extents::Extents;
+use onego_nfs::v3::{Attributes, Device, FileType, Status, Time};
 
 /// Bytes that a node is assumed to cost beside its content: its place in the table, and the allocator's share.
 pub(super) const NODE_BYTES: u64 = 256;

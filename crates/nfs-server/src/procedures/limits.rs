@@ -1,9 +1,9 @@
 //! Limits of every file system that is served.
 
 use crate::caller::NO_ID;
+use onego_buf::extents::COPY_MAX;
 use onego_buf::{Pool, SegmentMut};
 use onego_nfs::v3::{SetAttributes, SetTime, Status};
-use onego_buf::extents::COPY_MAX;
 
 /// Most bytes of a name.
 pub(crate) const NAME_MAX: usize = 255;

@@ -1,9 +1,9 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
 use super::compare;
+use onego_buf::extents::Extents;
 use onego_buf::{List, Segment};
 use onego_ceph::types::Utime;
-use onego_buf::extents::Extents;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -16,6 +16,11 @@ use onego_wire::{ConnId, Time};
 use std::rc::Rc;
 
 impl NbdConnections {
+    /// Have devices completed requests that nobody has looked at?
+    pub(crate) fn has_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
     /// `came` bytes have come. Handles the messages that are here, until too much of the connection is in flight or waits to
     /// be sent.
     pub(super) fn work(&mut self, now: Time, conn: ConnId, came: usize, exports: &Exports) {

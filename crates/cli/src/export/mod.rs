@@ -1,0 +1,22 @@
+//! `onego export`: devices for programs and hosts that speak a protocol of block devices.
+
+mod nbd;
+mod reactor;
+mod source;
+
+use crate::access::Access;
+use crate::failure::Failure;
+
+/// What is exported how.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Serve devices by NBD, the Network Block Device protocol
+    #[command(after_help = nbd::EXAMPLES)]
+    Nbd(nbd::Options),
+}
+
+pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Nbd(options) => nbd::run(access, options),
+    }
+}
