@@ -354,7 +354,9 @@ fn an_export_that_is_removed_refuses_what_comes_and_ends_what_is_in_flight() {
         }
         device.complete_all(net.now);
         assert_eq!(net.replies(who), [(1, Reply::Done)]);
-        net.disconnect(who);
+        net.send(who, request(Command::Disconnect, 2, 0, 0), &[]);
+        net.turn();
+        assert!(net.is_closed(who));
         net.pass(Duration::from_secs(1));
         assert_eq!(Rc::strong_count(&device), 1, "nothing keeps the device");
     }

@@ -166,6 +166,11 @@ impl Exports {
         named.or_else(|| self.served.first().filter(|_| name.is_empty() && self.served.len() == 1))
     }
 
+    /// Names, in the order in which they were added.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.served.iter().map(|served| served.name())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Served> {
         self.served.iter().map(|served| &**served)
     }

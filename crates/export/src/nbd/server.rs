@@ -103,7 +103,7 @@ impl Server {
 
     /// Names of all exports, in the order in which they were added.
     pub fn exports(&self) -> impl Iterator<Item = &str> {
-        self.exports.iter().map(|served| served.name())
+        self.exports.names()
     }
 
     /// What it has done so far.

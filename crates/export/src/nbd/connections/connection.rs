@@ -24,9 +24,9 @@ pub(super) enum Phase {
     /// It sends options.
     Options(Negotiation),
     /// It uses an export.
-    Transmission(Session),
+    Transmission(Box<Session>),
     /// It has said that it is done: the connection ends with its last reply.
-    Leaving(Session),
+    Leaving(Box<Session>),
 }
 
 /// The message that is coming in, once its header is here.
@@ -85,7 +85,7 @@ impl NbdConnection {
     }
 
     /// The handshake is over.
-    pub(super) fn begin(&mut self, session: Session) {
+    pub(super) fn begin(&mut self, session: Box<Session>) {
         self.phase = Phase::Transmission(session);
         self.handshake_ends = None;
     }

@@ -29,7 +29,7 @@ pub(super) enum Next {
     /// Another option.
     Option,
     /// Transmission.
-    Transmission(Session),
+    Transmission(Box<Session>),
     /// The end.
     End,
 }
@@ -90,7 +90,7 @@ impl Negotiation {
             }
             // A server without TLS (nbd proto.md, 'NOTLS mode').
             OptionCode::StartTls => {
-                out.option_error(code, OptionError::Unsupported, "this server has no TLS")
+                out.option_error(code, OptionError::Unsupported, "this server has no TLS");
             }
             OptionCode::Unknown(_) => {
                 out.option_error(code, OptionError::Unsupported, "this server does not know the option");
@@ -105,7 +105,7 @@ impl Negotiation {
         name: &[u8],
         exports: &Exports,
         out: &mut Outbound,
-    ) -> Result<Session, ProtocolError> {
+    ) -> Result<Box<Session>, ProtocolError> {
         if self.style == HeaderStyle::Extended {
             return Err(ProtocolError::ExportNameWithExtendedHeaders);
         }
@@ -124,7 +124,7 @@ impl Negotiation {
         data: &[u8],
         exports: &Exports,
         out: &mut Outbound,
-    ) -> Option<Session> {
+    ) -> Option<Box<Session>> {
         let query = match InfoQuery::decode(data) {
             Ok(query) => query,
             Err(error) => {
@@ -182,8 +182,8 @@ impl Negotiation {
     }
 
     /// The session that begins if the client goes on with an export. Contexts of another export are void.
-    fn session(&self, export: &Rc<Served>) -> Session {
+    fn session(&self, export: &Rc<Served>) -> Box<Session> {
         let contexts = self.contexts.as_ref().is_some_and(|of| Rc::ptr_eq(of, export));
-        Session::new(Rc::clone(export), self.style, contexts)
+        Box::new(Session::new(Rc::clone(export), self.style, contexts))
     }
 }

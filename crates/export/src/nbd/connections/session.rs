@@ -34,7 +34,7 @@ impl Session {
 
     /// Refuses a request that is not to be carried out, before there is memory for its payload.
     pub(super) fn check(&self, request: &RequestHeader) -> Result<(), Refusal> {
-        if self.export.is_removed() {
+        if self.export.is_removed() && request.command != Command::Disconnect {
             return Err(Refusal::new(ErrorCode::Shutdown, "the export is no longer served"));
         }
         if request.flags.exceeds(self.allowed(request.command)) {

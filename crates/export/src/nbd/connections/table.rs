@@ -147,11 +147,7 @@ impl NbdConnections {
             return;
         }
         self.table.count_replies(now, conn);
-        if self.table.has_stopped() {
-            for conn in self.table.all_to_resume(conn, had_room) {
-                self.resume(now, conn, exports);
-            }
-        }
+        self.resume_after(now, conn, had_room, exports);
     }
 
     /// Closes a connection that cannot go on. What its client was to get is still sent.

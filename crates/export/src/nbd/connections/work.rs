@@ -7,7 +7,7 @@ use super::session::ALLOCATION;
 use super::table::NbdConnections;
 use crate::nbd::codec::{Command, HeaderStyle, OptionCode, OptionError, OptionHeader, RequestHeader};
 use crate::nbd::exports::Exports;
-use crate::nbd::limits::REQUESTS_MAX_ALL;
+use crate::nbd::limits::{REQUESTS_HELD_MAX, REQUESTS_MAX_ALL};
 use crate::nbd::refusal::Refusal;
 use onego_block::Completion;
 use onego_buf::List;
@@ -191,13 +191,16 @@ impl NbdConnections {
             }
         } else if request.is_idle() {
             // Nobody waits for the rest.
-            self.requests.remove(key);
+            let request = self.requests.remove(key);
+            let had_room = self.table.has_room_for_replies();
+            self.resume_after(now, request.conn, had_room, exports);
         }
     }
 
     /// A request is done: its client is told.
     fn answer(&mut self, now: Time, mut request: InFlight, exports: &Exports) {
         let conn = request.conn;
+        let had_room = self.table.has_room_for_replies();
         let gained = request.gained();
         let InFlight { header, held, .. } = &request;
         if let Some(connection) = self.table.get(conn) {
@@ -230,13 +233,23 @@ impl NbdConnections {
                 self.finish(now, conn);
             }
         }
-        if self.table.has_stopped() {
+        self.resume_after(now, conn, had_room, exports);
+    }
+
+    /// A request less is in flight, or something was sent; before, there was room for replies or not (`had_room`). Goes on
+    /// with the connections that were stopped.
+    pub(super) fn resume_after(&mut self, now: Time, conn: ConnId, had_room: bool, exports: &Exports) {
+        if !self.table.has_stopped() {
+            return;
+        }
+        let in_flight = self.requests.len();
+        let few_again = in_flight == REQUESTS_MAX_ALL / 2 || in_flight == REQUESTS_HELD_MAX / 2;
+        let all = match few_again {
+            true => self.table.all_stopped(),
+            false => self.table.all_to_resume(conn, had_room),
+        };
+        for conn in all {
             self.resume(now, conn, exports);
-            if self.requests.len() == REQUESTS_MAX_ALL / 2 || self.requests.len() == REQUESTS_MAX_ALL {
-                for conn in self.table.all_stopped() {
-                    self.resume(now, conn, exports);
-                }
-            }
         }
     }
 
