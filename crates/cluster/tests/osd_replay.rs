@@ -94,7 +94,7 @@ impl Replay {
         let ops: Vec<Op> = request.ops.iter().map(|(op, _)| op.clone()).collect();
         let what = format!("{:?} {ops:?} flags {:x}", request.object, request.flags);
         let cx = RequestContext { now: time, session, tid, map: &self.map, peers_used: 0, record: 0 };
-        let reply = self.osd.request(&cx, request).expect("it is answered").reply;
+        let reply = self.osd.request(&cx, &mut request).expect("it is answered").reply;
         self.asked.insert((session, tid), Asked { what, ops, reply });
         while let Some((session, event)) = self.osd.poll_event() {
             self.events.entry(session).or_default().push_back(event);

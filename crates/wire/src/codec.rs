@@ -176,10 +176,15 @@ impl<'a> Reader<'a> {
     /// Reads a 32-bit length and as many bytes of UTF-8.
     pub fn string(&mut self, what: &'static str) -> Decoded<String> {
         let bytes = self.blob(what)?;
+        // Keys and namespaces of objects are nearly always empty.
+        if bytes.is_empty() {
+            return Ok(String::new());
+        }
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| DecodeError::NotUtf8 { what })
     }
 
     /// A reader over the next `n` bytes alone; this one moves past them.
+    #[inline]
     pub fn sub(&mut self, n: usize, what: &'static str) -> Decoded<Reader<'a>> {
         Ok(Reader::new(self.take(n, what)?))
     }

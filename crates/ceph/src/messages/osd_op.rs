@@ -1,7 +1,7 @@
 //! A request to an OSD and its reply.
 
 use crate::ops::{DESCRIPTOR_LEN, MAX_OPS, Op};
-use crate::types::{EVersion, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
+use crate::types::{EVersion, EntityName, ObjectLocator, PgId, ReqId, SnapContext, SpgId, Utime};
 use onego_buf::List;
 use onego_msgr::encoding::{Decode, Encode, envelope};
 use onego_msgr::types::{Payload, kind};
@@ -124,6 +124,56 @@ impl OsdOp {
     }
 }
 
+/// The fields of [`OsdOp::head`].
+struct Head {
+    pg: SpgId,
+    hash: u32,
+    epoch: u32,
+    flags: u32,
+    reqid: ReqId,
+    client_incarnation: u32,
+    mtime: Utime,
+}
+
+impl Head {
+    /// Reads fields at the places that they have in version 8 if all structures are of the versions that are written today.
+    /// `None`: some are not, or the front is too short.
+    #[inline]
+    fn of(front: &[u8]) -> Option<Self> {
+        let head = front.first_chunk::<HEAD_LEN>()?;
+        let is_usual = head[..7] == [1, 1, 18, 0, 0, 0, 1] && head[36..42] == [2, 2, 21, 0, 0, 0];
+        let u32_at = |at: usize| u32::from_le_bytes(*head[at..].first_chunk().expect("within the head"));
+        let u64_at = |at: usize| u64::from_le_bytes(*head[at..].first_chunk().expect("within the head"));
+        is_usual.then(|| Self {
+            pg: SpgId { pg: PgId { pool: u64_at(7) as i64, seed: u32_at(15) }, shard: head[23] as i8 },
+            hash: u32_at(24),
+            epoch: u32_at(28),
+            flags: u32_at(32),
+            reqid: ReqId {
+                name: EntityName { kind: head[42], num: u64_at(43) as i64 },
+                tid: u64_at(51),
+                inc: u32_at(59) as i32,
+            },
+            client_incarnation: u32_at(63 + TRACE_LEN),
+            mtime: Utime { sec: u32_at(67 + TRACE_LEN), nsec: u32_at(71 + TRACE_LEN) },
+        })
+    }
+
+    /// Reads the fields one by one.
+    fn decode(version: u16, r: &mut Reader<'_>) -> Decoded<Self> {
+        let pg = SpgId::decode(r)?;
+        let (hash, epoch, flags) = (r.u32("hash")?, r.u32("epoch")?, r.u32("flags")?);
+        let reqid = ReqId::decode(r)?;
+        r.take(TRACE_LEN, "trace")?;
+        if version >= 9 {
+            envelope(r, u8::MAX, "otel trace", |_, _| Ok(()))?;
+        }
+        let client_incarnation = r.u32("client incarnation")?;
+        let mtime = Utime::decode(r)?;
+        Ok(Self { pg, hash, epoch, flags, reqid, client_incarnation, mtime })
+    }
+}
+
 impl Payload for OsdOp {
     const KIND: u16 = kind::OSD_OP;
     const VERSION: u16 = 8;
@@ -164,15 +214,14 @@ impl OsdOp {
             return Err(DecodeError::TooOld { what: "osd_op", version: version as u8, oldest: 8 });
         }
         let r = &mut Reader::new(front);
-        let pg = SpgId::decode(r)?;
-        let (hash, epoch, flags) = (r.u32("hash")?, r.u32("epoch")?, r.u32("flags")?);
-        let reqid = ReqId::decode(r)?;
-        r.take(TRACE_LEN, "trace")?;
-        if version >= 9 {
-            envelope(r, u8::MAX, "otel trace", |_, _| Ok(()))?;
-        }
-        let client_incarnation = r.u32("client incarnation")?;
-        let mtime = Utime::decode(r)?;
+        let Head { pg, hash, epoch, flags, reqid, client_incarnation, mtime } =
+            match Head::of(front).filter(|_| version == 8) {
+                Some(head) => {
+                    r.take(HEAD_LEN, "head of a request")?;
+                    head
+                }
+                None => Head::decode(version, r)?,
+            };
         let locator = ObjectLocator::decode(r)?;
         let object = ObjectName::new(bounded_name(r)?);
         let count = r.u16("number of operations")? as usize;
@@ -264,6 +313,38 @@ pub struct OsdOpReply {
     pub redirect: Option<Redirect>,
 }
 
+impl OsdOpReply {
+    /// What is between the object's name and the operations, in one piece as [`OsdOp::head`].
+    #[inline]
+    fn fixed(&self) -> [u8; PgId::WIRE_LEN + 28] {
+        let mut fixed = [0; PgId::WIRE_LEN + 28];
+        let mut put = |at: usize, bytes: &[u8]| fixed[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &[1]); // version of pg_t
+        put(1, &self.pg.pool.to_le_bytes());
+        put(9, &self.pg.seed.to_le_bytes());
+        put(13, &(-1i32).to_le_bytes()); // preferred OSD
+        put(17, &self.flags.to_le_bytes());
+        put(25, &self.result.to_le_bytes());
+        // Readers that are too old for `replay_version` take this one.
+        put(29, &self.user_version.to_le_bytes());
+        put(37, &self.replay_version.epoch.to_le_bytes());
+        put(41, &self.epoch.to_le_bytes());
+        fixed
+    }
+
+    /// What is between the operations' results and the redirect.
+    #[inline]
+    fn versions(&self) -> [u8; 21] {
+        let mut versions = [0; 21];
+        let mut put = |at: usize, bytes: &[u8]| versions[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.replay_version.version.to_le_bytes());
+        put(8, &self.replay_version.epoch.to_le_bytes());
+        put(12, &self.user_version.to_le_bytes());
+        put(20, &[u8::from(self.redirect.is_some())]);
+        versions
+    }
+}
+
 impl Payload for OsdOpReply {
     const KIND: u16 = kind::OSD_OP_REPLY;
     const VERSION: u16 = 8;
@@ -271,26 +352,23 @@ impl Payload for OsdOpReply {
 
     fn encode(&self, w: &mut Writer, data: &mut List) {
         w.blob(&self.object);
-        self.pg.encode(w);
-        w.u64(self.flags);
-        w.i32(self.result);
-        // Readers that are too old for `replay_version` take this one.
-        EVersion { version: self.user_version, ..self.replay_version }.encode(w);
-        w.u32(self.epoch);
+        w.put(&self.fixed());
         w.count(self.ops.len());
         for op in &self.ops {
-            w.u16(op.code);
-            w.put(&[0; DESCRIPTOR_LEN - 6]);
-            w.count(op.output.len());
-            data.append(op.output.clone());
+            let len = u32::try_from(op.output.len()).expect("counts on the wire are 32 bits");
+            let mut descriptor = [0; DESCRIPTOR_LEN];
+            descriptor[..2].copy_from_slice(&op.code.to_le_bytes());
+            descriptor[DESCRIPTOR_LEN - 4..].copy_from_slice(&len.to_le_bytes());
+            w.put(&descriptor);
+            if len > 0 {
+                data.append(op.output.clone());
+            }
         }
         w.i32(self.attempt);
         for op in &self.ops {
             w.i32(op.result);
         }
-        self.replay_version.encode(w);
-        w.u64(self.user_version);
-        w.bool(self.redirect.is_some());
+        w.put(&self.versions());
         if let Some(redirect) = &self.redirect {
             onego_msgr::encoding::write_envelope(w, 1, 1, |w| {
                 redirect.locator.encode(w);
@@ -412,6 +490,41 @@ mod tests {
         w.u32(client_incarnation);
         mtime.encode(&mut w);
         assert_eq!(request.head(), w.as_slice());
+
+        let mut front = Writer::new();
+        request.encode(&mut front, &mut List::new());
+        assert!(Head::of(front.as_slice()).is_some() && Head::of(&w.as_slice()[1..]).is_none());
+        assert_eq!(OsdOp::decode(8, front.as_slice(), List::new()), Ok(request.clone()));
+        // A newer writer appends to the name of the request: its fields have other places, and are read one by one.
+        let mut newer = front.as_slice().to_vec();
+        (newer[36], newer[38]) = (3, 22);
+        newer.insert(63, 0xff);
+        assert_eq!(OsdOp::decode(8, &newer, List::new()), Ok(request));
+    }
+
+    #[test]
+    fn the_fixed_parts_of_a_reply_are_what_its_fields_encode_to() {
+        let reply = OsdOpReply {
+            pg: PgId { pool: 1 << 40, seed: 0xa1b2_c3d4 },
+            flags: 1 << 50,
+            result: -7,
+            epoch: 0x0506_0708,
+            replay_version: EVersion { version: 1 << 60, epoch: 0x0102_0304 },
+            user_version: 1 << 61,
+            ..OsdOpReply::default()
+        };
+        let mut w = Writer::new();
+        reply.pg.encode(&mut w);
+        w.u64(reply.flags);
+        w.i32(reply.result);
+        EVersion { version: reply.user_version, ..reply.replay_version }.encode(&mut w);
+        w.u32(reply.epoch);
+        assert_eq!(reply.fixed(), w.as_slice());
+        let mut w = Writer::new();
+        reply.replay_version.encode(&mut w);
+        w.u64(reply.user_version);
+        w.bool(false);
+        assert_eq!(reply.versions(), w.as_slice());
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl Default for ObjectLocator {
 }
 
 impl Decode for ObjectLocator {
+    #[inline]
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         envelope(r, 6, "object_locator", |version, r| {
             if version < 5 {

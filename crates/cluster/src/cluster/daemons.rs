@@ -287,7 +287,7 @@ impl Daemons {
         &mut self,
         now: Time,
         conn: ConnId,
-        mut message: Message,
+        message: &mut Message,
         connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let Some(client) = connections.get(conn) else { return Ok(()) };

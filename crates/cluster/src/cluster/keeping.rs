@@ -42,6 +42,27 @@ impl Daemons {
         }
     }
 
+    /// May a reply that depends on this be sent now?
+    #[inline]
+    pub(super) fn may_send(&self, durability: Durability) -> bool {
+        self.notes.as_ref().is_none_or(|notes| notes.journal.is_durable(notes.record(durability)))
+    }
+
+    /// The journal holds a reply until what it depends on is durable.
+    pub(super) fn hold(
+        &mut self,
+        durability: Durability,
+        conn: onego_wire::ConnId,
+        held: Held,
+        connections: &mut ClusterConnections,
+    ) {
+        let Some(notes) = &mut self.notes else { return };
+        notes.journal.hold(notes.record(durability), conn, held);
+        if notes.journal.is_full() {
+            connections.table.stall(true);
+        }
+    }
+
     /// Returns the reply if it may be sent now. Otherwise the journal holds it.
     pub(super) fn or_hold<T>(
         &mut self,
@@ -51,19 +72,10 @@ impl Daemons {
         held: impl FnOnce(T) -> Held,
         connections: &mut ClusterConnections,
     ) -> Option<T> {
-        let Some(notes) = &mut self.notes else { return Some(answer) };
-        let record = match durability {
-            Durability::Record(record) => record,
-            Durability::NewestMap => notes.maps,
-            Durability::Everything => u64::MAX,
-        };
-        if notes.journal.is_durable(record) {
+        if self.may_send(durability) {
             return Some(answer);
         }
-        notes.journal.hold(record, conn, held(answer));
-        if notes.journal.is_full() {
-            connections.table.stall(true);
-        }
+        self.hold(durability, conn, held(answer), connections);
         None
     }
 

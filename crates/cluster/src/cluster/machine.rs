@@ -250,13 +250,13 @@ impl ClusterMachine {
     fn handle_some(&mut self, now: Time, conn: ConnId, most: usize) {
         let mut handled = 0;
         while (handled < most || !self.connections.defers(conn))
-            && let Some(event) = self.connections.poll(conn)
+            && let Some(mut event) = self.connections.poll(conn)
         {
             handled += 1;
             let Stage::Up(daemons) = &mut self.stage else { continue };
             match event {
                 Event::Ready(peer) => daemons.opened(conn, peer, &mut self.connections),
-                Event::Message(message) => {
+                Event::Message(ref mut message) => {
                     if let Err(error) = daemons.message(now, conn, message, &mut self.connections) {
                         tracing::warn!(?conn, %error, "a client broke the protocol");
                         self.hang_up(now, conn);

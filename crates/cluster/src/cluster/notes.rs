@@ -47,6 +47,15 @@ impl Notes {
     pub(super) fn add(&mut self, entry: &Entry) -> u64 {
         self.journal.append(entry)
     }
+
+    /// The record that has to be durable.
+    pub(super) fn record(&self, durability: Durability) -> u64 {
+        match durability {
+            Durability::Record(record) => record,
+            Durability::NewestMap => self.maps,
+            Durability::Everything => u64::MAX,
+        }
+    }
 }
 
 /// What has to be durable before a reply is sent.

@@ -9,7 +9,7 @@ use super::daemons::Daemons;
 use super::notes::{Durability, Notes};
 use crate::groups::Group;
 use crate::journal::{Entry, Held};
-use crate::osd::{Answer, Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
+use crate::osd::{Osd, Replicas, RequestContext, Transaction, bounds, identity, may_write};
 use onego_ceph::messages::{Backoff, BackoffOp, OsdOp, kind};
 use onego_ceph::ops::{flag, respects_full};
 use onego_ceph::types::Epoch;
@@ -22,7 +22,7 @@ impl Daemons {
         now: Time,
         osd: i32,
         conn: ConnId,
-        mut message: Message,
+        message: &mut Message,
         connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let tid = message.header.tid;
@@ -50,13 +50,13 @@ impl Daemons {
         now: Time,
         osd: i32,
         conn: ConnId,
-        mut message: Message,
+        message: &mut Message,
         connections: &mut ClusterConnections,
     ) -> Decoded<()> {
         let tid = message.header.tid;
         // What it brought was too long to be kept: nothing is left of it but whom to answer.
         let is_cut = message.discarded > 0;
-        let op: OsdOp = if is_cut {
+        let mut op: OsdOp = if is_cut {
             OsdOp::decode_without_data(message.header.version, &message.front)?
         } else {
             message.decode()?
@@ -105,8 +105,8 @@ impl Daemons {
         let record = self.notes.as_ref().map_or(0, Notes::next);
         let cx = RequestContext { now, session, tid, map, peers_used: peers_used.unwrap_or(0), record };
         let mut answer = match is_cut {
-            true => Some(Osd::refuse_too_large(&cx, op)),
-            false => self.osds[osd as usize].osd.request(&cx, op),
+            true => Some(Osd::refuse_too_large(&cx, &mut op)),
+            false => self.osds[osd as usize].osd.request(&cx, &mut op),
         };
         let transaction = answer.as_mut().and_then(|answer| answer.transaction.take());
         if let Some(replicas) = replicas {
@@ -115,11 +115,14 @@ impl Daemons {
         if let Some(transaction) = transaction {
             self.note_write(osd, &others, transaction);
         }
-        if let Some(Answer { reply, depends_on, .. }) = answer {
-            let hold = |reply| Held::Reply(tid, Box::new(reply));
-            let reply = self.or_hold(Durability::Record(depends_on), conn, reply, hold, connections);
-            if let Some(reply) = reply {
-                connections.send_payload(now, conn, tid, &reply);
+        if let Some(answer) = &mut answer {
+            let durability = Durability::Record(answer.depends_on);
+            // Nearly all replies are sent from where they lie.
+            if self.may_send(durability) {
+                connections.send_payload(now, conn, tid, &answer.reply);
+            } else {
+                let reply = Box::new(std::mem::take(&mut answer.reply));
+                self.hold(durability, conn, Held::Reply(tid, reply), connections);
             }
         }
         self.send_notifications(now, connections);

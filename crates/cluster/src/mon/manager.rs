@@ -17,7 +17,7 @@ impl Mon {
         &mut self,
         now: Time,
         session: ConnId,
-        mut message: Message,
+        message: &mut Message,
         usage: &Usage,
     ) -> Decoded<()> {
         // Clients take the answer in the form of the question.
@@ -34,7 +34,7 @@ impl Mon {
         message.header.kind = kind::COMMAND;
         let Tell { command, .. } = message.decode()?;
         // Clients leave out which cluster they mean.
-        let command = MonCommand { fsid: self.fsid, command, input: message.data };
+        let command = MonCommand { fsid: self.fsid, command, input: std::mem::take(&mut message.data) };
         let reply = self.command(now, usage, session, command, Audience::Manager);
         let CommandReply { result, status, output, .. } = reply;
         let mut answer = Message::of(tid, &TellReply { result, status, output });

@@ -21,7 +21,7 @@ impl Mon {
         &mut self,
         now: Time,
         session: ConnId,
-        mut message: Message,
+        message: &mut Message,
         usage: &Usage,
     ) -> Decoded<()> {
         if self.sessions.get(&session).is_some_and(|session| session.role == Role::Manager) {
@@ -43,7 +43,7 @@ impl Mon {
             }
             kind::COMMAND => {
                 let Tell { fsid, command } = message.decode()?;
-                let command = MonCommand { fsid, command, input: message.data };
+                let command = MonCommand { fsid, command, input: std::mem::take(&mut message.data) };
                 let CommandReply { result, status, output, .. } =
                     self.command(now, usage, session, command, Audience::Monitor);
                 self.reply(session, tid, &TellReply { result, status, output });

@@ -42,8 +42,9 @@ pub(super) fn is_blocklisted(map: &OsdMap, addr: &EntityAddr) -> bool {
     map.blocklist.contains_key(addr) || any(addr.nonce) || any(0)
 }
 
-/// Decides on a request. `ops` are its operations.
-pub(super) fn admit(request: &OsdOp, ops: &[(Op, u32)], origin: &Origin, map: &OsdMap) -> Verdict {
+/// Decides on a request.
+pub(super) fn admit(request: &OsdOp, origin: &Origin, map: &OsdMap) -> Verdict {
+    let ops = &request.ops[..];
     if !map.blocklist.is_empty() && is_blocklisted(map, &origin.addr) {
         return Verdict::Refuse(Errno::SHUTDOWN);
     }

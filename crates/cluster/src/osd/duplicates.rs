@@ -66,10 +66,14 @@ impl Duplicates {
 
     /// Remembers what became of a request.
     pub(crate) fn record(&mut self, id: &ReqId, done: Done) {
-        if let Some(known) = self.position(id) {
-            self.outcomes[known].1 = done;
-            return;
+        match self.position(id) {
+            Some(known) => self.outcomes[known].1 = done,
+            None => self.record_first(id, done),
         }
+    }
+
+    /// Remembers what became of a request that [`find`](Self::find) does not know.
+    pub(crate) fn record_first(&mut self, id: &ReqId, done: Done) {
         if self.outcomes.len() == MAX {
             self.forget_oldest();
         }

@@ -31,11 +31,12 @@ impl AsMut<Osd> for Osd {
 
 impl Osd {
     /// The object has changed: counts again what there is. It is gone for good if it does not exist.
-    pub(super) fn settle(&mut self, pg: PgId, id: ObjectId) {
+    pub(super) fn settle(&mut self, pg: PgId, id: ObjectId) -> &mut Group {
         let (before, now) = self.store.changed(id);
         let group = self.groups.entry(pg).or_default();
         group.objects = group.objects + now.objects - before.objects;
         group.bytes = group.bytes + now.bytes - before.bytes;
+        group
     }
 
     /// Does again what a request did here before a restart. What changes an object that is missing is left out: the object

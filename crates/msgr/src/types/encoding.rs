@@ -35,6 +35,7 @@ pub trait Encode {
 
 /// Reads a versioned envelope (`struct_v`, `struct_compat`, length) and gives `body` the version and a reader that
 /// ends where the envelope ends. What a newer writer appended, and `body` left, is skipped.
+#[inline]
 pub fn envelope<'a, T>(
     r: &mut Reader<'a>,
     known: u8,

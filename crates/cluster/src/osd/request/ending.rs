@@ -89,11 +89,11 @@ impl Ending {
 }
 
 /// The answer to a request that has come to this end.
-pub(super) fn answer(request: OsdOp, ending: Ending, map: &OsdMap) -> Answer {
+pub(super) fn answer(request: &mut OsdOp, ending: Ending, map: &OsdMap) -> Answer {
     // What was not even tried is answered with the flags of the request (OSDService::reply_op_error).
     let acknowledged = if ending.tried { flag::ACK | flag::ON_DISK } else { 0 };
     let reply = OsdOpReply {
-        object: request.object,
+        object: std::mem::take(&mut request.object),
         pg: request.pg.pg,
         flags: u64::from(request.flags & !flag::ON_NVRAM | acknowledged),
         result: ending.result,

@@ -1,6 +1,6 @@
 //! Lists the objects of a placement group (ceph `src/osd/PrimaryLogPG.cc`, do_pg_op).
 
-use super::ending::{Ending, Ops, Results};
+use super::ending::{Ending, Results};
 use crate::osd::daemon::Osd;
 use crate::osd::errno::{Errno, Outcome};
 use crate::osd::store;
@@ -23,13 +23,13 @@ const ALL_NAMESPACES: &str = "\u{1}";
 const AT_END: i32 = 1;
 
 impl Osd {
-    pub(super) fn list(&self, request: &OsdOp, ops: Ops, map: &OsdMap) -> Ending {
+    pub(super) fn list(&self, request: &mut OsdOp, map: &OsdMap) -> Ending {
         let pg = request.pg.pg;
-        let Some(pool) = map.pools.get(&pg.pool) else { return Ending::failed(Errno::NOENT, &ops) };
+        let Some(pool) = map.pools.get(&pg.pool) else { return Ending::failed(Errno::NOENT, &request.ops) };
         let pg = pool.pg(pg);
         let mut results = Results::new();
         let mut result = 0;
-        for (op, _) in ops {
+        for (op, _) in request.ops.drain(..) {
             let code = op.code();
             let (number, output) = match op {
                 _ if result < 0 => (0, List::new()),

@@ -40,25 +40,28 @@ pub struct RequestContext<'a> {
 
 impl Osd {
     /// Carries out a request. `None`: the request is dropped, because the client is going to send
-    /// it again when it has a newer map.
-    pub fn request(&mut self, cx: &RequestContext<'_>, mut request: OsdOp) -> Option<Answer> {
+    /// it again when it has a newer map. Of the request its operations and the object's name are gone then: to move all of it
+    /// would cost every request a copy of half a kilobyte.
+    pub fn request(&mut self, cx: &RequestContext<'_>, request: &mut OsdOp) -> Option<Answer> {
         let client = self.sessions.get_mut(&cx.session)?;
         let (origin, map) = (client.origin, cx.map);
-        let ops = std::mem::take(&mut request.ops);
-        let ending = match admit::admit(&request, &ops, &origin, map) {
+        let ending = match admit::admit(request, &origin, map) {
             Verdict::Drop => return None,
-            Verdict::Admit(_) if !client.rights.allow(&request, &ops, map) => {
-                Ending::failed(Errno::PERM, &ops)
+            Verdict::Admit(_) if !client.rights.allow(request, &request.ops, map) => {
+                Ending::failed(Errno::PERM, &request.ops)
             }
-            Verdict::Refuse(error) => Ending::failed(error, &ops),
-            Verdict::Admit(Access::Listing) => self.list(&request, ops, map),
-            Verdict::Admit(Access::Read) => self.read(cx, &origin, &request, ops),
+            Verdict::Refuse(error) => Ending::failed(error, &request.ops),
+            Verdict::Admit(Access::Listing) => self.list(request, map),
+            Verdict::Admit(Access::Read) => self.read(cx, &origin, request),
             Verdict::Admit(Access::Write) => {
-                let id = request_id(&request, &origin, cx.tid);
+                let id = request_id(request, &origin, cx.tid);
                 let group = self.groups.get(&request.pg.pg);
                 match group.and_then(|group| group.outcomes.find(&id)) {
-                    Some(done) => Ending::repeated(done.clone(), &ops),
-                    None => self.write(cx, &origin, &request, ops, &id)?,
+                    Some(done) => Ending::repeated(done.clone(), &request.ops),
+                    None => {
+                        let version = group.map_or(EVersion::default(), |group| group.version);
+                        self.write(cx, &origin, request, &id, version)?
+                    }
                 }
             }
         };
@@ -66,9 +69,9 @@ impl Osd {
     }
 
     /// Refuses a request that brought more than anybody may, and of which no more than its front is here.
-    pub(crate) fn refuse_too_large(cx: &RequestContext<'_>, mut request: OsdOp) -> Answer {
-        let ops = std::mem::take(&mut request.ops);
-        answer(request, Ending::failed(Errno::MSGSIZE, &ops), cx.map)
+    pub(crate) fn refuse_too_large(cx: &RequestContext<'_>, request: &mut OsdOp) -> Answer {
+        let ending = Ending::failed(Errno::MSGSIZE, &request.ops);
+        answer(request, ending, cx.map)
     }
 
     fn execution<'a>(
@@ -95,13 +98,13 @@ impl Osd {
         }
     }
 
-    fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &OsdOp, ops: Ops) -> Ending {
+    fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &mut OsdOp) -> Ending {
         let Some(id) = self.store.find(&identity(request)) else {
             let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
-            return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &ops) };
+            return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &request.ops) };
         };
         let mut execution = self.execution(cx, origin, id, None);
-        let (result, results) = run_all(&mut execution, ops);
+        let (result, results) = run_all(&mut execution, &mut request.ops);
         let user_version = execution.state.version;
         let effects = std::mem::take(&mut execution.effects);
         if result >= 0 && !effects.is_empty() {
@@ -114,39 +117,38 @@ impl Osd {
         Ending { result, results, user_version, depends_on, ..Ending::new(true) }
     }
 
-    /// Carries out a request that may change its object. None: there is no room in the pool for what it brings, and it
-    /// waits at its client until there is.
+    /// Carries out a request that may change its object, and that was not done before. `version`: its group's. None: there
+    /// is no room in the pool for what it brings, and it waits at its client until there is.
     fn write(
         &mut self,
         cx: &RequestContext<'_>,
         origin: &Origin,
-        request: &OsdOp,
-        ops: Ops,
+        request: &mut OsdOp,
         reqid: &ReqId,
+        version: EVersion,
     ) -> Option<Ending> {
-        let (identity, map, pg) = (identity(request), cx.map, request.pg.pg);
+        let (map, pg) = (cx.map, request.pg.pg);
         let epoch = map.epoch;
-        let found = self.store.find(&identity);
+        let found = self.store.find(&identity(request));
         if found.is_none() && !admit::has_right_hash(request, map) {
-            return Some(Ending::failed(Errno::INVAL, &ops));
+            return Some(Ending::failed(Errno::INVAL, &request.ops));
         }
-        if let Err(error) = self.check_space(cx, found, &ops) {
-            return Some(self.refuse(cx, request, reqid, Ending::failed(error, &ops)));
+        if let Err(error) = self.check_space(cx, found, &request.ops) {
+            return Some(self.refuse(cx, request, reqid, Ending::failed(error, &request.ops)));
         }
-        let id = found.unwrap_or_else(|| self.store.prepare(&identity));
-        let brought: u64 = ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
+        let id = found.unwrap_or_else(|| self.store.prepare(&identity(request)));
+        let brought: u64 = request.ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
         let before = Before::of(&self.store.object(id).state, found.is_some());
-        let version = self.groups.entry(pg).or_default().version;
         let next = EVersion { version: version.version + 1, epoch };
         let noted = self.config.transactions;
         let mut mutations = Vec::new();
 
         let full = admit::full_pool(request, map);
-        let may_be_undone = full.is_some() || admit::may_fail_half_way(&ops);
+        let may_be_undone = full.is_some() || admit::may_fail_half_way(&request.ops);
         let undo = may_be_undone.then(|| self.store.object(id).state.clone());
         let notes = noted.then_some(&mut mutations);
         let mut execution = self.execution(cx, origin, id, notes);
-        let (mut result, mut results) = run_all(&mut execution, ops);
+        let (mut result, mut results) = run_all(&mut execution, &mut request.ops);
         let mut changed = execution.changed;
         let effects = std::mem::take(&mut execution.effects);
         let no_room = full.filter(|_| result >= 0 && before.is_grown_to(&execution.state));
@@ -169,14 +171,13 @@ impl Osd {
             self.apply_effects(cx.now, origin, id, user_version, effects);
         }
         self.store.set_record(id, cx.record);
-        self.settle(pg, id);
-        let pool = self.store.pool_mut(identity.pool);
-        pool.usage.writes += 1;
+        let usage = &mut self.store.pool_mut(pg.pool).usage;
+        usage.writes += 1;
         if changed {
-            pool.usage.written_bytes += brought;
+            usage.written_bytes += brought;
             result = settle_outputs(request.flags, result, &mut results);
         }
-        let group = self.groups.entry(pg).or_default();
+        let group = self.settle(pg, id);
         if changed {
             group.advance(next, request.hash.reverse_bits(), noted);
         }
@@ -193,7 +194,7 @@ impl Osd {
                 cx.record,
                 Transaction {
                     pg,
-                    object: Name::of(&identity),
+                    object: Name::of(&identity(request)),
                     version: changed.then_some(next),
                     mutations,
                     reqid: *reqid,
@@ -201,7 +202,7 @@ impl Osd {
                 },
             );
         }
-        group.outcomes.record(reqid, done);
+        group.outcomes.record_first(reqid, done);
         Some(ending)
     }
 
@@ -229,7 +230,7 @@ impl Osd {
                 },
             );
         }
-        self.groups.entry(pg).or_default().outcomes.record(reqid, done);
+        self.groups.entry(pg).or_default().outcomes.record_first(reqid, done);
         ending
     }
 
@@ -302,13 +303,13 @@ fn request_id(request: &OsdOp, origin: &Origin, tid: u64) -> ReqId {
     }
 }
 
-/// Carries out operations until one fails that must not.
-fn run_all(execution: &mut Execution<'_>, ops: Ops) -> (i32, Results) {
+/// Carries out operations until one fails that must not. None is left.
+fn run_all(execution: &mut Execution<'_>, ops: &mut Ops) -> (i32, Results) {
     /// Most bytes in one reply. The operations of one small request may read the same bytes again and again.
     const MAX_OUTPUT: usize = onego_ceph::ops::MAX_PAYLOAD as usize;
     let mut results = Results::with_capacity(ops.len());
     let (mut result, mut left) = (0, MAX_OUTPUT);
-    for (op, flags) in ops {
+    for (op, flags) in ops.drain(..) {
         let code = op.code();
         if result < 0 {
             results.push(OpResult { code, ..OpResult::default() });

@@ -227,6 +227,10 @@ impl Store {
     pub(crate) fn changed(&mut self, id: ObjectId) -> (Counted, Counted) {
         let object = &mut self.objects[id.0];
         let now = Counted::of(&object.state);
+        if now == object.counted && now.objects > 0 {
+            // It was written over: nearly all writes to a disk that is full.
+            return (now, now);
+        }
         let before = std::mem::replace(&mut object.counted, now);
         self.used = self.used - before.footprint + now.footprint;
         let (pool, hash) = (object.pool, object.name.hash);

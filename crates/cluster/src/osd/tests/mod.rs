@@ -97,10 +97,10 @@ impl Bench {
     }
 
     /// Sends the request with that number. `None`: it is dropped.
-    fn send_as(&mut self, session: SessionId, tid: u64, request: OsdOp) -> Option<OsdOpReply> {
+    fn send_as(&mut self, session: SessionId, tid: u64, mut request: OsdOp) -> Option<OsdOpReply> {
         let Self { map, now, .. } = self;
         let cx = RequestContext { now: *now, session, tid, map, peers_used: 0, record: 0 };
-        let answer = self.osd.request(&cx, request)?;
+        let answer = self.osd.request(&cx, &mut request)?;
         self.transaction = answer.transaction;
         Some(answer.reply)
     }
