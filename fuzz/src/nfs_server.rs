@@ -180,8 +180,8 @@ struct World<B> {
 impl<B: Backend> World<B> {
     fn new(cut: u8) -> Self {
         let now = Time::from_nanos(1_700_000_000_000_000_000);
-        let rdma = Rdma { entropy, credits: 4, inline: 1024, ..Rdma::new(addr(20049)) };
-        let export = Export { squash: Squash::None, secure: false, ..Export::default() };
+        let rdma = Rdma::new(addr(20049)).with_entropy(entropy).with_credits(4).with_inline(1024);
+        let export = Export::default().with_squash(Squash::None).with_secure(false);
         let backend = B::new();
         let mut machine = backend.serve(vec![addr(2049)], &rdma, export, now);
         for (listener, addr) in [(0, addr(2049)), (1, addr(20049))] {

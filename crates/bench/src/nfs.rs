@@ -4,7 +4,9 @@ use crate::Error;
 use crate::load::session::{Request, Session, Target};
 use crate::load::{self, Measured, Plan};
 use crate::report::progress::Progress;
-use onego::nfs::{Config, File, FileRequest, Mount, Reactor, SetAttributes, Stability};
+use onego::nfs::{
+    Completed, Config, File, FileOutcome, FileRequest, Mount, Reactor, SetAttributes, Stability,
+};
 use onego::{SegmentMut, Wait};
 use std::sync::atomic::AtomicBool;
 
@@ -127,18 +129,25 @@ impl Session for FileSession {
     }
 
     fn completion(&mut self) -> Option<(u64, Result<Option<SegmentMut>, Error>)> {
-        let completed = self.reactor.completion()?;
-        // A read that has met the end of the file has read nothing, and is one all the same.
-        let is_read = completed.result.as_ref().is_ok_and(|filled| filled.bytes > 0 || filled.eof);
-        let buffer = completed.buffer.or_else(|| self.spare.pop_if(|_| is_read));
-        let result = match (completed.result, buffer) {
-            (Ok(filled), Some(buffer)) if filled.bytes < buffer.len() => {
-                Err(Error::Failed(format!("{} of {} bytes were read", filled.bytes, buffer.len())))
+        let Completed { tag, outcome } = self.reactor.completion()?;
+        let (result, buffer) = match outcome {
+            FileOutcome::Read { result, buffer } => (result.map(|filled| filled.bytes), buffer),
+            FileOutcome::Bytes(result) => (
+                result.map(|(_, filled)| filled.bytes),
+                self.spare.pop().unwrap_or_else(|| SegmentMut::zeroed(0)),
+            ),
+            FileOutcome::Done(result) => {
+                return Some((tag, result.map(|()| None).map_err(|error| Error::Failed(error.to_string()))));
             }
-            (Ok(_), buffer) => Ok(buffer),
-            (Err(error), _) => Err(Error::Failed(error.to_string())),
         };
-        Some((completed.tag, result))
+        let result = match result {
+            Ok(read) if read < buffer.len() => {
+                Err(Error::Failed(format!("{read} of {} bytes were read", buffer.len())))
+            }
+            Ok(_) => Ok(Some(buffer)),
+            Err(error) => Err(Error::Failed(error.to_string())),
+        };
+        Some((tag, result))
     }
 
     fn turn(&mut self) -> Result<(), Error> {

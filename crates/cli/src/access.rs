@@ -4,11 +4,12 @@ use crate::failure::Failure;
 use crate::interrupt;
 use onego::ceph::{
     AuthName, COMPRESSION_SETTINGS, CephArgs, Compression, Config, Identity, MsMode, Reactor, Versions,
-    Waiting, WaitingHook,
+    WaitingHook,
 };
 use onego::rados::Cluster;
 use onego::zero_copy::{Mode, Settings, Thresholds};
 use onego::{EngineKind, Spin};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(crate) struct Access {
     /// How connections are protected: crc, secure, prefer-crc or prefer-secure [default: the configuration's]
     #[arg(long, global = true, value_name = "MODE", alias = "ms_mode")]
     ms_mode: Option<MsMode>,
-    /// How long to wait for the cluster or server to answer [default: the configuration's client_mount_timeout, or 30]
+    /// How long to wait for the cluster or server to answer at first [default: the configuration's client_mount_timeout, or 30]
     #[arg(long, global = true, value_name = "SECONDS", alias = "client_mount_timeout")]
     connect_timeout: Option<u64>,
     /// How long a request may take [default: the configuration's rados_osd_op_timeout and rados_mon_op_timeout, or as
@@ -64,18 +65,18 @@ pub(crate) struct Access {
     /// Bytes of a frame from which on it is compressed [default: the configuration's, or 1K]
     #[arg(long, global = true, value_name = "SIZE", alias = "ms_osd_compress_min_size")]
     ms_osd_compress_min_size: Option<String>,
-    /// How frames are compressed, what is preferred first: snappy, zlib, zstd, lz4 [default: the configuration's, or
+    /// How frames are compressed, the preferred method first: snappy, zlib, zstd, lz4 [default: the configuration's, or
     /// snappy]
     #[arg(long, global = true, value_name = "METHODS", alias = "ms_osd_compression_algorithm")]
     ms_osd_compression_algorithm: Option<String>,
-    /// Compress what is encrypted, too: its length then tells something of what it says [default: the configuration's,
+    /// Compress what is encrypted, too: the compressed length reveals something of the content [default: the configuration's,
     /// or false]
     #[arg(long, global = true, value_name = "BOOL", alias = "ms_compress_secure", value_parser = ["true", "false"])]
     ms_compress_secure: Option<String>,
     /// Say to OSDs that this is one of them
     #[arg(long, global = true, hide = true)]
     as_osd: bool,
-    /// Neither make nor check checksums of payloads (a cluster need not be told in version 1)
+    /// Neither make nor check checksums of payloads (in version 1 the cluster needs no setting for it)
     #[arg(long, global = true)]
     no_data_crc: bool,
     /// What moves the bytes: epoll, uepoll or uring
@@ -91,7 +92,7 @@ pub(crate) struct Access {
 }
 
 /// Says what a command waits for, once that has taken two seconds.
-fn print_waiting(waiting: Option<&Waiting>) {
+fn print_waiting(waiting: Option<&impl fmt::Display>) {
     if let Some(waiting) = waiting {
         interrupt::say(&waiting.to_string());
     }
@@ -219,6 +220,7 @@ impl Access {
             .with_engine(self.engine)
             .with_zero_copy(self.zero_copy()?)
             .with_spin(self.spin)
+            .with_on_waiting(onego::nfs::WaitingHook::new(print_waiting))
             .with_connect_timeout(self.server_timeout());
         config.request_timeout = self.request_timeout().or(config.request_timeout);
         Ok(config)

@@ -166,24 +166,23 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     };
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
-    let cluster = Cluster::start(Config {
-        listen: options.listen.ip(),
-        versions: access.messenger,
-        mon_port: options.listen.port(),
-        memory_limit: options.memory,
-        null_writes: options.null_writes,
-        cephx: options.auth.map(|method| method == "cephx"),
-        data: options.data,
-        ticket_lifetimes,
-        secure_only: options.secure_only,
-        compression: access.compression()?,
-        osds: options.osds,
-        pools: vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }],
-        engine: access.engine,
-        zero_copy: access.zero_copy()?,
-        spin: access.spin,
-        ..Config::default()
-    })?;
+    let mut config = Config::default()
+        .with_listen(options.listen.ip())
+        .with_versions(access.messenger)
+        .with_mon_port(options.listen.port())
+        .with_null_writes(options.null_writes)
+        .with_ticket_lifetimes(ticket_lifetimes)
+        .with_secure_only(options.secure_only)
+        .with_pools(vec![NewPool { size: options.pool_size, ..NewPool::for_images("rbd") }])
+        .with_engine(access.engine)
+        .with_zero_copy(access.zero_copy()?)
+        .with_spin(access.spin);
+    config.memory_limit = options.memory;
+    config.cephx = options.auth.map(|method| method == "cephx");
+    config.data = options.data;
+    config.compression = access.compression()?;
+    config.osds = options.osds;
+    let cluster = Cluster::start(config)?;
     let conf = cluster.write_conf(&conf_dir)?;
     let conf = conf.display();
     if let Some(old) = cluster.old_mon_addr() {

@@ -35,7 +35,7 @@ pub(crate) fn run(config: &Config, export: &str) -> Result<(), Box<dyn std::erro
         while let Some(entry) = names.try_next().await? {
             println!("{}", String::from_utf8_lossy(&entry.name));
         }
-        let error = mount.open("notes/tomorrow").await.err().expect("it is not there");
+        let error = mount.open("notes/tomorrow").await.expect_err("it is not there");
         assert_eq!((error.kind(), error.is_retryable()), (onego::ErrorKind::NotFound, false));
         mount.remove("notes/today").await?;
         Ok(mount.rmdir("notes").await?)

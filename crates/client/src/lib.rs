@@ -47,9 +47,11 @@ pub mod rados;
 #[cfg(feature = "ceph")]
 pub mod rbd;
 mod reactor;
+mod waiting;
 
 pub use error_kind::ErrorKind;
 pub use listing::Listing;
 pub use onego_buf::{List, Segment, SegmentMut};
 pub use onego_engine::{EngineKind, Spin, Stats, Wait, Waker, zero_copy};
 pub use reactor::Reactor;
+pub use waiting::WaitingHook;

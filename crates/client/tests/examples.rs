@@ -78,8 +78,8 @@ fn a_test_has_a_cluster_of_its_own() {
 #[test]
 fn files_are_streams() {
     use onego_nfs_server::{Config as ServerConfig, Export, Server, Squash};
-    let export = Export { squash: Squash::None, secure: false, ..Export::default() };
-    let server = Server::start(ServerConfig { export, ..ServerConfig::default() }).unwrap();
+    let export = Export::default().with_squash(Squash::None).with_secure(false);
+    let server = Server::start(ServerConfig::default().with_export(export)).unwrap();
     let addr = server.addr();
     let config = onego::nfs::Config::new(&addr.ip().to_string()).with_port(addr.port());
     nfs::run(&config, "/export").unwrap();

@@ -9,7 +9,7 @@ use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, EntityAddr, MON_PORT_LEGACY, MON_PORT_MSGR2, Versions};
 use onego_msgr::auth::Lifetimes;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Bytes that an OSD of a new cluster holds if nobody says how many.
 pub(crate) const DEFAULT_MEMORY: u64 = 1 << 30;
@@ -20,13 +20,14 @@ const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
 /// Most OSDs of a cluster. All of them live in one process on one machine: more would show nothing that these do not.
 pub const MAX_OSDS: u32 = 32;
 
-/// What a cluster is told to be.
+/// What a cluster is to be. It is changed by the methods that begin with `with_`, or field by field.
 ///
 /// ```
-/// let config = onego_cluster::Config { memory_limit: Some(64 << 20), ..onego_cluster::Config::default() };
+/// let config = onego_cluster::Config::default().with_osds(3).with_memory_limit(64 << 20);
 /// assert_eq!(config.pools[0].name, "rbd");
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Where the daemons listen.
     pub listen: IpAddr,
@@ -104,6 +105,101 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The same, with daemons that listen at this address.
+    pub fn with_listen(self, listen: IpAddr) -> Self {
+        Self { listen, ..self }
+    }
+
+    /// The same, for clients of these versions of the messenger's protocol.
+    pub fn with_versions(self, versions: Versions) -> Self {
+        Self { versions, ..self }
+    }
+
+    /// The same, with the monitor at this port; 0: any.
+    pub fn with_mon_port(self, mon_port: u16) -> Self {
+        Self { mon_port, ..self }
+    }
+
+    /// The same, with this number of OSDs, from one to [`MAX_OSDS`].
+    pub fn with_osds(self, osds: u32) -> Self {
+        Self { osds: Some(osds), ..self }
+    }
+
+    /// The same, with the OSDs and the manager from this port on; 0: any.
+    pub fn with_osd_port(self, osd_port: u16) -> Self {
+        Self { osd_port, ..self }
+    }
+
+    /// The same, with OSDs that hold at most this number of bytes each.
+    pub fn with_memory_limit(self, bytes: u64) -> Self {
+        Self { memory_limit: Some(bytes), ..self }
+    }
+
+    /// The same, with writes that are thrown away, or kept.
+    pub fn with_null_writes(self, null_writes: bool) -> Self {
+        Self { null_writes, ..self }
+    }
+
+    /// The same, beginning with these pools.
+    pub fn with_pools(self, pools: Vec<NewPool>) -> Self {
+        Self { pools, ..self }
+    }
+
+    /// The same, with the bytes moved by this engine.
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The same, with these settings of sends without a copy.
+    pub fn with_zero_copy(self, zero_copy: zero_copy::Settings) -> Self {
+        Self { zero_copy, ..self }
+    }
+
+    /// The same, doing this before it sleeps.
+    pub fn with_spin(self, spin: Spin) -> Self {
+        Self { spin, ..self }
+    }
+
+    /// The same, with keys that clients need, or without.
+    pub fn with_cephx(self, cephx: bool) -> Self {
+        Self { cephx: Some(cephx), ..self }
+    }
+
+    /// The same, with tickets that are good for so long.
+    pub fn with_ticket_lifetimes(self, ticket_lifetimes: Lifetimes) -> Self {
+        Self { ticket_lifetimes, ..self }
+    }
+
+    /// The same, with encrypted connections alone, or not.
+    pub fn with_secure_only(self, secure_only: bool) -> Self {
+        Self { secure_only, ..self }
+    }
+
+    /// The same, with frames compressed where clients want it.
+    pub fn with_compression(self, compression: Compression) -> Self {
+        Self { compression: Some(compression), ..self }
+    }
+
+    /// The same, writing a `ceph.conf` to this folder.
+    pub fn with_conf_dir(self, conf_dir: impl Into<PathBuf>) -> Self {
+        Self { conf_dir: Some(conf_dir.into()), ..self }
+    }
+
+    /// The same, with this id.
+    pub fn with_fsid(self, fsid: Uuid) -> Self {
+        Self { fsid: Some(fsid), ..self }
+    }
+
+    /// The same, keeping its state in this directory.
+    pub fn with_data(self, data: impl Into<PathBuf>) -> Self {
+        Self { data: Some(data.into()), ..self }
+    }
+
+    /// The same, with a checkpoint when the log is this number of bytes long.
+    pub fn with_log_limit(self, bytes: u64) -> Self {
+        Self { log_limit: bytes, ..self }
+    }
+
     /// Where the monitor is to listen.
     pub(crate) fn mon_addrs(&self) -> AddrVec {
         let legacy = match (self.versions, self.mon_port) {
@@ -196,12 +292,13 @@ impl OsdSettings {
     }
 }
 
-/// The `ceph.conf` by which Ceph's programs, and ours, find the cluster.
+/// The `ceph.conf` by which Ceph's programs, and ours, find the cluster. `keyring`: the setting that says where the key
+/// is, if clients need one.
 pub(crate) fn conf_text(
     fsid: Uuid,
     mon: &AddrVec,
     osds: u32,
-    keyring: Option<&Path>,
+    keyring: Option<&str>,
     compression: Option<&Compression>,
 ) -> String {
     // What programs make themselves fits the OSDs.
@@ -215,9 +312,8 @@ pub(crate) fn conf_text(
 auth cluster required = cephx
 auth service required = cephx
 auth client required = cephx
-keyring = {}
-",
-            keyring.display()
+{keyring}
+"
         ),
         // Nobody needs a key, so that programs must not look for one.
         None => "\

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 fn config(folder: &Path) -> Config {
-    Config { data: Some(folder.join("data")), versions: Versions::Two, ..Config::default() }
+    Config::default().with_data(folder.join("data")).with_versions(Versions::Two)
 }
 
 fn pools(cluster: &Cluster) -> Vec<String> {
@@ -29,7 +29,7 @@ fn settle(cluster: &Cluster) {
 #[test]
 fn a_cluster_is_the_same_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Config { osds: Some(3), cephx: Some(true), ..config(folder.path()) };
+    let first = config(folder.path()).with_osds(3).with_cephx(true);
     let cluster = Cluster::start(first).unwrap();
     let (fsid, keyring) = (cluster.fsid(), cluster.keyring().unwrap().clone());
     let old = cluster.mon_addr().clone();
@@ -67,28 +67,28 @@ fn a_cluster_stays_where_it_is_told_to_be_and_what_it_was() {
     settle(&cluster);
     drop(cluster);
     for (other, what) in [
-        (Config { osds: Some(2), ..config(folder.path()) }, "with a number of OSDs of 1, not 2"),
-        (Config { cephx: Some(true), ..config(folder.path()) }, "by none, not cephx"),
-        (Config { fsid: Some(Default::default()), ..config(folder.path()) }, "with the id"),
-        (Config { null_writes: true, ..config(folder.path()) }, "no use"),
+        (config(folder.path()).with_osds(2), "with a number of OSDs of 1, not 2"),
+        (config(folder.path()).with_cephx(true), "by none, not cephx"),
+        (config(folder.path()).with_fsid(Default::default()), "with the id"),
+        (config(folder.path()).with_null_writes(true), "no use"),
     ] {
         let error = Cluster::start(other).unwrap_err().to_string();
         assert!(error.contains(what), "{error}");
     }
-    let cluster = Cluster::start(Config { mon_port: port, ..config(folder.path()) }).unwrap();
+    let cluster = Cluster::start(config(folder.path()).with_mon_port(port)).unwrap();
     assert!(cluster.old_mon_addr().is_none());
 }
 
 #[test]
 fn daemons_stay_where_they_were_and_osds_are_said_to_have_been_down() {
     let folder = tempfile::tempdir().unwrap();
-    let both = |folder: &Path| Config { osds: Some(2), versions: Versions::Any, ..config(folder) };
-    let memory_limit = Some(32 << 20);
+    let both = |folder: &Path| config(folder).with_osds(2).with_versions(Versions::Any);
+    let memory_limit = 32 << 20;
     let ports = |cluster: &Cluster| -> Vec<u16> {
         let addrs = std::iter::once(cluster.mon_addr()).chain(cluster.osd_addrs());
         addrs.flat_map(|addrs| &addrs.0).map(|addr| addr.sock.unwrap().port()).collect()
     };
-    let cluster = Cluster::start(Config { memory_limit, ..both(folder.path()) }).unwrap();
+    let cluster = Cluster::start(both(folder.path()).with_memory_limit(memory_limit)).unwrap();
     let (before, last) = (ports(&cluster), epoch(&cluster));
     settle(&cluster);
     drop(cluster);
@@ -96,7 +96,7 @@ fn daemons_stay_where_they_were_and_osds_are_said_to_have_been_down() {
     let cluster = Cluster::start(both(folder.path())).unwrap();
     assert_eq!(ports(&cluster), before);
     let limit = cluster.stats().unwrap().usage.osds.values().map(|osd| osd.total).max();
-    assert_eq!((Some(cluster.memory_limit()), limit), (memory_limit, memory_limit));
+    assert_eq!((cluster.memory_limit(), limit), (memory_limit, Some(memory_limit)));
     let map = cluster.with(|machine, _| machine.osdmap().unwrap().clone()).unwrap();
     for info in &map.osd_info {
         assert!(last < info.down_at && info.down_at < info.up_from, "{info:?} after epoch {last}");
@@ -115,14 +115,14 @@ fn daemons_stay_where_they_were_and_osds_are_said_to_have_been_down() {
 #[test]
 fn a_cluster_insists_on_encryption_by_the_keys_that_it_has() {
     let folder = tempfile::tempdir().unwrap();
-    let secure = Config { secure_only: true, ..config(folder.path()) };
+    let secure = config(folder.path()).with_secure_only(true);
     let error = Cluster::start(secure.clone()).unwrap_err();
     assert!(matches!(error, Error::CannotEncrypt), "{error}");
-    let cluster = Cluster::start(Config { cephx: Some(true), ..config(folder.path()) }).unwrap();
+    let cluster = Cluster::start(config(folder.path()).with_cephx(true)).unwrap();
     let keyring = cluster.keyring().unwrap().clone();
     settle(&cluster);
     drop(cluster);
-    let error = Cluster::start(Config { versions: Versions::Any, ..secure.clone() }).unwrap_err();
+    let error = Cluster::start(secure.clone().with_versions(Versions::Any)).unwrap_err();
     assert!(matches!(error, Error::CannotEncrypt), "{error}");
     assert_eq!(Cluster::start(secure).unwrap().keyring(), Some(&keyring));
 }
@@ -130,7 +130,7 @@ fn a_cluster_insists_on_encryption_by_the_keys_that_it_has() {
 #[test]
 fn a_cluster_whose_disk_fails_ends_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(Config { log_limit: 20_000, ..config(folder.path()) }).unwrap();
+    let cluster = Cluster::start(config(folder.path()).with_log_limit(20_000)).unwrap();
     let failure = cluster.failure().unwrap();
     settle(&cluster);
     // The next file cannot be made.

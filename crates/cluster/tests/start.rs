@@ -36,7 +36,7 @@ fn a_cluster_is_up_in_under_50_ms() {
 fn the_conf_is_written_where_it_is_wanted() {
     let dir = tempfile::tempdir().unwrap();
     let conf_dir = dir.path().join("made/for/it");
-    let config = Config { conf_dir: Some(conf_dir.clone()), ..Config::default() };
+    let config = Config::default().with_conf_dir(&conf_dir);
     let cluster = Cluster::start(config).unwrap();
     let text = std::fs::read_to_string(conf_dir.join("ceph.conf")).unwrap();
     assert_eq!(text, cluster.conf());
@@ -57,7 +57,7 @@ fn the_conf_is_written_where_it_is_wanted() {
 
 #[test]
 fn the_keyring_is_new_whatever_lies_in_its_place() {
-    let cluster = Cluster::start(Config { cephx: Some(true), ..Config::default() }).unwrap();
+    let cluster = Cluster::start(Config::default().with_cephx(true)).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let keyring = dir.path().join("ceph.client.admin.keyring");
     let victim = dir.path().join("victim");
@@ -95,13 +95,13 @@ fn the_keyring_is_new_whatever_lies_in_its_place() {
 fn a_port_that_is_taken_is_an_error_that_names_it() {
     let cluster = Cluster::start(Config::default()).unwrap();
     let taken = cluster.mon_addr().msgr2().unwrap().sock.unwrap();
-    let error = Cluster::start(Config { mon_port: taken.port(), ..Config::default() }).unwrap_err();
+    let error = Cluster::start(Config::default().with_mon_port(taken.port())).unwrap_err();
     assert!(matches!(error, Error::Listen(_)) && error.to_string().contains(&taken.to_string()), "{error}");
 }
 
 #[test]
 fn an_address_that_clients_cannot_be_told_is_refused() {
-    let config = Config { listen: "0.0.0.0".parse().unwrap(), ..Config::default() };
+    let config = Config::default().with_listen("0.0.0.0".parse().unwrap());
     assert!(matches!(Cluster::start(config).unwrap_err(), Error::Unspecified(_)));
 }
 
@@ -113,7 +113,7 @@ fn a_cluster_that_is_dropped_is_gone() {
     idle.write_all(b"ceph").unwrap();
     drop(cluster);
     assert!(TcpStream::connect(mon).is_err());
-    let config = Config { mon_port: mon.port(), ..Config::default() };
+    let config = Config::default().with_mon_port(mon.port());
     assert!(Cluster::start(config).is_ok(), "the port is free again");
 }
 
@@ -131,7 +131,7 @@ fn pools_and_restarts_are_made_from_outside_and_cost_is_told() {
 
 #[test]
 fn osds_are_stopped_and_started_from_outside() {
-    let cluster = Cluster::start(Config { osds: Some(3), ..Config::default() }).unwrap();
+    let cluster = Cluster::start(Config::default().with_osds(3)).unwrap();
     assert_eq!(cluster.osd_addrs().len(), 3);
     let is_up = || cluster.with(|machine, _| machine.osdmap().unwrap().is_up(1)).unwrap();
     cluster.stop_osd(1).unwrap();
@@ -139,7 +139,7 @@ fn osds_are_stopped_and_started_from_outside() {
     cluster.start_osd(1).unwrap();
     assert!(is_up());
     for none in [0, onego_cluster::MAX_OSDS + 1] {
-        let error = Cluster::start(Config { osds: Some(none), ..Config::default() }).unwrap_err();
+        let error = Cluster::start(Config::default().with_osds(none)).unwrap_err();
         assert!(matches!(error, Error::Osds(_)), "{error}");
     }
 }

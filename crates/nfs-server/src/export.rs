@@ -20,8 +20,10 @@ pub enum Squash {
     All,
 }
 
-/// The export of a server: its path, and which hosts and users may do what.
+/// The export of a server: its path, and which hosts and users may do what. It is changed by the methods that begin with
+/// `with_`, or field by field.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Export {
     /// The path by which clients mount it. They may always mount "/", too.
     pub path: String,
@@ -48,6 +50,31 @@ impl Default for Export {
 }
 
 impl Export {
+    /// The same, mounted by this path.
+    pub fn with_path(self, path: impl Into<String>) -> Self {
+        Self { path: path.into(), ..self }
+    }
+
+    /// The same, with changes refused, or not.
+    pub fn with_read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
+    }
+
+    /// The same, with these users counting as nobody.
+    pub fn with_squash(self, squash: Squash) -> Self {
+        Self { squash, ..self }
+    }
+
+    /// The same, for the hosts of these networks; none: for all.
+    pub fn with_allow(self, allow: Vec<Network>) -> Self {
+        Self { allow, ..self }
+    }
+
+    /// The same, with calls from ports of 1024 and above refused, or not.
+    pub fn with_secure(self, secure: bool) -> Self {
+        Self { secure, ..self }
+    }
+
     /// Can it be mounted by its path?
     pub(super) fn is_mountable(&self) -> bool {
         self.path.starts_with('/') && self.path.len() <= PATH_MAX

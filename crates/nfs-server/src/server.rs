@@ -38,8 +38,9 @@ pub enum Source {
 /// Bytes that calls to a directory have in memory, about.
 const IN_FLIGHT: u64 = 256 << 20;
 
-/// What a server is told to be.
+/// What a server is to be. It is changed by the methods that begin with `with_`, or field by field.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// Where it listens, for NFS and MOUNT; port 0: any.
     pub listen: SocketAddr,
@@ -69,6 +70,43 @@ impl Default for Config {
             zero_copy: zero_copy::Settings::default(),
             spin: Spin::default(),
         }
+    }
+}
+
+impl Config {
+    /// The same, listening here for NFS and MOUNT; port 0: any.
+    pub fn with_listen(self, listen: SocketAddr) -> Self {
+        Self { listen, ..self }
+    }
+
+    /// The same, reached over RDMA, too.
+    pub fn with_rdma(self, rdma: Rdma) -> Self {
+        Self { rdma: Some(rdma), ..self }
+    }
+
+    /// The same, with this export.
+    pub fn with_export(self, export: Export) -> Self {
+        Self { export, ..self }
+    }
+
+    /// The same, serving this.
+    pub fn with_source(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+
+    /// The same, with the bytes moved by this engine.
+    pub fn with_engine(self, engine: EngineKind) -> Self {
+        Self { engine, ..self }
+    }
+
+    /// The same, with these settings of sends without a copy.
+    pub fn with_zero_copy(self, zero_copy: zero_copy::Settings) -> Self {
+        Self { zero_copy, ..self }
+    }
+
+    /// The same, doing this before it sleeps.
+    pub fn with_spin(self, spin: Spin) -> Self {
+        Self { spin, ..self }
     }
 }
 

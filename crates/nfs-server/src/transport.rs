@@ -22,8 +22,9 @@ const READING_MAX: usize = 4 << 20;
 /// names that are too long, so that their senders are told.
 pub(super) const FRONT_MAX: usize = 64 << 10;
 
-/// How a server is reached over RDMA.
+/// How a server is reached over RDMA. It is changed by the methods that begin with `with_`, or field by field.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Rdma {
     /// Where it listens; port 0: any.
     pub listen: SocketAddr,
@@ -54,6 +55,31 @@ impl Rdma {
             entropy: system,
             devices: None,
         }
+    }
+
+    /// The same, with messages of at most this number of bytes, from 1 KiB to 64 KiB.
+    pub fn with_inline(self, inline: u32) -> Self {
+        Self { inline, ..self }
+    }
+
+    /// The same, ending the registration of a client's memory with the reply, or leaving that to the client.
+    pub fn with_remote_invalidation(self, remote_invalidation: bool) -> Self {
+        Self { remote_invalidation, ..self }
+    }
+
+    /// The same, with this number of calls that a client may have under way.
+    pub fn with_credits(self, credits: u32) -> Self {
+        Self { credits, ..self }
+    }
+
+    /// The same, with keys made of these numbers.
+    pub fn with_entropy(self, entropy: fn() -> Entropy) -> Self {
+        Self { entropy, ..self }
+    }
+
+    /// The same, reached by these devices.
+    pub fn with_devices(self, devices: Arc<dyn Provider>) -> Self {
+        Self { devices: Some(devices), ..self }
     }
 
     /// Bytes of the receives that are posted for one client.

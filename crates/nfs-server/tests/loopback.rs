@@ -44,19 +44,19 @@ fn mounted(stream: &mut TcpStream) -> Handle {
 
 #[test]
 fn many_calls_at_a_time_are_all_answered_and_counted() {
-    many_calls(Config { export: for_all(), ..Config::default() });
+    many_calls(Config::default().with_export(for_all()));
 }
 
 #[test]
 fn calls_to_a_directory_are_carried_out_on_threads_and_all_answered() {
     let directory = tempfile::tempdir().unwrap();
-    many_calls(Config { source: directory_at(directory.path()), export: for_all(), ..Config::default() });
+    many_calls(Config::default().with_source(directory_at(directory.path())).with_export(for_all()));
     assert_eq!(std::fs::read(directory.path().join("file")).unwrap(), vec![7; 300_001]);
 }
 
 /// The clients of the tests use any port, and the user of the tests counts as it is.
 fn for_all() -> Export {
-    Export { squash: Squash::None, secure: false, ..Export::default() }
+    Export::default().with_squash(Squash::None).with_secure(false)
 }
 
 fn many_calls(config: Config) {
@@ -94,7 +94,7 @@ fn many_calls(config: Config) {
 
 #[test]
 fn a_server_that_is_dropped_is_gone() {
-    let server = Server::start(Config { export: for_all(), ..Config::default() }).unwrap();
+    let server = Server::start(Config::default().with_export(for_all())).unwrap();
     let addr = server.addr();
     let mut stream = TcpStream::connect(addr).unwrap();
     mounted(&mut stream);
@@ -102,19 +102,19 @@ fn a_server_that_is_dropped_is_gone() {
     assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
     assert!(TcpStream::connect(addr).is_err());
     // Its port can be taken at once.
-    drop(Server::start(Config { listen: addr, ..Config::default() }).unwrap());
+    drop(Server::start(Config::default().with_listen(addr)).unwrap());
 }
 
 #[test]
 fn what_cannot_be_served_is_refused_by_name() {
     let taken = Server::start(Config::default()).unwrap();
-    let error = Server::start(Config { listen: taken.addr(), ..Config::default() }).unwrap_err();
+    let error = Server::start(Config::default().with_listen(taken.addr())).unwrap_err();
     assert!(error.to_string().contains(&taken.addr().to_string()), "{error}");
-    let export = Export { path: "no/root".into(), ..Export::default() };
-    let error = Server::start(Config { export, ..Config::default() }).unwrap_err();
+    let export = Export::default().with_path("no/root");
+    let error = Server::start(Config::default().with_export(export)).unwrap_err();
     assert!(matches!(&error, Error::Path(path) if path == "no/root"), "{error}");
     let source = directory_at("/no/such/directory".as_ref());
-    let error = Server::start(Config { source, ..Config::default() }).unwrap_err();
+    let error = Server::start(Config::default().with_source(source)).unwrap_err();
     assert!(error.to_string().starts_with("cannot serve /no/such/directory: "), "{error}");
 }
 

@@ -224,7 +224,7 @@ fn bytes_by_chance_do_no_harm() {
 
 #[test]
 fn mounts_are_given_of_what_is_exported() {
-    let mut net = Net::new(Export { allow: vec!["10.0.0.0/8".parse().unwrap()], ..Export::default() });
+    let mut net = Net::new(Export::default().with_allow(vec!["10.0.0.0/8".parse().unwrap()]));
     let who = net.connect("10.0.0.1:700");
     let root = net.mount(who, "/export").unwrap();
     assert_eq!(net.mount(who, "/"), Ok(root));
@@ -252,7 +252,7 @@ fn mounts_are_given_of_what_is_exported() {
 
 #[test]
 fn a_read_only_export_is_not_changed() {
-    let mut net = Net::new(Export { read_only: true, ..Export::default() });
+    let mut net = Net::new(Export::default().with_read_only(true));
     let who = net.connect("10.0.0.1:700");
     let root = net.mount(who, "/export").unwrap();
     let how = CreateHow::Unchecked(SetAttributes::default());
@@ -265,7 +265,7 @@ fn a_read_only_export_is_not_changed() {
 
 #[test]
 fn who_is_not_believed_is_nobody() {
-    let mut net = Net::new(Export { squash: Squash::Root, ..Export::default() });
+    let mut net = Net::new(Export::default().with_squash(Squash::Root));
     let who = net.connect("10.0.0.1:700");
     let root = net.mount(who, "/export").unwrap();
     let owner = |net: &mut Net, name: &str| {
@@ -291,7 +291,7 @@ fn calls_from_ports_of_every_user_are_refused_unless_they_are_let_in() {
     // Whether the server is there, and what it exports, everybody may ask.
     net.call::<v3::Null>(user_port, ());
     assert_eq!(net.call::<mount::Export>(user_port, ()).0.len(), 1);
-    let mut net = Net::new(Export { secure: false, ..Export::default() });
+    let mut net = Net::new(Export::default().with_secure(false));
     let user_port = net.connect("10.0.0.1:1024");
     let root = net.mount(user_port, "/export").unwrap();
     net.call::<Getattr>(user_port, root).unwrap();

@@ -1,7 +1,7 @@
 //! A client of calls, and a server that says what the test wants, with nothing between them.
 
 use onego_buf::{List, Pool, SegmentMut};
-use onego_nfs::client::{Call, Client, Config, Error, ServerId, Sink, Way};
+use onego_nfs::client::{Awaited, Call, Client, Config, Error, ServerId, Sink, WaitCause, Waiting, Way};
 use onego_nfs::rpc::{self, Accepted, Credential, Record, Split, Splitter, Stream};
 use onego_nfs::v3::{self, Getattr, Handle, Read, ReadArgs, Status};
 use onego_nfs::xdr::{Reader, Writer, Xdr as _};
@@ -255,4 +255,63 @@ fn a_call_that_is_cancelled_is_not_sent_again() {
     assert_eq!((cancelled.ticket, cancelled.result.unwrap_err()), (3, Error::Cancelled));
     ends.pass(Duration::from_secs(5));
     assert_eq!(ends.calls(), [1001]);
+}
+
+/// What the client waits for, which something has made it do for longer than nothing.
+fn waiting(ends: &Ends) -> (Waiting, String) {
+    let waiting = ends.client.waiting(ends.now).expect("the client waits for something");
+    let sentence = waiting.to_string();
+    (waiting, sentence)
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_waited_for_with_the_reason_of_the_last_attempt() {
+    let mut ends = Ends::new();
+    assert_eq!(ends.client.waiting(ends.now), None);
+    ends.getattr(1);
+    let Some(Action::Connect { conn, .. }) = ends.client.next_action(ends.now) else { panic!("it connects") };
+    ends.now = ends.now + Duration::from_secs(3);
+    let (first, sentence) = waiting(&ends);
+    assert!(matches!(first.target, Awaited::Connection { .. }), "{first:?}");
+    assert_eq!((first.elapsed, first.cause), (Duration::from_secs(3), WaitCause::Unanswered));
+    assert!(sentence.contains("a connection to the NFS server at 10.0.0.1:2049"), "{sentence}");
+    let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    ends.client.disconnected(ends.now, conn, Disconnect::Failed(refused));
+    let (refused, sentence) = waiting(&ends);
+    assert!(matches!(&refused.cause, WaitCause::Failed(reason) if reason.contains("refused")), "{refused:?}");
+    assert!(sentence.ends_with("connection refused"), "{sentence}");
+}
+
+#[test]
+fn a_call_that_was_sent_waits_for_its_reply_and_an_old_failure_is_no_reason_any_more() {
+    let mut ends = Ends::new();
+    ends.getattr(1);
+    assert_eq!(ends.calls(), [1000]);
+    let (sent, sentence) = waiting(&ends);
+    assert!(matches!(sent.target, Awaited::Reply { .. }) && sent.cause == WaitCause::Unanswered, "{sent:?}");
+    assert!(sentence.ends_with("because it has not answered the call"), "{sentence}");
+    ends.client.disconnected(ends.now, ends.conn.unwrap(), Disconnect::Closed);
+    ends.pass(Duration::from_millis(10));
+    assert_eq!(ends.calls(), [1000]);
+    let (again, sentence) = waiting(&ends);
+    assert!(matches!(again.target, Awaited::Reply { .. }), "{again:?}");
+    assert!(sentence.ends_with("the server has closed the connection"), "{sentence}");
+    ends.answer(1000, &words(&[Status::Stale as u32]));
+    assert_eq!(ends.client.waiting(ends.now), None);
+    ends.getattr(2);
+    assert_eq!(waiting(&ends).0.cause, WaitCause::Unanswered, "replies have come by this connection");
+}
+
+#[test]
+fn a_server_that_wants_to_be_asked_later_is_said_to() {
+    let mut ends = Ends::new();
+    ends.getattr(1);
+    assert_eq!(ends.calls(), [1000]);
+    ends.answer(1000, &words(&[Status::Jukebox as u32]));
+    assert_eq!(waiting(&ends).0.cause, WaitCause::Jukebox);
+    ends.pass(Duration::from_millis(1100));
+    assert_eq!(ends.calls(), [1001]);
+    assert_eq!(waiting(&ends).0.cause, WaitCause::Jukebox, "it was asked again, and has not answered");
+    ends.client.cancel_where(|_| true);
+    assert_eq!(ends.client.waiting(ends.now), None, "nobody waits for a call that was cancelled");
 }

@@ -1,6 +1,6 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
-use super::target::{Patience, Target, Url};
+use super::target::{Target, Url};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{Unfinished, say};
@@ -171,7 +171,6 @@ enum Source {
 /// A file on a server that is read.
 struct Reading {
     target: Target,
-    patience: Patience,
     file: File,
     reader: onego::nfs::Reader,
 }
@@ -194,13 +193,12 @@ impl Source {
 
     fn there(access: &Access, url: &Url) -> Result<Self, Failure> {
         let mut target = url.mount(access)?;
-        let patience = url.patience();
-        let file = target.reactor.block_on(patience.heed(target.mount.open(&target.path)))??;
+        let file = target.reactor.block_on(target.mount.open(&target.path))??;
         if file.opened().file_type == FileType::Directory {
             return Err(Failure::Usage(format!("{} is a directory", url.text())));
         }
         let reader = file.reader(0);
-        Ok(Self::There(Box::new(Reading { target, patience, file, reader })))
+        Ok(Self::There(Box::new(Reading { target, file, reader })))
     }
 
     /// How many bytes there are, if that is known.
@@ -239,8 +237,8 @@ impl Source {
             Self::Input => read(&mut io::stdin().lock()).map_err(Failure::io(INPUT)),
             Self::Here { path, file, .. } => read(file).map_err(Failure::file(path)),
             Self::There(reading) => {
-                let Reading { target, patience, reader, .. } = &mut **reading;
-                Ok(target.reactor.block_on(patience.heed(reader.next()))??)
+                let Reading { target, reader, .. } = &mut **reading;
+                Ok(target.reactor.block_on(reader.next())??)
             }
         }
     }
@@ -283,7 +281,6 @@ struct Writing {
     /// What the file is called until it is whole, and then; none: it has its name already.
     names: Option<(String, String)>,
     existing: Existing,
-    patience: Patience,
     _unfinished: Option<Unfinished>,
 }
 
@@ -291,7 +288,7 @@ impl Sink {
     /// Opens a place for what has that name.
     fn open(access: &Access, place: &CopyEnd, name: Option<&str>, how: &How) -> Result<Self, Failure> {
         match place {
-            CopyEnd::There(url) => Self::there(url, url.mount(access)?, name, how.existing()),
+            CopyEnd::There(url) => Self::there(url.mount(access)?, name, how.existing()),
             CopyEnd::Here(path) if path == Path::new(STANDARD) => Ok(Self::Output),
             CopyEnd::Here(path) => {
                 let path = if path.is_dir() { path.join(name.unwrap_or_default()) } else { path.clone() };
@@ -302,10 +299,9 @@ impl Sink {
         }
     }
 
-    fn there(url: &Url, mut target: Target, name: Option<&str>, existing: Existing) -> Result<Self, Failure> {
-        let patience = url.patience();
+    fn there(mut target: Target, name: Option<&str>, existing: Existing) -> Result<Self, Failure> {
         let (mount, path) = (&target.mount, &target.path);
-        let (file, names) = target.reactor.block_on(patience.heed(create(mount, path, name, existing)))??;
+        let (file, names) = target.reactor.block_on(create(mount, path, name, existing))??;
         let len = match existing {
             Existing::Resume => file.opened().size.saturating_sub(BEHIND),
             _ => 0,
@@ -315,15 +311,7 @@ impl Sink {
             let left = left_there(partial);
             Unfinished::new(move || Some(left))
         });
-        Ok(Self::There(Box::new(Writing {
-            target,
-            writer,
-            len,
-            names,
-            existing,
-            patience,
-            _unfinished: unfinished,
-        })))
+        Ok(Self::There(Box::new(Writing { target, writer, len, names, existing, _unfinished: unfinished })))
     }
 
     /// Bytes that are there already.
@@ -343,10 +331,10 @@ impl Sink {
                 bytes.segments().try_for_each(|piece| to.write_all(piece)).map_err(Failure::file(file.path()))
             }
             Self::There(writing) => {
-                let Writing { target, writer: Some(writer), patience, .. } = &mut **writing else {
+                let Writing { target, writer: Some(writer), .. } = &mut **writing else {
                     return Ok(());
                 };
-                Ok(target.reactor.block_on(patience.heed(writer.write(bytes)))??)
+                Ok(target.reactor.block_on(writer.write(bytes))??)
             }
         }
     }
@@ -367,7 +355,7 @@ fn left_there(partial: &str) -> String {
 
 impl Writing {
     fn finish(&mut self) -> Result<(), Failure> {
-        let Self { target, writer, names, existing, patience, .. } = self;
+        let Self { target, writer, names, existing, .. } = self;
         let Some(writer) = writer.take() else { return Ok(()) };
         let mount = &target.mount;
         let finished = async {
@@ -381,7 +369,7 @@ impl Writing {
                 mount.rename(partial, path).await
             }
         };
-        target.reactor.block_on(patience.heed(finished))??;
+        target.reactor.block_on(finished)??;
         self.names = None;
         Ok(())
     }

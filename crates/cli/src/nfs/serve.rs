@@ -112,11 +112,12 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let devices = options.rdma_device.then(onego::nfs::rdma_devices).transpose()?;
-    let rdma = options.rdma.map(|port| Rdma {
-        inline: u32::try_from(options.inline).unwrap_or(u32::MAX),
-        remote_invalidation: !options.no_remote_invalidation,
-        devices,
-        ..Rdma::new(SocketAddr::new(options.listen, port))
+    let rdma = options.rdma.map(|port| {
+        let mut rdma = Rdma::new(SocketAddr::new(options.listen, port))
+            .with_inline(u32::try_from(options.inline).unwrap_or(u32::MAX))
+            .with_remote_invalidation(!options.no_remote_invalidation);
+        rdma.devices = devices;
+        rdma
     });
     // Anybody may say to be root, and in a directory of this machine that would count.
     let squash = if options.dir.is_some() { Squash::Root } else { Squash::None };
@@ -133,21 +134,21 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     if let Some(warning) = warning(options.listen, &options.allow, options.insecure, squash) {
         tracing::warn!("{warning}");
     }
-    let server = Server::start(Config {
-        listen: SocketAddr::new(options.listen, options.tcp),
-        rdma,
-        export: Export {
-            path: options.export.clone(),
-            read_only: options.read_only,
-            squash,
-            allow: options.allow,
-            secure: !options.insecure,
-        },
-        source,
-        engine: access.engine,
-        zero_copy: access.zero_copy()?,
-        spin: access.spin,
-    })?;
+    let export = Export::default()
+        .with_path(&options.export)
+        .with_read_only(options.read_only)
+        .with_squash(squash)
+        .with_allow(options.allow)
+        .with_secure(!options.insecure);
+    let mut config = Config::default()
+        .with_listen(SocketAddr::new(options.listen, options.tcp))
+        .with_export(export)
+        .with_source(source)
+        .with_engine(access.engine)
+        .with_zero_copy(access.zero_copy()?)
+        .with_spin(access.spin);
+    config.rdma = rdma;
+    let server = Server::start(config)?;
     let (addr, export) = (server.addr(), options.export);
     let url = format!("nfs://{addr}{export}");
     let over_rdma = server.rdma_addr().map(|addr| format!(", over RDMA at {addr}")).unwrap_or_default();

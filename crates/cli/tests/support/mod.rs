@@ -99,6 +99,45 @@ impl Drop for Place {
     }
 }
 
+/// A server of files in memory, in the background.
+pub(crate) struct FileServer {
+    child: Child,
+    said: serde_json::Value,
+}
+
+impl FileServer {
+    /// Starts one at a port that the system chooses, unless the options say more.
+    pub(crate) fn start(place: &Place, options: &str) -> Self {
+        let line = format!("nfs serve --mem --insecure --tcp 0 --format json --die-with-parent {options}");
+        let mut child = place.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        Self { child, said: serde_json::from_str(&said).unwrap() }
+    }
+
+    /// The port that it has printed under that name.
+    pub(crate) fn port(&self, name: &str) -> u16 {
+        let port = self.said[name].as_u64().unwrap_or_else(|| panic!("no {name}: {}", self.said));
+        port.try_into().unwrap()
+    }
+
+    pub(crate) fn signal(&self, name: Signal) {
+        signal(&self.child, name);
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for FileServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
 }

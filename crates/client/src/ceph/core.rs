@@ -5,13 +5,13 @@ use super::done::{Completed, OTHER_KIND, Outcome, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_io::{Finished, ImageIo, IoOp, Shape};
 use super::image_size::{parse_size, size_query};
-use super::waiting::Lookout;
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
+use crate::waiting::{Lookout, WaitReport};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
-use onego_ceph::client::{Event, WatchId, WatchTarget};
+use onego_ceph::client::{Event, Waiting, WatchId, WatchTarget};
 use onego_ceph::types::EntityName;
 use onego_msgr::auth;
 use onego_wire::{Layer, Time};
@@ -67,7 +67,7 @@ pub struct Core {
     map_waiters: Vec<MapWaiter>,
     watchers: HashMap<WatchId, Watcher>,
     completed: VecDeque<(u64, Result<Outcome, Error>)>,
-    lookout: Lookout,
+    lookout: Lookout<Waiting>,
     /// Watches that are being established.
     watching: usize,
     /// Watches that are being given up.
@@ -78,7 +78,7 @@ impl Core {
     pub(crate) fn new(
         config: &client::Config,
         mailbox: Arc<Mailbox<CephCommand>>,
-        lookout: Lookout,
+        lookout: Lookout<Waiting>,
         now: Time,
     ) -> Self {
         Self {
@@ -410,6 +410,12 @@ fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Erro
     }
 }
 
+impl WaitReport for Waiting {
+    fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+}
+
 impl reactor::Core for Core {
     type Completed = Completed;
     type Error = Error;
@@ -476,7 +482,7 @@ impl Layer for Core {
             self.sweep(now);
         }
         let is_busy = self.client.is_busy() || !self.map_waiters.is_empty();
-        self.lookout.heed(now, is_busy);
+        self.lookout.set_busy(now, is_busy);
     }
 
     fn due_at(&self) -> Option<Time> {

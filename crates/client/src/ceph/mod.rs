@@ -10,7 +10,6 @@ pub(crate) mod flush;
 pub(crate) mod image_io;
 pub(crate) mod image_size;
 pub(crate) mod reactor;
-pub(crate) mod waiting;
 
 pub use config::{CephArgs, Config, Identity, MsMode};
 pub use done::{Allocated, Completed, Outcome};
@@ -21,4 +20,6 @@ pub use onego_msgr::addr::{EntityAddr, Versions};
 pub use onego_msgr::auth::{AuthName, Credentials};
 pub use onego_msgr::{COMPRESSION_SETTINGS, Compression, Method as CompressionMethod};
 pub use reactor::{ImageRequest, Reactor};
-pub use waiting::WaitingHook;
+
+/// Called when a client of a cluster has waited for two seconds; see [the generic hook](crate::WaitingHook).
+pub type WaitingHook = crate::WaitingHook<Waiting>;

@@ -2,12 +2,13 @@
 
 use super::error::Error;
 use super::rdma::Rdma;
+use crate::waiting::WaitingHook;
 use onego_engine::zero_copy::Settings;
 use onego_engine::{EngineKind, Spin};
+use onego_nfs::client::Waiting;
 use onego_nfs::rpc::{AuthSys, Credential};
 use onego_wire::LocalPort;
 use percent_encoding::percent_decode_str;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 /// Where a file server is, how it is used, and by whom. It is changed by the methods that begin with `with_`, or field by
@@ -47,6 +48,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// How long a request waits for the server. `None`: until it is there again, as `hard` mounts do.
     pub request_timeout: Option<Duration>,
+    /// Called when the client has waited for something for two seconds.
+    pub on_waiting: Option<WaitingHook<Waiting>>,
     /// What moves the bytes.
     pub engine: EngineKind,
     /// Whether sends leave the bytes where they are.
@@ -77,6 +80,7 @@ impl Config {
             write_size: None,
             connect_timeout: Duration::from_secs(30),
             request_timeout: None,
+            on_waiting: None,
             engine: EngineKind::default(),
             zero_copy: Settings::default(),
             spin: Spin::default(),
@@ -156,6 +160,11 @@ impl Config {
         Self { request_timeout: Some(timeout), ..self }
     }
 
+    /// The same, calling `hook` when the client has waited for something for two seconds.
+    pub fn with_on_waiting(self, hook: WaitingHook<Waiting>) -> Self {
+        Self { on_waiting: Some(hook), ..self }
+    }
+
     /// The same, with the bytes moved by this engine.
     pub fn with_engine(self, engine: EngineKind) -> Self {
         Self { engine, ..self }
@@ -226,14 +235,6 @@ impl Config {
             Credential::Sys(sys) => sys,
             _ => unreachable!("it was just made one"),
         }
-    }
-
-    /// The server's address.
-    pub(super) fn address(&self) -> Result<IpAddr, Error> {
-        let resolved = (self.host.as_str(), 0).to_socket_addrs();
-        let mut addrs = resolved.map_err(|source| Error::Resolve { host: self.host.clone(), source })?;
-        let none = || Error::Resolve { host: self.host.clone(), source: std::io::ErrorKind::NotFound.into() };
-        addrs.next().as_ref().map(SocketAddr::ip).ok_or_else(none)
     }
 }
 

@@ -3,10 +3,12 @@
 use super::error::Error;
 use crate::mailbox::Mailbox;
 use crate::reactor;
+use crate::waiting::{Lookout, WaitReport};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
-    Call, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits, Outcome, ServerId, Way,
+    Awaited, Call, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits, Outcome, Reply,
+    ServerId, WaitCause, Waiting, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
 use onego_wire::{Layer, LocalPort, Time};
@@ -15,8 +17,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What came of a request, with the buffer that it was given.
-pub(crate) type RequestOutcome = (Result<Outcome, CallError>, Option<SegmentMut>);
+/// What came of a read to a buffer, and the buffer.
+pub(super) type ReadOutcome = (Result<Filled, CallError>, SegmentMut);
+
+/// What came of a read without a buffer.
+pub(super) type BytesOutcome = Result<(List, Filled), CallError>;
+
+/// What came of a write or a sync.
+pub(super) type DoneOutcome = Result<(), CallError>;
+
+/// What came of a call.
+pub(super) type CallOutcome = Result<Reply, CallError>;
 
 /// A request to a file; offsets and lengths in bytes.
 #[derive(Debug)]
@@ -53,105 +64,170 @@ pub enum FileRequest {
 pub struct Completed {
     /// The caller's name for the request.
     pub tag: u64,
-    /// What came of it: what was read, if it was a read.
-    pub result: Result<Filled, CallError>,
-    /// The buffer of a read...
-    pub buffer: Option<SegmentMut>,
-    /// ...or what was read without one.
-    pub bytes: List,
+    /// What came of it.
+    pub outcome: FileOutcome,
 }
 
-impl Completed {
-    fn new(tag: u64, result: Result<Outcome, CallError>, buffer: Option<SegmentMut>) -> Self {
-        let (result, bytes) = match result {
-            Ok(Outcome::Read(filled)) => (Ok(filled), List::new()),
-            Ok(Outcome::Bytes(bytes, filled)) => (Ok(filled), bytes),
-            Ok(Outcome::Written | Outcome::Synced | Outcome::Reply(_)) => {
-                (Ok(Filled::default()), List::new())
+/// What came of a request to a file, by the kind of the request.
+#[derive(Debug)]
+pub enum FileOutcome {
+    /// Of [`FileRequest::Read`].
+    Read {
+        /// What was read, from the start of the buffer on.
+        result: Result<Filled, CallError>,
+        /// The request's buffer, also if the read has failed.
+        buffer: SegmentMut,
+    },
+    /// Of [`FileRequest::ReadBytes`].
+    Bytes(Result<(List, Filled), CallError>),
+    /// Of [`FileRequest::Write`] and [`FileRequest::Sync`].
+    Done(Result<(), CallError>),
+}
+
+/// Where the result of a request to a file goes.
+#[derive(Debug)]
+pub(super) enum ReplyTo<T> {
+    /// To a future.
+    Future(oneshot::Sender<T>),
+    /// To the completions of the reactor.
+    Tag(u64),
+}
+
+impl<T> ReplyTo<T> {
+    /// Does nobody wait for it any more?
+    fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Future(done) if done.is_canceled())
+    }
+}
+
+/// A request to a file, and where its result goes.
+pub(super) enum FileCommand {
+    Read { offset: u64, buffer: SegmentMut, done: ReplyTo<ReadOutcome> },
+    Bytes { offset: u64, len: usize, done: ReplyTo<BytesOutcome> },
+    Write { offset: u64, data: List, stable: Stability, done: ReplyTo<DoneOutcome> },
+    Sync { done: ReplyTo<DoneOutcome> },
+}
+
+impl FileCommand {
+    /// A request whose completion bears a tag.
+    pub(super) fn tagged(request: FileRequest, tag: u64) -> Self {
+        match request {
+            FileRequest::Read { offset, buffer } => Self::Read { offset, buffer, done: ReplyTo::Tag(tag) },
+            FileRequest::ReadBytes { offset, len } => Self::Bytes { offset, len, done: ReplyTo::Tag(tag) },
+            FileRequest::Write { offset, data, stable } => {
+                Self::Write { offset, data, stable, done: ReplyTo::Tag(tag) }
             }
-            Err(error) => (Err(error), List::new()),
-        };
-        Self { tag, result, buffer, bytes }
+            FileRequest::Sync => Self::Sync { done: ReplyTo::Tag(tag) },
+        }
+    }
+
+    /// Does nobody wait for it any more?
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Read { done, .. } => done.is_abandoned(),
+            Self::Bytes { done, .. } => done.is_abandoned(),
+            Self::Write { done, .. } | Self::Sync { done } => done.is_abandoned(),
+        }
     }
 }
 
 /// Something for the reactor to do.
 pub(super) enum NfsCommand {
+    /// Says which host's address is being looked up; `None`: that has ended.
+    Resolving(Option<String>),
     /// A call to another server than that of the files.
     CallTo {
         addr: SocketAddr,
         local: LocalPort,
         patience: Duration,
         call: Call,
-        done: oneshot::Sender<RequestOutcome>,
+        done: oneshot::Sender<CallOutcome>,
     },
     /// Says where the server of the files is, and how it is reached.
     Connect { addr: SocketAddr, local: LocalPort, way: Way, connections: usize },
     /// Says what it takes.
     Limits(Limits),
     /// A call to it.
-    Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<RequestOutcome> },
+    Call { call: Call, patience: Option<Duration>, done: oneshot::Sender<CallOutcome> },
     /// Something with a file.
-    File { file: Handle, request: FileRequest, done: ReplyTo },
+    File { file: Handle, command: FileCommand },
 }
 
-/// Where the result of a request goes.
+/// Where the result of a request goes, by the kind of the request.
 #[derive(Debug)]
-pub enum ReplyTo {
-    /// To a future.
-    Future(oneshot::Sender<RequestOutcome>),
-    /// To a future, of the only call to a server, whose connection is closed then.
-    Once(ServerId, oneshot::Sender<RequestOutcome>),
-    /// To the completions of the reactor.
-    Tag(u64),
+pub struct Ticket(Purpose);
+
+#[derive(Debug)]
+enum Purpose {
+    Call(oneshot::Sender<CallOutcome>),
+    /// The only call to a server, whose connection is closed then.
+    Once(ServerId, oneshot::Sender<CallOutcome>),
+    Read(ReplyTo<ReadOutcome>),
+    Bytes(ReplyTo<BytesOutcome>),
+    Done(ReplyTo<DoneOutcome>),
 }
 
-/// The machine that a reactor drives.
-pub struct Core {
-    files: FileClient<ReplyTo>,
-    mailbox: Arc<Mailbox<NfsCommand>>,
-    completed: VecDeque<Completed>,
-}
-
-impl ReplyTo {
+impl Ticket {
     /// Does nobody wait for it any more?
     fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Future(done) | Self::Once(_, done) => done.is_canceled(),
-            Self::Tag(_) => false,
+        match &self.0 {
+            Purpose::Call(done) | Purpose::Once(_, done) => done.is_canceled(),
+            Purpose::Read(done) => done.is_abandoned(),
+            Purpose::Bytes(done) => done.is_abandoned(),
+            Purpose::Done(done) => done.is_abandoned(),
         }
     }
 }
 
+/// The machine that a reactor drives.
+pub struct Core {
+    files: FileClient<Ticket>,
+    mailbox: Arc<Mailbox<NfsCommand>>,
+    completed: VecDeque<Completed>,
+    /// The host whose address is being looked up, and since when.
+    resolving: Option<(String, Time)>,
+    lookout: Lookout<Waiting>,
+}
+
 impl Core {
-    pub(super) fn new(config: Config, patience: Option<Duration>, mailbox: Arc<Mailbox<NfsCommand>>) -> Self {
+    pub(super) fn new(
+        config: Config,
+        patience: Option<Duration>,
+        mailbox: Arc<Mailbox<NfsCommand>>,
+        lookout: Lookout<Waiting>,
+    ) -> Self {
         let mut files = FileClient::new(config);
         files.set_patience(patience);
-        Self { files, mailbox, completed: VecDeque::new() }
+        Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
     }
 
     /// Starts something with a file.
-    pub(super) fn start(&mut self, now: Time, file: Handle, request: FileRequest, done: ReplyTo) {
-        match request {
-            FileRequest::Read { offset, buffer } => self.files.read(now, file, offset, buffer, done),
-            FileRequest::ReadBytes { offset, len } => self.files.read_bytes(now, file, offset, len, done),
-            FileRequest::Write { offset, data, stable } => {
-                self.files.write(now, file, offset, data, stable, done);
+    pub(super) fn start(&mut self, now: Time, file: Handle, command: FileCommand) {
+        match command {
+            FileCommand::Read { offset, buffer, done } => {
+                self.files.read(now, file, offset, buffer, Ticket(Purpose::Read(done)));
             }
-            FileRequest::Sync => self.files.sync(now, file, done),
+            FileCommand::Bytes { offset, len, done } => {
+                self.files.read_bytes(now, file, offset, len, Ticket(Purpose::Bytes(done)));
+            }
+            FileCommand::Write { offset, data, stable, done } => {
+                self.files.write(now, file, offset, data, stable, Ticket(Purpose::Done(done)));
+            }
+            FileCommand::Sync { done } => self.files.sync(now, file, Ticket(Purpose::Done(done))),
         }
     }
 
     fn execute(&mut self, now: Time, command: NfsCommand) {
         match command {
+            NfsCommand::Resolving(host) => self.resolving = host.map(|host| (host, now)),
             // Nobody waits for it any more.
             NfsCommand::CallTo { done, .. } | NfsCommand::Call { done, .. } if done.is_canceled() => {}
-            NfsCommand::File { done, .. } if done.is_abandoned() => {}
+            NfsCommand::File { command, .. } if command.is_abandoned() => {}
             NfsCommand::CallTo { addr, local, patience, mut call, done } => {
                 let server = self.files.rpc().server(addr, local, &Way::Tcp, 1);
                 call.soft = true;
                 call.deadline = Some(now + patience);
-                self.files.call_to(now, server, call, ReplyTo::Once(server, done));
+                self.files.call_to(now, server, call, Ticket(Purpose::Once(server, done)));
             }
             NfsCommand::Connect { addr, local, way, connections } => {
                 self.files.connect(addr, local, &way, connections);
@@ -159,23 +235,65 @@ impl Core {
             NfsCommand::Limits(limits) => self.files.set_limits(limits),
             NfsCommand::Call { mut call, patience, done } => {
                 call.deadline = patience.map(|patience| now + patience);
-                self.files.call(now, call, ReplyTo::Future(done));
+                self.files.call(now, call, Ticket(Purpose::Call(done)));
             }
-            NfsCommand::File { file, request, done } => self.start(now, file, request, done),
+            NfsCommand::File { file, command } => self.start(now, file, command),
         }
     }
 
-    fn tell(&mut self, now: Time, completion: FileCompletion<ReplyTo>) {
-        let FileCompletion { ticket, result, buffer } = completion;
-        match ticket {
-            // The caller may have stopped waiting.
-            ReplyTo::Future(done) => drop(done.send((result, buffer))),
-            ReplyTo::Once(server, done) => {
+    /// Hands out what came of a request. The caller may have stopped waiting.
+    fn tell(&mut self, now: Time, completion: FileCompletion<Ticket>) {
+        let FileCompletion { ticket: Ticket(purpose), result, buffer } = completion;
+        match purpose {
+            Purpose::Call(done) => drop(done.send(result.map(reply))),
+            Purpose::Once(server, done) => {
                 self.files.rpc().close(now, server);
-                drop(done.send((result, buffer)));
+                drop(done.send(result.map(reply)));
             }
-            ReplyTo::Tag(tag) => self.completed.push_back(Completed::new(tag, result, buffer)),
+            Purpose::Read(done) => {
+                // A read of nothing may come back without its buffer.
+                let read = (result.map(filled), buffer.unwrap_or_else(|| SegmentMut::zeroed(0)));
+                self.hand_out(done, read, |(result, buffer)| FileOutcome::Read { result, buffer });
+            }
+            Purpose::Bytes(done) => self.hand_out(done, result.map(bytes), FileOutcome::Bytes),
+            Purpose::Done(done) => self.hand_out(done, result.map(drop), FileOutcome::Done),
         }
+    }
+
+    fn hand_out<T>(&mut self, done: ReplyTo<T>, result: T, outcome: impl FnOnce(T) -> FileOutcome) {
+        match done {
+            ReplyTo::Future(done) => drop(done.send(result)),
+            ReplyTo::Tag(tag) => self.completed.push_back(Completed { tag, outcome: outcome(result) }),
+        }
+    }
+}
+
+// The client of files completes a request as its kind does.
+
+fn reply(outcome: Outcome) -> Reply {
+    match outcome {
+        Outcome::Reply(reply) => reply,
+        other => unreachable!("a call has given {other:?}"),
+    }
+}
+
+fn filled(outcome: Outcome) -> Filled {
+    match outcome {
+        Outcome::Read(filled) => filled,
+        other => unreachable!("a read to a buffer has given {other:?}"),
+    }
+}
+
+fn bytes(outcome: Outcome) -> (List, Filled) {
+    match outcome {
+        Outcome::Bytes(bytes, filled) => (bytes, filled),
+        other => unreachable!("a read without a buffer has given {other:?}"),
+    }
+}
+
+impl WaitReport for Waiting {
+    fn elapsed(&self) -> Duration {
+        self.elapsed
     }
 }
 
@@ -201,13 +319,13 @@ impl reactor::Core for Core {
 }
 
 impl Layer for Core {
-    type Below = FileClient<ReplyTo>;
+    type Below = FileClient<Ticket>;
 
-    fn below(&self) -> &FileClient<ReplyTo> {
+    fn below(&self) -> &FileClient<Ticket> {
         &self.files
     }
 
-    fn below_mut(&mut self) -> &mut FileClient<ReplyTo> {
+    fn below_mut(&mut self) -> &mut FileClient<Ticket> {
         &mut self.files
     }
 
@@ -215,7 +333,7 @@ impl Layer for Core {
     /// mailbox, too.
     fn settle(&mut self, now: Time) {
         if self.mailbox.take_sweep() {
-            self.files.cancel_where(now, ReplyTo::is_abandoned);
+            self.files.cancel_where(now, Ticket::is_abandoned);
         }
         self.files.settle(now);
         while let Some(completion) = self.files.completion() {
@@ -226,6 +344,23 @@ impl Layer for Core {
         {
             self.execute(now, command);
         }
+        let is_busy = self.resolving.is_some() || !self.files.is_idle();
+        self.lookout.set_busy(now, is_busy);
+    }
+
+    fn due_at(&self) -> Option<Time> {
+        self.lookout.deadline()
+    }
+
+    fn due(&mut self, now: Time) {
+        let (files, resolving) = (&self.files, &self.resolving);
+        self.lookout.look(now, || match resolving {
+            Some((host, since)) => {
+                let target = Awaited::Address(host.clone());
+                Some(Waiting::new(target, now.since(*since), WaitCause::Unanswered))
+            }
+            None => files.waiting(now),
+        });
     }
 }
 
@@ -233,6 +368,7 @@ impl Layer for Core {
 mod tests {
     use super::super::requests::Requests;
     use super::*;
+    use crate::waiting::Report;
     use onego_buf::Pool;
     use onego_nfs::rpc::Credential;
     use onego_wire::{Action, ConnId, Disconnect, Machine as _};
@@ -243,9 +379,11 @@ mod tests {
     fn client() -> (Core, Requests) {
         let (mailbox, pool) = (Arc::new(Mailbox::new()), Pool::new(1 << 20));
         let config = Config::new(Credential::None, 1, pool.clone());
-        let mut core = Core::new(config, None, Arc::clone(&mailbox));
+        let report = Report::default();
+        let lookout = Lookout::new(report.clone(), None);
+        let mut core = Core::new(config, None, Arc::clone(&mailbox), lookout);
         core.files.connect("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
-        (core, Requests::new(mailbox, pool))
+        (core, Requests::new(mailbox, pool, report))
     }
 
     fn begin(future: Pin<&mut impl Future>) {
@@ -253,8 +391,8 @@ mod tests {
     }
 
     fn read(requests: &Requests) -> impl Future {
-        let request = FileRequest::Read { offset: 0, buffer: SegmentMut::zeroed(4096) };
-        requests.file(Handle::new(b"file").unwrap(), request)
+        let buffer = SegmentMut::zeroed(4096);
+        requests.file(Handle::new(b"file").unwrap(), |done| FileCommand::Read { offset: 0, buffer, done })
     }
 
     fn connect(core: &mut Core) -> ConnId {

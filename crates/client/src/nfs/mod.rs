@@ -31,16 +31,17 @@ mod names;
 mod rdma;
 mod reactor;
 mod requests;
+mod resolve;
 mod stream;
 
 pub use config::Config;
-pub use core::{Completed, FileRequest};
+pub use core::{Completed, FileOutcome, FileRequest};
 pub use dir::DirEntry;
 pub use error::Error;
 pub use file::File;
 pub use found::Found;
 pub use mount::Mount;
-pub use onego_nfs::client::{Error as CallError, Filled, Limits};
+pub use onego_nfs::client::{Awaited, Error as CallError, Filled, Limits, WaitCause, Waiting};
 pub use onego_nfs::mount::MountStatus;
 pub use onego_nfs::rpc::{AuthSys, Credential};
 pub use onego_nfs::v3::{
@@ -51,3 +52,6 @@ pub use onego_wire::LocalPort;
 pub use rdma::{RDMA_PORT, Rdma, rdma_devices};
 pub use reactor::Reactor;
 pub use stream::{Reader, Writer};
+
+/// Called when a client of files has waited for two seconds; see [the generic hook](crate::WaitingHook).
+pub type WaitingHook = crate::WaitingHook<Waiting>;

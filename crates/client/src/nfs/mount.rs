@@ -5,13 +5,15 @@ use super::core::NfsCommand;
 use super::error::Error;
 use super::reactor::Reactor;
 use super::requests::Requests;
+use super::resolve::resolve;
 use futures_channel::oneshot;
-use onego_nfs::client::{Call, Error as CallError, Limits, Way};
+use onego_nfs::client::{Call, Error as CallError, Limits, Waiting, Way};
 use onego_nfs::mount::{self, Export, MountStatus, Mounted};
 use onego_nfs::portmap::{self, Getport, Mapping};
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::{self, Fsinfo, FsinfoOk, Handle};
 use onego_wire::LocalPort;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,9 +65,25 @@ impl Mount {
         self.root
     }
 
+    /// What holds the client up, and why, if that has taken two seconds. It is looked at once a second; for a call at each
+    /// change see [`Config::on_waiting`].
+    pub fn waiting(&self) -> Option<Waiting> {
+        self.requests.report.get()
+    }
+
     /// Bytes of a READ and of a WRITE.
     pub fn limits(&self) -> Limits {
         self.facts.limits
+    }
+}
+
+impl fmt::Debug for Mount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mount")
+            .field("root", &self.root)
+            .field("limits", &self.limits())
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
     }
 }
 
@@ -119,7 +137,7 @@ struct Server {
 
 impl Server {
     async fn find(requests: &Requests, config: &Config) -> Result<Self, Error> {
-        let (addr, patience) = (config.address()?, config.connect_timeout);
+        let (addr, patience) = (resolve(requests, &config.host).await?, config.connect_timeout);
         let ask = async |given: Option<u16>, program, version, name| match given {
             Some(port) => Ok(Some(port)),
             None => port(requests, addr, patience, program, version, name).await,

@@ -7,6 +7,7 @@ use super::requests::Requests;
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
+use crate::waiting::{Lookout, Report};
 use onego_buf::Pool;
 use onego_nfs::client;
 use std::sync::Arc;
@@ -31,10 +32,12 @@ impl Reactor {
         let pool = Pool::registrable(POOL_LIMIT, registrable);
         let calls = client::Config::new(config.credential.clone(), u32::from_le_bytes(xid), pool.clone());
         let mailbox = Arc::new(Mailbox::new());
-        let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox));
+        let report = Report::default();
+        let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
+        let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox), lookout);
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |_| core)
             .map_err(EngineFailed::opening)?;
         mailbox.set_reactor(driver.waker());
-        Ok((Self::over(driver), Requests::new(mailbox, pool)))
+        Ok((Self::over(driver), Requests::new(mailbox, pool, report)))
     }
 }

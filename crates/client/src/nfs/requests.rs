@@ -1,11 +1,12 @@
 //! The way of requests to the reactor, and of their answers back.
 
-use super::core::{FileRequest, NfsCommand, ReplyTo, RequestOutcome};
+use super::core::{CallOutcome, FileCommand, NfsCommand, ReplyTo};
 use crate::mailbox::{Closed, Mailbox};
 use crate::pending::{Asker, Pending};
+use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::Pool;
-use onego_nfs::client::{Call, Error as CallError, Outcome, Reply};
+use onego_nfs::client::{Call, Error as CallError, Waiting};
 use onego_nfs::rpc::Procedure;
 use onego_nfs::v3::Handle;
 use onego_wire::LocalPort;
@@ -19,6 +20,8 @@ pub(super) struct Requests {
     shared: Arc<Shared>,
     /// Gives memory for connections.
     pub(super) pool: Pool,
+    /// What is waited for.
+    pub(super) report: Report<Waiting>,
 }
 
 struct Shared {
@@ -32,8 +35,8 @@ impl Drop for Shared {
 }
 
 impl Requests {
-    pub(super) fn new(mailbox: Arc<Mailbox<NfsCommand>>, pool: Pool) -> Self {
-        Self { shared: Arc::new(Shared { mailbox }), pool }
+    pub(super) fn new(mailbox: Arc<Mailbox<NfsCommand>>, pool: Pool, report: Report<Waiting>) -> Self {
+        Self { shared: Arc::new(Shared { mailbox }), pool, report }
     }
 
     pub(super) async fn send(&self, command: NfsCommand) -> Result<(), Closed> {
@@ -59,29 +62,32 @@ impl Requests {
 
     pub(super) async fn ask<P: Procedure>(
         &self,
-        command: impl FnOnce(oneshot::Sender<RequestOutcome>) -> NfsCommand,
+        command: impl FnOnce(oneshot::Sender<CallOutcome>) -> NfsCommand,
     ) -> Result<P::Results, CallError> {
         let (done, answer) = oneshot::channel();
         self.send(command(done)).await.map_err(|Closed| CallError::Closed)?;
-        let (result, _) = self.answer(answer).await.map_err(|Closed| CallError::Closed)?;
-        Ok(reply(result?)?.read::<P>()?)
+        let reply = self.answer(answer).await.map_err(|Closed| CallError::Closed)??;
+        Ok(reply.read::<P>()?)
     }
 
     /// Does something with a file.
-    pub(super) async fn file(&self, file: Handle, request: FileRequest) -> Result<RequestOutcome, Closed> {
-        let (done, answer) = oneshot::channel();
-        self.send(NfsCommand::File { file, request, done: ReplyTo::Future(done) }).await?;
+    pub(super) async fn file<T>(
+        &self,
+        file: Handle,
+        command: impl FnOnce(ReplyTo<T>) -> FileCommand,
+    ) -> Result<T, Closed> {
+        let answer = self.begin(file, command).await?;
         self.answer(answer).await
     }
 
     /// The same, without waiting for what comes of it: dropping the receiver cancels it at the next [sweep](Self::sweep).
-    pub(super) async fn begin(
+    pub(super) async fn begin<T>(
         &self,
         file: Handle,
-        request: FileRequest,
-    ) -> Result<oneshot::Receiver<RequestOutcome>, Closed> {
+        command: impl FnOnce(ReplyTo<T>) -> FileCommand,
+    ) -> Result<oneshot::Receiver<T>, Closed> {
         let (done, answer) = oneshot::channel();
-        self.send(NfsCommand::File { file, request, done: ReplyTo::Future(done) }).await?;
+        self.send(NfsCommand::File { file, command: command(ReplyTo::Future(done)) }).await?;
         Ok(answer)
     }
 
@@ -99,13 +105,5 @@ impl Requests {
 impl<T> Asker<T> for Requests {
     fn abandoned(&self, _: Option<T>) {
         self.sweep();
-    }
-}
-
-/// A call gives a reply, whatever else a client can give.
-fn reply(outcome: Outcome) -> Result<Reply, CallError> {
-    match outcome {
-        Outcome::Reply(reply) => Ok(reply),
-        Outcome::Read(_) | Outcome::Bytes(..) | Outcome::Written | Outcome::Synced => Err(CallError::Closed),
     }
 }

@@ -1,8 +1,8 @@
 //! Files read and written in order: reads go ahead of the reader, and writes behind the writer.
 
-use super::core::{FileRequest, RequestOutcome};
-use super::error::Error;
-use super::file::{self, File};
+use super::core::{BytesOutcome, DoneOutcome, FileCommand};
+use super::error::{Error, io_error};
+use super::file::File;
 use futures_channel::oneshot;
 use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
 use onego_buf::List;
@@ -15,8 +15,6 @@ use std::task::{Context, Poll, ready};
 
 /// Reads or writes that are under way at a time: enough for a fast network, and 16 MiB with calls of 1 MiB.
 const WINDOW: usize = 16;
-
-type PendingOutcome = oneshot::Receiver<RequestOutcome>;
 
 /// Something that takes its state along and gives it back with its result.
 type Step<S, T> = Pin<Box<dyn Future<Output = (S, Result<T, Error>)> + Send>>;
@@ -80,7 +78,7 @@ struct Ahead {
     file: File,
     /// Where the next read begins.
     offset: u64,
-    reads: VecDeque<PendingOutcome>,
+    reads: VecDeque<oneshot::Receiver<BytesOutcome>>,
     ended: bool,
 }
 
@@ -153,7 +151,8 @@ impl Ahead {
         }
         self.read_ahead().await?;
         let Some(answer) = self.reads.pop_front() else { return Ok(None) };
-        let (bytes, filled) = file::bytes(answer.await.map_err(|_| Error::Closed)?)?;
+        let read = answer.await.map_err(|_| Error::Closed)?;
+        let (bytes, filled) = read.map_err(io_error("reading"))?;
         self.ended = filled.eof;
         Ok((!bytes.is_empty()).then_some(bytes))
     }
@@ -162,8 +161,9 @@ impl Ahead {
         let len = self.file.mount.limits().read;
         while self.reads.len() < WINDOW {
             let requests = &self.file.mount.requests;
-            let request = FileRequest::ReadBytes { offset: self.offset, len };
-            self.reads.push_back(requests.begin(self.file.handle(), request).await?);
+            let offset = self.offset;
+            let read = requests.begin(self.file.handle(), |done| FileCommand::Bytes { offset, len, done });
+            self.reads.push_back(read.await?);
             self.offset += len as u64;
             // A file that is read for the first time may be short.
             if self.offset >= self.file.opened().size {
@@ -192,7 +192,7 @@ pub struct Writer {
 /// The writes of a [`Writer`].
 struct Behind {
     file: File,
-    writes: VecDeque<PendingOutcome>,
+    writes: VecDeque<oneshot::Receiver<DoneOutcome>>,
 }
 
 impl Writer {
@@ -295,8 +295,9 @@ impl Behind {
         if self.writes.len() == WINDOW {
             self.wait().await?;
         }
-        let request = FileRequest::Write { offset, data, stable: Stability::Unstable };
-        self.writes.push_back(self.file.mount.requests.begin(self.file.handle(), request).await?);
+        let (requests, stable) = (&self.file.mount.requests, Stability::Unstable);
+        let command = |done| FileCommand::Write { offset, data, stable, done };
+        self.writes.push_back(requests.begin(self.file.handle(), command).await?);
         Ok(())
     }
 
@@ -309,7 +310,7 @@ impl Behind {
 
     async fn wait(&mut self) -> Result<(), Error> {
         match self.writes.pop_front() {
-            Some(answer) => file::written(answer.await.map_err(|_| Error::Closed)?),
+            Some(answer) => answer.await.map_err(|_| Error::Closed)?.map_err(io_error("writing")),
             None => Ok(()),
         }
     }

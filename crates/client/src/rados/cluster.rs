@@ -3,14 +3,15 @@ use crate::ceph::commands::{CephCommand, Question};
 use crate::ceph::core::Core;
 use crate::ceph::done::{OTHER_KIND, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
-use crate::ceph::waiting::Report;
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
+use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::List;
 use onego_ceph::client::{Outcome, Waiting, WatchId};
 use onego_ceph::messages::{CommandReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -26,7 +27,7 @@ pub struct Cluster {
 struct Shared {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
-    report: Report,
+    report: Report<Waiting>,
     /// The thread that drives the client, if it is the client's own.
     thread: OnceLock<ReactorThread>,
     /// A watch was asked for: somebody else waits until it has ended.
@@ -99,7 +100,11 @@ impl Cluster {
         core.takes_from(&self.shared.mailbox)
     }
 
-    pub(crate) fn new(mailbox: Arc<Mailbox<CephCommand>>, connect_timeout: Duration, report: Report) -> Self {
+    pub(crate) fn new(
+        mailbox: Arc<Mailbox<CephCommand>>,
+        connect_timeout: Duration,
+        report: Report<Waiting>,
+    ) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
     }
@@ -232,5 +237,11 @@ impl Cluster {
         });
         self.command(&command.to_string(), List::new()).await?;
         self.newest_map().await.map(drop)
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("waiting", &self.waiting()).finish_non_exhaustive()
     }
 }

@@ -6,10 +6,10 @@ use crate::ceph::config::Config;
 use crate::ceph::core::Core;
 use crate::ceph::error::Error;
 use crate::ceph::reactor::Reactor;
-use crate::ceph::waiting::{Lookout, Report, WaitingHook};
 use crate::driver::Driver;
 use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
+use crate::waiting::{Lookout, Report, WaitingHook};
 use futures_channel::oneshot;
 use onego_buf::Pool;
 use onego_ceph::client;
@@ -28,8 +28,8 @@ const POOL_LIMIT: usize = 32 << 20;
 pub(crate) struct Unconnected {
     mailbox: Arc<Mailbox<CephCommand>>,
     client: client::Config,
-    report: Report,
-    on_waiting: Option<WaitingHook>,
+    report: Report<client::Waiting>,
+    on_waiting: Option<WaitingHook<client::Waiting>>,
     timeout: Duration,
 }
 

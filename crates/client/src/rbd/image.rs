@@ -120,14 +120,14 @@ impl Image {
     }
 
     /// Reads `length` bytes from byte `offset` on, as a list of what was received, without a copy. What was never written
-    /// reads as zeros. Fails with [`Error::OutOfBounds`] behind the end of the image.
+    /// reads as zeros. A length of 0 gives no bytes. Fails with [`Error::OutOfBounds`] behind the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
         let (done, answer) = oneshot::channel();
         self.submit(IoOp::read(offset, length, ReplyTo::Future(done)), answer).await
     }
 
     /// Fills a buffer with the bytes from `offset` on, and gives it back. Large reads are received right into it. If it
-    /// fails, or if the future is dropped, the buffer is gone.
+    /// fails, or if the future is dropped, the buffer is gone. An empty buffer comes back at once.
     pub async fn read_into(&self, offset: u64, buffer: impl Into<SegmentMut>) -> Result<SegmentMut, Error> {
         let (done, answer) = oneshot::channel();
         self.submit(IoOp::read_into(offset, buffer.into(), ReplyTo::Future(done)), answer).await

@@ -12,7 +12,7 @@ use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, thread_cpu};
 use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, Versions};
-use onego_msgr::auth::{Keyring, Secret, mode};
+use onego_msgr::auth::{AuthName, Keyring, Secret, mode};
 use onego_service::private_file::{self, PUBLIC, SECRET};
 use onego_service::{Service, ServiceError, Trimmer};
 use onego_wire::Time;
@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Why a cluster did not start, or is not there any more.
 #[derive(Debug, Error)]
@@ -191,15 +192,34 @@ impl Cluster {
     }
 
     /// A `ceph.conf` that Ceph's programs, and ours, take as it is. If they need a key, it names a keyring in the
-    /// current folder.
+    /// current folder; see [`conf_with_key`](Self::conf_with_key).
     pub fn conf(&self) -> String {
         self.conf_in(Path::new(""))
     }
 
+    /// The same, with the key of `client.admin` in the text if clients need one. A client in this process needs no file
+    /// then: `onego::ceph::Config::from_text` takes it.
+    pub fn conf_with_key(&self) -> Zeroizing<String> {
+        let key = self.keyring.as_ref().and_then(|keyring| keyring.entries.get(&AuthName::client("admin")));
+        let Some(entry) = key else { return Zeroizing::new(self.conf()) };
+        let (text, key) = (self.conf_by(Some("")), entry.key.to_base64());
+        // With all of its room from the start, so that nothing is left behind where it was shorter.
+        let mut secret = Zeroizing::new(String::with_capacity(text.len() + key.len() + 16));
+        secret.push_str(&text);
+        secret.push_str("key = ");
+        secret.push_str(&key);
+        secret.push('\n');
+        secret
+    }
+
     fn conf_in(&self, dir: &Path) -> String {
-        let keyring = self.keyring.as_ref().map(|_| dir.join(KEYRING));
+        let keyring = self.keyring.as_ref().map(|_| format!("keyring = {}", dir.join(KEYRING).display()));
+        self.conf_by(keyring.as_deref())
+    }
+
+    fn conf_by(&self, keyring: Option<&str>) -> String {
         let osds = self.addresses.osds.len() as u32;
-        conf_text(self.fsid, &self.addresses.mon, osds, keyring.as_deref(), self.compression.as_ref())
+        conf_text(self.fsid, &self.addresses.mon, osds, keyring, self.compression.as_ref())
     }
 
     /// The keyring of those who may use the cluster; none: everybody may.

@@ -32,8 +32,11 @@ pub(super) struct Pending<T> {
     pub(super) soft: bool,
     pub(super) front: Writer,
     pub(super) payload: List,
+    pub(super) program: u32,
     is_nfs: bool,
     procedure: u32,
+    /// The server has asked for it to be sent again later.
+    pub(super) put_off: bool,
     /// Where the payload of the reply goes, unless the transport has it.
     pub(super) sink: Option<SegmentMut>,
     pub(super) has_sink: bool,
@@ -212,8 +215,10 @@ impl<T> Calls<T> {
             soft: call.soft,
             front,
             payload: call.payload,
+            program: call.program,
             is_nfs: (call.program, call.version) == (v3::PROGRAM, v3::VERSION),
             procedure: call.procedure,
+            put_off: false,
             has_sink: sink.is_some(),
             sink,
             fresh,
@@ -296,6 +301,7 @@ impl<T> Calls<T> {
         let pending = &mut self.pending[place];
         pending.front.as_mut_slice()[..4].copy_from_slice(&xid.to_be_bytes());
         (pending.xid, pending.sequence, pending.sent) = (xid, sequence, None);
+        pending.put_off = true;
         self.places.insert(xid, place);
         xid
     }

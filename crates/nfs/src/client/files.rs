@@ -6,6 +6,7 @@ use super::config::Config;
 use super::error::Error;
 use super::rpc::Client;
 use super::transport::Way;
+use super::waiting::Waiting;
 use super::written::{Again, Parked, Written};
 use crate::rpc::Procedure;
 use crate::v3::{
@@ -183,6 +184,12 @@ impl<T> FileClient<T> {
     /// Is nothing under way?
     pub fn is_idle(&self) -> bool {
         self.client.is_idle() && self.completions.is_empty()
+    }
+
+    /// What has held the client up for longest, if a call is under way. It looks at all calls: for callers that ask once a
+    /// second or so.
+    pub fn waiting(&self, now: Time) -> Option<Waiting> {
+        self.client.waiting(now)
     }
 
     /// Is a request done with whose completion is not taken?

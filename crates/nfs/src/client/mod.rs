@@ -22,6 +22,7 @@ mod files;
 mod rpc;
 mod transport;
 mod unstable;
+mod waiting;
 mod written;
 
 pub use call::{Call, Completion, Reply, Sink};
@@ -31,3 +32,4 @@ pub use error::Error;
 pub use files::{Completion as FileCompletion, FileClient, Filled, Limits, Outcome};
 pub use rpc::Client;
 pub use transport::{Device, Rdma, Way};
+pub use waiting::{Awaited, WaitCause, Waiting};

@@ -6,6 +6,7 @@ use super::channel::{Channel, Conn, ServerId};
 use super::config::Config;
 use super::error::Error;
 use super::transport::{Transport, Way};
+use super::waiting::Waiting;
 use crate::rpc::Procedure;
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, LocalPort, Machine, Time};
@@ -92,6 +93,16 @@ impl<T> Client<T> {
     /// The next call that is done with.
     pub fn completion(&mut self) -> Option<Completion<T>> {
         self.calls.completion()
+    }
+
+    /// What the oldest call waits for that somebody waits for. It looks at all calls: for callers that ask once a second
+    /// or so.
+    pub fn waiting(&self, now: Time) -> Option<Waiting> {
+        let calls = self.calls.iter().map(|(_, call)| call).filter(|call| !call.cancelled);
+        let oldest = calls.min_by_key(|call| (call.made, call.sequence))?;
+        let channel = &self.channels[oldest.channel];
+        let live = channel.conn.and_then(|conn| self.conns.get(conn));
+        Some(Waiting::of(now, oldest, channel, live.is_some_and(|live| live.open)))
     }
 
     /// Takes the calls back whose tickets are `unwanted`: they complete with [`Error::Cancelled`]. A call that was not sent

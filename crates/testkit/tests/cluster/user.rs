@@ -30,7 +30,7 @@ pub(crate) struct User {
     pub(crate) pump: Pump<SimEngine, Client<u64>>,
     name: usize,
     models: Vec<Model>,
-    pub(crate) waiting: BTreeMap<u64, Waiting>,
+    pub(crate) waiting: BTreeMap<u64, WaitingOp>,
     /// Broken connections and new maps: what makes a client send requests again.
     disturbances: u64,
     pub(crate) refused_tickets: u64,
@@ -41,7 +41,7 @@ pub(crate) struct User {
 }
 
 /// A request without a reply.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingOp {
     pub(crate) what: String,
     object: usize,
     op: Op,
@@ -120,7 +120,7 @@ impl User {
         if let (Op::Read { length, .. }, true) = (&op, buffered) {
             request.read_into = Some(SegmentMut::zeroed(*length as usize));
         }
-        let waiting = Waiting { what, object, op, place, expected, disturbances: self.disturbances };
+        let waiting = WaitingOp { what, object, op, place, expected, disturbances: self.disturbances };
         assert!(self.waiting.insert(ticket, waiting).is_none(), "tickets are different");
         let submitted = self.pump.machine_mut().submit(now, request, ticket);
         assert!(submitted.is_ok(), "there is room for a few requests");
@@ -146,7 +146,7 @@ impl User {
         }
     }
 
-    fn check(&self, waiting: &Waiting, reply: &OpReply, buffer: Option<&[u8]>) {
+    fn check(&self, waiting: &WaitingOp, reply: &OpReply, buffer: Option<&[u8]>) {
         let seen = Expected::seen(&waiting.op, reply, buffer);
         let made_again = self.disturbances != waiting.disturbances && !waiting.op.writes();
         let model = &self.models[waiting.object];

@@ -76,11 +76,11 @@ pub(crate) struct Server<S: Store> {
 }
 
 fn export() -> Export {
-    Export { squash: Squash::None, secure: false, ..Export::default() }
+    Export::default().with_squash(Squash::None).with_secure(false)
 }
 
 fn rdma() -> Rdma {
-    Rdma { entropy, ..Rdma::new(RDMA) }
+    Rdma::new(RDMA).with_entropy(entropy)
 }
 
 impl<S: Store> Server<S> {

@@ -11,10 +11,10 @@ pub use environment::CephArgs;
 pub use identity::{Identity, MsMode};
 
 use super::error::Error;
-use super::waiting::WaitingHook;
+use crate::waiting::WaitingHook;
 use conf_file::{ConfFile, MAX_LEN};
 use dns::Resolver;
-use onego_ceph::client::Monitor;
+use onego_ceph::client::{Monitor, Waiting};
 use onego_engine::zero_copy;
 use onego_engine::{EngineKind, Spin};
 use onego_msgr::Compression;
@@ -64,7 +64,7 @@ pub struct Config {
     /// (`rados_mon_op_timeout`).
     pub monitor_timeout: Option<Duration>,
     /// Called when the client has waited for something for two seconds.
-    pub on_waiting: Option<WaitingHook>,
+    pub on_waiting: Option<WaitingHook<Waiting>>,
     /// What moves the bytes.
     pub engine: EngineKind,
     /// Which sends are made without a copy.
@@ -196,7 +196,7 @@ impl Config {
     }
 
     /// The same, calling `hook` when the client has waited for something for two seconds.
-    pub fn with_on_waiting(self, hook: WaitingHook) -> Self {
+    pub fn with_on_waiting(self, hook: WaitingHook<Waiting>) -> Self {
         Self { on_waiting: Some(hook), ..self }
     }
 
