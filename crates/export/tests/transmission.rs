@@ -331,10 +331,12 @@ fn a_client_that_leaves_gets_its_last_replies() {
         "what is behind the last request is not read"
     );
     assert!(net.is_closed(who));
-    let idle = net.open(HeaderStyle::Simple);
-    net.send(idle, request(Command::Disconnect, 2, 0, 0), &[]);
-    net.turn();
-    assert!(net.is_closed(idle) && net.server.connections() == 0);
+    for (style, flags) in STYLES.into_iter().flat_map(|style| [(style, 0), (style, u16::MAX)]) {
+        let idle = net.open(style);
+        net.send(idle, with(CommandFlags(flags), request(Command::Disconnect, 2, 0, u64::MAX)), &[]);
+        assert_eq!(net.came(idle), [], "nothing is said to that, whatever its fields");
+        assert!(net.is_closed(idle) && net.server.connections() == 0);
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Session {
 
     /// Refuses a request that is not to be carried out, before there is memory for its payload.
     pub(super) fn check(&self, request: &RequestHeader) -> Result<(), Refusal> {
-        if self.export.is_removed() && request.command != Command::Disconnect {
+        if self.export.is_removed() {
             return Err(Refusal::new(ErrorCode::Shutdown, "the export is no longer served"));
         }
         if request.flags.exceeds(self.allowed(request.command)) {
@@ -46,7 +46,7 @@ impl Session {
             Command::Flush if request.offset != 0 || request.length != 0 => {
                 Err(Refusal::invalid("a flush has neither offset nor length"))
             }
-            Command::Flush | Command::Disconnect => Ok(()),
+            Command::Flush => Ok(()),
             Command::BlockStatus if !self.contexts => {
                 Err(Refusal::invalid("no metadata context was chosen for this export"))
             }
