@@ -4,8 +4,8 @@ use arbitrary::Arbitrary;
 use onego_block::{Geometry, Memory};
 use onego_buf::{List, Segment};
 use onego_export::nbd::codec::{
-    ChunkType, Command, CommandFlags, ErrorChunk, HeaderStyle, InfoQuery, InfoType, MetaQuery, OptionCode,
-    OptionHeader, ReplyHeader, RequestHeader, StatusChunk,
+    ChunkType, CommandFlags, ErrorChunk, HeaderStyle, InfoQuery, InfoType, MetaQuery, OptionCode,
+    OptionHeader, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };
 use onego_export::nbd::{Config, Export, Server};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time};
@@ -48,7 +48,7 @@ pub enum Item<'a> {
 }
 
 /// A server with one client.
-struct World {
+struct ServedClient {
     now: Time,
     server: Server,
     conn: ConnId,
@@ -57,7 +57,7 @@ struct World {
     closed: bool,
 }
 
-impl World {
+impl ServedClient {
     fn new(cut: u16) -> Self {
         let mut geometry = Geometry::new(SIZE);
         geometry.max_io = MAX_IO;
@@ -140,7 +140,7 @@ impl World {
         self.came.clear();
         let payload = vec![header.cookie as u8; header.payload(style) as usize];
         self.send(&[&header.encode(style), &payload[..]].concat());
-        if header.command == Command::Disconnect {
+        if header.command == RequestType::Disconnect {
             assert!(self.closed, "a client that leaves with nothing in flight is let go");
             return true;
         }
@@ -149,7 +149,7 @@ impl World {
         match reply {
             ReplyHeader::Simple(simple) => {
                 assert_eq!(simple.cookie, header.cookie);
-                let has_data = header.command == Command::Read && simple.error == 0;
+                let has_data = header.command == RequestType::Read && simple.error == 0;
                 assert_eq!(r.left() as u64, if has_data { header.length } else { 0 });
                 simple.error == 0
             }
@@ -185,17 +185,17 @@ fn style_of(number: u8) -> HeaderStyle {
 
 /// A request of small numbers, in the right form.
 fn small(style: HeaderStyle, cookie: u64, command: u8, flags: u8, offset: u32, length: u16) -> RequestHeader {
-    let command = Command::of(u16::from(command % 8));
+    let command = RequestType::of(u16::from(command % 8));
     let mut flags = CommandFlags(u16::from(flags) & 31);
-    let has_mark = style == HeaderStyle::Extended && command == Command::Write && length > 0;
+    let has_mark = style == HeaderStyle::Extended && command == RequestType::Write && length > 0;
     flags = flags.with(CommandFlags::PAYLOAD_LEN, has_mark);
-    let (offset, length) = if matches!(command, Command::Flush) { (0, 0) } else { (offset, length) };
+    let (offset, length) = if matches!(command, RequestType::Flush) { (0, 0) } else { (offset, length) };
     RequestHeader { flags, command, cookie, offset: u64::from(offset), length: u64::from(length) }
 }
 
 /// Does what the input says.
 pub fn run(input: &Input<'_>) {
-    let mut world = World::new(input.cut);
+    let mut world = ServedClient::new(input.cut);
     let style = style_of(input.style);
     // Nobody knows what comes back once the fuzzer has sent bytes of its own.
     let mut spoilt = !input.shakes;
@@ -225,7 +225,7 @@ pub fn run(input: &Input<'_>) {
                 world.option(code, &MetaQuery { name, queries: queries.clone() }.encode());
             }
             Item::Header { command, flags, cookie, offset, length } => {
-                let (flags, command) = (CommandFlags(*flags), Command::of(*command));
+                let (flags, command) = (CommandFlags(*flags), RequestType::of(*command));
                 let (cookie, offset, length) = (*cookie, *offset, *length);
                 world.send(&RequestHeader { flags, command, cookie, offset, length }.encode(style));
             }
@@ -250,11 +250,11 @@ pub fn run(input: &Input<'_>) {
 pub fn check_floor() {
     for number in 0..3 {
         let style = style_of(number);
-        let mut world = World::new(u16::MAX);
+        let mut world = ServedClient::new(u16::MAX);
         world.shake_hands(style);
         for command in [1, 0, 3, 4, 5, 6, 7, 2] {
             let header = small(style, 9, command, 0, 100, if command == 2 { 0 } else { 20_000 });
-            let succeeds = style != HeaderStyle::Simple || header.command != Command::BlockStatus;
+            let succeeds = style != HeaderStyle::Simple || header.command != RequestType::BlockStatus;
             assert_eq!(world.request(style, header), succeeds, "{header:?} in the style {style:?}");
         }
         world.end();

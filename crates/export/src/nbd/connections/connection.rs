@@ -5,8 +5,8 @@ use super::handshake::Negotiation;
 use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::codec::{
-    CLIENT_FLAGS_LEN, ClientFlags, Command, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN,
-    OptionHeader, RequestHeader, client_flags,
+    CLIENT_FLAGS_LEN, ClientFlags, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN, OptionHeader,
+    RequestHeader, RequestType, client_flags,
 };
 use crate::nbd::limits::{
     BYTES_MAX, HANDSHAKE, LARGE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
@@ -167,7 +167,7 @@ impl NbdConnection {
                     return Ok(Begun::Nothing);
                 };
                 let header = RequestHeader::decode(&mut Reader::new(&bytes), style)?;
-                if header.command == Command::Disconnect {
+                if header.command == RequestType::Disconnect {
                     // Nobody waits for a reply, and what is behind it is not looked at.
                     return Ok(Begun::Whole(Message::Request(header, List::new())));
                 }
