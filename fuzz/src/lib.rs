@@ -4,6 +4,7 @@
 
 pub mod cluster;
 pub mod iwarp;
+pub mod nbd;
 pub mod nfs_server;
 pub mod rpc_rdma;
 

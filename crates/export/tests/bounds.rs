@@ -3,7 +3,7 @@
 mod support;
 
 use onego_block::{Geometry, Memory, Null};
-use onego_export::nbd::codec::{Command, HeaderStyle};
+use onego_export::nbd::codec::{HeaderStyle, RequestType};
 use std::rc::Rc;
 use std::time::Duration;
 use support::devices::Late;
@@ -18,12 +18,12 @@ fn a_client_that_never_reads_is_not_read_from_and_others_are_served() {
     let (lazy, other) = (net.open(HeaderStyle::Simple), net.open(HeaderStyle::Simple));
     net.set_reading(lazy, false);
     for cookie in 0..120 {
-        net.send(lazy, request(Command::Read, cookie, 0, 1 << 20), &[]);
+        net.send(lazy, request(RequestType::Read, cookie, 0, 1 << 20), &[]);
     }
     net.turn();
     let answered = net.server.counters().requests;
     assert!((64..=70).contains(&answered), "{answered} MiB wait");
-    net.send(lazy, request(Command::Flush, 120, 0, 0), &[]);
+    net.send(lazy, request(RequestType::Flush, 120, 0, 0), &[]);
     net.turn();
     assert!(net.unreceived(lazy) > 0, "the server has stopped to receive");
     assert_eq!(net.read(other, 0, 5), Reply::Data(vec![0; 5]));
@@ -40,7 +40,7 @@ fn requests_in_flight_are_bounded_by_number_and_by_bytes() {
         let who = net.open(HeaderStyle::Structured);
         for cookie in 0..1000 {
             // Neighbours would be merged.
-            net.send(who, request(Command::Read, cookie, 2 * cookie * length % (SIZE / 2), length), &[]);
+            net.send(who, request(RequestType::Read, cookie, 2 * cookie * length % (SIZE / 2), length), &[]);
         }
         net.turn();
         assert_eq!((net.server.in_flight(), device.held()), (most, most));
@@ -60,7 +60,7 @@ fn requests_of_clients_that_are_gone_are_bounded() {
     let mut net = Net::new(Rc::clone(&device) as _);
     for _ in 0..300 {
         let who = net.open(HeaderStyle::Simple);
-        (0..128).for_each(|n| net.send(who, request(Command::Flush, n, 0, 0), &[]));
+        (0..128).for_each(|n| net.send(who, request(RequestType::Flush, n, 0, 0), &[]));
         net.turn();
         net.disconnect(who);
     }
@@ -74,7 +74,7 @@ fn requests_of_clients_that_are_gone_are_bounded() {
 /// Sends half of a write of that length.
 fn half_a_write(net: &mut Net, length: usize) -> Who {
     let who = net.open(HeaderStyle::Simple);
-    let write = net.encoded(who, request(Command::Write, 1, 0, length as u64), &vec![7; length]);
+    let write = net.encoded(who, request(RequestType::Write, 1, 0, length as u64), &vec![7; length]);
     net.bytes(who, &write[..write.len() / 2]);
     net.turn();
     who
@@ -128,7 +128,7 @@ fn small_writes_do_not_keep_the_memory_that_they_came_in() {
     let mut net = Net::new(Rc::clone(&device) as _);
     let who = net.open(HeaderStyle::Simple);
     for n in 0..100_u64 {
-        net.send(who, request(Command::Write, n, n * 8192, 4096), &[n as u8 + 1; 4096]);
+        net.send(who, request(RequestType::Write, n, n * 8192, 4096), &[n as u8 + 1; 4096]);
     }
     net.turn();
     device.complete_all(net.now);

@@ -4,8 +4,8 @@ mod support;
 
 use onego_block::{Geometry, Memory};
 use onego_export::nbd::codec::{
-    BlockSizes, ClientFlags, Command, ErrorCode, ExportInfo, HeaderStyle, InfoItem, InfoQuery, InfoType,
-    MetaContext, MetaQuery, OptionCode, OptionError, OptionHeader, OptionReplyType, ServerEntry,
+    BlockSizes, ClientFlags, ErrorCode, ExportInfo, HeaderStyle, InfoItem, InfoQuery, InfoType, MetaContext,
+    MetaQuery, OptionCode, OptionError, OptionHeader, OptionReplyType, RequestType, ServerEntry,
     TransmissionFlags,
 };
 use onego_export::nbd::{Config, Export, ExportError};
@@ -254,7 +254,7 @@ fn contexts_of_another_export_are_void() {
         let query = MetaQuery { name: b"disk", queries: vec![b"base:allocation"] }.encode();
         net.outcome(who, OptionCode::SetMetaContext, &query);
         net.go(who, name);
-        let reply = net.call(who, request(Command::BlockStatus, 1, 0, 4096), &[]);
+        let reply = net.call(who, request(RequestType::BlockStatus, 1, 0, 4096), &[]);
         assert_eq!(matches!(reply, Reply::Status(_)), valid, "{reply:?}");
         assert_eq!(reply == Reply::Error(ErrorCode::Invalid), !valid);
     }
@@ -269,7 +269,7 @@ fn contexts_that_fail_to_be_chosen_are_gone() {
     assert_eq!(net.outcome(who, OptionCode::SetMetaContext, &query), OptionReplyType::Ack);
     net.outcome(who, OptionCode::SetMetaContext, &query[..3]);
     net.go(who, "disk");
-    let reply = net.call(who, request(Command::BlockStatus, 1, 0, 4096), &[]);
+    let reply = net.call(who, request(RequestType::BlockStatus, 1, 0, 4096), &[]);
     assert_eq!(reply, Reply::Error(ErrorCode::Invalid));
 }
 

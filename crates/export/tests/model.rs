@@ -4,7 +4,7 @@ mod support;
 
 use onego_block::{Geometry, Memory};
 use onego_export::nbd::codec::{
-    ClientFlags, Command, CommandFlags, HeaderStyle, InfoQuery, OptionCode, OptionHeader,
+    ClientFlags, CommandFlags, HeaderStyle, InfoQuery, OptionCode, OptionHeader, RequestType,
 };
 use proptest::prelude::*;
 use std::rc::Rc;
@@ -53,31 +53,31 @@ impl Model {
         let none = CommandFlags(0);
         match *op {
             Op::Read(at, len) => {
-                send(Command::Read, none, at, len, &[]);
+                send(RequestType::Read, none, at, len, &[]);
                 self.part(at, len).map_or(Expected::Error, |part| Expected::Data(part.to_vec()))
             }
             Op::Write(at, len, byte) => {
                 let data: Vec<u8> = (0..len).map(|n| byte.wrapping_add(n as u8)).collect();
-                send(Command::Write, none, at, len, &data);
+                send(RequestType::Write, none, at, len, &data);
                 self.part(at, len).map_or(Expected::Error, |part| {
                     part.copy_from_slice(&data);
                     Expected::Done
                 })
             }
             Op::Zero(at, len, no_hole) => {
-                send(Command::WriteZeroes, none.with(CommandFlags::NO_HOLE, no_hole), at, len, &[]);
+                send(RequestType::WriteZeroes, none.with(CommandFlags::NO_HOLE, no_hole), at, len, &[]);
                 self.zero(at, len)
             }
             Op::Trim(at, len) => {
-                send(Command::Trim, none, at, len, &[]);
+                send(RequestType::Trim, none, at, len, &[]);
                 self.zero(at, len)
             }
             Op::Flush => {
-                send(Command::Flush, none, 0, 0, &[]);
+                send(RequestType::Flush, none, 0, 0, &[]);
                 Expected::Done
             }
             Op::Status(at, len) => {
-                send(Command::BlockStatus, none, at, len, &[]);
+                send(RequestType::BlockStatus, none, at, len, &[]);
                 match style == HeaderStyle::Simple || self.part(at, len).is_none() {
                     true => Expected::Error,
                     false => Expected::Status(self.part(at, len).unwrap().to_vec()),
@@ -172,7 +172,7 @@ proptest! {
                 // Places of the clients are apart, so that the order makes no difference.
                 let at = (round / 2 * 2000 + n as u64 * 100_000) % SIZE;
                 let write = round % 2 == 0;
-                let command = if write { Command::Write } else { Command::Read };
+                let command = if write { RequestType::Write } else { RequestType::Read };
                 let payload = if write { vec![round as u8 + 1; 1000] } else { Vec::new() };
                 net.send(*who, request(command, round, at, 1000), &payload);
             }
@@ -219,9 +219,9 @@ fn session(style: HeaderStyle) -> Vec<u8> {
         bytes.extend(onego_export::nbd::codec::RequestHeader { flags, ..header }.encode(style));
         bytes.extend(payload);
     };
-    send(request(Command::Write, 1, 0, 100), &[1; 100]);
-    send(request(Command::Write, 2, 100, 17_000), &[2; 17_000]);
-    send(request(Command::Read, 3, 0, 500), &[]);
+    send(request(RequestType::Write, 1, 0, 100), &[1; 100]);
+    send(request(RequestType::Write, 2, 100, 17_000), &[2; 17_000]);
+    send(request(RequestType::Read, 3, 0, 500), &[]);
     bytes
 }
 
@@ -242,7 +242,7 @@ fn a_connection_that_ends_after_any_byte_leaves_nothing() {
             // A connection that comes then gets nothing of it.
             let next = net.open(style);
             device.complete_all(net.now);
-            net.send(next, request(Command::Flush, 9, 0, 0), &[]);
+            net.send(next, request(RequestType::Flush, 9, 0, 0), &[]);
             net.turn();
             device.complete_all(net.now);
             assert_eq!(net.replies(next), [(9, Reply::Done)]);

@@ -4,7 +4,9 @@ mod support;
 
 use onego_block::{BlockStatus, Geometry, Memory, Null, StatusExtent};
 use onego_export::nbd::Export;
-use onego_export::nbd::codec::{Command, CommandFlags, ErrorCode, HeaderStyle, RequestHeader, StatusPayload};
+use onego_export::nbd::codec::{
+    CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType, StatusPayload,
+};
 use std::rc::Rc;
 use std::time::Duration;
 use support::devices::Late;
@@ -55,16 +57,16 @@ fn all_other_commands_are_carried_out() {
         let mut net = net();
         let who = net.open(style);
         net.write(who, 0, &[7; 5000]);
-        assert_eq!(net.call(who, request(Command::Flush, 1, 0, 0), &[]), Reply::Done);
-        assert_eq!(net.call(who, request(Command::Trim, 2, 0, 1000), &[]), Reply::Done);
-        assert_eq!(net.call(who, request(Command::Cache, 3, 0, 1000), &[]), Reply::Done);
-        assert_eq!(net.call(who, request(Command::WriteZeroes, 4, 1000, 1000), &[]), Reply::Done);
+        assert_eq!(net.call(who, request(RequestType::Flush, 1, 0, 0), &[]), Reply::Done);
+        assert_eq!(net.call(who, request(RequestType::Trim, 2, 0, 1000), &[]), Reply::Done);
+        assert_eq!(net.call(who, request(RequestType::Cache, 3, 0, 1000), &[]), Reply::Done);
+        assert_eq!(net.call(who, request(RequestType::WriteZeroes, 4, 1000, 1000), &[]), Reply::Done);
         let no_hole =
-            with(CommandFlags::NO_HOLE | CommandFlags::FUA, request(Command::WriteZeroes, 5, 2000, 500));
+            with(CommandFlags::NO_HOLE | CommandFlags::FUA, request(RequestType::WriteZeroes, 5, 2000, 500));
         assert_eq!(net.call(who, no_hole, &[]), Reply::Done);
         let expected = [vec![0; 2500], vec![7; 2500]].concat();
         assert_eq!(net.read(who, 0, 5000), Reply::Data(expected));
-        let fua = with(CommandFlags::FUA, request(Command::Read, 6, 0, 2));
+        let fua = with(CommandFlags::FUA, request(RequestType::Read, 6, 0, 2));
         assert_eq!(net.call(who, fua, &[]), Reply::Data(vec![0, 0]), "FUA goes with every command");
         let fast = with(CommandFlags::FAST_ZERO | CommandFlags::NO_HOLE, no_hole);
         assert_eq!(error(&mut net, who, fast, &[]), ErrorCode::NotSupported);
@@ -80,14 +82,14 @@ fn requests_of_no_bytes_are_answered() {
         let who = net.open(style);
         let nothing = if style == HeaderStyle::Simple { Reply::Data(Vec::new()) } else { Reply::Done };
         assert_eq!(net.read(who, SIZE, 0), nothing);
-        for command in [Command::Write, Command::Trim, Command::WriteZeroes, Command::Cache] {
+        for command in [RequestType::Write, RequestType::Trim, RequestType::WriteZeroes, RequestType::Cache] {
             let mut header = request(command, 1, 5, 0);
-            if style == HeaderStyle::Extended && command == Command::Write {
+            if style == HeaderStyle::Extended && command == RequestType::Write {
                 header.flags = CommandFlags::PAYLOAD_LEN;
             }
             assert_eq!(net.call(who, header, &[]), Reply::Done, "{command:?}");
         }
-        let status = request(Command::BlockStatus, 1, 0, 0);
+        let status = request(RequestType::BlockStatus, 1, 0, 0);
         assert_eq!(error(&mut net, who, status, &[]), ErrorCode::Invalid);
     }
 }
@@ -101,12 +103,12 @@ fn requests_beyond_the_end_fail_as_the_protocol_says() {
             let payload = vec![1; length as usize];
             let mut code =
                 |command, payload: &[u8]| error(&mut net, who, request(command, 9, offset, length), payload);
-            assert_eq!(code(Command::Read, &[]), ErrorCode::Invalid);
-            assert_eq!(code(Command::Write, &payload), ErrorCode::NoSpace);
-            assert_eq!(code(Command::WriteZeroes, &[]), ErrorCode::NoSpace);
-            assert_eq!(code(Command::Trim, &[]), ErrorCode::Invalid);
-            assert_eq!(code(Command::Cache, &[]), ErrorCode::Invalid);
-            assert_eq!(code(Command::BlockStatus, &[]), ErrorCode::Invalid);
+            assert_eq!(code(RequestType::Read, &[]), ErrorCode::Invalid);
+            assert_eq!(code(RequestType::Write, &payload), ErrorCode::NoSpace);
+            assert_eq!(code(RequestType::WriteZeroes, &[]), ErrorCode::NoSpace);
+            assert_eq!(code(RequestType::Trim, &[]), ErrorCode::Invalid);
+            assert_eq!(code(RequestType::Cache, &[]), ErrorCode::Invalid);
+            assert_eq!(code(RequestType::BlockStatus, &[]), ErrorCode::Invalid);
         }
     }
 }
@@ -120,17 +122,17 @@ fn unknown_commands_and_flags_fail_and_their_payload_is_skipped() {
             let header = with(CommandFlags(flags), request(command, 9, 0, payload.len() as u64));
             error(&mut net, who, header, payload)
         };
-        assert_eq!(code(0, Command::Unknown(8), &[]), ErrorCode::Invalid);
-        assert_eq!(code(1 << 9, Command::Write, &[1; 100]), ErrorCode::Invalid);
-        assert_eq!(code(1 << 9, Command::Write, &vec![1; 100_000]), ErrorCode::Invalid);
-        assert_eq!(code(CommandFlags::NO_HOLE.0, Command::Trim, &[]), ErrorCode::Invalid);
-        assert_eq!(code(CommandFlags::DF.0, Command::Flush, &[]), ErrorCode::Invalid);
-        assert_eq!(code(CommandFlags::REQ_ONE.0, Command::Cache, &[]), ErrorCode::Invalid);
+        assert_eq!(code(0, RequestType::Unknown(8), &[]), ErrorCode::Invalid);
+        assert_eq!(code(1 << 9, RequestType::Write, &[1; 100]), ErrorCode::Invalid);
+        assert_eq!(code(1 << 9, RequestType::Write, &vec![1; 100_000]), ErrorCode::Invalid);
+        assert_eq!(code(CommandFlags::NO_HOLE.0, RequestType::Trim, &[]), ErrorCode::Invalid);
+        assert_eq!(code(CommandFlags::DF.0, RequestType::Flush, &[]), ErrorCode::Invalid);
+        assert_eq!(code(CommandFlags::REQ_ONE.0, RequestType::Cache, &[]), ErrorCode::Invalid);
         let payload_len = CommandFlags::PAYLOAD_LEN.0;
         if style == HeaderStyle::Extended {
-            assert_eq!(code(payload_len, Command::Trim, &[5; 77]), ErrorCode::Invalid);
-            assert_eq!(code(payload_len, Command::Unknown(99), &[5; 77_000]), ErrorCode::Invalid);
-            let unmarked = request(Command::Write, 3, 0, 10).encode(style);
+            assert_eq!(code(payload_len, RequestType::Trim, &[5; 77]), ErrorCode::Invalid);
+            assert_eq!(code(payload_len, RequestType::Unknown(99), &[5; 77_000]), ErrorCode::Invalid);
+            let unmarked = request(RequestType::Write, 3, 0, 10).encode(style);
             net.bytes(who, &unmarked);
             assert_eq!(
                 net.replies(who),
@@ -138,11 +140,11 @@ fn unknown_commands_and_flags_fail_and_their_payload_is_skipped() {
                 "no payload is said to follow"
             );
         } else {
-            assert_eq!(code(payload_len, Command::Write, &[5; 77]), ErrorCode::Invalid);
+            assert_eq!(code(payload_len, RequestType::Write, &[5; 77]), ErrorCode::Invalid);
         }
-        let flush = request(Command::Flush, 1, 0, 5);
+        let flush = request(RequestType::Flush, 1, 0, 5);
         assert_eq!(error(&mut net, who, flush, &[]), ErrorCode::Invalid);
-        let df = with(CommandFlags::DF, request(Command::Read, 1, 0, 5));
+        let df = with(CommandFlags::DF, request(RequestType::Read, 1, 0, 5));
         let taken = net.call(who, df, &[]) == Reply::Data(vec![0; 5]);
         assert_eq!(taken, style != HeaderStyle::Simple);
     }
@@ -169,7 +171,7 @@ fn too_long_payloads_are_skipped_or_end_the_session() {
         let read = net.read(who, 0, length);
         let expected = if style == HeaderStyle::Simple { ErrorCode::Invalid } else { ErrorCode::Overflow };
         assert_eq!(read, Reply::Error(expected));
-        net.send(who, request(Command::Write, 3, 0, length), &vec![1; length as usize]);
+        net.send(who, request(RequestType::Write, 3, 0, length), &vec![1; length as usize]);
         if style == HeaderStyle::Extended {
             net.turn();
             assert!(net.is_closed(who));
@@ -187,8 +189,8 @@ fn a_read_only_export_is_not_changed() {
         let device = Rc::new(Memory::new(Geometry::new(SIZE)));
         net.server.add_export(Export { read_only: true, ..export("disk", device) }).unwrap();
         let who = net.open(style);
-        for command in [Command::Write, Command::WriteZeroes, Command::Trim] {
-            let payload = if command == Command::Write { vec![1; 20_000] } else { Vec::new() };
+        for command in [RequestType::Write, RequestType::WriteZeroes, RequestType::Trim] {
+            let payload = if command == RequestType::Write { vec![1; 20_000] } else { Vec::new() };
             let header = request(command, 1, 0, 20_000);
             assert_eq!(error(&mut net, who, header, &payload), ErrorCode::Permission);
         }
@@ -201,7 +203,7 @@ fn unaligned_requests_fail() {
     let mut net = Net::new(Rc::new(Memory::new(small)));
     let who = net.open(HeaderStyle::Structured);
     for (offset, length) in [(1, 512), (512, 1), (256, 256)] {
-        let header = request(Command::Read, 1, offset, length);
+        let header = request(RequestType::Read, 1, offset, length);
         assert_eq!(net.call(who, header, &[]), Reply::Error(ErrorCode::Invalid));
     }
     assert_eq!(net.read(who, 512, 512), Reply::Data(vec![0; 512]));
@@ -214,23 +216,23 @@ fn the_status_of_bytes_is_told_in_runs() {
         let mut net = net();
         let who = net.open(style);
         net.write(who, 4096, &[1; 8192]);
-        let status = request(Command::BlockStatus, 1, 0, 20_000);
+        let status = request(RequestType::BlockStatus, 1, 0, 20_000);
         let runs = [
             run(4096, BlockStatus::HOLE),
             run(8192, BlockStatus::DATA),
             run(20_000 - 12_288, BlockStatus::HOLE),
         ];
         assert_eq!(net.call(who, status, &[]), Reply::Status(runs.to_vec()));
-        let one = with(CommandFlags::REQ_ONE, request(Command::BlockStatus, 1, 5000, 100));
+        let one = with(CommandFlags::REQ_ONE, request(RequestType::BlockStatus, 1, 5000, 100));
         assert_eq!(net.call(who, one, &[]), Reply::Status(vec![run(100, BlockStatus::DATA)]));
-        let one = with(CommandFlags::REQ_ONE, request(Command::BlockStatus, 1, 4000, 10_000));
+        let one = with(CommandFlags::REQ_ONE, request(RequestType::BlockStatus, 1, 4000, 10_000));
         assert_eq!(net.call(who, one, &[]), Reply::Status(vec![run(96, BlockStatus::HOLE)]));
     }
     let mut net = net();
     let who = net.open(HeaderStyle::Extended);
     let asked = |length, contexts: &[u32]| StatusPayload { length, contexts: contexts.to_vec() }.encode();
     let mut narrowed = |payload: &[u8]| {
-        let header = request(Command::BlockStatus, 1, 0, payload.len() as u64);
+        let header = request(RequestType::BlockStatus, 1, 0, payload.len() as u64);
         net.call(who, with(CommandFlags::PAYLOAD_LEN, header), payload)
     };
     assert_eq!(narrowed(&asked(4096, &[1])), Reply::Status(vec![run(4096, BlockStatus::HOLE)]));
@@ -263,13 +265,13 @@ fn a_device_of_small_requests_gets_large_ones_in_steps() {
             assert!((1..=4).contains(&most), "{most} steps at a time");
             net.replies(who)
         };
-        let write = call(request(Command::Write, 1, 500, 30_500), &data);
+        let write = call(request(RequestType::Write, 1, 500, 30_500), &data);
         assert_eq!(write, [(1, Reply::Done)]);
-        let read = call(request(Command::Read, 2, 500, 30_500), &[]);
+        let read = call(request(RequestType::Read, 2, 500, 30_500), &[]);
         assert_eq!(read, [(2, Reply::Data(data))]);
-        let zero = with(CommandFlags::FAST_ZERO, request(Command::WriteZeroes, 3, 0, 40_000));
+        let zero = with(CommandFlags::FAST_ZERO, request(RequestType::WriteZeroes, 3, 0, 40_000));
         assert_eq!(call(zero, &[]), [(3, Reply::Done)]);
-        let read = call(request(Command::Read, 4, 0, 40_000), &[]);
+        let read = call(request(RequestType::Read, 4, 0, 40_000), &[]);
         assert_eq!(read, [(4, Reply::Data(vec![0; 40_000]))]);
         assert_eq!(net.server.in_flight(), 0);
     }
@@ -284,8 +286,8 @@ fn a_trim_of_2_to_the_63_lets_others_be_served_and_ends_with_its_connection() {
     net.open_on(other, HeaderStyle::Simple);
     // The driver of the tests would go on until all is done: here each turn is made by hand.
     let now = net.now;
-    net.send(long, request(Command::Trim, 1, 0, 1 << 63), &[]);
-    net.send(other, request(Command::Read, 2, 0, 10), &[]);
+    net.send(long, request(RequestType::Trim, 1, 0, 1 << 63), &[]);
+    net.send(other, request(RequestType::Read, 2, 0, 10), &[]);
     net.step();
     net.step();
     net.step();
@@ -301,8 +303,8 @@ fn errors_of_devices_are_told() {
         let device = Rc::new(Late::new(geometry(SIZE, |geometry| geometry.max_io = 1000)));
         let mut net = Net::new(Rc::clone(&device) as _);
         let who = net.open(style);
-        net.send(who, request(Command::Read, 1, 0, 3000), &[]);
-        net.send(who, request(Command::Write, 2, 10_000, 3), b"abc");
+        net.send(who, request(RequestType::Read, 1, 0, 3000), &[]);
+        net.send(who, request(RequestType::Write, 2, 10_000, 3), b"abc");
         net.turn();
         device.complete(net.now, 0);
         device.drop_all();
@@ -319,9 +321,9 @@ fn a_client_that_leaves_gets_its_last_replies() {
     let device = Rc::new(Late::new(Geometry::new(SIZE)));
     let mut net = Net::new(Rc::clone(&device) as _);
     let who = net.open(HeaderStyle::Simple);
-    net.send(who, request(Command::Read, 1, 0, 10), &[]);
-    net.send(who, request(Command::Disconnect, 2, 0, 0), &[]);
-    net.send(who, request(Command::Read, 3, 0, 10), &[]);
+    net.send(who, request(RequestType::Read, 1, 0, 10), &[]);
+    net.send(who, request(RequestType::Disconnect, 2, 0, 0), &[]);
+    net.send(who, request(RequestType::Read, 3, 0, 10), &[]);
     net.turn();
     assert!(!net.is_closed(who), "a request is in flight");
     device.complete_all(net.now);
@@ -331,10 +333,12 @@ fn a_client_that_leaves_gets_its_last_replies() {
         "what is behind the last request is not read"
     );
     assert!(net.is_closed(who));
-    let idle = net.open(HeaderStyle::Simple);
-    net.send(idle, request(Command::Disconnect, 2, 0, 0), &[]);
-    net.turn();
-    assert!(net.is_closed(idle) && net.server.connections() == 0);
+    for (style, flags) in STYLES.into_iter().flat_map(|style| [(style, 0), (style, u16::MAX)]) {
+        let idle = net.open(style);
+        net.send(idle, with(CommandFlags(flags), request(RequestType::Disconnect, 2, 0, u64::MAX)), &[]);
+        assert_eq!(net.came(idle), [], "nothing is said to that, whatever its fields");
+        assert!(net.is_closed(idle) && net.server.connections() == 0);
+    }
 }
 
 #[test]
@@ -343,18 +347,18 @@ fn an_export_that_is_removed_refuses_what_comes_and_ends_what_is_in_flight() {
         let device = Rc::new(Late::new(Geometry::new(SIZE)));
         let mut net = Net::new(Rc::clone(&device) as _);
         let who = net.open(style);
-        net.send(who, request(Command::Write, 1, 0, 3), b"abc");
+        net.send(who, request(RequestType::Write, 1, 0, 3), b"abc");
         net.turn();
         assert!(net.server.remove_export("disk") && !net.server.remove_export("disk"));
-        for command in [Command::Read, Command::Flush, Command::Write] {
-            let payload = vec![0; if command == Command::Write { 50_000 } else { 0 }];
-            let length = if command == Command::Write { 50_000 } else { 0 };
+        for command in [RequestType::Read, RequestType::Flush, RequestType::Write] {
+            let payload = vec![0; if command == RequestType::Write { 50_000 } else { 0 }];
+            let length = if command == RequestType::Write { 50_000 } else { 0 };
             let reply = net.call(who, request(command, 9, 0, length), &payload);
             assert_eq!(reply, Reply::Error(ErrorCode::Shutdown));
         }
         device.complete_all(net.now);
         assert_eq!(net.replies(who), [(1, Reply::Done)]);
-        net.send(who, request(Command::Disconnect, 2, 0, 0), &[]);
+        net.send(who, request(RequestType::Disconnect, 2, 0, 0), &[]);
         net.turn();
         assert!(net.is_closed(who));
         net.pass(Duration::from_secs(1));
@@ -368,7 +372,7 @@ fn a_device_that_grows_or_shrinks_is_held_to_its_size() {
     let mut net = Net::new(Rc::clone(&device) as _);
     let who = net.open(HeaderStyle::Simple);
     device.resize(1000);
-    let read = request(Command::Read, 1, 990, 20);
+    let read = request(RequestType::Read, 1, 990, 20);
     assert_eq!(net.call(who, read, &[]), Reply::Error(ErrorCode::Invalid));
     let later = net.connect();
     assert_eq!(net.open_on(later, HeaderStyle::Simple).size, 1000);
@@ -384,7 +388,7 @@ fn devices_that_wait_are_called_in_time() {
     let device = Rc::new(Late::with_delay(Geometry::new(SIZE), Duration::from_millis(5)));
     let mut net = Net::new(Rc::clone(&device) as _);
     let who = net.open(HeaderStyle::Simple);
-    net.send(who, request(Command::Read, 1, 0, 20), &[]);
+    net.send(who, request(RequestType::Read, 1, 0, 20), &[]);
     assert_eq!(net.replies(who), []);
     assert_eq!(net.server_deadline(), Some(net.now + Duration::from_millis(5)));
     net.pass(Duration::from_millis(5));
@@ -397,7 +401,7 @@ fn neighbours_in_one_delivery_are_one_request_to_the_device() {
     let mut net = Net::new(Rc::clone(&device) as _);
     let who = net.open(HeaderStyle::Simple);
     for n in 0..4 {
-        net.send(who, request(Command::Write, n, n * 4096, 4096), &[n as u8; 4096]);
+        net.send(who, request(RequestType::Write, n, n * 4096, 4096), &[n as u8; 4096]);
     }
     net.turn();
     assert_eq!(device.held(), 1, "{:?}", device.requests());

@@ -1,4 +1,4 @@
-//! What both servers stand on, the embedded Ceph cluster and the server of NFS.
+//! What all servers stand on: the embedded Ceph cluster, the server of NFS, and exports of block devices.
 //!
 //! - [`admission`] bounds what clients may hold of a server: connections, memory of messages, memory of replies.
 //! - [`connections`] is the table of a server's connections.

@@ -1,6 +1,6 @@
 //! Why a request is not carried out, or has failed.
 
-use super::codec::{Command, CommandFlags, ErrorCode, RequestHeader};
+use super::codec::{CommandFlags, ErrorCode, RequestHeader, RequestType};
 use onego_block::Error;
 use std::borrow::Cow;
 
@@ -41,6 +41,6 @@ impl Refusal {
 }
 
 /// Does a request put bytes on the device, so that one behind the end lacks space?
-pub(super) fn writes(command: Command) -> bool {
-    matches!(command, Command::Write | Command::WriteZeroes)
+pub(super) fn writes(command: RequestType) -> bool {
+    matches!(command, RequestType::Write | RequestType::WriteZeroes)
 }

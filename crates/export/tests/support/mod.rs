@@ -7,9 +7,9 @@ pub(crate) mod devices;
 use onego_block::{Device, StatusExtent};
 use onego_buf::{List, Segment};
 use onego_export::nbd::codec::{
-    ChunkType, ClientFlags, Command, CommandFlags, ErrorChunk, ErrorCode, ExportInfo, GREETING_LEN, Greeting,
+    ChunkType, ClientFlags, CommandFlags, ErrorChunk, ErrorCode, ExportInfo, GREETING_LEN, Greeting,
     HeaderStyle, InfoItem, InfoQuery, InfoType, MetaQuery, OPTION_REPLY_LEN, OptionCode, OptionHeader,
-    OptionReply, OptionReplyType, ReplyHeader, RequestHeader, StatusChunk,
+    OptionReply, OptionReplyType, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };
 use onego_export::nbd::{Config, Export, Server};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time};
@@ -24,7 +24,7 @@ const SEND: usize = 1 << 20;
 pub(crate) struct Net {
     pub(crate) now: Time,
     pub(crate) server: Server,
-    clients: Vec<Client>,
+    clients: Vec<NbdClient>,
     /// Bytes that are carried at a time.
     pub(crate) cut: usize,
     /// The driver takes what is to be sent also to clients that do not read, as much as it may.
@@ -32,7 +32,7 @@ pub(crate) struct Net {
 }
 
 /// The end of a client.
-struct Client {
+struct NbdClient {
     conn: ConnId,
     /// Bytes on their way to the server.
     out: VecDeque<u8>,
@@ -72,7 +72,7 @@ pub(crate) fn export(name: &str, device: Rc<dyn Device>) -> Export {
 }
 
 /// A request without flags.
-pub(crate) fn request(command: Command, cookie: u64, offset: u64, length: u64) -> RequestHeader {
+pub(crate) fn request(command: RequestType, cookie: u64, offset: u64, length: u64) -> RequestHeader {
     RequestHeader { flags: CommandFlags(0), command, cookie, offset, length }
 }
 
@@ -98,7 +98,7 @@ impl Net {
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
         let (peer, local) = (from.parse().unwrap(), "127.0.0.1:10809".parse().unwrap());
         let conn = self.server.accepted(self.now, ListenerId(0), peer, local)?;
-        self.clients.push(Client {
+        self.clients.push(NbdClient {
             conn,
             out: VecDeque::new(),
             came: Vec::new(),
@@ -246,10 +246,10 @@ impl Net {
     /// The bytes of a request, with the flag of the payload where the style has it.
     pub(crate) fn encoded(&mut self, who: Who, mut header: RequestHeader, payload: &[u8]) -> Vec<u8> {
         let client = &mut self.clients[who.0];
-        if client.style == HeaderStyle::Extended && header.command == Command::Write {
+        if client.style == HeaderStyle::Extended && header.command == RequestType::Write {
             header.flags = header.flags | CommandFlags::PAYLOAD_LEN;
         }
-        if header.command == Command::Read {
+        if header.command == RequestType::Read {
             client.reading.insert(header.cookie, header.length as usize);
         }
         [&header.encode(client.style), payload].concat()
@@ -289,11 +289,11 @@ impl Net {
     }
 
     pub(crate) fn write(&mut self, who: Who, offset: u64, data: &[u8]) -> Reply {
-        self.call(who, request(Command::Write, offset ^ 77, offset, data.len() as u64), data)
+        self.call(who, request(RequestType::Write, offset ^ 77, offset, data.len() as u64), data)
     }
 
     pub(crate) fn read(&mut self, who: Who, offset: u64, length: u64) -> Reply {
-        self.call(who, request(Command::Read, offset ^ 78, offset, length), &[])
+        self.call(who, request(RequestType::Read, offset ^ 78, offset, length), &[])
     }
 
     // The driver.
@@ -332,7 +332,7 @@ impl Net {
         let mut acted = false;
         while let Some(action) = self.server.next_action(self.now) {
             acted = true;
-            let at = |clients: &[Client], conn| clients.iter().position(|client| client.conn == conn);
+            let at = |clients: &[NbdClient], conn| clients.iter().position(|client| client.conn == conn);
             match action {
                 Action::Transmit { conn } => {
                     if let Some(n) = at(&self.clients, conn) {
@@ -406,7 +406,7 @@ impl Net {
     }
 }
 
-impl Client {
+impl NbdClient {
     /// The next reply that is whole, how many bytes it has, and its cookie.
     fn reply(&self) -> Option<(usize, u64, Reply)> {
         let mut r = Reader::new(&self.came);

@@ -1,6 +1,6 @@
 //! Bounds on what clients may hold of a server: connections, memory of messages that come in, memory of replies.
 //!
-//! Both servers use it. It has no I/O and knows no protocol: the owner of the connections tells it what happens, and closes
+//! All servers use it. It has no I/O and knows no protocol: the owner of the connections tells it what happens, and closes
 //! the connections that it names. What one address may have is a share, which counts when others need the room.
 //!
 //! **Connections.** When the table is full, the idlest connection of the address that has the most gives way.

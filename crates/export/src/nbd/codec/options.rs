@@ -125,7 +125,7 @@ impl<'a> ServerEntry<'a> {
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let name = be::string(&mut r, "export name")?;
-        be::bounded(r.left() as u64, super::STRING_MAX, "export description")?;
+        be::bounded(r.left() as u64, be::STRING_MAX, "export description")?;
         Ok(Self { name, description: r.rest() })
     }
 
@@ -216,7 +216,7 @@ impl<'a> MetaContext<'a> {
     pub fn decode(data: &'a [u8]) -> Decoded<Self> {
         let mut r = Reader::new(data);
         let id = be::u32(&mut r, "metadata context")?;
-        be::bounded(r.left() as u64, super::STRING_MAX, "name of a metadata context")?;
+        be::bounded(r.left() as u64, be::STRING_MAX, "name of a metadata context")?;
         Ok(Self { id, name: r.rest() })
     }
 

@@ -187,14 +187,14 @@ impl<'a> ErrorChunk<'a> {
         let mut r = Reader::new(data);
         let error = be::u32(&mut r, "error")?;
         let length = usize::from(be::u16(&mut r, "message length")?);
-        be::bounded(length as u64, super::STRING_MAX, "message length")?;
+        be::bounded(length as u64, be::STRING_MAX, "message length")?;
         let message = std::str::from_utf8(r.take(length, "message")?);
         Ok(Self { error, message: message.map_err(|_| DecodeError::NotUtf8 { what: "message" })? })
     }
 
     /// The bytes, with the first part of the message if that is long.
     pub fn encode(self) -> Vec<u8> {
-        let mut end = self.message.len().min(super::STRING_MAX);
+        let mut end = self.message.len().min(be::STRING_MAX);
         while !self.message.is_char_boundary(end) {
             end -= 1;
         }

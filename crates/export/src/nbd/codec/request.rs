@@ -35,7 +35,7 @@ impl HeaderStyle {
 
 /// What a request asks for (nbd proto.md, 'Request types').
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum RequestType {
     /// Gives bytes.
     Read,
     /// Takes bytes.
@@ -56,7 +56,7 @@ pub enum Command {
     Unknown(u16),
 }
 
-impl Command {
+impl RequestType {
     /// The number on the wire.
     pub fn number(self) -> u16 {
         match self {
@@ -94,7 +94,7 @@ pub struct RequestHeader {
     /// How.
     pub flags: CommandFlags,
     /// What.
-    pub command: Command,
+    pub command: RequestType,
     /// The client's name for the request.
     pub cookie: u64,
     /// First byte of the export.
@@ -115,7 +115,7 @@ impl RequestHeader {
         }
         Ok(Self {
             flags: CommandFlags(be::u16(r, "command flags")?),
-            command: Command::of(be::u16(r, "command")?),
+            command: RequestType::of(be::u16(r, "command")?),
             cookie: be::u64(r, "cookie")?,
             offset: be::u64(r, "offset")?,
             length: match extended {
@@ -146,7 +146,7 @@ impl RequestHeader {
     #[inline]
     pub fn payload(&self, style: HeaderStyle) -> u64 {
         let has_payload = match style {
-            HeaderStyle::Simple | HeaderStyle::Structured => self.command == Command::Write,
+            HeaderStyle::Simple | HeaderStyle::Structured => self.command == RequestType::Write,
             HeaderStyle::Extended => self.flags.contains(CommandFlags::PAYLOAD_LEN),
         };
         if has_payload { self.length } else { 0 }
@@ -192,12 +192,13 @@ mod tests {
     #[test]
     fn headers_come_back_in_each_style() {
         for number in 0..10 {
-            assert_eq!(Command::of(number).number(), number);
+            assert_eq!(RequestType::of(number).number(), number);
         }
         for style in [HeaderStyle::Simple, HeaderStyle::Structured, HeaderStyle::Extended] {
             let flags = CommandFlags::FUA | CommandFlags::DF;
             let length = if style == HeaderStyle::Extended { 1 << 40 } else { 77 };
-            let header = RequestHeader { flags, command: Command::Trim, cookie: 5, offset: 1 << 50, length };
+            let header =
+                RequestHeader { flags, command: RequestType::Trim, cookie: 5, offset: 1 << 50, length };
             let bytes = header.encode(style);
             assert_eq!(bytes.len(), style.request_len());
             assert_eq!(RequestHeader::decode(&mut Reader::new(&bytes), style).unwrap(), header);
@@ -209,8 +210,13 @@ mod tests {
 
     #[test]
     fn a_header_of_the_other_style_has_the_wrong_magic() {
-        let header =
-            RequestHeader { flags: CommandFlags(0), command: Command::Read, cookie: 0, offset: 0, length: 0 };
+        let header = RequestHeader {
+            flags: CommandFlags(0),
+            command: RequestType::Read,
+            cookie: 0,
+            offset: 0,
+            length: 0,
+        };
         let bytes = header.encode(HeaderStyle::Extended);
         RequestHeader::decode(&mut Reader::new(&bytes), HeaderStyle::Simple).unwrap_err();
     }

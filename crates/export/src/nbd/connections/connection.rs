@@ -6,7 +6,7 @@ use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::codec::{
     CLIENT_FLAGS_LEN, ClientFlags, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN, OptionHeader,
-    RequestHeader, client_flags,
+    RequestHeader, RequestType, client_flags,
 };
 use crate::nbd::limits::{
     BYTES_MAX, HANDSHAKE, LARGE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
@@ -167,6 +167,10 @@ impl NbdConnection {
                     return Ok(Begun::Nothing);
                 };
                 let header = RequestHeader::decode(&mut Reader::new(&bytes), style)?;
+                if header.command == RequestType::Disconnect {
+                    // Nobody waits for a reply, and what is behind it is not looked at.
+                    return Ok(Begun::Whole(Message::Request(header, List::new())));
+                }
                 let payload = header.payload(style);
                 match session.check(&header) {
                     Ok(()) => self.request_header(header, payload, allowance),

@@ -1,6 +1,6 @@
 //! Requests that are at a device, whole or step by step.
 
-use crate::nbd::codec::{Command, CommandFlags, RequestHeader};
+use crate::nbd::codec::{CommandFlags, RequestHeader, RequestType};
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
@@ -55,19 +55,19 @@ impl InFlight {
         payload: List,
     ) -> Option<Self> {
         let (work, held) = match header.command {
-            Command::Read => (Work::Read(SmallVec::new()), header.length as usize),
-            Command::Write => {
+            RequestType::Read => (Work::Read(SmallVec::new()), header.length as usize),
+            RequestType::Write => {
                 let bytes = payload.len();
                 (Work::Write(payload), bytes)
             }
-            Command::Trim => (Work::Trim, 0),
-            Command::WriteZeroes => (Work::Zero, 0),
-            Command::Flush => (Work::Flush, 0),
-            Command::BlockStatus => (Work::Status(Vec::new()), 0),
+            RequestType::Trim => (Work::Trim, 0),
+            RequestType::WriteZeroes => (Work::Zero, 0),
+            RequestType::Flush => (Work::Flush, 0),
+            RequestType::BlockStatus => (Work::Status(Vec::new()), 0),
             // Nothing is cached, and that is no error (nbd proto.md, 'Request types').
-            Command::Cache | Command::Disconnect | Command::Unknown(_) => return None,
+            RequestType::Cache | RequestType::Disconnect | RequestType::Unknown(_) => return None,
         };
-        if header.length == 0 && header.command != Command::Flush {
+        if header.length == 0 && header.command != RequestType::Flush {
             return None;
         }
         let at = header.offset;

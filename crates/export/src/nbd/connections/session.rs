@@ -1,7 +1,7 @@
 //! The transmission phase of one connection: what its client may ask for.
 
 use crate::nbd::codec::{
-    Command, CommandFlags, ErrorCode, ExportInfo, HeaderStyle, RequestHeader, StatusPayload,
+    CommandFlags, ErrorCode, ExportInfo, HeaderStyle, RequestHeader, RequestType, StatusPayload,
 };
 use crate::nbd::exports::Served;
 use crate::nbd::limits::PAYLOAD_MAX;
@@ -34,7 +34,7 @@ impl Session {
 
     /// Refuses a request that is not to be carried out, before there is memory for its payload.
     pub(super) fn check(&self, request: &RequestHeader) -> Result<(), Refusal> {
-        if self.export.is_removed() && request.command != Command::Disconnect {
+        if self.export.is_removed() {
             return Err(Refusal::new(ErrorCode::Shutdown, "the export is no longer served"));
         }
         if request.flags.exceeds(self.allowed(request.command)) {
@@ -42,20 +42,20 @@ impl Session {
         }
         let has_payload = request.payload(self.style) > 0;
         match request.command {
-            Command::Unknown(_) => Err(Refusal::invalid("an unknown request")),
-            Command::Flush if request.offset != 0 || request.length != 0 => {
+            RequestType::Unknown(_) => Err(Refusal::invalid("an unknown request")),
+            RequestType::Flush if request.offset != 0 || request.length != 0 => {
                 Err(Refusal::invalid("a flush has neither offset nor length"))
             }
-            Command::Flush | Command::Disconnect => Ok(()),
-            Command::BlockStatus if !self.contexts => {
+            RequestType::Flush => Ok(()),
+            RequestType::BlockStatus if !self.contexts => {
                 Err(Refusal::invalid("no metadata context was chosen for this export"))
             }
-            Command::BlockStatus if has_payload && request.length > StatusPayload::MAX as u64 => {
+            RequestType::BlockStatus if has_payload && request.length > StatusPayload::MAX as u64 => {
                 Err(Refusal::invalid("more metadata contexts than there are"))
             }
             // The payload has the length in the export.
-            Command::BlockStatus if has_payload => Ok(()),
-            Command::Write if !has_payload && request.length > 0 => {
+            RequestType::BlockStatus if has_payload => Ok(()),
+            RequestType::Write if !has_payload && request.length > 0 => {
                 Err(Refusal::invalid("a write without the flag of its payload"))
             }
             _ => self.check_range(request),
@@ -63,14 +63,14 @@ impl Session {
     }
 
     /// The flags of a command (nbd proto.md, 'Command flags'). `FUA` goes with all of them.
-    fn allowed(&self, command: Command) -> CommandFlags {
+    fn allowed(&self, command: RequestType) -> CommandFlags {
         let extended = self.style == HeaderStyle::Extended;
         let flags = CommandFlags::FUA;
         match command {
-            Command::Read => flags.with(CommandFlags::DF, self.style != HeaderStyle::Simple),
-            Command::Write => flags.with(CommandFlags::PAYLOAD_LEN, extended),
-            Command::WriteZeroes => flags | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO,
-            Command::BlockStatus => {
+            RequestType::Read => flags.with(CommandFlags::DF, self.style != HeaderStyle::Simple),
+            RequestType::Write => flags.with(CommandFlags::PAYLOAD_LEN, extended),
+            RequestType::WriteZeroes => flags | CommandFlags::NO_HOLE | CommandFlags::FAST_ZERO,
+            RequestType::BlockStatus => {
                 (flags | CommandFlags::REQ_ONE).with(CommandFlags::PAYLOAD_LEN, extended && self.contexts)
             }
             _ => flags,
@@ -82,7 +82,7 @@ impl Session {
     pub(super) fn check_range(&self, request: &RequestHeader) -> Result<(), Refusal> {
         let RequestHeader { command, offset, length, .. } = *request;
         let geometry = self.export.geometry();
-        if geometry.read_only && (writes(command) || command == Command::Trim) {
+        if geometry.read_only && (writes(command) || command == RequestType::Trim) {
             return Err(Refusal::new(ErrorCode::Permission, "the export is read-only"));
         }
         if offset.checked_add(length).is_none_or(|end| end > geometry.size) {
@@ -95,16 +95,16 @@ impl Session {
         }
         let too_long = length > PAYLOAD_MAX as u64;
         match command {
-            Command::Read if too_long && self.style != HeaderStyle::Simple => {
+            RequestType::Read if too_long && self.style != HeaderStyle::Simple => {
                 Err(Refusal::new(ErrorCode::Overflow, "a read of more than the maximum payload"))
             }
-            Command::Read | Command::Write if too_long => {
+            RequestType::Read | RequestType::Write if too_long => {
                 Err(Refusal::invalid("more bytes than the maximum payload"))
             }
-            Command::Trim if geometry.trim_granularity.is_none() => {
+            RequestType::Trim if geometry.trim_granularity.is_none() => {
                 Err(Refusal::invalid("the export does not offer to trim"))
             }
-            Command::BlockStatus if length == 0 => Err(Refusal::invalid("the status of no bytes")),
+            RequestType::BlockStatus if length == 0 => Err(Refusal::invalid("the status of no bytes")),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use super::handshake::{Negotiation, Next};
 use super::in_flight::{Gained, InFlight};
 use super::session::ALLOCATION;
 use super::table::NbdConnections;
-use crate::nbd::codec::{Command, HeaderStyle, OptionCode, OptionError, OptionHeader, RequestHeader};
+use crate::nbd::codec::{HeaderStyle, OptionCode, OptionError, OptionHeader, RequestHeader, RequestType};
 use crate::nbd::exports::Exports;
 use crate::nbd::limits::{REQUESTS_HELD_MAX, REQUESTS_MAX_ALL};
 use crate::nbd::refusal::Refusal;
@@ -108,10 +108,10 @@ impl NbdConnections {
         let Some(connection) = self.table.get(conn) else { return };
         let Phase::Transmission(session) = &mut connection.phase else { return };
         self.counters.requests += 1;
-        if header.command == Command::Disconnect {
+        if header.command == RequestType::Disconnect {
             return connection.leave();
         }
-        if header.command == Command::BlockStatus && !payload.is_empty() {
+        if header.command == RequestType::BlockStatus && !payload.is_empty() {
             match session.narrowed(header, &payload.to_segment()) {
                 Ok(narrowed) => header = narrowed,
                 Err(refusal) => return self.refuse(conn, &header, &refusal),
@@ -120,7 +120,7 @@ impl NbdConnections {
         let Some(request) = InFlight::new(conn, Rc::clone(&session.export), header, payload) else {
             let style = session.style;
             return match header.command {
-                Command::Read => connection.stream.outbound.data(style, &header, List::new()),
+                RequestType::Read => connection.stream.outbound.data(style, &header, List::new()),
                 _ => connection.stream.outbound.done(style, &header),
             };
         };
@@ -215,7 +215,7 @@ impl NbdConnections {
                 }
                 Ok(Gained::Status(extents)) => outbound.status(style, header, ALLOCATION, extents),
                 Ok(Gained::Nothing) => {
-                    if header.command == Command::Write {
+                    if header.command == RequestType::Write {
                         self.counters.written += header.length;
                     }
                     outbound.done(style, header);
