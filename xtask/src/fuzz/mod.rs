@@ -1,10 +1,12 @@
 //! Fuzzing of the decoders, with bounds on time and memory for each input.
 
+mod corpus;
+
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, bail};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -17,6 +19,28 @@ pub(crate) struct Options {
     /// Five minutes for each target
     #[arg(long, conflicts_with = "seconds")]
     long: bool,
+    /// Fuzz nothing: minimise the corpora and pack them into fuzz/corpora, which is in git
+    #[arg(long, conflicts_with_all = ["seconds", "long"])]
+    keep: bool,
+}
+
+/// A fuzz target.
+struct Target {
+    /// Its folder in `fuzz_targets`.
+    room: String,
+    name: String,
+}
+
+impl Target {
+    /// Where its inputs are, those of this machine included.
+    fn corpus(&self, folder: &Path) -> PathBuf {
+        folder.join("corpus").join(&self.name)
+    }
+
+    /// What the tree keeps of them.
+    fn archive(&self, folder: &Path) -> PathBuf {
+        folder.join("corpora").join(&self.room).join(format!("{}.tar.zst", self.name))
+    }
 }
 
 /// Seconds for each target where tests wait: two minutes for all of them.
@@ -49,7 +73,7 @@ const SEEDS: &[(&str, &str, &[&str])] = &[
 
 /// Fuzzes every target for a few seconds, which finds what a change has broken.
 pub(crate) fn briefly() -> Result<()> {
-    run(&Options { target: None, seconds: BRIEFLY, long: false })
+    run(&Options { target: None, seconds: BRIEFLY, long: false, keep: false })
 }
 
 /// Fuzzes one target or all of them, one after the other.
@@ -62,19 +86,22 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let mut targets = targets(&folder)?;
     if let Some(only) = &options.target {
-        targets.retain(|target| target == only);
+        targets.retain(|target| target.name == *only);
     }
     if targets.is_empty() {
         bail!("there is no such fuzz target; those in fuzz/fuzz_targets are known");
     }
+    if options.keep {
+        return keep(&workspace, &folder, &targets);
+    }
     let seconds = if options.long { 300 } else { options.seconds };
     let mut failed = Vec::new();
     for target in &targets {
-        sh::step(&format!("fuzz {target} for {seconds} s"));
-        seed(&folder, target)?;
-        if let Err(error) = fuzz(&workspace, target, seconds) {
+        sh::step(&format!("fuzz {} for {seconds} s", target.name));
+        first_inputs(&folder, target)?;
+        if let Err(error) = fuzz(&workspace, &target.name, seconds) {
             eprintln!("{error:#}");
-            failed.push(target.as_str());
+            failed.push(target.name.as_str());
         }
     }
     if !failed.is_empty() {
@@ -84,17 +111,36 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The names of the targets, which are those of their files, in the folders of `fuzz_targets`.
-fn targets(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
+/// The targets, whose names are those of their files, in the folders of `fuzz_targets`.
+fn targets(folder: &Path) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
     for room in fs::read_dir(folder.join("fuzz_targets")).context("cannot list the fuzz targets")? {
-        for entry in fs::read_dir(room?.path())? {
+        let room = room?;
+        for entry in fs::read_dir(room.path())? {
             let path = entry?.path();
-            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+            targets.extend(path.file_stem().map(|name| Target {
+                room: room.file_name().to_string_lossy().into_owned(),
+                name: name.to_string_lossy().into_owned(),
+            }));
         }
     }
-    names.sort();
-    Ok(names)
+    targets.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(targets)
+}
+
+/// Minimises the corpora, together with what is kept of them, and packs them again.
+fn keep(workspace: &Workspace, folder: &Path, targets: &[Target]) -> Result<()> {
+    for target in targets {
+        sh::step(&format!("minimise the corpus of {}", target.name));
+        first_inputs(folder, target)?;
+        let mut command = workspace.cargo();
+        command.env("RUSTC_BOOTSTRAP", "1").args(["fuzz", "cmin", &target.name, "--"]).args(BOUNDS);
+        sh::run(&mut command)?;
+        let packed = corpus::pack(&target.corpus(folder), &target.archive(folder))?;
+        let corpus::Packed { kept, left_out, bytes } = packed;
+        println!("{}: {kept} inputs kept in {bytes} bytes, {left_out} too large for them", target.name);
+    }
+    Ok(())
 }
 
 fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Result<()> {
@@ -105,16 +151,16 @@ fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Result<()> {
     sh::run(&mut command)
 }
 
-/// Gives a target its first inputs.
-fn seed(folder: &Path, target: &str) -> Result<()> {
-    let corpus = folder.join("corpus").join(target);
-    fs::create_dir_all(&corpus)?;
-    for (_, name, lines) in SEEDS.iter().filter(|(of, ..)| *of == target) {
+/// Gives a target its first inputs: those that the tree keeps, and those that Ceph's programs make.
+fn first_inputs(folder: &Path, target: &Target) -> Result<()> {
+    let corpus = target.corpus(folder);
+    corpus::unpack(&target.archive(folder), &corpus)?;
+    for (_, name, lines) in SEEDS.iter().filter(|(of, ..)| *of == target.name) {
         let file = corpus.join(name).display().to_string();
         for line in *lines {
             let words: Vec<_> = line.split_whitespace().map(|word| word.replace("FILE", &file)).collect();
             if !sh::have(&words[0]) {
-                eprintln!("{target} begins without a real input: this host has no {}", words[0]);
+                eprintln!("{} begins without a real input: this host has no {}", target.name, words[0]);
                 return Ok(());
             }
             sh::text(Command::new(&words[0]).args(&words[1..]))?;
