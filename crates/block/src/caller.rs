@@ -1,7 +1,7 @@
 //! Where the outcome of a request goes.
 
 use crate::error::Error;
-use crate::request::Outcome;
+use crate::outcome::Outcome;
 use onego_wire::Time;
 use smallvec::SmallVec;
 use std::cell::RefCell;

@@ -1,7 +1,8 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::geometry::Geometry;
-use crate::request::{Op, Outcome, Request};
+use crate::outcome::Outcome;
+use crate::request::{Op, Request};
 use crate::status::{BlockStatus, StatusExtent};
 use onego_buf::{List, Segment};
 use onego_wire::Time;

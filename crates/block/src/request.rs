@@ -1,5 +1,7 @@
 use crate::caller::Caller;
 use crate::error::Error;
+use crate::outcome::Outcome;
+#[cfg(doc)]
 use crate::status::StatusExtent;
 use onego_buf::{List, SegmentMut};
 use onego_wire::Time;
@@ -63,19 +65,6 @@ pub struct Flags {
     pub no_hole: bool,
     /// Fail with [`Error::Unsupported`] rather than write zeros as data.
     pub fast: bool,
-}
-
-/// What came of a request.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A write, flush, trim or zeroes: it is done.
-    Done,
-    /// The bytes of a read.
-    Data(List),
-    /// The caller's buffer, filled.
-    Filled(SegmentMut),
-    /// Runs of bytes from the offset of the request on.
-    Status(Vec<StatusExtent>),
 }
 
 /// A request to a device: one container that crosses every layer whole.

@@ -120,19 +120,19 @@ fn data(result: Result<Outcome, Error>) -> List {
 
 /// What a generated request does, with the byte that it writes.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum PlugStep {
     Read,
     Write(u8),
     Zero,
     Flush,
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Step, u64, u64)>> {
+fn steps() -> impl Strategy<Value = Vec<(PlugStep, u64, u64)>> {
     let step = prop_oneof![
-        4 => Just(Step::Read),
-        4 => any::<u8>().prop_map(Step::Write),
-        1 => Just(Step::Zero),
-        1 => Just(Step::Flush)
+        4 => Just(PlugStep::Read),
+        4 => any::<u8>().prop_map(PlugStep::Write),
+        1 => Just(PlugStep::Zero),
+        1 => Just(PlugStep::Flush)
     ];
     proptest::collection::vec((step, 0..40u64, 1..12u64), 1..60)
 }
@@ -147,18 +147,18 @@ proptest! {
         let mut requests = Vec::new();
         for &(step, offset, length) in &steps {
             let range = offset as usize..(offset + length) as usize;
-            expected.push(matches!(step, Step::Read).then(|| model[range.clone()].to_vec()));
+            expected.push(matches!(step, PlugStep::Read).then(|| model[range.clone()].to_vec()));
             requests.push(match step {
-                Step::Read => (offset, Op::Read { length }),
-                Step::Write(byte) => {
+                PlugStep::Read => (offset, Op::Read { length }),
+                PlugStep::Write(byte) => {
                     model[range].fill(byte);
                     (offset, Op::Write { data: vec![byte; length as usize].into() })
                 }
-                Step::Zero => {
+                PlugStep::Zero => {
                     model[range].fill(0);
                     (offset, Op::Zero { length })
                 }
-                Step::Flush => (0, Op::Flush),
+                PlugStep::Flush => (0, Op::Flush),
             });
         }
         for (result, expected) in batch(&device, requests).into_iter().zip(expected) {

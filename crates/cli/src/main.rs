@@ -55,7 +55,7 @@ enum Command {
     Rbd(rbd::Command),
     /// Devices for hosts and virtual machines
     #[command(subcommand)]
-    Export(export::Command),
+    Export(export::ExportCommand),
     /// Files over NFS version 3
     #[command(subcommand, after_help = nfs::URLS)]
     Nfs(nfs::Command),

@@ -151,7 +151,7 @@ fn relay_pump(sim: &Sim) -> Pump<SimEngine, Joined<Both>> {
 }
 
 /// A client that sends a few frames on a connection, waits for them, and goes on with the next connection.
-struct Client {
+struct RelayClient {
     pump: Pump<SimEngine, Frames>,
     conn: Option<ConnId>,
     /// Frames that it has sent on this connection and not got back. They come in any order.
@@ -160,7 +160,7 @@ struct Client {
     left: usize,
 }
 
-impl Client {
+impl RelayClient {
     fn new(sim: &Sim, n: u8) -> Self {
         let pump = Pump::new(sim.engine(ip(n)), Frames::default());
         Self { pump, conn: None, frames: Vec::new(), left: 6 }
@@ -218,12 +218,15 @@ fn a_server_and_its_client_are_one_machine_on_one_node() {
         let mut echo = Pump::new(sim.engine(ip(1)), echo);
         let mut relay = relay_pump(&sim);
         sim.settle(&mut [&mut echo, &mut relay]);
-        let mut clients: Vec<Client> = (3..8).map(|n| Client::new(&sim, n)).collect();
-        while !clients.iter().all(Client::done) {
-            clients.iter_mut().for_each(Client::look);
+        let mut clients: Vec<RelayClient> = (3..8).map(|n| RelayClient::new(&sim, n)).collect();
+        while !clients.iter().all(RelayClient::done) {
+            clients.iter_mut().for_each(RelayClient::look);
             let mut nodes: Vec<&mut dyn Node> = vec![&mut echo, &mut relay];
             nodes.extend(clients.iter_mut().map(|client| &mut client.pump as &mut dyn Node));
-            assert!(sim.step(&mut nodes) || clients.iter().all(Client::done), "nothing happens any more");
+            assert!(
+                sim.step(&mut nodes) || clients.iter().all(RelayClient::done),
+                "nothing happens any more"
+            );
         }
         let mut nodes: Vec<&mut dyn Node> = vec![&mut echo, &mut relay];
         nodes.extend(clients.iter_mut().map(|client| &mut client.pump as &mut dyn Node));

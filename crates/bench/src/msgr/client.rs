@@ -2,7 +2,7 @@
 
 use super::endpoint::{Endpoint, Link, Role};
 use super::load::{Load, POOL_IDLE};
-use super::messages::{Reply, Request};
+use super::messages::{EchoRequest, Reply};
 use crate::Error;
 use crate::in_flight::InFlight;
 use crate::row::latency_histogram;
@@ -152,7 +152,7 @@ pub(super) struct Progress {
 pub(super) struct Requester {
     block_size: u32,
     /// Every request that is not checked, but for its number.
-    request: Request,
+    request: EchoRequest,
     /// Where the bytes of requests follow from that are checked.
     seed: Option<u64>,
     /// Connections that are open.
@@ -175,7 +175,7 @@ impl Requester {
         SmallRng::seed_from_u64(seed).fill(&mut payload[..]);
         Self {
             block_size: load.block_size,
-            request: Request { number: 0, seed: 0, length: load.block_size, data: payload.into() },
+            request: EchoRequest { number: 0, seed: 0, length: load.block_size, data: payload.into() },
             seed: load.verify.then_some(seed.max(1)),
             ready: 0,
             end: Time::default(),
@@ -194,7 +194,7 @@ impl Requester {
             let number = link.state.next;
             link.state.next += 1;
             match self.seed {
-                Some(seed) => link.send(number, &Request::with_pattern(number, seed, self.block_size)),
+                Some(seed) => link.send(number, &EchoRequest::with_pattern(number, seed, self.block_size)),
                 None => {
                     self.request.number = number;
                     link.send(number, &self.request);

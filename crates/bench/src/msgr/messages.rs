@@ -9,7 +9,7 @@ use onego_wire::{Decoded, Reader, Writer};
 
 /// A request. Its kind is that of an operation on an object, as it is in fio's engine for the messenger.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct EchoRequest {
     /// Its number on its connection.
     pub(super) number: u64,
     /// Where its bytes follow from, if they are to be checked; else 0.
@@ -29,7 +29,7 @@ pub(super) struct Reply {
     pub(super) length: u32,
 }
 
-impl Payload for Request {
+impl Payload for EchoRequest {
     const KIND: u16 = kind::OSD_OP;
     const VERSION: u16 = 1;
     const COMPAT: u16 = 1;
@@ -62,7 +62,7 @@ impl Payload for Reply {
     }
 }
 
-impl Request {
+impl EchoRequest {
     /// A request whose bytes can be checked. They are whole sectors.
     pub(super) fn with_pattern(number: u64, seed: u64, length: u32) -> Self {
         let mut data = SegmentMut::zeroed(length as usize);
@@ -101,7 +101,7 @@ const GENERATION: u32 = 1;
 /// Bytes that the messages take on the wire.
 pub(super) fn sizes(block_size: u32) -> Sizes {
     let data = SegmentMut::zeroed(block_size as usize).into();
-    let request = Message::of(0, &Request { number: 0, seed: 0, length: block_size, data });
+    let request = Message::of(0, &EchoRequest { number: 0, seed: 0, length: block_size, data });
     let reply = Message::of(0, &Reply { number: 0, length: 0 });
     Sizes { request: request.frame_len(), reply: reply.frame_len() }
 }
@@ -110,23 +110,23 @@ pub(super) fn sizes(block_size: u32) -> Sizes {
 mod tests {
     use super::*;
 
-    fn arrived(request: &Request) -> Request {
+    fn arrived(request: &EchoRequest) -> EchoRequest {
         Message::of(1, request).decode().unwrap()
     }
 
     #[test]
     fn a_request_that_is_not_as_it_was_sent_is_told_apart() {
-        let request = Request::with_pattern(3, 77, 4096);
+        let request = EchoRequest::with_pattern(3, 77, 4096);
         assert_eq!(arrived(&request), request);
-        let checked = |request: &Request, number| request.check(number, &request.data);
+        let checked = |request: &EchoRequest, number| request.check(number, &request.data);
         assert_eq!(checked(&arrived(&request), 3), Ok(()));
         assert_eq!(checked(&request, 4).unwrap_err(), "request 3 came where 4 was due");
-        let short = Request { data: request.data.slice(0, 512), ..request.clone() };
+        let short = EchoRequest { data: request.data.slice(0, 512), ..request.clone() };
         assert_eq!(checked(&short, 3).unwrap_err(), "request 3 came with 512 bytes of 4096");
-        let other = Request { data: Request::with_pattern(2, 77, 4096).data, ..request.clone() };
+        let other = EchoRequest { data: EchoRequest::with_pattern(2, 77, 4096).data, ..request.clone() };
         let wrong = checked(&other, 3).unwrap_err();
         assert!(wrong.contains("belongs at byte 8192"), "{wrong}");
-        assert_eq!(checked(&Request { seed: 0, ..other }, 3), Ok(()), "not to be checked");
+        assert_eq!(checked(&EchoRequest { seed: 0, ..other }, 3), Ok(()), "not to be checked");
     }
 
     #[test]

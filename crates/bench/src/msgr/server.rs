@@ -2,7 +2,7 @@
 
 use super::endpoint::{Endpoint, Link, Role};
 use super::load::{EndOptions, POOL_IDLE};
-use super::messages::{Reply, Request};
+use super::messages::{EchoRequest, Reply};
 use onego_buf::Pool;
 use onego_ceph::types::EntityName;
 use onego_engine::{Pump, Wait, open};
@@ -90,7 +90,7 @@ impl Role for Answerer {
     }
 
     fn message(&mut self, link: &mut Link<u64>, message: &Message) -> Result<(), String> {
-        let request = Request::without_data(&message.front).map_err(|error| error.to_string())?;
+        let request = EchoRequest::without_data(&message.front).map_err(|error| error.to_string())?;
         request.check(link.state, &message.data)?;
         link.state += 1;
         self.report.requests += 1;

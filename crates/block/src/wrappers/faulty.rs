@@ -3,8 +3,6 @@ use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::request::Request;
 use onego_wire::Time;
-use rand::rngs::SmallRng;
-use rand::{Rng as _, SeedableRng as _};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +16,7 @@ pub struct Faults {
     pub delay: Duration,
 }
 
-/// A device that fails and delays the requests of another by seed, for tests. A request that fails is not carried out.
+/// A device that fails and delays the requests of another at random, for tests. A request that fails is not carried out.
 pub struct Faulty<D> {
     device: D,
     state: RefCell<State>,
@@ -26,16 +24,16 @@ pub struct Faulty<D> {
 
 struct State {
     faults: Faults,
-    random: SmallRng,
+    random: Box<dyn FnMut() -> u64>,
     /// By the time at which they go on, and a number, because two may have the same time.
     delayed: BTreeMap<(Time, u64), Request>,
     number: u64,
 }
 
 impl<D: Device> Faulty<D> {
-    /// Wraps `device`.
-    pub fn new(device: D, seed: u64, faults: Faults) -> Self {
-        let random = SmallRng::seed_from_u64(seed);
+    /// Wraps `device`. `random` gives any number; one with a seed makes the faults the same in every run.
+    pub fn new(device: D, random: impl FnMut() -> u64 + 'static, faults: Faults) -> Self {
+        let random = Box::new(random);
         Self { device, state: RefCell::new(State { faults, random, delayed: BTreeMap::new(), number: 0 }) }
     }
 
@@ -46,9 +44,13 @@ impl<D: Device> Faulty<D> {
 }
 
 impl State {
+    fn fails(&mut self) -> bool {
+        (((self.random)() >> 11) as f64) < self.faults.failing * (1u64 << 53) as f64
+    }
+
     fn delay(&mut self) -> Duration {
         let most = u64::try_from(self.faults.delay.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.random.random_range(0..=most))
+        Duration::from_nanos((self.random)() % most.saturating_add(1).max(1))
     }
 
     fn take_due(&mut self, now: Time) -> Option<Request> {
@@ -64,8 +66,7 @@ impl<D: Device> Device for Faulty<D> {
 
     fn submit(&self, now: Time, request: Request) {
         let mut state = self.state.borrow_mut();
-        let failing = state.faults.failing.clamp(0.0, 1.0);
-        if state.random.random_bool(failing) {
+        if state.fails() {
             drop(state);
             return request.complete(now, Err(Error::Failed("the device was told to fail".into())));
         }

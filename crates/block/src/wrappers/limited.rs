@@ -12,9 +12,9 @@ const SECOND: u128 = 1_000_000_000;
 /// How many of something a second are let through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// That many each second, at least 1.
+    /// Let through each second, at least 1.
     pub per_second: u64,
-    /// That many at once after a pause, at least 1.
+    /// Let through at once after a pause, at least 1.
     pub burst: u64,
 }
 
@@ -71,7 +71,7 @@ impl Limit {
         self.operations.iter_mut().chain(&mut self.bytes)
     }
 
-    /// Lets a request of so many bytes pass, or says when to ask again.
+    /// Lets a request of `bytes` pass, or says when to ask again.
     fn admit(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
         self.buckets().for_each(|bucket| bucket.fill(now));
         let wait = self.buckets().map(|bucket| bucket.wait()).max().unwrap_or_default();
@@ -88,8 +88,8 @@ impl Limit {
     }
 }
 
-/// A device that lets through what its limit allows, and keeps the rest waiting, in order. The callers bound what waits: they
-/// have only so many requests in flight.
+/// A device that lets through what its limit allows, and keeps the rest waiting, in order. The callers bound what waits: each has
+/// a bound on its requests in flight.
 pub struct Limited<D> {
     device: D,
     limit: Rc<RefCell<Limit>>,

@@ -2,15 +2,14 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::geometry::Geometry;
 use crate::memory::Memory;
-use crate::request::{Flags, Op, Outcome, Request};
+use crate::outcome::Outcome;
+use crate::request::{Flags, Op, Request};
 use onego_buf::List;
 use onego_wire::Time;
-use rand::rngs::SmallRng;
-use rand::{Rng as _, SeedableRng as _};
 use std::cell::RefCell;
 
 /// A device in memory with a volatile cache, for tests: after a crash, each change that was not flushed is there or lost,
-/// by seed.
+/// as the test says.
 pub struct Volatile {
     /// What reads see.
     cached: RefCell<Memory>,
@@ -58,12 +57,11 @@ impl Volatile {
         }
     }
 
-    /// The power fails: changes that were not flushed are there or lost.
-    pub fn crash(&self, seed: u64) {
-        let mut random = SmallRng::seed_from_u64(seed);
+    /// The power fails: of the changes that were not flushed, those are there for which `survives` says so.
+    pub fn crash(&self, mut survives: impl FnMut() -> bool) {
         let durable = self.durable.borrow();
         for change in self.changes.borrow_mut().drain(..) {
-            if random.random_bool(0.5) {
+            if survives() {
                 change.apply(&durable);
             }
         }

@@ -9,14 +9,14 @@ use crate::failure::Failure;
 
 /// What is exported how.
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum ExportCommand {
     /// Serve devices by NBD, the Network Block Device protocol
     #[command(after_help = nbd::EXAMPLES)]
     Nbd(nbd::Options),
 }
 
-pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+pub(crate) fn run(access: &Access, command: ExportCommand) -> Result<(), Failure> {
     match command {
-        Command::Nbd(options) => nbd::run(access, options),
+        ExportCommand::Nbd(options) => nbd::run(access, options),
     }
 }

@@ -3,7 +3,7 @@
 //! Source for what is answered: ceph `src/mon/AuthMonitor.cc`, `src/auth/KeyRing.cc`,
 //! `src/auth/cephx/CephxKeyServer.cc`.
 
-use super::call::{Call, Outcome, Reply};
+use super::call::{Call, CommandOutcome, Reply};
 use crate::errno::{EEXIST, EOPNOTSUPP};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
@@ -117,7 +117,7 @@ fn show_keyring(call: &Call<'_>, keyring: &Keyring) -> Reply {
     call.show(&described.into(), keyring.to_text().as_str())
 }
 
-pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if mon.authority.is_none() {
         return Ok(call
             .show(&json!({"auth_dump": []}), "")
@@ -136,7 +136,7 @@ pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({ "auth_dump": all }), plain.as_str()).with_status("installed auth entries:"))
 }
 
-pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = entity(call)?;
     let authority = authority(mon)?;
     let missing = || Refusal::missing(format!("failed to find {name} in keyring"));
@@ -146,14 +146,14 @@ pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(show_keyring(call, &keyring).with_status(status))
 }
 
-pub(super) fn export(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn export(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if call.get("entity").is_some() {
         return get(mon, call);
     }
     Ok(show_keyring(call, authority(mon)?.keyring()).with_status("exported master keyring"))
 }
 
-pub(super) fn get_key(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get_key(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = entity(call)?;
     let authority = authority(mon)?;
     let entry = authority.keyring().entries.get(&name);
@@ -178,7 +178,7 @@ fn found_or_created(mon: &Mon, call: &Call<'_>) -> Result<(AuthName, Entry), Ref
     Ok((name, entry))
 }
 
-pub(super) fn get_or_create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get_or_create(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, entry) = found_or_created(mon, call)?;
     let described = json!([describe(&name, &entry)]);
     // The keyring of a user has the key alone.
@@ -186,11 +186,11 @@ pub(super) fn get_or_create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&described, mine.to_text().as_str()))
 }
 
-pub(super) fn get_or_create_key(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get_or_create_key(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(show_key(call, &found_or_created(mon, call)?.1))
 }
 
-pub(super) fn add(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn add(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, mut caps) = (entity(call)?, wanted_caps(call)?);
     let mut authority = authority(mon)?;
     let given = input_keyring(call)?.map(|mut keyring| {
@@ -228,7 +228,7 @@ pub(super) fn add(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(status))
 }
 
-pub(super) fn set_caps(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn set_caps(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, caps) = (entity(call)?, wanted_caps(call)?);
     let mut authority = authority(mon)?;
     let missing = || Refusal::missing(format!("couldn't find entry {name}"));
@@ -238,7 +238,7 @@ pub(super) fn set_caps(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(status))
 }
 
-pub(super) fn import(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn import(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let keyring = input_keyring(call)?.ok_or_else(|| Refusal::invalid("auth import: no data supplied"))?;
     let mut authority = authority(mon)?;
     // All or nothing.
@@ -254,7 +254,7 @@ pub(super) fn import(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 /// Gives somebody another key. Tickets that were given for the old one stay good for their time.
-pub(super) fn rotate(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn rotate(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = entity(call)?;
     let cipher = cipher(call);
     let mut authority = authority(mon)?;
@@ -265,7 +265,7 @@ pub(super) fn rotate(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(show_keyring(call, &Keyring { entries: [(name, entry)].into() }).with_status(status))
 }
 
-pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = entity(call)?;
     let removed = authority(mon)?.remove(&name);
     Ok(Reply::done(if removed { "updated".into() } else { format!("entity {name} does not exist") }))

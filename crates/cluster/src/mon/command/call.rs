@@ -33,7 +33,7 @@ impl Reply {
     }
 }
 
-pub(crate) type Outcome = Result<Reply, Refusal>;
+pub(crate) type CommandOutcome = Result<Reply, Refusal>;
 
 /// What comes with a command.
 pub(crate) struct Asked<'a> {

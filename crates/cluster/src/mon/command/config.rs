@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/mon/ConfigMonitor.cc`.
 
-use super::call::{Call, Outcome, Reply};
+use super::call::{Call, CommandOutcome, Reply};
 use crate::errno::ERANGE;
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
@@ -28,7 +28,7 @@ fn key(name: &str) -> String {
     name.replace([' ', '-'], "_")
 }
 
-pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let who = call.text("who");
     let settings: Map<String, Value> = sections(who)
         .iter()
@@ -68,7 +68,7 @@ fn table(rows: Vec<[String; 3]>) -> String {
     table.render()
 }
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let rows: Vec<[String; 3]> = mon
         .config
         .iter()
@@ -86,7 +86,7 @@ pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json.into(), table(rows)))
 }
 
-pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (who, name, value) = (call.text("who"), key(call.text("name")), call.text("value"));
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     if who.is_empty() || name.is_empty() || !plain(who) || !plain(&name) {
@@ -106,7 +106,7 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::default())
 }
 
-pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let removed =
         mon.config.get_mut(call.text("who")).and_then(|settings| settings.remove(&key(call.text("name"))));
     if removed.is_some() {

@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/mon/ConfigKeyService.cc`.
 
-use super::call::{Call, Outcome, Reply};
+use super::call::{Call, CommandOutcome, Reply};
 use crate::errno::{EFBIG, ERANGE};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
@@ -17,7 +17,7 @@ const MAX_KEY: usize = 1024;
 /// Bytes of all keys and values: they are written to the journal with each change of a setting.
 const MAX_TOTAL: usize = 4 << 20;
 
-pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let key = call.text("key");
     let value = call.get("val").map_or_else(|| call.input.to_vec(), |value| value.as_bytes().to_vec());
     if value.len() > MAX_VALUE {
@@ -35,20 +35,20 @@ pub(super) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set {key}")))
 }
 
-pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let key = call.text("key");
     let missing = || Refusal::missing(format!("there is no key '{key}'"));
     let output = mon.config_keys.get(key).ok_or_else(missing)?.clone();
     Ok(Reply { output, ..Reply::done(format!("obtained '{key}'")) })
 }
 
-pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let key = call.text("key");
     let removed = mon.config_keys.remove(key).is_some();
     Ok(Reply::done(if removed { "key deleted".into() } else { format!("no such key '{key}'") }))
 }
 
-pub(super) fn exists(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn exists(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let key = call.text("key");
     if mon.config_keys.contains_key(key) {
         return Ok(Reply::done(format!("key '{key}' exists")));
@@ -56,12 +56,12 @@ pub(super) fn exists(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Err(Refusal::missing(format!("key '{key}' doesn't exist")))
 }
 
-pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let keys: Vec<&str> = mon.config_keys.keys().map(String::as_str).collect();
     Ok(call.show_json(&json!(keys)))
 }
 
-pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let prefix = call.get("key").unwrap_or_default();
     let wanted = mon.config_keys.iter().filter(|(key, _)| key.starts_with(prefix));
     let shown: Map<String, Value> = wanted

@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/mon/LogMonitor.cc`, `preprocess_command`, `prepare_command`.
 
-use super::call::{Call, Caller, Outcome, Reply};
+use super::call::{Call, Caller, CommandOutcome, Reply};
 use crate::mon::cluster_log::{CLUSTER, line};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
@@ -33,7 +33,7 @@ fn entry_json(entry: &LogEntry) -> Value {
     })
 }
 
-pub(super) fn last(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn last(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let count = usize::try_from(call.int("num").unwrap_or(DEFAULT_COUNT)).unwrap_or(usize::MAX);
     let channel = call.get("channel").unwrap_or(CLUSTER);
     let entries = mon.log.last(count, level(call)?, channel);
@@ -42,7 +42,7 @@ pub(super) fn last(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json.into(), plain))
 }
 
-pub(super) fn write(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(super) fn write(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let Caller { name, rank, addrs } = call.caller.clone();
     let entry = LogEntry {
         name,

@@ -25,7 +25,7 @@ use super::refusal::Refusal;
 use super::usage::Usage;
 use crate::errno::EACCES;
 use crate::mon::monitor::Mon;
-use call::{Format, Outcome};
+use call::{CommandOutcome, Format};
 use onego_ceph::caps::MonCap;
 use onego_ceph::messages::LogLevel;
 use onego_wire::Time;
@@ -41,7 +41,7 @@ pub(super) fn ping_answer(mon: &Mon, now: Time, usage: &Usage) -> String {
 }
 
 /// Runs a command: one string of JSON, or, from some clients, several that make it up.
-pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> Outcome {
+pub(super) fn run(mon: &mut Mon, asked: &Asked<'_>, command: &[String]) -> CommandOutcome {
     let text = command.concat();
     if text.len() > MAX_LEN {
         return Err(Refusal::invalid(format!(

@@ -3,7 +3,7 @@
 //! Source: ceph `src/mon/{MonmapMonitor,MgrMonitor,Monitor}.cc`.
 
 use super::call::joined;
-use super::call::{Call, Outcome, Reply};
+use super::call::{Call, CommandOutcome, Reply};
 use crate::mon::first_map::{MON_FEATURES, MON_NAME};
 use crate::mon::monitor::Mon;
 use crate::mon::osds::counts;
@@ -50,12 +50,12 @@ fn mon_addrs(mon: &Mon) -> AddrVec {
     mon.monmap.by_rank(0).map(|info| info.public_addrs.clone()).unwrap_or_default()
 }
 
-pub(crate) fn fsid(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn fsid(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let fsid = mon.fsid.to_string();
     Ok(call.show(&json!({"fsid": fsid}), format!("{fsid}\n")))
 }
 
-pub(crate) fn version(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn version(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!({"version": VERSION_TEXT}), format!("{VERSION_TEXT}\n")))
 }
 
@@ -69,7 +69,7 @@ fn running(mon: &Mon) -> usize {
     counts(mon.osdmap()).1
 }
 
-pub(crate) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn versions(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let daemons = |count: usize| json!({VERSION_TEXT: count});
     let osds = running(mon);
     let json =
@@ -77,15 +77,15 @@ pub(crate) fn versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(crate) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mon_versions(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show_json(&json!({VERSION_TEXT: 1})))
 }
 
-pub(crate) fn osd_versions(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn osd_versions(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show_json(&json!({VERSION_TEXT: running(mon)})))
 }
 
-pub(crate) fn features(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn features(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let row = |features: u64, count: usize| json!({"features": format!("{features:#x}"), "release": release_of(features), "num": count});
     let mut clients: BTreeMap<u64, usize> = BTreeMap::new();
     let is_client = |kind: u8| kind == EntityName::CLIENT;
@@ -143,7 +143,7 @@ fn check_epoch(mon: &Mon, call: &Call<'_>) -> Result<(), Refusal> {
     }
 }
 
-pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     check_epoch(mon, call)?;
     let json = joined([monmap_json(mon), json!({"quorum": [0]})]);
     let map = &mon.monmap;
@@ -159,7 +159,7 @@ pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain).with_status(format!("dumped monmap epoch {}", map.epoch)))
 }
 
-pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let epoch = mon.monmap.epoch;
     let json = json!({
         "epoch": epoch,
@@ -175,13 +175,13 @@ pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     check_epoch(mon, call)?;
     let status = format!("got monmap epoch {}", mon.monmap.epoch);
     Ok(Reply { status, output: mon.monmap.to_bytes() })
 }
 
-pub(crate) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let json = json!({
         "election_epoch": 1,
         "quorum": [0],
@@ -194,7 +194,7 @@ pub(crate) fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if let Some(id) = call.get("id").filter(|id| *id != MON_NAME) {
         return Err(Refusal::missing(format!("there is no mon.{id}")));
     }
@@ -208,7 +208,7 @@ pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&if call.get("id").is_some() { one } else { json!([one]) }))
 }
 
-pub(crate) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = &mon.mgrmap;
     Ok(call.show_json(&json!({
         "epoch": mon.mgrmap.epoch,
@@ -229,24 +229,24 @@ pub(crate) fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     })))
 }
 
-pub(crate) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let MgrMap { epoch, available, active_name, .. } = &mon.mgrmap;
     let json = json!({"epoch": epoch, "available": available, "active_name": active_name, "num_standby": 0});
     Ok(call.show_json(&json))
 }
 
-pub(crate) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_modules(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show_json(&json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []})))
 }
 
-pub(crate) fn mgr_services(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mgr_services(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show_json(&json!({})))
 }
 
-pub(crate) fn mds_stat(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn mds_stat(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!({"fsmap": {"epoch": 1, "filesystems": [], "standbys": []}}), "\n"))
 }
 
-pub(crate) fn fs_list(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn fs_list(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!([]), "No filesystems enabled\n"))
 }

@@ -4,7 +4,7 @@
 //! `dump_pool_stats_full`), `src/mon/health_check.h`.
 
 use super::call::joined;
-use super::call::{Call, Outcome};
+use super::call::{Call, CommandOutcome};
 use crate::mon::first_map::MON_NAME;
 use crate::mon::fullness::Fullness;
 use crate::mon::monitor::Mon;
@@ -134,7 +134,7 @@ fn health_json(checks: &[Check], detail: bool) -> Value {
     json!({"status": overall(checks), "checks": shown, "mutes": []})
 }
 
-pub(crate) fn health(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn health(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let checks = checks(mon, call.usage);
     let detail = call.get("detail").is_some();
     let summaries: Vec<&str> = checks.iter().map(|check| check.summary.as_str()).collect();
@@ -263,7 +263,7 @@ pub(crate) fn usage_summary(usage: &Usage) -> String {
     format!("{used} used, {free} / {total} avail")
 }
 
-pub(crate) fn status(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn status(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let checks = checks(mon, call.usage);
     let json = status_json(mon, call, &checks);
     Ok(call.show(&json, status_text(mon, call, &checks)))
@@ -325,7 +325,7 @@ fn status_text(mon: &Mon, call: &Call<'_>, checks: &[Check]) -> String {
     text + &format!("    usage:   {}\n    pgs:     {pg_lines}\n \n", usage_summary(usage))
 }
 
-pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let detail = call.get("detail").is_some();
     let usage = call.usage;
     let pools: Vec<Value> =

@@ -1,6 +1,6 @@
 //! How a command is written: its words, and the arguments behind them.
 
-use super::call::{Asked, Audience, Call, Format, Outcome};
+use super::call::{Asked, Audience, Call, CommandOutcome, Format};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use onego_ceph::caps::MonAccess;
@@ -16,7 +16,7 @@ pub(super) struct Command {
     pub(super) changes: bool,
     /// May what it is given be in no log?
     pub(super) is_secret: bool,
-    pub(super) run: fn(&mut Mon, &Call<'_>) -> Outcome,
+    pub(super) run: fn(&mut Mon, &Call<'_>) -> CommandOutcome,
 }
 
 impl Command {
@@ -85,7 +85,7 @@ pub(super) const fn show(
     words: &'static str,
     args: &'static [Arg],
     help: &'static str,
-    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+    run: fn(&mut Mon, &Call<'_>) -> CommandOutcome,
 ) -> Command {
     Command { words, args, help, changes: false, is_secret: false, run }
 }
@@ -94,7 +94,7 @@ pub(super) const fn change(
     words: &'static str,
     args: &'static [Arg],
     help: &'static str,
-    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+    run: fn(&mut Mon, &Call<'_>) -> CommandOutcome,
 ) -> Command {
     Command { words, args, help, changes: true, is_secret: false, run }
 }
@@ -104,7 +104,7 @@ pub(super) const fn secret(
     words: &'static str,
     args: &'static [Arg],
     help: &'static str,
-    run: fn(&mut Mon, &Call<'_>) -> Outcome,
+    run: fn(&mut Mon, &Call<'_>) -> CommandOutcome,
 ) -> Command {
     Command { is_secret: true, ..change(words, args, help, run) }
 }

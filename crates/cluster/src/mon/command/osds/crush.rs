@@ -3,7 +3,7 @@
 //! Source: ceph `src/crush/CrushWrapper.cc` (`dump`), `src/crush/CrushTreeDumper.h`.
 
 use super::osd::map_at;
-use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::call::{Call, CommandOutcome};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{Left, Right, Table};
@@ -73,7 +73,7 @@ fn node_label(crush: &CrushMap, node: &Node<'_>) -> String {
     format!("{}{}{}", "    ".repeat(node.depth), kind.unwrap_or_default(), name(crush, node.item))
 }
 
-pub(crate) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = map_at(mon, call)?;
     let crush = &map.crush;
     let mut table = Table::new(&[
@@ -109,7 +109,7 @@ pub(crate) fn osd_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"nodes": list, "stray": []}), table.render()))
 }
 
-pub(crate) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let crush = &mon.osdmap().crush;
     let columns =
         [("ID", Left, Right), ("CLASS", Left, Right), ("WEIGHT", Left, Right), ("TYPE NAME", Left, Left)];
@@ -122,7 +122,7 @@ pub(crate) fn crush_tree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!({"nodes": list, "stray": []}), table.render()))
 }
 
-pub(crate) fn class_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn class_list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let names: Vec<Value> =
         mon.osdmap().crush.class_names.values().map(|name| name.as_str().into()).collect();
     Ok(call.show_json(&names.into()))
@@ -167,13 +167,13 @@ fn rules_json(crush: &CrushMap) -> Vec<Value> {
     rules(crush).map(|(number, name, rule)| rule_json(crush, number, name, rule)).collect()
 }
 
-pub(crate) fn rule_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rule_list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let names: Vec<&str> = rules(&mon.osdmap().crush).map(|(_, name, _)| name).collect();
     let plain: String = names.iter().map(|name| format!("{name}\n")).collect();
     Ok(call.show(&json!(names), plain))
 }
 
-pub(crate) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let crush = &mon.osdmap().crush;
     let Some(wanted) = call.get("name") else {
         return Ok(call.show_json(&rules_json(crush).into()));
@@ -184,7 +184,7 @@ pub(crate) fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let crush = &mon.osdmap().crush;
     let devices: Vec<Value> =
         (0..crush.max_devices).map(|id| json!({"id": id, "name": name(crush, id)})).collect();

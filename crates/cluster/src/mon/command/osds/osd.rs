@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `src/mon/OSDMonitor.cc`, `src/osd/OSDMap.cc`.
 
-use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::call::{Call, CommandOutcome, Reply};
 use crate::mon::command::mons::addrs_json;
 use crate::mon::command::status::{osd_counts, osd_summary};
 use crate::mon::monitor::Mon;
@@ -47,7 +47,7 @@ pub(crate) fn find_osd(mon: &Mon, id: &str) -> Result<i32, Refusal> {
     Err(Refusal::missing(format!("osd.{number} does not exist")))
 }
 
-pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let mut plain = format!("{}; epoch: e{}\n", osd_summary(mon, call.now), mon.osdmap().epoch);
     let flags = osd_flags::warned(mon.osdmap().flags);
     if !flags.is_empty() {
@@ -56,28 +56,28 @@ pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&osd_counts(mon), plain))
 }
 
-pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let ids: Vec<i32> = ids(&map_at(mon, call)?).collect();
     let plain: String = ids.iter().map(|id| format!("{id}\n")).collect();
     Ok(call.show(&json!(ids), plain))
 }
 
-pub(crate) fn get_max(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn get_max(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (epoch, max) = (mon.osdmap().epoch, mon.osdmap().max_osd);
     Ok(call.show(&json!({"epoch": epoch, "max_osd": max}), format!("max_osd = {max} in epoch {epoch}\n")))
 }
 
-pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getmap(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = map_at(mon, call)?;
     Ok(Reply { status: format!("got osdmap epoch {}", map.epoch), output: map.to_bytes() })
 }
 
-pub(crate) fn getcrushmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn getcrushmap(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = map_at(mon, call)?;
     Ok(Reply { status: map.crush_version.to_string(), output: map.crush.to_bytes() })
 }
 
-pub(crate) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn map_object(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, object) = (call.text("pool"), call.text("object"));
     let namespace = call.get("nspace").unwrap_or_default();
     let id = mon.find_pool(name)?;
@@ -99,7 +99,7 @@ pub(crate) fn map_object(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(crate) fn find(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn find(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let osd = find_osd(mon, call.text("id"))?;
     let map = mon.osdmap();
     Ok(call.show_json(&json!({
@@ -126,7 +126,7 @@ fn metadata_of(map: &OsdMap, osd: i32) -> Value {
     })
 }
 
-pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = mon.osdmap();
     let json = match call.get("id") {
         Some(id) => metadata_of(map, find_osd(mon, id)?),
@@ -135,7 +135,7 @@ pub(crate) fn metadata(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show_json(&json))
 }
 
-pub(crate) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn perf(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let stats =
         json!({"commit_latency_ms": 0, "apply_latency_ms": 0, "commit_latency_ns": 0, "apply_latency_ns": 0});
     let headings = ["osd", "commit_latency(ms)", "apply_latency(ms)"];
@@ -149,11 +149,11 @@ pub(crate) fn perf(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, table.render()))
 }
 
-pub(crate) fn min_compat_client(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn min_compat_client(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!("luminous"), "luminous\n"))
 }
 
-pub(crate) fn profiles(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn profiles(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!([]), ""))
 }
 
@@ -164,7 +164,7 @@ fn mark(
     is_so: fn(&OsdMap, i32) -> bool,
     what: &str,
     change: impl FnOnce(&mut Mon, Vec<i32>) -> Epoch,
-) -> Outcome {
+) -> CommandOutcome {
     let mut todo = Vec::new();
     let mut lines = Vec::new();
     for osd in named(mon, call)? {
@@ -179,16 +179,16 @@ fn mark(
     Ok(Reply::done(lines.concat()))
 }
 
-pub(crate) fn down(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn down(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     mark(mon, call, |map, osd| !map.is_up(osd), "down", |mon, osds| mon.osds_down(call.now, osds))
 }
 
-pub(crate) fn out(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn out(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let is_out = |map: &OsdMap, osd| !is_in(map, osd);
     mark(mon, call, is_out, "out", |mon, osds| mon.weigh_osds(call.now, osds, 0))
 }
 
-pub(crate) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn bring_in(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     mark(mon, call, is_in, "in", |mon, osds| mon.weigh_osds(call.now, osds, WEIGHT_IN))
 }
 
@@ -204,19 +204,19 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Refusal> {
     Ok(osds)
 }
 
-pub(crate) fn stop(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stop(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let osds = named(mon, call)?;
     osds.iter().for_each(|osd| mon.order(Order::Stop(*osd)));
     Ok(Reply::done(osds.iter().map(|osd| format!("stop osd.{osd}. ")).collect::<String>()))
 }
 
-pub(crate) fn start(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn start(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let osds = named(mon, call)?;
     osds.iter().for_each(|osd| mon.order(Order::Start(*osd)));
     Ok(Reply::done(osds.iter().map(|osd| format!("start osd.{osd}. ")).collect::<String>()))
 }
 
-pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let osd = find_osd(mon, call.text("id"))?;
     let weight = call.float("weight").unwrap_or(1.0);
     if !(0.0..=1.0).contains(&weight) {
@@ -227,33 +227,33 @@ pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("reweighted osd.{osd} to {weight} ({parts:x})")))
 }
 
-pub(crate) fn set_full_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_full_ratio(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     set_ratio(mon, call, "full", |ratios| &mut ratios.full)
 }
 
-pub(crate) fn set_backfillfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_backfillfull_ratio(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     set_ratio(mon, call, "backfillfull", |ratios| &mut ratios.backfillfull)
 }
 
-pub(crate) fn set_nearfull_ratio(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set_nearfull_ratio(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     set_ratio(mon, call, "nearfull", |ratios| &mut ratios.nearfull)
 }
 
-fn set_ratio(mon: &mut Mon, call: &Call<'_>, name: &str, of: fn(&mut Ratios) -> &mut f32) -> Outcome {
+fn set_ratio(mon: &mut Mon, call: &Call<'_>, name: &str, of: fn(&mut Ratios) -> &mut f32) -> CommandOutcome {
     let ratio = call.float("ratio").unwrap_or_default() as f32;
     mon.set_ratios(call.now, |ratios| *of(ratios) = ratio);
     Ok(Reply::done(format!("osd set-{name}-ratio {ratio}")))
 }
 
-pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     set_flag(mon, call, true)
 }
 
-pub(crate) fn unset(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn unset(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     set_flag(mon, call, false)
 }
 
-fn set_flag(mon: &mut Mon, call: &Call<'_>, on: bool) -> Outcome {
+fn set_flag(mon: &mut Mon, call: &Call<'_>, on: bool) -> CommandOutcome {
     let name = call.text("key");
     let flags =
         osd_flags::parse(name).ok_or_else(|| Refusal::invalid(format!("unrecognized flag '{name}'")))?;
@@ -262,7 +262,7 @@ fn set_flag(mon: &mut Mon, call: &Call<'_>, on: bool) -> Outcome {
     Ok(Reply::done(format!("{what} is {}", if on { "set" } else { "unset" })))
 }
 
-pub(crate) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let entries = mon.osdmap().blocklist.iter();
     let rows: Vec<(String, String)> =
         entries.map(|(addr, until)| (addr.to_string(), text::stamp(*until))).collect();
@@ -271,13 +271,13 @@ pub(crate) fn blocklist_list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json.into(), plain).with_status(format!("listed {} entries", rows.len())))
 }
 
-pub(crate) fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let all: Vec<EntityAddr> = mon.osdmap().blocklist.keys().copied().collect();
     mon.unblock(call.now, all);
     Ok(Reply::done(" removed all blocklist entries"))
 }
 
-pub(crate) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn blocklist(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let text = call.text("addr");
     let addr: EntityAddr = text.parse().map_err(|error| Refusal::invalid(format!("{error}")))?;
     if call.get("blocklistop") == Some("rm") {

@@ -3,7 +3,7 @@
 //! Source: ceph `src/mon/PGMap.cc`, `OSDUtilizationDumper`.
 
 use super::groups::by_osd;
-use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::call::{Call, CommandOutcome};
 use crate::mon::monitor::Mon;
 use crate::mon::osds::ids;
 use crate::mon::text::{self, Left, Right, Table};
@@ -48,7 +48,7 @@ fn spread(lines: &[Line], average: f64) -> (f64, f64, f64) {
     (least.min(most), most, (squares / lines.len().max(1) as f64).sqrt())
 }
 
-pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn df(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let usage = call.usage;
     let lines = lines(mon, call);
     let (least, most, deviation) = spread(&lines, usage.ratio());

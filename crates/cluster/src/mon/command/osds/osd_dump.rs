@@ -4,7 +4,7 @@
 
 use super::osd::map_at;
 use crate::mon::command::call::joined;
-use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::call::{Call, CommandOutcome};
 use crate::mon::command::mons::{addr_text, addrs_json};
 use crate::mon::command::pools::pool::{pool_json, pool_line};
 use crate::mon::monitor::Mon;
@@ -15,7 +15,7 @@ use onego_ceph::types::PgId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = map_at(mon, call)?;
     let json = map_json(&map);
     Ok(call.show(&json, map_text(&map)))

@@ -4,7 +4,7 @@
 
 use super::groups;
 use super::osd::find_osd;
-use crate::mon::command::call::{Call, Outcome};
+use crate::mon::command::call::{Call, CommandOutcome};
 use crate::mon::command::status::{GroupCounts, usage_summary};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Groups that are listed one by one; the groups of a large pool say nothing that its first do not.
 const MAX_LISTED: usize = 4096;
 
-pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let usage = call.usage;
     let groups = GroupCounts::of(mon, usage);
     let states: Vec<Value> =
@@ -48,7 +48,7 @@ pub(crate) fn stat(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json, plain))
 }
 
-pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn dump(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (map, usage) = (mon.osdmap(), call.usage);
     let state = |pg: &PgId| usage.groups.get(pg).map_or("unknown".into(), |group| group.state.name());
     let groups: Vec<(PgId, Placement)> =
@@ -86,16 +86,16 @@ fn is_in_states(state: &str, wanted: &[String]) -> bool {
 }
 
 /// The groups of a pool, of an OSD, or in certain states, as the arguments have it.
-pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     list_where(mon, call, |place, osd| place.acting.contains(&osd))
 }
 
 /// The groups whose first OSD is the one that is named.
-pub(crate) fn list_by_primary(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list_by_primary(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     list_where(mon, call, |place, osd| place.acting_primary == osd)
 }
 
-fn list_where(mon: &Mon, call: &Call<'_>, serves: fn(&Placement, i32) -> bool) -> Outcome {
+fn list_where(mon: &Mon, call: &Call<'_>, serves: fn(&Placement, i32) -> bool) -> CommandOutcome {
     let (map, usage) = (mon.osdmap(), call.usage);
     let pool = match (call.get("poolstr"), call.int("pool")) {
         (Some(name), _) => Some(mon.find_pool(name)?),
@@ -163,7 +163,7 @@ fn osd_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
     osds.collect()
 }
 
-pub(crate) fn map(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn map(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let text = call.text("pgid");
     let raw: PgId = text.parse().map_err(|error| Refusal::invalid(format!("{error}")))?;
     let map = mon.osdmap();

@@ -4,7 +4,7 @@
 
 use super::osd::find_osd;
 use crate::errno::{EBUSY, EEXIST, EINVAL, ENOENT, ENOTEMPTY, EOPNOTSUPP};
-use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::call::{Call, CommandOutcome, Reply};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use onego_ceph::crush::{CrushMap, EditError, Location, WEIGHT_ONE};
@@ -76,7 +76,7 @@ fn shown(location: &Location) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (osd, weight, place) = (find_osd(mon, call.text("id"))?, weight(call)?, location(call)?);
     edit(mon, call, |crush| crush.set(osd, weight, &place))?;
     Ok(Reply::done(format!(
@@ -86,7 +86,7 @@ pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
 }
 
 /// Puts an OSD there, with that weight if it was nowhere.
-pub(crate) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (osd, weight, place) = (find_osd(mon, call.text("id"))?, weight(call)?, location(call)?);
     let name = format!("osd.{osd}");
     let is_there = !mon.osdmap().crush.location(osd).is_empty();
@@ -100,31 +100,31 @@ pub(crate) fn create_or_move(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("create-or-move updating item name '{name}' to location {}", shown(&place))))
 }
 
-pub(crate) fn move_item(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn move_item(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, place) = (call.text("name"), location(call)?);
     edit(mon, call, |crush| crush.move_item(name, &place))?;
     Ok(Reply::done(format!("moved item '{name}' to location {}", shown(&place))))
 }
 
-pub(crate) fn remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("name");
     edit(mon, call, |crush| crush.remove_item(name))?;
     Ok(Reply::done(format!("removed item '{name}' from crush map")))
 }
 
-pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, weight) = (call.text("name"), weight(call)?);
     edit(mon, call, |crush| crush.reweight(name, weight))?;
     Ok(Reply::done(format!("reweighted item '{name}' to {}", f64::from(weight) / f64::from(WEIGHT_ONE))))
 }
 
-pub(crate) fn reweight_subtree(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn reweight_subtree(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, weight) = (call.text("name"), weight(call)?);
     edit(mon, call, |crush| crush.reweight_subtree(name, weight))?;
     Ok(Reply::done(format!("reweighted subtree '{name}' to {}", f64::from(weight) / f64::from(WEIGHT_ONE))))
 }
 
-pub(crate) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, kind, place) = (call.text("name"), call.text("type"), location(call)?);
     let made = edit(mon, call, |crush| {
         crush.add_bucket(name, kind)?;
@@ -137,13 +137,13 @@ pub(crate) fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(crate) fn rename_bucket(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename_bucket(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
     edit(mon, call, |crush| crush.rename_bucket(from, to))?;
     Ok(Reply::done(format!("renamed bucket {from} into {to}")))
 }
 
-pub(crate) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if call.get("class").is_some_and(|class| !class.is_empty()) {
         return Err(Refusal::new(EOPNOTSUPP, crate::mon::command::refused::NO_CLASSES));
     }
@@ -154,7 +154,7 @@ pub(crate) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(crate) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("name");
     let map = mon.osdmap();
     let Some(number) = map.crush.rule_id(name) else {
@@ -168,13 +168,13 @@ pub(crate) fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("removed rule '{name}'")))
 }
 
-pub(crate) fn rename_rule(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename_rule(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcname"), call.text("dstname"));
     edit(mon, call, |crush| crush.rename_rule(from, to))?;
     Ok(Reply::done(format!("renamed rule '{from}' to '{to}'")))
 }
 
-pub(crate) fn tunables(_: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn tunables(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     match call.text("profile") {
         // All three are what the map has from the start.
         profile @ ("optimal" | "default" | "jewel") => {
@@ -187,7 +187,7 @@ pub(crate) fn tunables(_: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(crate) fn primary_affinity(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn primary_affinity(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (osd, share) = (find_osd(mon, call.text("id"))?, call.float("weight").unwrap_or(1.0));
     let affinity = (share * AFFINITY_ONE) as u32;
     let mut change = mon.maps.change(call.now);
@@ -218,7 +218,7 @@ fn check_different(osds: &[i32]) -> Result<(), Refusal> {
     Err(Refusal::invalid("an OSD is named twice"))
 }
 
-pub(crate) fn upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn upmap(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (pg, osds) = (group(mon, call)?, osds(mon, call)?);
     check_different(&osds)?;
     let pool = &mon.osdmap().pools[&pg.pool];
@@ -236,7 +236,7 @@ pub(crate) fn upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set {pg} pg_upmap mapping to {osds:?}")))
 }
 
-pub(crate) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (pg, osds) = (group(mon, call)?, osds(mon, call)?);
     if osds.len() % 2 != 0 {
         return Err(Refusal::invalid("OSDs are named in pairs: from which one, to which one"));
@@ -256,7 +256,7 @@ pub(crate) fn upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set {pg} pg_upmap_items mapping to [{}]", pairs.join(","))))
 }
 
-pub(crate) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let pg = group(mon, call)?;
     if mon.osdmap().pg_upmap.contains_key(&pg) {
         let mut change = mon.maps.change(call.now);
@@ -266,7 +266,7 @@ pub(crate) fn remove_upmap(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("clear {pg} pg_upmap mapping")))
 }
 
-pub(crate) fn remove_upmap_items(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn remove_upmap_items(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let pg = group(mon, call)?;
     if mon.osdmap().pg_upmap_items.contains_key(&pg) {
         let mut change = mon.maps.change(call.now);

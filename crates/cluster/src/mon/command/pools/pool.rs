@@ -5,7 +5,7 @@
 use super::pool_flags::{autoscale_name, flag_names};
 use crate::errno::{EEXIST, EINVAL, EOPNOTSUPP, EPERM};
 use crate::mon::command::call::joined;
-use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::call::{Call, CommandOutcome, Reply};
 use crate::mon::monitor::Mon;
 use crate::mon::monitor::pools::{DEFAULT_PG_NUM, NewPool};
 use crate::mon::refusal::Refusal;
@@ -138,7 +138,7 @@ pub(crate) fn pool_line(id: i64, name: &str, pool: &Pool) -> String {
     line + "\n"
 }
 
-pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let map = mon.osdmap();
     let pools = || map.pools.iter().map(|(id, pool)| (*id, map.pool_names[id].as_str(), pool));
     if call.get("detail").is_some() {
@@ -151,14 +151,14 @@ pub(crate) fn list(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(call.show(&json!(names), plain))
 }
 
-pub(crate) fn lspools(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn lspools(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let names = &mon.osdmap().pool_names;
     let json: Vec<Value> = names.iter().map(|(id, name)| json!({"poolnum": id, "poolname": name})).collect();
     let plain: String = names.iter().map(|(id, name)| format!("{id} {name}\n")).collect();
     Ok(call.show(&json.into(), plain))
 }
 
-pub(crate) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn create(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("pool");
     // Programs may give the name of a rule where the kind of the pool may stand.
     if call.get("pool_type") == Some("erasure") {
@@ -191,7 +191,7 @@ pub(crate) fn create(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     }
 }
 
-pub(crate) fn delete(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn delete(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("pool");
     let Some(id) = mon.osdmap().pool_id(name) else {
         return Ok(Reply::done(format!("pool '{name}' does not exist")));
@@ -210,13 +210,13 @@ pub(crate) fn delete(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("pool '{name}' removed")))
 }
 
-pub(crate) fn rename(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn rename(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (from, to) = (call.text("srcpool"), call.text("destpool"));
     mon.rename_pool(call.now, from, to)?;
     Ok(Reply::done(format!("pool '{from}' renamed to '{to}'")))
 }
 
-pub(crate) fn stats(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn stats(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let wanted = call.get("pool_name").map(|name| mon.find_pool(name)).transpose()?;
     let names = mon.osdmap().pool_names.iter().filter(|(id, _)| wanted.is_none_or(|wanted| wanted == **id));
     let names: Vec<(&i64, &String)> = names.collect();
@@ -273,7 +273,7 @@ fn check_text(text: &str) -> Result<(), Refusal> {
     Err(Refusal::new(EINVAL, format!("{what}, at most {MAX_TEXT}, not '{text}'")))
 }
 
-pub(crate) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, app) = (call.text("pool"), call.text("app"));
     check_text(app)?;
     let there = applications(mon, call)?;
@@ -298,7 +298,7 @@ pub(crate) fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("enabled application '{app}' on pool '{name}'")))
 }
 
-pub(crate) fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_disable(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, app) = (call.text("pool"), call.text("app"));
     if !applications(mon, call)?.contains_key(app) {
         return Ok(Reply::done(format!("application '{app}' is not enabled on pool '{name}'")));
@@ -323,7 +323,7 @@ fn application_keys(mon: &Mon, call: &Call<'_>) -> Result<BTreeMap<String, Strin
         .ok_or_else(|| Refusal::missing(format!("application '{app}' is not enabled on pool '{name}'")))
 }
 
-pub(crate) fn application_set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, app, key, value) = (call.text("pool"), call.text("app"), call.text("key"), call.text("value"));
     check_text(key)?;
     check_text(value)?;
@@ -339,14 +339,14 @@ pub(crate) fn application_set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'")))
 }
 
-pub(crate) fn application_remove(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_remove(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, app, key) = (call.text("pool"), call.text("app"), call.text("key"));
     application_keys(mon, call)?;
     edit_applications(mon, call, |all| drop(all.entry(app.to_owned()).or_default().remove(key)))?;
     Ok(Reply::done(format!("removed application '{app}' key '{key}' on pool '{name}'")))
 }
 
-pub(crate) fn application_get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn application_get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     if call.get("pool").is_none() {
         let map = mon.osdmap();
         let all: BTreeMap<&String, &Applications> =

@@ -5,7 +5,7 @@
 
 use super::pool_flags::{self, autoscale_name, flag};
 use crate::errno::EPERM;
-use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::call::{Call, CommandOutcome, Reply};
 use crate::mon::monitor::Mon;
 use crate::mon::monitor::pools::{check_pg_num, check_size, default_min_size};
 use crate::mon::osds::ids;
@@ -120,7 +120,7 @@ fn plain(name: &str, value: &Value) -> String {
     }
 }
 
-pub(crate) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (pool_name, wanted) = (call.text("pool"), call.text("var"));
     let id = mon.find_pool(pool_name)?;
     let pool = &mon.osdmap().pools[&id];
@@ -163,7 +163,7 @@ fn switch(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (pool_name, name, text) = (call.text("pool"), call.text("var"), call.text("val"));
     let id = mon.find_pool(pool_name)?;
     match name {

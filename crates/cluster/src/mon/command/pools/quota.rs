@@ -3,7 +3,7 @@
 //! Source: ceph `src/mon/OSDMonitor.cc` ("osd pool set-quota", "osd pool get-quota"), `src/common/strtol.cc`
 //! (`strict_si_cast`, `strict_iec_cast`).
 
-use crate::mon::command::call::{Call, Outcome, Reply};
+use crate::mon::command::call::{Call, CommandOutcome, Reply};
 use crate::mon::monitor::Mon;
 use crate::mon::refusal::Refusal;
 use crate::mon::text;
@@ -35,7 +35,7 @@ fn parse(text: &str, binary: bool) -> Result<u64, Refusal> {
     value.filter(|value| i64::try_from(*value).is_ok()).ok_or_else(|| wrong("value is too large"))
 }
 
-pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let (name, field) = (call.text("pool"), call.text("field"));
     let id = mon.find_pool(name)?;
     let value = parse(call.text("val"), field == "max_bytes")?;
@@ -48,7 +48,7 @@ pub(crate) fn set(mon: &mut Mon, call: &Call<'_>) -> Outcome {
     Ok(Reply::done(format!("set-quota {field} = {value} for pool {name}")))
 }
 
-pub(crate) fn get(mon: &mut Mon, call: &Call<'_>) -> Outcome {
+pub(crate) fn get(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     let name = call.text("pool");
     let id = mon.find_pool(name)?;
     let (pool, used) = (&mon.osdmap().pools[&id], call.usage.pool(id));
