@@ -32,6 +32,8 @@ const NEEDS: &[Need] = &[
     Need { program: "make", package: "make" },
     Need { program: "mke2fs", package: "e2fsprogs" },
     Need { program: "monmaptool", package: "ceph-common" },
+    Need { program: "nbdinfo", package: "libnbd-bin" },
+    Need { program: "/usr/lib/python3/dist-packages/nbd.py", package: "python3-libnbd" },
     Need { program: "nfs-ls", package: "libnfs-utils" },
     Need { program: "nsenter", package: "util-linux" },
     Need { program: "osdmaptool", package: "ceph-base" },

@@ -26,6 +26,11 @@ impl Embedded {
         Self::start_line(stage, "nfs", &format!("nfs serve --listen {ADDRESS} {arguments}"))
     }
 
+    /// Starts a server of NBD with options for `onego` itself and more arguments for `onego export nbd`.
+    pub(crate) fn start_nbd(stage: &Stage, options: &str, arguments: &str) -> Result<Self> {
+        Self::start_line(stage, "nbd", &format!("{options} export nbd {arguments}"))
+    }
+
     /// Starts a server of NFS for a new directory of the stage, to which root may do everything. Guests come from any port:
     /// those that their clients take are not seen outside.
     pub(crate) fn start_nfs_directory(stage: &Stage, name: &str) -> Result<Self> {

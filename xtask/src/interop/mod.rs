@@ -7,6 +7,7 @@ mod ceph;
 mod disk;
 mod documents;
 mod embedded;
+mod export;
 mod nfs;
 mod runner;
 mod scenarios;
