@@ -71,7 +71,7 @@ fn typed(line: &str) -> String {
     if let Some(server) = line.strip_suffix('&') {
         return format!("rm -rf conf\n{server} &\nawait test -s conf/ceph.conf");
     }
-    if line.starts_with("onego nfs serve") {
+    if line.starts_with("onego nfs serve") || line.starts_with("onego export") {
         return format!("{line} &\nsleep 1\nkill -0 $!");
     }
     match line.split_whitespace().find(|word| ["demo", "rbd", "nfs", "msgr", "zc", "bench"].contains(word)) {
