@@ -365,7 +365,8 @@ fn an_interrupted_copy_from_a_server_that_stands_still_says_so_and_goes_on() {
     let (code, said) = end(child, &line);
     signal(&server.child, Signal::CONT);
     assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("waiting for the server 127.0.0.1"), "{said}");
+    assert!(said.contains("waiting for a reply of the NFS server at 127.0.0.1"), "{said}");
+    assert!(said.contains("because it has not answered"), "{said}");
     assert!(said.contains(".back.onego-partial") && said.contains("--resume"), "{said}");
     assert_eq!(fs::read_to_string(place.path("back")).unwrap(), "old");
     place.onego(&format!("nfs cp --resume {url} back"));
