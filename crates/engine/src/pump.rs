@@ -304,7 +304,8 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         match self.machine.accepted(now, listener, peer, local) {
             Some(conn) => {
-                self.name(now, conn, socket, Phase::Open);
+                self.names.insert(conn, socket);
+                self.conns.insert(socket, Conn::new(conn, Phase::Open));
                 self.opened(socket);
             }
             None => self.engine.close(socket),
@@ -413,22 +414,15 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// A connection that the machine asked for begins in that phase, or there is none.
     fn begin(&mut self, now: Time, conn: ConnId, socket: io::Result<SocketId>, phase: Phase) {
         match socket {
-            Ok(socket) => self.name(now, conn, socket, phase),
+            Ok(socket) => {
+                self.names.insert(conn, socket);
+                self.conns.insert(socket, Conn::new(conn, phase));
+            }
             Err(error) => {
                 self.notified = true;
                 self.machine.disconnected(now, conn, Disconnect::Failed(error));
             }
         }
-    }
-
-    /// From now on the machine has that name for a socket. It may have given the name's slot back with an action that
-    /// closes another connection and is still to come, as when that one gives way to this: the other is closed now.
-    fn name(&mut self, now: Time, conn: ConnId, socket: SocketId, phase: Phase) {
-        if let Some(other) = self.names.occupant(conn) {
-            self.close(now, other);
-        }
-        self.names.insert(conn, socket);
-        self.conns.insert(socket, Conn::new(conn, phase));
     }
 
     /// The machine closes a connection: what it has still to send is taken from it here and now, so that it may forget

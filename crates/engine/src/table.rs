@@ -112,12 +112,6 @@ impl<K: Name, V> ByName<K, V> {
         self.len += usize::from(old.is_none());
     }
 
-    /// Another name in the place that this one would take.
-    pub(crate) fn occupant(&self, key: K) -> Option<K> {
-        let entry = self.slots.get(key.slot())?.as_ref()?;
-        (entry.0 != key).then_some(entry.0)
-    }
-
     #[inline]
     pub(crate) fn get(&self, key: K) -> Option<&V> {
         let entry = self.slots.get(key.slot())?.as_ref()?;
