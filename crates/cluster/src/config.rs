@@ -165,7 +165,7 @@ impl Config {
         Self { cephx: Some(cephx), ..self }
     }
 
-    /// The same, with tickets that are good for so long.
+    /// The same, with tickets of these lifetimes.
     pub fn with_ticket_lifetimes(self, ticket_lifetimes: Lifetimes) -> Self {
         Self { ticket_lifetimes, ..self }
     }

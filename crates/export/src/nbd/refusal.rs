@@ -4,7 +4,7 @@ use super::codec::{CommandFlags, ErrorCode, RequestHeader, RequestType};
 use onego_block::Error;
 use std::borrow::Cow;
 
-/// What a client is told of a request that failed.
+/// The error of a request, as the server sends it to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) code: ErrorCode,
