@@ -304,8 +304,7 @@ impl<E: Engine, M: Machine> Pump<E, M> {
         };
         match self.machine.accepted(now, listener, peer, local) {
             Some(conn) => {
-                self.names.insert(conn, socket);
-                self.conns.insert(socket, Conn::new(conn, Phase::Open));
+                self.name(conn, socket, Phase::Open);
                 self.opened(socket);
             }
             None => self.engine.close(socket),
@@ -414,15 +413,19 @@ impl<E: Engine, M: Machine> Pump<E, M> {
     /// A connection that the machine asked for begins in that phase, or there is none.
     fn begin(&mut self, now: Time, conn: ConnId, socket: io::Result<SocketId>, phase: Phase) {
         match socket {
-            Ok(socket) => {
-                self.names.insert(conn, socket);
-                self.conns.insert(socket, Conn::new(conn, phase));
-            }
+            Ok(socket) => self.name(conn, socket, phase),
             Err(error) => {
                 self.notified = true;
                 self.machine.disconnected(now, conn, Disconnect::Failed(error));
             }
         }
+    }
+
+    /// From now on the machine has that name for a socket.
+    fn name(&mut self, conn: ConnId, socket: SocketId, phase: Phase) {
+        let before = self.names.insert(conn, socket);
+        debug_assert!(before.is_none(), "the machine uses the name of a connection that it has not closed");
+        self.conns.insert(socket, Conn::new(conn, phase));
     }
 
     /// The machine closes a connection: what it has still to send is taken from it here and now, so that it may forget

@@ -103,13 +103,15 @@ impl<K, V> Default for ByName<K, V> {
 }
 
 impl<K: Name, V> ByName<K, V> {
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    /// Returns what another name had in the same place.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let slot = key.slot();
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
         }
         let old = self.slots[slot].replace((key, value));
         self.len += usize::from(old.is_none());
+        old.map(|(_, value)| value)
     }
 
     #[inline]

@@ -41,8 +41,6 @@ pub struct Joined<M> {
     names: Vec<Names>,
     /// By the driver's number: the member that has the listener, and what it calls it. They are few.
     listeners: Vec<(usize, ListenerId)>,
-    /// Connections that a member has forgotten, and the driver has not: it is told to close them.
-    forgotten: Vec<ConnId>,
     /// The member that is asked for the next action.
     turn: usize,
 }
@@ -80,14 +78,7 @@ impl Names {
 impl<M: Members> Joined<M> {
     /// These members as one machine.
     pub fn new(members: M) -> Self {
-        Self {
-            members,
-            conns: ConnTable::default(),
-            names: Vec::new(),
-            listeners: Vec::new(),
-            forgotten: Vec::new(),
-            turn: 0,
-        }
+        Self { members, conns: ConnTable::default(), names: Vec::new(), listeners: Vec::new(), turn: 0 }
     }
 
     /// The members.
@@ -114,11 +105,8 @@ impl<M: Members> Joined<M> {
         if let Some(before) = self.names[member].replace(inner, outer)
             && let Some(joint) = self.conns.get(before)
         {
-            // A member may forget a connection when it queues the action that closes it, and use the slot again before the
-            // driver asks for the action: that would no longer find the name.
-            if !joint.closed {
-                self.forgotten.push(before);
-            } else if joint.lent == 0 {
+            debug_assert!(joint.closed, "a member uses the name of a connection that the driver still has");
+            if joint.lent == 0 {
                 self.conns.remove(before);
             }
         }
@@ -169,20 +157,6 @@ impl<M: Members> Joined<M> {
         })
     }
 
-    /// The next connection to be closed that its member has forgotten.
-    #[cold]
-    fn close_forgotten(&mut self) -> Option<Action> {
-        while let Some(conn) = self.forgotten.pop() {
-            let Some(joint) = self.conns.get_mut(conn).filter(|joint| !joint.closed) else { continue };
-            joint.closed = true;
-            if joint.lent == 0 {
-                self.conns.remove(conn);
-            }
-            return Some(Action::Close { conn });
-        }
-        None
-    }
-
     /// The member that has a connection which is not over, and the member's name for it.
     #[inline]
     fn open(&mut self, conn: ConnId) -> Option<(&mut dyn Machine, ConnId)> {
@@ -195,11 +169,6 @@ impl<M: Members> Machine for Joined<M> {
     /// Each member is asked until it has nothing more, then the next, until none of them has anything and none has passed
     /// work to another meanwhile.
     fn next_action(&mut self, now: Time) -> Option<Action> {
-        if !self.forgotten.is_empty()
-            && let Some(action) = self.close_forgotten()
-        {
-            return Some(action);
-        }
         let count = self.members.count();
         let mut silent = 0;
         while silent < count {

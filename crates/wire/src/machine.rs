@@ -75,7 +75,8 @@ pub enum Action {
         bytes: usize,
     },
     /// Close the connection, after what [`Machine::transmit`] still gives is sent. Nothing more is delivered for
-    /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first.
+    /// `conn`, except that a buffer out for landing comes back by [`Machine::landed`] first. The slot of its name is free for
+    /// another connection once the driver asks for the next action.
     Close {
         /// The connection.
         conn: ConnId,

@@ -16,8 +16,6 @@ use std::net::SocketAddr;
 /// The connections.
 pub(crate) struct NfsConnections {
     pub(super) table: Connections<NfsConnection>,
-    /// What is still to be said on connections that are closed: why.
-    last_words: Vec<(ConnId, List)>,
     pool: Pool,
     pub(super) rdma: RdmaClients,
     /// Calls to be carried out elsewhere.
@@ -32,7 +30,6 @@ impl NfsConnections {
     pub(crate) fn new(pool: Pool, rdma: Option<&Rdma>) -> Self {
         Self {
             table: Connections::new(BOUNDS),
-            last_words: Vec::new(),
             rdma: RdmaClients::new(rdma, &pool),
             pool,
             jobs: VecDeque::new(),
@@ -51,12 +48,7 @@ impl NfsConnections {
     }
 
     pub(crate) fn next_action(&mut self) -> Option<Action> {
-        let next = self.table.next_action();
-        if next.is_none() {
-            // All connections that were to be closed are closed.
-            self.last_words.clear();
-        }
-        next
+        self.table.next_action()
     }
 
     /// Connections that are open.
@@ -114,10 +106,6 @@ impl NfsConnections {
         let had_room = self.table.has_room_for_replies();
         self.work_on(now, conn, program);
         if !self.table.transmit(conn, out, limit) {
-            // The driver asks once more, since it was told to close.
-            if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
-                out.append(self.last_words.swap_remove(at).1);
-            }
             return;
         }
         self.table.count_replies(now, conn);
@@ -131,9 +119,9 @@ impl NfsConnections {
             true => tracing::debug!(?conn, "a client is gone"),
             false => tracing::info!(?conn, %error, "a client broke the protocol"),
         }
-        let words = connection.transport.last_words();
-        self.last_words.extend(words.map(|words| (conn, words)));
-        self.close(now, conn);
+        let why = connection.transport.last_words().unwrap_or_default();
+        self.count_out(conn);
+        self.table.close_after(now, conn, why);
     }
 
     /// Closes a connection.

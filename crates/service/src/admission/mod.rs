@@ -3,7 +3,8 @@
 //! All servers use it. It has no I/O and knows no protocol: the owner of the connections tells it what happens, and closes
 //! the connections that it names. What one address may have is a share, which counts when others need the room.
 //!
-//! **Connections.** When the table is full, the idlest connection of the address that has the most gives way.
+//! **Connections.** When the table is full, the idlest connection of the address that has the most gives way, to an address
+//! that has fewer. An address that has the most itself gets one for an idle one of its own.
 //!
 //! **Unfinished messages.** A message that has begun has to go on at 4 KiB a second on the average, with 30 s for pauses.
 //! Time in which the server does not read from the connection does not count.
@@ -46,7 +47,7 @@ const TURN: Duration = Duration::from_secs(1);
 /// Time after which a client that takes no replies gives way to others.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Time without a message after which a connection is idle also in the eyes of others of its own address.
+/// Time without a message after which a connection gives way to another of its own address.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How often connections are looked at while there is something to look for.
@@ -232,14 +233,15 @@ impl Admission {
         account: impl Fn(&L) -> Option<&Account>,
     ) -> Option<ConnId> {
         let own = self.peers.connections_of(host);
-        if let Some(found) = self.next_victim(now, own, table, &account) {
+        let asks = self.peers.find(host);
+        if let Some(found) = self.next_victim(now, asks, table, &account) {
             return Some(found);
         }
         if self.no_victim.is_some_and(|(at, than)| now.since(at) < NO_VICTIM && own >= than) {
             return None;
         }
         let all = table.iter().filter_map(|(conn, link)| Some((conn, account(link)?)));
-        let yielding = all.filter(|(_, account)| self.yields(now, account, own));
+        let yielding = all.filter(|(_, account)| self.yields(now, account, asks));
         let mut found: Vec<_> = yielding
             .map(|(conn, account)| {
                 let connections = self.peers.of(account.peer).connections;
@@ -249,7 +251,7 @@ impl Admission {
         found.sort_unstable_by_key(|(order, _)| *order);
         found.truncate(VICTIMS);
         self.victims = found.into_iter().rev().map(|((.., active), conn)| (conn, active)).collect();
-        let found = self.next_victim(now, own, table, &account);
+        let found = self.next_victim(now, asks, table, &account);
         self.no_victim = found.is_none().then_some((now, own));
         found
     }
@@ -257,24 +259,27 @@ impl Admission {
     fn next_victim<L>(
         &mut self,
         now: Time,
-        own: usize,
+        asks: Option<PeerId>,
         table: &ConnTable<L>,
         account: &impl Fn(&L) -> Option<&Account>,
     ) -> Option<ConnId> {
         while let Some((conn, active)) = self.victims.pop() {
             let found = table.get(conn).and_then(account);
-            if found.is_some_and(|account| account.active == active && self.yields(now, account, own)) {
+            if found.is_some_and(|account| account.active == active && self.yields(now, account, asks)) {
                 return Some(conn);
             }
         }
         None
     }
 
-    /// May a connection give way to one of a host that has `own`?
-    fn yields(&self, now: Time, account: &Account, own: usize) -> bool {
-        let idle = now.since(account.active);
-        let has_more = self.peers.of(account.peer).connections > own;
-        has_more || idle >= if account.is_quiet() { IDLE } else { STALL }
+    /// May a connection give way to one of that peer; `None`: of one that has none?
+    fn yields(&self, now: Time, account: &Account, asks: Option<PeerId>) -> bool {
+        if asks == Some(account.peer) {
+            let long = if account.is_quiet() { IDLE } else { STALL };
+            return now.since(account.active) >= long;
+        }
+        let own = asks.map_or(0, |peer| self.peers.of(peer).connections);
+        self.peers.of(account.peer).connections > own
     }
 
     /// `came` bytes have come on a connection. `whole`: messages ended in them. `unfinished`: another one has begun.

@@ -80,9 +80,14 @@ impl Peers {
         self.by_address.len()
     }
 
+    /// The peer that a host is, if it has connections.
+    pub(super) fn find(&self, host: IpAddr) -> Option<PeerId> {
+        self.by_address.get(&address(host)).copied()
+    }
+
     /// Connections that a host has.
     pub(super) fn connections_of(&self, host: IpAddr) -> usize {
-        self.by_address.get(&address(host)).map_or(0, |id| self.of(*id).connections)
+        self.find(host).map_or(0, |id| self.of(id).connections)
     }
 }
 

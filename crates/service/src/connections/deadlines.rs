@@ -1,7 +1,6 @@
 //! Deadlines: those of the connections, and those of what clients hold.
 
 use super::connection::ServerConnection;
-use super::entry::State;
 use super::table::Connections;
 use crate::admission::Look;
 use onego_wire::{ConnId, Time};
@@ -116,7 +115,7 @@ impl<C: ServerConnection> Connections<C> {
     pub fn end_review(&mut self, now: Time, mut review: Review) -> Vec<ConnId> {
         self.admission.turns_to_end(&mut review.turns);
         for (_, conn) in review.turns {
-            if let Some(entry) = self.table.get_mut(conn).filter(|entry| entry.state != State::Closing) {
+            if let Some(entry) = self.table.get_mut(conn).filter(|entry| entry.is_open()) {
                 self.admission.end_turn(conn, &mut entry.account);
             }
         }

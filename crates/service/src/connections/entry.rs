@@ -2,6 +2,7 @@
 
 use super::connection::ServerConnection;
 use crate::admission::{Account, Admission};
+use onego_buf::List;
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,8 +11,10 @@ pub(super) enum State {
     Reading,
     /// The server reads nothing from it until some of its replies are gone.
     Stopped,
-    /// It is over. The entry stays until the driver has given the receive buffers back.
+    /// It is over, and the driver is still to close it. Until then its name must not be given to another.
     Closing,
+    /// It is over, and the driver has closed it. The entry stays until the driver has given the receive buffers back.
+    Closed,
 }
 
 /// The receive buffers that the driver has.
@@ -32,18 +35,27 @@ pub(super) struct Entry<C> {
     pub(super) announced: bool,
     /// Bytes that the driver has taken, and may not have sent yet.
     pub(super) given: usize,
+    /// What is still to be said on a connection that is over.
+    pub(super) last_words: List,
     receive: Receive,
 }
 
 impl<C: ServerConnection> Entry<C> {
     pub(super) fn new(connection: C, account: Account) -> Self {
-        let receive = Receive::default();
-        Self { connection, account, state: State::Reading, announced: false, given: 0, receive }
+        Self {
+            connection,
+            account,
+            state: State::Reading,
+            announced: false,
+            given: 0,
+            last_words: List::new(),
+            receive: Receive::default(),
+        }
     }
 
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.state != State::Closing
+        matches!(self.state, State::Reading | State::Stopped)
     }
 
     /// Does the server read from it? A message that waits for its slot is another reason not to (see [`Account`]).

@@ -20,6 +20,8 @@ pub struct Connections<C> {
     /// A lower bound of all connections' deadlines.
     pub(super) wakeup: Option<Time>,
     actions: VecDeque<Action>,
+    /// The connection that the driver is closing: it may still ask for the last words.
+    closing: Option<ConnId>,
 }
 
 impl<C: ServerConnection> Connections<C> {
@@ -32,6 +34,7 @@ impl<C: ServerConnection> Connections<C> {
             stalled: false,
             wakeup: None,
             actions: VecDeque::new(),
+            closing: None,
         }
     }
 
@@ -114,10 +117,26 @@ impl<C: ServerConnection> Connections<C> {
         self.actions.push_back(action);
     }
 
-    /// The next thing that the driver is to do.
+    /// The next thing that the driver is to do. It has done what it was told before.
     #[inline]
     pub fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        if let Some(closed) = self.closing.take() {
+            self.forget(closed);
+        }
+        let action = self.actions.pop_front();
+        if let Some(Action::Close { conn }) = action {
+            self.closing = Some(conn);
+        }
+        action
+    }
+
+    /// The driver has closed the connection: its name is free once the receive buffers are back.
+    fn forget(&mut self, conn: ConnId) {
+        let Some(entry) = self.table.get_mut(conn) else { return };
+        entry.state = State::Closed;
+        if !entry.has_lent() {
+            self.table.remove(conn);
+        }
     }
 
     /// Is there nothing that the driver is to do?
@@ -151,11 +170,14 @@ impl<C: ServerConnection> Connections<C> {
         let entry = self.table.get_mut(conn)?;
         entry.connection.landed(now, buffer, filled);
         let came = entry.take_back(filled)?;
-        if !entry.is_open() {
-            self.table.remove(conn);
-            return None;
+        match entry.state {
+            State::Reading | State::Stopped => Some(came),
+            State::Closing => None,
+            State::Closed => {
+                self.table.remove(conn);
+                None
+            }
         }
-        Some(came)
     }
 
     /// `came` bytes have come on a connection: counts the message that has begun in them. `whole`: messages have ended in
@@ -202,9 +224,14 @@ impl<C: ServerConnection> Connections<C> {
         }
     }
 
-    /// Appends what a connection has to send to `out`, about `limit` bytes of it. `false`: it is over.
+    /// Appends what a connection has to send to `out`, about `limit` bytes of it. `false`: it is over, and these were its
+    /// last words.
     pub fn transmit(&mut self, conn: ConnId, out: &mut List, limit: usize) -> bool {
-        let Some(entry) = self.open(conn) else { return false };
+        let Some(entry) = self.table.get_mut(conn) else { return false };
+        if !entry.is_open() {
+            out.append(std::mem::take(&mut entry.last_words));
+            return false;
+        }
         entry.connection.transmit(out, limit);
         // The driver asks again when all of it is sent.
         entry.given = out.len();
@@ -216,21 +243,31 @@ impl<C: ServerConnection> Connections<C> {
 
     /// Closes a connection.
     pub fn close(&mut self, now: Time, conn: ConnId) {
-        if self.open(conn).is_some() {
-            self.actions.push_back(Action::Close { conn });
-            self.end(now, conn);
-        }
+        self.close_after(now, conn, List::new());
+    }
+
+    /// Closes a connection after these last words.
+    pub fn close_after(&mut self, now: Time, conn: ConnId, last_words: List) {
+        let Some(entry) = self.open(conn) else { return };
+        entry.last_words = last_words;
+        self.actions.push_back(Action::Close { conn });
+        self.release(now, conn, State::Closing);
     }
 
     /// A connection is gone, and with it all that it held.
     pub fn end(&mut self, now: Time, conn: ConnId) {
+        self.release(now, conn, State::Closed);
+    }
+
+    /// Gives back what a connection holds that is not over. From here on it is.
+    fn release(&mut self, now: Time, conn: ConnId, state: State) {
         let Some(entry) = self.table.get_mut(conn).filter(|entry| entry.is_open()) else { return };
-        if std::mem::replace(&mut entry.state, State::Closing) == State::Stopped {
+        if std::mem::replace(&mut entry.state, state) == State::Stopped {
             self.stopped -= 1;
         }
         entry.connection.closed();
         self.admission.close(conn, &mut entry.account);
-        if !entry.has_lent() {
+        if state == State::Closed && !entry.has_lent() {
             self.table.remove(conn);
         }
         self.admit(now);

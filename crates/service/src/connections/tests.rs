@@ -133,6 +133,24 @@ fn a_connection_that_is_over_stays_until_its_buffers_are_back() {
 }
 
 #[test]
+fn a_name_is_free_once_the_driver_has_closed_its_connection() {
+    let mut table = table();
+    let conn = add(&mut table, HOST);
+    table.close_after(at(0), conn, List::from(vec![7; 3]));
+    // The driver says by itself that it is gone, before it is told to close it.
+    table.end(at(0), conn);
+    let meanwhile = add(&mut table, HOST);
+    assert_ne!(meanwhile.slot(), conn.slot());
+    assert!(matches!(table.next_action(), Some(Action::Close { conn: closed }) if closed == conn));
+    let mut said = List::new();
+    assert!(!table.transmit(conn, &mut said, usize::MAX));
+    assert_eq!(said.len(), 3, "the driver asks for the last words");
+    assert!(table.next_action().is_none());
+    assert_eq!(table.len(), 1);
+    assert_eq!(add(&mut table, HOST).slot(), conn.slot());
+}
+
+#[test]
 fn bytes_count_once_all_buffers_of_a_receive_are_back() {
     let mut table = table();
     let conn = add(&mut table, HOST);
@@ -332,4 +350,20 @@ fn a_full_table_names_the_connection_that_gives_way() {
     assert_eq!(table.pick(at(1), OTHER, may), Some(conns[0]));
     table.close(at(1), conns[0]);
     assert!(!table.is_full() && table.pick(at(1), OTHER, may).is_none());
+}
+
+#[test]
+fn an_address_that_has_many_connections_takes_none_from_one_that_has_fewer() {
+    let mut table = table();
+    let honest = add(&mut table, OTHER);
+    let attackers: Vec<ConnId> = (0..3).map(|_| add(&mut table, HOST)).collect();
+    assert!(table.is_full());
+    let any = |_: &Fake| true;
+    // The honest connection is the idlest by far.
+    for conn in &attackers {
+        table.progress(at(100), *conn, 1, true);
+    }
+    assert_eq!(table.pick(at(100), HOST, any), None, "their own are in use");
+    assert_eq!(table.pick(at(102), HOST, any), Some(attackers[0]), "one of their own is idle");
+    assert_ne!(table.pick(at(102), OTHER, any), Some(honest));
 }

@@ -17,8 +17,6 @@ use std::net::IpAddr;
 /// The connections, and what their clients have at the devices.
 pub(crate) struct NbdConnections {
     pub(super) table: Connections<NbdConnection>,
-    /// What is still to be sent on connections that are closed.
-    last_words: Vec<(ConnId, List)>,
     pool: Pool,
     /// Most connections of one address.
     peer_connections: usize,
@@ -40,7 +38,6 @@ impl NbdConnections {
         table.limit_connections(connections);
         Self {
             table,
-            last_words: Vec::new(),
             pool,
             // Others find room, however much one address opens.
             peer_connections: (connections.min(BOUNDS.connections) / 2).max(1),
@@ -62,8 +59,6 @@ impl NbdConnections {
         self.settle(now, exports);
         let next = self.table.next_action();
         if next.is_none() {
-            // All connections that were to be closed are closed.
-            self.last_words.clear();
             self.steps_left = STEPS_A_TURN;
         }
         next
@@ -140,10 +135,6 @@ impl NbdConnections {
     ) {
         let had_room = self.table.has_room_for_replies();
         if !self.table.transmit(conn, out, limit) {
-            // The driver asks once more, since it was told to close.
-            if let Some(at) = self.last_words.iter().position(|(of, _)| *of == conn) {
-                out.append(self.last_words.swap_remove(at).1);
-            }
             return;
         }
         self.table.count_replies(now, conn);
@@ -162,10 +153,8 @@ impl NbdConnections {
         let Some(connection) = self.table.get(conn) else { return };
         let mut words = List::new();
         connection.stream.transmit(&mut words, usize::MAX);
-        if !words.is_empty() {
-            self.last_words.push((conn, words));
-        }
-        self.close(now, conn);
+        self.release(now, conn);
+        self.table.close_after(now, conn, words);
     }
 
     /// Closes a connection. What it has at the devices goes on, and nobody waits for it.
