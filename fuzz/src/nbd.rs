@@ -3,7 +3,7 @@
 use arbitrary::Arbitrary;
 use onego_block::{Geometry, Memory};
 use onego_buf::{List, Segment};
-use onego_export::nbd::codec::{
+use onego_nbd::codec::{
     ChunkType, CommandFlags, ErrorChunk, HeaderStyle, InfoQuery, InfoType, MetaQuery, OptionCode,
     OptionHeader, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };

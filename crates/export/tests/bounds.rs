@@ -3,7 +3,7 @@
 mod support;
 
 use onego_block::{Geometry, Memory, Null};
-use onego_export::nbd::codec::{HeaderStyle, RequestType};
+use onego_nbd::codec::{HeaderStyle, RequestType};
 use std::rc::Rc;
 use std::time::Duration;
 use support::devices::Late;

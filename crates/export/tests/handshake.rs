@@ -3,12 +3,12 @@
 mod support;
 
 use onego_block::{Geometry, Memory};
-use onego_export::nbd::codec::{
+use onego_export::nbd::{Config, Export, ExportError};
+use onego_nbd::codec::{
     BlockSizes, ClientFlags, ErrorCode, ExportInfo, HeaderStyle, InfoItem, InfoQuery, InfoType, MetaContext,
     MetaQuery, OptionCode, OptionError, OptionHeader, OptionReplyType, RequestType, ServerEntry,
     TransmissionFlags,
 };
-use onego_export::nbd::{Config, Export, ExportError};
 use onego_wire::Reader;
 use std::rc::Rc;
 use std::time::Duration;

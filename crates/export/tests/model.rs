@@ -3,7 +3,7 @@
 mod support;
 
 use onego_block::{Geometry, Memory};
-use onego_export::nbd::codec::{
+use onego_nbd::codec::{
     ClientFlags, CommandFlags, HeaderStyle, InfoQuery, OptionCode, OptionHeader, RequestType,
 };
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ impl Model {
     fn send(&mut self, net: &mut Net, who: Who, style: HeaderStyle, cookie: u64, op: &Op) -> Expected {
         let mut send = |command, flags, at, len, payload: &[u8]| {
             let header = request(command, cookie, at, len);
-            net.send(who, onego_export::nbd::codec::RequestHeader { flags, ..header }, payload);
+            net.send(who, onego_nbd::codec::RequestHeader { flags, ..header }, payload);
         };
         let none = CommandFlags(0);
         match *op {
@@ -213,10 +213,10 @@ fn session(style: HeaderStyle) -> Vec<u8> {
         HeaderStyle::Extended => option(OptionCode::ExtendedHeaders, &[]),
     }
     option(OptionCode::Go, &InfoQuery { name: b"disk", wanted: Vec::new() }.encode());
-    let mut send = |header: onego_export::nbd::codec::RequestHeader, payload: &[u8]| {
+    let mut send = |header: onego_nbd::codec::RequestHeader, payload: &[u8]| {
         let is_marked = style == HeaderStyle::Extended && !payload.is_empty();
         let flags = header.flags.with(CommandFlags::PAYLOAD_LEN, is_marked);
-        bytes.extend(onego_export::nbd::codec::RequestHeader { flags, ..header }.encode(style));
+        bytes.extend(onego_nbd::codec::RequestHeader { flags, ..header }.encode(style));
         bytes.extend(payload);
     };
     send(request(RequestType::Write, 1, 0, 100), &[1; 100]);

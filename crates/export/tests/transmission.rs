@@ -4,9 +4,7 @@ mod support;
 
 use onego_block::{BlockStatus, Geometry, Memory, Null, StatusExtent};
 use onego_export::nbd::Export;
-use onego_export::nbd::codec::{
-    CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType, StatusPayload,
-};
+use onego_nbd::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType, StatusPayload};
 use std::rc::Rc;
 use std::time::Duration;
 use support::devices::Late;

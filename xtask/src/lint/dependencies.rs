@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-block", &["onego-wire", "onego-buf"]),
     ("onego-engine", &["onego-wire", "onego-buf"]),
     ("onego-gcm", &[]),
+    ("onego-nbd", &["onego-block", "onego-wire", "onego-buf"]),
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
@@ -42,7 +43,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "onego-nfs-server",
         &["onego-service", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
     ),
-    ("onego-export", &["onego-service", "onego-block", "onego-engine", "onego-wire", "onego-buf"]),
+    (
+        "onego-export",
+        &["onego-service", "onego-nbd", "onego-block", "onego-engine", "onego-wire", "onego-buf"],
+    ),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
     ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-export", "onego-nfs-server"]),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
@@ -56,7 +60,7 @@ const TESTKIT_TESTS: &[&str] =
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
 const PROTOCOLS: &[&str] =
-    &["onego-wire", "onego-block", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
+    &["onego-wire", "onego-block", "onego-nbd", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];

@@ -1,8 +1,8 @@
 //! What is served, and to whom it is named.
 
-use super::codec::{BlockSizes, ExportInfo, HeaderStyle, STRING_MAX, TransmissionFlags};
 use super::limits::{EXPORTS_MAX, PAYLOAD_MAX};
 use onego_block::{Device, Geometry};
+use onego_nbd::codec::{BlockSizes, ExportInfo, HeaderStyle, STRING_MAX, TransmissionFlags};
 use onego_wire::Time;
 use std::cell::Cell;
 use std::fmt;

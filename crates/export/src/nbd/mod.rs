@@ -5,10 +5,9 @@
 //!
 //! - [`Server`] is the machine: listeners, [exports](Export), connections.
 //! - `connections` has the phases of a connection, from the bytes to the requests that are at devices.
-//! - [`codec`] has the messages, for servers and clients alike.
+//! - [`onego_nbd::codec`] has the messages, for servers and clients alike.
 //! - `limits` has what clients may hold, and why not more.
 
-pub mod codec;
 mod connections;
 mod counters;
 mod exports;

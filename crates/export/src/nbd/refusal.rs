@@ -1,7 +1,7 @@
 //! Why a request is not carried out, or has failed.
 
-use super::codec::{CommandFlags, ErrorCode, RequestHeader, RequestType};
 use onego_block::Error;
+use onego_nbd::codec::{CommandFlags, ErrorCode, RequestHeader, RequestType};
 use std::borrow::Cow;
 
 /// The error of a request, as the server sends it to the client.

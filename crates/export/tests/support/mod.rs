@@ -6,12 +6,12 @@ pub(crate) mod devices;
 
 use onego_block::{Device, StatusExtent};
 use onego_buf::{List, Segment};
-use onego_export::nbd::codec::{
+use onego_export::nbd::{Config, Export, Server};
+use onego_nbd::codec::{
     ChunkType, ClientFlags, CommandFlags, ErrorChunk, ErrorCode, ExportInfo, GREETING_LEN, Greeting,
     HeaderStyle, InfoItem, InfoQuery, InfoType, MetaQuery, OPTION_REPLY_LEN, OptionCode, OptionHeader,
     OptionReply, OptionReplyType, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };
-use onego_export::nbd::{Config, Export, Server};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;

@@ -3,11 +3,11 @@
 use super::error::ProtocolError;
 use super::outbound::Outbound;
 use super::session::{ALLOCATION, Session};
-use crate::nbd::codec::{
+use crate::nbd::exports::{Exports, Served};
+use onego_nbd::codec::{
     ClientFlags, ExportInfo, HeaderStyle, InfoItem, InfoQuery, InfoType, MetaContext, MetaQuery, OptionCode,
     OptionError, OptionReplyType, STRING_MAX, ServerEntry,
 };
-use crate::nbd::exports::{Exports, Served};
 use std::rc::Rc;
 
 /// The one metadata context, and the query that means all of its namespace (nbd proto.md, 'The `base:` metadata namespace').

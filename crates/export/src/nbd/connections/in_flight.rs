@@ -1,10 +1,10 @@
 //! Requests that are at a device, whole or step by step.
 
-use crate::nbd::codec::{CommandFlags, RequestHeader, RequestType};
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::List;
+use onego_nbd::codec::{CommandFlags, RequestHeader, RequestType};
 use onego_wire::ConnId;
 use smallvec::SmallVec;
 use std::rc::Rc;

@@ -1,13 +1,13 @@
 //! What goes out: replies in the order in which they are made, their payloads without a copy.
 
-use crate::nbd::codec::{
+use crate::nbd::refusal::Refusal;
+use onego_block::StatusExtent;
+use onego_buf::{Arena, List, Pool};
+use onego_nbd::codec::{
     ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, HeaderStyle, OptionCode, OptionError,
     OptionReply, OptionReplyType, RequestHeader, SIMPLE_REPLY_LEN, STRUCTURED_CHUNK_LEN, SimpleReply,
     StatusChunk,
 };
-use crate::nbd::refusal::Refusal;
-use onego_block::StatusExtent;
-use onego_buf::{Arena, List, Pool};
 
 /// Replies of one connection that wait.
 pub(super) struct Outbound {

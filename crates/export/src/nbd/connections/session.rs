@@ -1,12 +1,12 @@
 //! The transmission phase of one connection: what its client may ask for.
 
-use crate::nbd::codec::{
-    CommandFlags, ErrorCode, ExportInfo, HeaderStyle, RequestHeader, RequestType, StatusPayload,
-};
 use crate::nbd::exports::Served;
 use crate::nbd::limits::PAYLOAD_MAX;
 use crate::nbd::refusal::{Refusal, writes};
 use onego_block::Plug;
+use onego_nbd::codec::{
+    CommandFlags, ErrorCode, ExportInfo, HeaderStyle, RequestHeader, RequestType, StatusPayload,
+};
 use std::rc::Rc;
 
 /// What `base:allocation` is called on each connection.
