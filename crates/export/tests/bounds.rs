@@ -21,7 +21,7 @@ fn a_client_that_never_reads_is_not_read_from_and_others_are_served() {
         net.send(lazy, request(RequestType::Read, cookie, 0, 1 << 20), &[]);
     }
     net.turn();
-    let answered = net.server.counters().requests;
+    let answered = net.machine.counters().requests;
     assert!((64..=70).contains(&answered), "{answered} MiB wait");
     net.send(lazy, request(RequestType::Flush, 120, 0, 0), &[]);
     net.turn();
@@ -43,7 +43,7 @@ fn requests_in_flight_are_bounded_by_number_and_by_bytes() {
             net.send(who, request(RequestType::Read, cookie, 2 * cookie * length % (SIZE / 2), length), &[]);
         }
         net.turn();
-        assert_eq!((net.server.in_flight(), device.held()), (most, most));
+        assert_eq!((net.machine.in_flight(), device.held()), (most, most));
         let mut replies = 0;
         while device.held() > 0 {
             device.complete(net.now, 0);
@@ -64,18 +64,18 @@ fn requests_of_clients_that_are_gone_are_bounded() {
         net.turn();
         net.disconnect(who);
     }
-    let held = net.server.in_flight();
+    let held = net.machine.in_flight();
     assert!((16_000..=33_000).contains(&held), "{held}");
     device.complete_all(net.now);
     net.turn();
-    assert_eq!(net.server.in_flight(), 0);
+    assert_eq!(net.machine.in_flight(), 0);
 }
 
 /// Sends half of a write of that length.
 fn half_a_write(net: &mut Net, length: usize) -> Who {
     let who = net.open(HeaderStyle::Simple);
     let write = net.encoded(who, request(RequestType::Write, 1, 0, length as u64), &vec![7; length]);
-    net.bytes(who, &write[..write.len() / 2]);
+    net.send_bytes(who, &write[..write.len() / 2]);
     net.turn();
     who
 }
@@ -90,19 +90,19 @@ fn half_a_write_is_given_up_and_a_slow_one_is_not() {
             if net.is_closed(half) {
                 break;
             }
-            net.bytes(slow, &[7; 4]);
+            net.send_bytes(slow, &[7; 4]);
             net.turn();
         }
         assert!(net.is_closed(half));
-        assert_eq!(net.server.counters().given_up, 1);
+        assert_eq!(net.machine.counters().given_up, 1);
         // Bytes at the rate that is asked for keep a connection.
         let steady = half_a_write(&mut net, 1 << 20);
         for _ in 0..100 {
-            net.bytes(steady, &[7; 5000]);
+            net.send_bytes(steady, &[7; 5000]);
             net.pass(Duration::from_secs(1));
         }
         assert!(!net.is_closed(steady));
-        net.bytes(steady, &vec![7; (1 << 19) + 14 - 500_000]);
+        net.send_bytes(steady, &vec![7; (1 << 19) + 14 - 500_000]);
         assert_eq!(net.replies(steady), [(1, Reply::Done)]);
     }
 }
@@ -115,7 +115,7 @@ fn large_writes_wait_for_each_other_and_all_come_in() {
     let waiting = all.iter().filter(|who| net.unreceived(**who) > 0).count();
     assert_eq!(waiting, 4, "memory for eight of the longest is taken at a time");
     for who in &all {
-        net.bytes(*who, &vec![7; length / 2 + 14]);
+        net.send_bytes(*who, &vec![7; length / 2 + 14]);
     }
     for who in &all {
         assert_eq!(net.replies(*who), [(1, Reply::Done)]);

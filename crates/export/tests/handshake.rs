@@ -72,9 +72,9 @@ fn the_empty_name_is_the_only_export_or_the_one_of_that_name() {
     let mut net = net();
     let who = greeted(&mut net);
     assert_eq!(net.outcome(who, OptionCode::Info, &go("")), OptionReplyType::Ack);
-    net.server.add_export(export("other", memory())).unwrap();
+    net.machine.add_export(export("other", memory())).unwrap();
     assert_eq!(net.outcome(who, OptionCode::Info, &go("")), refused(OptionError::Unknown));
-    net.server.add_export(export("", Rc::new(Memory::new(Geometry::new(99))))).unwrap();
+    net.machine.add_export(export("", Rc::new(Memory::new(Geometry::new(99))))).unwrap();
     assert_eq!(net.go(who, "").size, 99);
 }
 
@@ -97,13 +97,13 @@ fn abort_is_acknowledged_and_data_with_it_is_ignored() {
     let who = greeted(&mut net);
     net.send_option(who, OptionCode::Abort, &[]);
     net.disconnect(who);
-    assert_eq!(net.server.connections(), 0);
+    assert_eq!(net.machine.connections(), 0);
 }
 
 #[test]
 fn exports_are_listed_with_their_descriptions() {
     let mut net = net();
-    net.server.add_export(export("b", memory())).unwrap();
+    net.machine.add_export(export("b", memory())).unwrap();
     let who = greeted(&mut net);
     let replies = net.option(who, OptionCode::List, &[]);
     let listed: Vec<ServerEntry<'_>> =
@@ -112,7 +112,7 @@ fn exports_are_listed_with_their_descriptions() {
     assert_eq!(listed, [entry(b"disk", b"the export disk"), entry(b"b", b"the export b")]);
     assert_eq!(replies[2], (OptionReplyType::Ack, Vec::new()));
     assert_eq!(net.outcome(who, OptionCode::List, b"x"), refused(OptionError::Invalid));
-    assert_eq!(net.server.exports().collect::<Vec<_>>(), ["disk", "b"]);
+    assert_eq!(net.machine.exports().collect::<Vec<_>>(), ["disk", "b"]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn unknown_options_are_skipped_with_their_data() {
 fn an_option_of_far_too_much_data_ends_the_session() {
     let mut net = net();
     let who = greeted(&mut net);
-    net.bytes(who, &OptionHeader { code: OptionCode::Info, length: u32::MAX }.encode());
+    net.send_bytes(who, &OptionHeader { code: OptionCode::Info, length: u32::MAX }.encode());
     net.turn();
     assert!(net.is_closed(who));
 }
@@ -140,10 +140,10 @@ fn an_option_of_far_too_much_data_ends_the_session() {
 fn an_option_with_a_wrong_magic_ends_the_session() {
     let mut net = net();
     let who = greeted(&mut net);
-    net.bytes(who, &[7; 16]);
+    net.send_bytes(who, &[7; 16]);
     net.turn();
     assert!(net.is_closed(who));
-    assert_eq!(net.server.counters().given_up, 1);
+    assert_eq!(net.machine.counters().given_up, 1);
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn flags_follow_the_device_and_the_export() {
     let mut net = Net::with(Config::default());
     let mut geometry = Geometry::new(1000);
     (geometry.block, geometry.volatile_cache, geometry.read_only) = (512, true, true);
-    net.server.add_export(export("cached", Rc::new(Memory::new(geometry)))).unwrap();
-    net.server.add_export(Export { read_only: true, ..export("ro", memory()) }).unwrap();
+    net.machine.add_export(export("cached", Rc::new(Memory::new(geometry)))).unwrap();
+    net.machine.add_export(Export { read_only: true, ..export("ro", memory()) }).unwrap();
     geometry.read_only = false;
     let null = Rc::new(onego_block::Null::new(geometry));
-    net.server.add_export(export("null", null)).unwrap();
+    net.machine.add_export(export("null", null)).unwrap();
     let mut info = |name: &str| {
         let who = greeted(&mut net);
         net.ask_style(who, HeaderStyle::Structured);
@@ -248,7 +248,7 @@ fn metadata_contexts_are_listed_and_chosen() {
 fn contexts_of_another_export_are_void() {
     for (name, valid) in [("disk", true), ("other", false)] {
         let mut net = net();
-        net.server.add_export(export("other", memory())).unwrap();
+        net.machine.add_export(export("other", memory())).unwrap();
         let who = greeted(&mut net);
         net.ask_style(who, HeaderStyle::Structured);
         let query = MetaQuery { name: b"disk", queries: vec![b"base:allocation"] }.encode();
@@ -277,8 +277,8 @@ fn contexts_that_fail_to_be_chosen_are_gone() {
 fn an_option_after_the_handshake_is_no_request() {
     let mut net = net();
     let who = net.open(HeaderStyle::Simple);
-    net.bytes(who, &OptionHeader { code: OptionCode::List, length: 100 }.encode());
-    net.bytes(who, &[0; 100]);
+    net.send_bytes(who, &OptionHeader { code: OptionCode::List, length: 100 }.encode());
+    net.send_bytes(who, &[0; 100]);
     net.turn();
     assert!(net.is_closed(who));
 }
@@ -299,7 +299,7 @@ fn a_handshake_ends_in_time_or_with_its_connection() {
 fn one_address_has_half_of_the_connections_and_those_without_an_export_give_way() {
     let config = Config { connections: 8, ..Config::default() };
     let mut net = Net::with(config);
-    net.server.add_export(export("disk", memory())).unwrap();
+    net.machine.add_export(export("disk", memory())).unwrap();
     let used: Vec<Who> = (0..4).map(|_| net.open(HeaderStyle::Simple)).collect();
     assert!(net.try_connect("10.0.0.2:1000").is_none());
     let idle: Vec<Who> = (0..4).map(|_| net.try_connect("10.0.0.3:1000").unwrap()).collect();
@@ -308,21 +308,21 @@ fn one_address_has_half_of_the_connections_and_those_without_an_export_give_way(
     net.open_on(other, HeaderStyle::Simple);
     assert_eq!(idle.iter().filter(|who| net.is_closed(**who)).count(), 1);
     assert!(used.iter().all(|who| !net.is_closed(*who)));
-    assert_eq!(net.server.counters().refused, 1);
+    assert_eq!(net.machine.counters().refused, 1);
 }
 
 #[test]
 fn exports_that_cannot_be_named_are_refused() {
     let mut net = net();
-    let mut add = |name: &str| net.server.add_export(export(name, memory())).unwrap_err();
+    let mut add = |name: &str| net.machine.add_export(export(name, memory())).unwrap_err();
     assert_eq!(add("disk"), ExportError::Exists("disk".into()));
     assert_eq!(add("a\0b"), ExportError::Name(3));
     assert_eq!(add(&"x".repeat(5000)), ExportError::Name(5000));
     let description = "x".repeat(5000);
     let long = Export { description, ..export("long", memory()) };
-    assert_eq!(net.server.add_export(long).unwrap_err(), ExportError::Description(5000));
+    assert_eq!(net.machine.add_export(long).unwrap_err(), ExportError::Description(5000));
     let mut geometry = Geometry::new(1 << 20);
     geometry.block = 128 << 10;
     let coarse = export("coarse", Rc::new(Memory::new(geometry)));
-    assert_eq!(net.server.add_export(coarse).unwrap_err(), ExportError::Block(128 << 10));
+    assert_eq!(net.machine.add_export(coarse).unwrap_err(), ExportError::Block(128 << 10));
 }

@@ -154,7 +154,7 @@ proptest! {
                 expected[(cookie - first) as usize].check(reply);
             }
         }
-        prop_assert_eq!(net.server.in_flight(), 0);
+        prop_assert_eq!(net.machine.in_flight(), 0);
     }
 
     #[test]
@@ -196,7 +196,7 @@ proptest! {
                 prop_assert_eq!(reply.clone(), expected);
             }
         }
-        prop_assert_eq!(net.server.in_flight(), 0);
+        prop_assert_eq!(net.machine.in_flight(), 0);
     }
 }
 
@@ -234,11 +234,11 @@ fn a_connection_that_ends_after_any_byte_leaves_nothing() {
         let mut came = 0;
         for end in (0..400).chain((400..bytes.len()).step_by(997)).chain([bytes.len()]) {
             let who = net.connect();
-            net.bytes(who, &bytes[..end]);
+            net.send_bytes(who, &bytes[..end]);
             net.turn();
             net.disconnect(who);
             came += device.held();
-            assert_eq!(net.server.in_flight() > 0, device.held() > 0);
+            assert_eq!(net.machine.in_flight() > 0, device.held() > 0);
             // A connection that comes then gets nothing of it.
             let next = net.open(style);
             device.complete_all(net.now);
@@ -247,7 +247,7 @@ fn a_connection_that_ends_after_any_byte_leaves_nothing() {
             device.complete_all(net.now);
             assert_eq!(net.replies(next), [(9, Reply::Done)]);
             net.disconnect(next);
-            assert_eq!((net.server.in_flight(), net.server.connections()), (0, 0));
+            assert_eq!((net.machine.in_flight(), net.machine.connections()), (0, 0));
         }
         assert!(came > 3, "requests were in flight");
     }

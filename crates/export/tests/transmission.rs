@@ -5,6 +5,7 @@ mod support;
 use onego_block::{BlockStatus, Geometry, Memory, Null, StatusExtent};
 use onego_export::nbd::Export;
 use onego_nbd::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType, StatusPayload};
+use onego_wire::Machine as _;
 use std::rc::Rc;
 use std::time::Duration;
 use support::devices::Late;
@@ -43,7 +44,7 @@ fn what_was_written_is_read_in_all_styles_and_sizes() {
             assert_eq!(net.write(who, 1000 + n as u64, &data), Reply::Done);
             assert_eq!(net.read(who, 1000 + n as u64, len as u64), Reply::Data(data));
         }
-        let counters = net.server.counters();
+        let counters = net.machine.counters();
         assert_eq!((counters.read, counters.written), (349_253, 349_253));
         assert_eq!((counters.requests, counters.errors), (12, 0));
     }
@@ -131,7 +132,7 @@ fn unknown_commands_and_flags_fail_and_their_payload_is_skipped() {
             assert_eq!(code(payload_len, RequestType::Trim, &[5; 77]), ErrorCode::Invalid);
             assert_eq!(code(payload_len, RequestType::Unknown(99), &[5; 77_000]), ErrorCode::Invalid);
             let unmarked = request(RequestType::Write, 3, 0, 10).encode(style);
-            net.bytes(who, &unmarked);
+            net.send_bytes(who, &unmarked);
             assert_eq!(
                 net.replies(who),
                 [(3, Reply::Error(ErrorCode::Invalid))],
@@ -153,10 +154,10 @@ fn a_wrong_magic_ends_the_session() {
     for style in STYLES {
         let mut net = net();
         let who = net.open(style);
-        net.bytes(who, &[0x25; 32]);
+        net.send_bytes(who, &[0x25; 32]);
         net.turn();
         assert!(net.is_closed(who));
-        assert_eq!(net.server.in_flight(), 0);
+        assert_eq!(net.machine.in_flight(), 0);
     }
 }
 
@@ -185,7 +186,7 @@ fn a_read_only_export_is_not_changed() {
     for style in STYLES {
         let mut net = Net::with(Default::default());
         let device = Rc::new(Memory::new(Geometry::new(SIZE)));
-        net.server.add_export(Export { read_only: true, ..export("disk", device) }).unwrap();
+        net.machine.add_export(Export { read_only: true, ..export("disk", device) }).unwrap();
         let who = net.open(style);
         for command in [RequestType::Write, RequestType::WriteZeroes, RequestType::Trim] {
             let payload = if command == RequestType::Write { vec![1; 20_000] } else { Vec::new() };
@@ -271,7 +272,7 @@ fn a_device_of_small_requests_gets_large_ones_in_steps() {
         assert_eq!(call(zero, &[]), [(3, Reply::Done)]);
         let read = call(request(RequestType::Read, 4, 0, 40_000), &[]);
         assert_eq!(read, [(4, Reply::Data(vec![0; 40_000]))]);
-        assert_eq!(net.server.in_flight(), 0);
+        assert_eq!(net.machine.in_flight(), 0);
     }
 }
 
@@ -289,10 +290,10 @@ fn a_trim_of_2_to_the_63_lets_others_be_served_and_ends_with_its_connection() {
     net.step();
     net.step();
     net.step();
-    assert_eq!(net.server_deadline(), Some(now), "the trim goes on in the next turn");
+    assert_eq!(net.machine.deadline(), Some(now), "the trim goes on in the next turn");
     assert_eq!(net.replies_here(other), [(2, Reply::Data(vec![0; 10]))]);
     net.disconnect(long);
-    assert_eq!(net.server.in_flight(), 0);
+    assert_eq!(net.machine.in_flight(), 0);
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn errors_of_devices_are_told() {
         let failed = Reply::Error(ErrorCode::Shutdown);
         assert_eq!(replies.len(), 2);
         assert!(replies.iter().all(|(_, reply)| *reply == failed), "{replies:?}");
-        assert_eq!((net.server.in_flight(), net.server.counters().errors), (0, 2));
+        assert_eq!((net.machine.in_flight(), net.machine.counters().errors), (0, 2));
     }
 }
 
@@ -335,7 +336,7 @@ fn a_client_that_leaves_gets_its_last_replies() {
         let idle = net.open(style);
         net.send(idle, with(CommandFlags(flags), request(RequestType::Disconnect, 2, 0, u64::MAX)), &[]);
         assert_eq!(net.came(idle), [], "nothing is said to that, whatever its fields");
-        assert!(net.is_closed(idle) && net.server.connections() == 0);
+        assert!(net.is_closed(idle) && net.machine.connections() == 0);
     }
 }
 
@@ -347,7 +348,7 @@ fn an_export_that_is_removed_refuses_what_comes_and_ends_what_is_in_flight() {
         let who = net.open(style);
         net.send(who, request(RequestType::Write, 1, 0, 3), b"abc");
         net.turn();
-        assert!(net.server.remove_export("disk") && !net.server.remove_export("disk"));
+        assert!(net.machine.remove_export("disk") && !net.machine.remove_export("disk"));
         for command in [RequestType::Read, RequestType::Flush, RequestType::Write] {
             let payload = vec![0; if command == RequestType::Write { 50_000 } else { 0 }];
             let length = if command == RequestType::Write { 50_000 } else { 0 };
@@ -388,7 +389,7 @@ fn devices_that_wait_are_called_in_time() {
     let who = net.open(HeaderStyle::Simple);
     net.send(who, request(RequestType::Read, 1, 0, 20), &[]);
     assert_eq!(net.replies(who), []);
-    assert_eq!(net.server_deadline(), Some(net.now + Duration::from_millis(5)));
+    assert_eq!(net.machine.deadline(), Some(net.now + Duration::from_millis(5)));
     net.pass(Duration::from_millis(5));
     assert_eq!(net.replies(who), [(1, Reply::Data(vec![0; 20]))]);
 }

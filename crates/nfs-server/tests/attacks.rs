@@ -98,7 +98,7 @@ fn a_table_full_of_unfinished_calls_lets_others_in() {
     let (root, _) = file(&mut net, first);
     for _ in 1..CONNECTIONS {
         let who = net.connect(ATTACKER);
-        net.bytes(who, &[0x80, 0, 0]);
+        net.send_bytes(who, &[0x80, 0, 0]);
     }
     net.turn();
     let other = net.connect("10.0.0.2:700");
@@ -120,15 +120,15 @@ fn a_call_that_is_not_finished_is_given_up() {
             net.call::<v3::Null>(*who, ());
             match kind {
                 0 => net.send_part(*who, 5, &write, 1 << 19),
-                1 => net.bytes(*who, &long),
+                1 => net.send_bytes(*who, &long),
                 2 => net.send_part(*who, 5, &write, 40),
-                _ => net.bytes(*who, &[0x80]),
+                _ => net.send_bytes(*who, &[0x80]),
             }
         }
         net.turn();
         for second in 0..70 {
             if trickle && second % 20 == 0 {
-                halves.iter().filter(|(_, kind)| *kind < 2).for_each(|(who, _)| net.bytes(*who, &[7]));
+                halves.iter().filter(|(_, kind)| *kind < 2).for_each(|(who, _)| net.send_bytes(*who, &[7]));
             }
             net.call::<Getattr>(first, root).unwrap();
             net.pass(SECOND);
@@ -174,7 +174,7 @@ fn slow_writes_do_not_hold_up_those_of_others() {
         net.send_message(who, xid, &write);
         let waited = seconds_until(&mut net, 3, |net| net.is_answered(who, xid));
         assert!(waited.is_some(), "round {round}");
-        slow.iter().for_each(|who| net.bytes(*who, &[7]));
+        slow.iter().for_each(|who| net.send_bytes(*who, &[7]));
     }
     assert!(slow.iter().all(|who| !net.is_closed(*who)), "time in which it is not read does not count");
     // Of those that have stopped altogether nothing is left in the end.
@@ -259,7 +259,7 @@ fn payloads_that_stop_for_replies_give_their_slots_to_others() {
         }
         net.turn();
         // There is no room for the replies to them, so that they are not read any more.
-        slow.iter().for_each(|who| net.bytes(*who, &[7]));
+        slow.iter().for_each(|who| net.send_bytes(*who, &[7]));
         net.turn();
         net.send_message(who, 6, &write);
         let waited = seconds_until(&mut net, 2, |net| net.is_answered(who, 6));

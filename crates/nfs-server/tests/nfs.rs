@@ -147,7 +147,7 @@ fn what_is_no_call_is_passed_over_and_what_is_no_record_ends_the_connection() {
     }
     // A record that is longer than any call.
     let other = net.connect("10.0.0.1:700");
-    net.bytes(other, &(0x8000_0000_u32 | (4 << 20)).to_be_bytes());
+    net.send_bytes(other, &(0x8000_0000_u32 | (4 << 20)).to_be_bytes());
     net.turn();
     assert!(net.is_closed(other));
     net.call::<Getattr>(who, root).unwrap();
@@ -198,7 +198,7 @@ fn a_payload_of_another_length_than_its_front_says_is_garbage_and_nothing_is_wri
             for (fragment, cut) in [(usize::MAX, usize::MAX), (usize::MAX, 1000), (100, 7), (30_000, 5000)] {
                 (xid, net.cut) = (xid + 1, cut);
                 let numbered = [&u32::to_be_bytes(xid), &message[4..]].concat();
-                net.bytes(who, &fragments(&numbered, fragment.min(message.len())));
+                net.send_bytes(who, &fragments(&numbered, fragment.min(message.len())));
                 let result = net.result(who, xid);
                 assert_eq!(result, Ok(Accepted::GarbageArguments), "{len} bytes as {told}, {fragment}");
                 assert_eq!(net.call::<Getattr>(who, file).unwrap().size, 0);

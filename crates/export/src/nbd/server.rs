@@ -130,7 +130,11 @@ impl onego_block::Export for Server {
 
 impl Machine for Server {
     fn next_action(&mut self, now: Time) -> Option<Action> {
-        self.connections.next_action(now, &self.exports)
+        let next = self.connections.next_action(now, &self.exports);
+        if next.is_none() {
+            self.exports.forget_unused();
+        }
+        next
     }
 
     fn listening(&mut self, _: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
@@ -179,7 +183,6 @@ impl Machine for Server {
 
     fn timeout(&mut self, now: Time) {
         self.exports.due(now);
-        self.exports.forget_unused();
         self.connections.timeout(now, &self.exports);
     }
 }

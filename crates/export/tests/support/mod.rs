@@ -5,55 +5,34 @@
 pub(crate) mod devices;
 
 use onego_block::{Device, StatusExtent};
-use onego_buf::{List, Segment};
 use onego_export::nbd::{Config, Export, Server};
 use onego_nbd::codec::{
     ChunkType, ClientFlags, CommandFlags, ErrorChunk, ErrorCode, ExportInfo, GREETING_LEN, Greeting,
     HeaderStyle, InfoItem, InfoQuery, InfoType, MetaQuery, OPTION_REPLY_LEN, OptionCode, OptionHeader,
     OptionReply, OptionReplyType, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };
-use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time};
-use std::collections::{HashMap, VecDeque};
+use onego_testkit::DrivenServer;
+pub(crate) use onego_testkit::Who;
+use onego_wire::{ListenerId, Reader};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
-use std::time::Duration;
 
-/// Bytes that are taken from the server at a time.
-const SEND: usize = 1 << 20;
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10809);
 
 /// A server, and the clients that came to it.
 pub(crate) struct Net {
-    pub(crate) now: Time,
-    pub(crate) server: Server,
-    clients: Vec<NbdClient>,
-    /// Bytes that are carried at a time.
-    pub(crate) cut: usize,
-    /// The driver takes what is to be sent also to clients that do not read, as much as it may.
-    pub(crate) takes: bool,
+    driven: DrivenServer<Server>,
+    clients: HashMap<Who, NbdClient>,
 }
 
-/// The end of a client.
+/// What a client knows of its connection.
 struct NbdClient {
-    conn: ConnId,
-    /// Bytes on their way to the server.
-    out: VecDeque<u8>,
-    /// Bytes that came.
-    came: Vec<u8>,
-    reads: bool,
-    closed: bool,
-    /// Has the server asked to be offered bytes again?
-    resumed: bool,
-    /// Has the server said that there may be something to send?
-    asked: bool,
-    /// What the driver has taken, and the client has not.
-    given: List,
     style: HeaderStyle,
     /// Lengths of reads whose simple replies have data.
     reading: HashMap<u64, usize>,
 }
-
-/// Names a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Who(usize);
 
 /// What came of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,88 +55,51 @@ pub(crate) fn request(command: RequestType, cookie: u64, offset: u64, length: u6
     RequestHeader { flags: CommandFlags(0), command, cookie, offset, length }
 }
 
+/// Bytes are carried as to and from any server.
+impl Deref for Net {
+    type Target = DrivenServer<Server>;
+
+    fn deref(&self) -> &DrivenServer<Server> {
+        &self.driven
+    }
+}
+
+impl DerefMut for Net {
+    fn deref_mut(&mut self) -> &mut DrivenServer<Server> {
+        &mut self.driven
+    }
+}
+
 impl Net {
     /// A server of one export, called "disk".
     pub(crate) fn new(device: Rc<dyn Device>) -> Self {
         let mut this = Self::with(Config::default());
-        this.server.add_export(export("disk", device)).unwrap();
+        this.machine.add_export(export("disk", device)).unwrap();
         this
     }
 
     pub(crate) fn with(config: Config) -> Self {
-        let now = Time::from_nanos(1_700_000_000_000_000_000);
         let mut server = Server::new(config);
-        let addr = "127.0.0.1:10809".parse().unwrap();
-        server.listen(addr);
-        assert!(matches!(server.next_action(now), Some(Action::Listen { .. })));
-        server.listening(now, ListenerId(0), Ok(addr));
-        assert_eq!(server.addresses(), Some(vec![addr]));
-        Self { now, server, clients: Vec::new(), cut: usize::MAX, takes: false }
+        server.listen(ADDRESS);
+        let driven = DrivenServer::new(server);
+        assert_eq!(driven.machine.addresses(), Some(vec![ADDRESS]));
+        Self { driven, clients: HashMap::new() }
     }
 
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
-        let (peer, local) = (from.parse().unwrap(), "127.0.0.1:10809".parse().unwrap());
-        let conn = self.server.accepted(self.now, ListenerId(0), peer, local)?;
-        self.clients.push(NbdClient {
-            conn,
-            out: VecDeque::new(),
-            came: Vec::new(),
-            reads: true,
-            closed: false,
-            resumed: true,
-            asked: false,
-            given: List::new(),
-            style: HeaderStyle::Simple,
-            reading: HashMap::new(),
-        });
-        Some(Who(self.clients.len() - 1))
+        let who = self.driven.accept(ListenerId(0), from.parse().unwrap(), ADDRESS)?;
+        self.clients.insert(who, NbdClient { style: HeaderStyle::Simple, reading: HashMap::new() });
+        Some(who)
     }
 
     pub(crate) fn connect(&mut self) -> Who {
         self.try_connect("10.0.0.2:1000").expect("the client is let in")
     }
 
-    pub(crate) fn disconnect(&mut self, who: Who) {
-        let client = &mut self.clients[who.0];
-        if !std::mem::replace(&mut client.closed, true) {
-            self.server.disconnected(self.now, client.conn, Disconnect::Closed);
-        }
-        self.turn();
-    }
-
-    pub(crate) fn set_reading(&mut self, who: Who, reads: bool) {
-        self.clients[who.0].reads = reads;
-    }
-
-    pub(crate) fn is_closed(&self, who: Who) -> bool {
-        self.clients[who.0].closed
-    }
-
-    /// Bytes that the server has not received.
-    pub(crate) fn unreceived(&self, who: Who) -> usize {
-        self.clients[who.0].out.len()
-    }
-
-    /// Bytes that wait for a client that does not read.
-    pub(crate) fn given(&self, who: Who) -> usize {
-        self.clients[who.0].given.len()
-    }
-
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.now = self.now + time;
-        self.server.timeout(self.now);
-        self.turn();
-    }
-
-    /// Sends bytes as they are.
-    pub(crate) fn bytes(&mut self, who: Who, bytes: &[u8]) {
-        self.clients[who.0].out.extend(bytes);
-    }
-
     /// All that came since this was asked last.
     pub(crate) fn came(&mut self, who: Who) -> Vec<u8> {
         self.turn();
-        std::mem::take(&mut self.clients[who.0].came)
+        std::mem::take(self.driven.came(who))
     }
 
     // The handshake.
@@ -167,12 +109,12 @@ impl Net {
         let came = self.came(who);
         assert_eq!(came.len(), GREETING_LEN);
         Greeting::decode(&mut Reader::new(&came)).unwrap();
-        self.bytes(who, &flags.0.to_be_bytes());
+        self.send_bytes(who, &flags.0.to_be_bytes());
     }
 
     pub(crate) fn send_option(&mut self, who: Who, code: OptionCode, data: &[u8]) {
-        self.bytes(who, &OptionHeader { code, length: data.len() as u32 }.encode());
-        self.bytes(who, data);
+        self.send_bytes(who, &OptionHeader { code, length: data.len() as u32 }.encode());
+        self.send_bytes(who, data);
     }
 
     /// Sends an option, and gives all replies to it.
@@ -208,7 +150,7 @@ impl Net {
             HeaderStyle::Extended => OptionCode::ExtendedHeaders,
         };
         assert_eq!(self.outcome(who, code, &[]), OptionReplyType::Ack);
-        self.clients[who.0].style = style;
+        self.client(who).style = style;
     }
 
     /// Goes on to transmission.
@@ -245,7 +187,7 @@ impl Net {
 
     /// The bytes of a request, with the flag of the payload where the style has it.
     pub(crate) fn encoded(&mut self, who: Who, mut header: RequestHeader, payload: &[u8]) -> Vec<u8> {
-        let client = &mut self.clients[who.0];
+        let client = self.client(who);
         if client.style == HeaderStyle::Extended && header.command == RequestType::Write {
             header.flags = header.flags | CommandFlags::PAYLOAD_LEN;
         }
@@ -257,7 +199,7 @@ impl Net {
 
     pub(crate) fn send(&mut self, who: Who, header: RequestHeader, payload: &[u8]) {
         let bytes = self.encoded(who, header, payload);
-        self.bytes(who, &bytes);
+        self.send_bytes(who, &bytes);
     }
 
     /// Replies that came since this was asked last, with their cookies.
@@ -268,10 +210,11 @@ impl Net {
 
     /// Replies that are here already.
     pub(crate) fn replies_here(&mut self, who: Who) -> Vec<(u64, Reply)> {
-        let client = &mut self.clients[who.0];
+        let client = self.clients.get_mut(&who).expect("a client of this server");
+        let came = self.driven.came(who);
         let mut replies = Vec::new();
-        while let Some((used, cookie, reply)) = client.reply() {
-            client.came.drain(..used);
+        while let Some((used, cookie, reply)) = client.reply(came) {
+            came.drain(..used);
             client.reading.remove(&cookie);
             replies.push((cookie, reply));
         }
@@ -296,120 +239,15 @@ impl Net {
         self.call(who, request(RequestType::Read, offset ^ 78, offset, length), &[])
     }
 
-    // The driver.
-
-    /// One turn, as a driver makes it: time that has come, what there is to do, and one delivery for each client.
-    pub(crate) fn step(&mut self) {
-        if self.server.deadline().is_some_and(|deadline| deadline <= self.now) {
-            self.server.timeout(self.now);
-        }
-        self.act();
-        for n in 0..self.clients.len() {
-            self.carry(n);
-        }
-    }
-
-    pub(crate) fn server_deadline(&self) -> Option<Time> {
-        self.server.deadline()
-    }
-
-    /// Carries bytes until none moves any more.
-    pub(crate) fn turn(&mut self) {
-        loop {
-            let acted = self.act();
-            let carried = (0..self.clients.len()).any(|n| self.carry(n));
-            let is_due = self.server.deadline().is_some_and(|deadline| deadline <= self.now);
-            if is_due {
-                self.server.timeout(self.now);
-            }
-            if !acted && !carried && !is_due {
-                return;
-            }
-        }
-    }
-
-    fn act(&mut self) -> bool {
-        let mut acted = false;
-        while let Some(action) = self.server.next_action(self.now) {
-            acted = true;
-            let at = |clients: &[NbdClient], conn| clients.iter().position(|client| client.conn == conn);
-            match action {
-                Action::Transmit { conn } => {
-                    if let Some(n) = at(&self.clients, conn) {
-                        self.clients[n].asked = true;
-                    }
-                }
-                Action::Close { conn } => {
-                    if let Some(n) = at(&self.clients, conn) {
-                        let client = &mut self.clients[n];
-                        client.closed = true;
-                        self.server.transmit(self.now, conn, &mut client.given, usize::MAX);
-                        client.came.extend(std::mem::take(&mut client.given).to_vec());
-                    }
-                }
-                Action::Resume { conn } => {
-                    if let Some(n) = at(&self.clients, conn) {
-                        self.clients[n].resumed = true;
-                    }
-                }
-                Action::LowWater { .. } => {}
-                Action::Listen { .. }
-                | Action::Connect { .. }
-                | Action::Adopt { .. }
-                | Action::Attach { .. }
-                | Action::Watch { .. } => {
-                    panic!("a server has its listeners")
-                }
-            }
-        }
-        acted
-    }
-
-    /// Carries something between a client and the server.
-    fn carry(&mut self, n: usize) -> bool {
-        let client = &mut self.clients[n];
-        if client.closed {
-            return false;
-        }
-        let mut moved = false;
-        let left = client.given.len();
-        if (client.reads || self.takes) && client.asked && left < SEND / 4 {
-            self.server.transmit(self.now, client.conn, &mut client.given, SEND - left);
-            let came = client.given.len() > left;
-            client.asked = client.given.len() >= SEND || (came && client.reads);
-            moved = came;
-        }
-        if client.reads && !client.given.is_empty() {
-            client.came.extend(std::mem::take(&mut client.given).to_vec());
-            client.asked = true;
-            moved = true;
-        }
-        if client.out.is_empty() || !client.resumed {
-            return moved;
-        }
-        let landing = self.server.landing(client.conn);
-        let run = client.out.len().min(self.cut);
-        if landing.place.is_some() {
-            let next = &client.out.make_contiguous()[..run];
-            let (now, conn) = (self.now, client.conn);
-            let moved = landing.fill(next, |place, n| self.server.landed(now, conn, place, n));
-            client.out.drain(..moved);
-        } else if landing.ahead > 0 {
-            let bytes: Vec<u8> = client.out.drain(..run.min(landing.ahead)).collect();
-            self.server.received(self.now, client.conn, Segment::from(bytes));
-        } else {
-            // The driver stops reading until it is told to go on.
-            client.resumed = false;
-            return moved;
-        }
-        true
+    fn client(&mut self, who: Who) -> &mut NbdClient {
+        self.clients.get_mut(&who).expect("a client of this server")
     }
 }
 
 impl NbdClient {
     /// The next reply that is whole, how many bytes it has, and its cookie.
-    fn reply(&self) -> Option<(usize, u64, Reply)> {
-        let mut r = Reader::new(&self.came);
+    fn reply(&self, came: &[u8]) -> Option<(usize, u64, Reply)> {
+        let mut r = Reader::new(came);
         if r.left() < 16 {
             return None;
         }
@@ -429,7 +267,7 @@ impl NbdClient {
             }
             Ok(ReplyHeader::Chunk(chunk)) => {
                 assert!(chunk.done, "one chunk is one reply");
-                let header = self.came.len() - r.left();
+                let header = came.len() - r.left();
                 let payload = r.take(chunk.length as usize, "payload").ok()?;
                 let reply = match chunk.kind {
                     ChunkType::None => Reply::Done,

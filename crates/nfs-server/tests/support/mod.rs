@@ -8,55 +8,37 @@ use onego_nfs::rpc::{Accepted, AuthSys, Call, Credential, Denied, Procedure, Rep
 use onego_nfs::v3::{self, Handle};
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_nfs_server::{Export, Limits, Memory, ServerMachine};
-use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
-use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
+pub(crate) use onego_testkit::Who;
+use onego_testkit::{DrivenServer, START};
+use onego_wire::ListenerId;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut, Range};
 use std::time::Duration;
+
+const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2049);
 
 /// A server, and the clients that came to it.
 pub(crate) struct Net {
-    now: Time,
-    machine: ServerMachine,
-    clients: Vec<Client>,
+    driven: DrivenServer<ServerMachine>,
+    clients: HashMap<Who, Client>,
     last_xid: u32,
     /// The credential of the clients.
     pub(crate) credential: Credential,
-    /// Bytes that are carried at a time.
-    pub(crate) cut: usize,
     pool: Pool,
     /// Where calls are carried out, if not by the machine.
     elsewhere: Option<Memory>,
     /// Calls are not carried out for now.
     pub(crate) held: bool,
-    /// The driver takes what is to be sent also to clients that do not read, as much as it may.
-    pub(crate) takes: bool,
 }
 
-/// Bytes that are taken from the server at a time.
-const SEND: usize = 1 << 20;
-
-/// The end of a client.
+/// What a client has got.
+#[derive(Default)]
 struct Client {
-    conn: ConnId,
-    /// Bytes on their way to the server.
-    out: VecDeque<u8>,
-    /// What came and is no whole record yet.
-    part: Vec<u8>,
     answers: HashMap<u32, Vec<u8>>,
-    reads: bool,
-    closed: bool,
-    /// Has the server asked to be offered bytes again?
-    resumed: bool,
-    /// Has the server said that there may be something to send?
-    asked: bool,
-    /// What the driver has taken, and the client has not.
-    given: List,
-    unsent: usize,
+    /// Bytes of all that came.
+    received: usize,
 }
-
-/// Names a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Who(usize);
 
 /// What a call got.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,74 +105,56 @@ pub(crate) fn garbage(seed: u64, root: Handle) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Bytes are carried as to and from any server.
+impl Deref for Net {
+    type Target = DrivenServer<ServerMachine>;
+
+    fn deref(&self) -> &DrivenServer<ServerMachine> {
+        &self.driven
+    }
+}
+
+impl DerefMut for Net {
+    fn deref_mut(&mut self) -> &mut DrivenServer<ServerMachine> {
+        &mut self.driven
+    }
+}
+
 impl Net {
     pub(crate) fn new(export: Export) -> Self {
         Self::with(export, Limits { bytes: 64 << 20, files: 1000 })
     }
 
     pub(crate) fn with(export: Export, limits: Limits) -> Self {
-        let now = Time::from_nanos(1_700_000_000_000_000_000);
         let pool = Pool::new(1 << 20);
-        let fs = Memory::new(limits, 7, pool.clone(), now);
-        let addrs = vec!["127.0.0.1:2049".parse().unwrap()];
-        let machine = ServerMachine::new(addrs, None, export, Box::new(fs), pool.clone());
-        Self::of(machine, None, pool, now)
+        let fs = Memory::new(limits, 7, pool.clone(), START);
+        let machine = ServerMachine::new(vec![ADDRESS], None, export, Box::new(fs), pool.clone());
+        Self::of(machine, None, pool)
     }
 
     /// The same, whose machine gives calls as jobs.
     pub(crate) fn with_jobs() -> Self {
-        let now = Time::from_nanos(1_700_000_000_000_000_000);
         let pool = Pool::new(1 << 20);
-        let fs = Memory::new(Limits { bytes: 64 << 20, files: 1000 }, 7, pool.clone(), now);
-        let addrs = vec!["127.0.0.1:2049".parse().unwrap()];
-        let machine = ServerMachine::with_jobs(addrs, None, Export::default(), pool.clone());
-        Self::of(machine, Some(fs), pool, now)
+        let fs = Memory::new(Limits { bytes: 64 << 20, files: 1000 }, 7, pool.clone(), START);
+        let machine = ServerMachine::with_jobs(vec![ADDRESS], None, Export::default(), pool.clone());
+        Self::of(machine, Some(fs), pool)
     }
 
-    fn of(mut machine: ServerMachine, elsewhere: Option<Memory>, pool: Pool, now: Time) -> Self {
-        let addr = "127.0.0.1:2049".parse().unwrap();
-        assert!(matches!(machine.next_action(now), Some(Action::Listen { .. })));
-        machine.listening(now, ListenerId(0), Ok(addr));
-        assert_eq!(machine.addresses(), Some(vec![addr]));
-        let credential = Credential::Sys(AuthSys::default());
-        let (clients, last_xid, cut, held) = (Vec::new(), 0, usize::MAX, false);
-        Self { now, machine, clients, last_xid, credential, cut, pool, elsewhere, held, takes: false }
+    fn of(machine: ServerMachine, elsewhere: Option<Memory>, pool: Pool) -> Self {
+        let driven = DrivenServer::new(machine);
+        assert_eq!(driven.machine.addresses(), Some(vec![ADDRESS]));
+        let (clients, credential) = (HashMap::new(), Credential::Sys(AuthSys::default()));
+        Self { driven, clients, last_xid: 0, credential, pool, elsewhere, held: false }
     }
 
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
-        let (peer, local) = (from.parse().unwrap(), "127.0.0.1:2049".parse().unwrap());
-        let conn = self.machine.accepted(self.now, ListenerId(0), peer, local)?;
-        self.clients.push(Client {
-            conn,
-            out: VecDeque::new(),
-            part: Vec::new(),
-            answers: HashMap::new(),
-            reads: true,
-            closed: false,
-            resumed: true,
-            asked: false,
-            given: List::new(),
-            unsent: 0,
-        });
-        Some(Who(self.clients.len() - 1))
+        let who = self.accept(ListenerId(0), from.parse().unwrap(), ADDRESS)?;
+        self.clients.insert(who, Client::default());
+        Some(who)
     }
 
     pub(crate) fn connect(&mut self, from: &str) -> Who {
         self.try_connect(from).expect("the client is let in")
-    }
-
-    pub(crate) fn disconnect(&mut self, who: Who) {
-        let client = &mut self.clients[who.0];
-        client.closed = true;
-        self.machine.disconnected(self.now, client.conn, Disconnect::Closed);
-    }
-
-    pub(crate) fn set_reading(&mut self, who: Who, reads: bool) {
-        self.clients[who.0].reads = reads;
-    }
-
-    pub(crate) fn is_closed(&self, who: Who) -> bool {
-        self.clients[who.0].closed
     }
 
     /// Calls that the server has carried out.
@@ -198,35 +162,16 @@ impl Net {
         self.machine.calls()
     }
 
-    /// Bytes that the server has for a client that does not read.
+    /// Bytes that the server had for a client, which takes all of them now.
     pub(crate) fn unsent(&mut self, who: Who) -> usize {
         self.turn();
-        let client = &mut self.clients[who.0];
-        let mut out = std::mem::take(&mut client.given);
-        self.machine.transmit(self.now, client.conn, &mut out, usize::MAX);
-        client.unsent += out.len();
-        client.take(&out.to_vec());
-        client.unsent
-    }
-
-    /// Would the server receive more from a client?
-    pub(crate) fn wants_bytes(&mut self, who: Who) -> bool {
-        let conn = self.clients[who.0].conn;
-        let landing = self.machine.landing(conn);
-        let wants = landing.place.is_some() || landing.ahead > 0;
-        landing.into_places().for_each(|place| self.machine.landed(self.now, conn, place, 0));
-        wants
+        self.take_all(who);
+        self.client(who).received
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
-        self.now = self.now + time;
-        self.machine.timeout(self.now);
+        self.driven.pass(time);
         self.turn();
-    }
-
-    /// Sends bytes as they are.
-    pub(crate) fn bytes(&mut self, who: Who, bytes: &[u8]) {
-        self.clients[who.0].out.extend(bytes);
     }
 
     /// Sends a message as a record, with a number of its own if it is long enough, and says which.
@@ -242,7 +187,7 @@ impl Net {
 
     fn send(&mut self, who: Who, front: &[u8], payload: List) {
         let bytes = self.record(front, payload);
-        self.bytes(who, &bytes);
+        self.send_bytes(who, &bytes);
     }
 
     fn record(&self, front: &[u8], payload: List) -> Vec<u8> {
@@ -269,30 +214,25 @@ impl Net {
 
     pub(crate) fn send_message(&mut self, who: Who, xid: u32, message: &Message) {
         let bytes = self.numbered(xid, message);
-        self.bytes(who, &bytes);
+        self.send_bytes(who, &bytes);
     }
 
     /// Sends the first bytes of a message.
     pub(crate) fn send_part(&mut self, who: Who, xid: u32, message: &Message, len: usize) {
         let bytes = self.numbered(xid, message);
-        self.bytes(who, &bytes[..len]);
+        self.send_bytes(who, &bytes[..len]);
     }
 
     /// Sends some bytes of a message.
     pub(crate) fn send_range(&mut self, who: Who, xid: u32, message: &Message, range: Range<usize>) {
         let bytes = self.numbered(xid, message);
-        self.bytes(who, &bytes[range]);
-    }
-
-    /// Bytes that wait for a client that does not read: those that the driver holds, which has taken as much as it may.
-    pub(crate) fn held(&self, who: Who) -> usize {
-        self.clients[who.0].given.len()
+        self.send_bytes(who, &bytes[range]);
     }
 
     /// Sends what is behind the first bytes.
     pub(crate) fn send_rest(&mut self, who: Who, xid: u32, message: &Message, from: usize) {
         let bytes = self.numbered(xid, message);
-        self.bytes(who, &bytes[from..]);
+        self.send_bytes(who, &bytes[from..]);
     }
 
     /// Calls a procedure.
@@ -311,10 +251,9 @@ impl Net {
     /// The answer to a call.
     pub(crate) fn answer(&mut self, who: Who, xid: u32) -> Answered {
         self.turn();
-        let client = &mut self.clients[who.0];
-        match client.answers.remove(&xid) {
+        match self.client(who).answers.remove(&xid) {
             Some(answer) => Answered::Reply(answer),
-            None if client.closed => Answered::Closed,
+            None if self.is_closed(who) => Answered::Closed,
             None => panic!("call {xid} is not answered"),
         }
     }
@@ -330,12 +269,11 @@ impl Net {
         reply.result
     }
 
-    /// Carries bytes until none moves any more.
+    /// Carries bytes, and calls that are carried out elsewhere, until nothing moves any more.
     pub(crate) fn turn(&mut self) {
         loop {
-            let acted = self.act() | self.work();
-            let carried = (0..self.clients.len()).any(|n| self.carry(n));
-            if !acted && !carried {
+            self.driven.turn();
+            if !self.work() {
                 return;
             }
         }
@@ -344,107 +282,36 @@ impl Net {
     /// Carries out calls that the machine gives away.
     fn work(&mut self) -> bool {
         let Some(fs) = self.elsewhere.as_mut().filter(|_| !self.held) else { return false };
-        let Some(job) = self.machine.next_job() else { return false };
-        self.machine.done(self.now, job.carry_out(fs));
+        let Some(job) = self.driven.machine.next_job() else { return false };
+        self.driven.machine.done(self.driven.now, job.carry_out(fs));
         true
     }
 
     /// Has a call been answered?
     pub(crate) fn is_answered(&mut self, who: Who, xid: u32) -> bool {
         self.turn();
-        self.clients[who.0].answers.contains_key(&xid)
+        self.client(who).answers.contains_key(&xid)
     }
 
-    fn act(&mut self) -> bool {
-        let mut acted = false;
-        while let Some(action) = self.machine.next_action(self.now) {
-            acted = true;
-            let of = |conn| move |client: &&mut Client| client.conn == conn;
-            match action {
-                Action::Transmit { conn } => {
-                    if let Some(client) = self.clients.iter_mut().find(of(conn)) {
-                        client.asked = true;
-                    }
-                }
-                Action::Close { conn } => {
-                    if let Some(client) = self.clients.iter_mut().find(of(conn)) {
-                        client.closed = true;
-                    }
-                }
-                Action::LowWater { .. } => {}
-                Action::Resume { conn } => {
-                    if let Some(client) = self.clients.iter_mut().find(of(conn)) {
-                        client.resumed = true;
-                    }
-                }
-                Action::Listen { .. }
-                | Action::Adopt { .. }
-                | Action::Attach { .. }
-                | Action::Connect { .. }
-                | Action::Watch { .. } => {
-                    panic!("a server has its listeners")
-                }
-            }
-        }
-        acted
-    }
-
-    /// Carries something between a client and the server.
-    fn carry(&mut self, n: usize) -> bool {
-        let client = &mut self.clients[n];
-        if client.closed {
-            return false;
-        }
-        let mut moved = false;
-        let left = client.given.len();
-        if (client.reads || self.takes) && client.asked && left < SEND / 4 {
-            self.machine.transmit(self.now, client.conn, &mut client.given, SEND - left);
-            // A driver need not ask again if it has got less than that, unless it is told to. But it asks once more when
-            // all is sent.
-            let came = client.given.len() > left;
-            client.asked = client.given.len() >= SEND || (came && client.reads);
-            moved = came;
-        }
-        if client.reads && !client.given.is_empty() {
-            let bytes = std::mem::take(&mut client.given).to_vec();
-            client.take(&bytes);
-            client.asked = true;
-            moved = true;
-        }
-        if client.out.is_empty() || !client.resumed {
-            return moved;
-        }
-        let landing = self.machine.landing(client.conn);
-        let run = client.out.len().min(self.cut);
-        if landing.place.is_some() {
-            let next = &client.out.make_contiguous()[..run];
-            let (now, conn) = (self.now, client.conn);
-            let moved = landing.fill(next, |place, n| self.machine.landed(now, conn, place, n));
-            client.out.drain(..moved);
-        } else if landing.ahead > 0 {
-            let bytes: Vec<u8> = client.out.drain(..run.min(landing.ahead)).collect();
-            self.machine.received(self.now, client.conn, Segment::from(bytes));
-        } else {
-            // The driver stops reading until it is told to go on.
-            client.resumed = false;
-            return moved;
-        }
-        true
+    /// What a client has got so far.
+    fn client(&mut self, who: Who) -> &mut Client {
+        let client = self.clients.get_mut(&who).expect("a client of this server");
+        client.take(self.driven.came(who));
+        client
     }
 }
 
 impl Client {
-    /// Takes what the server has sent.
-    fn take(&mut self, bytes: &[u8]) {
-        self.part.extend(bytes);
-        while let Some(mark) = self.part.first_chunk::<4>() {
+    /// Takes the records that are whole.
+    fn take(&mut self, came: &mut Vec<u8>) {
+        while let Some(mark) = came.first_chunk::<4>() {
             let len = (u32::from_be_bytes(*mark) & 0x7fff_ffff) as usize;
-            if self.part.len() < 4 + len {
+            if came.len() < 4 + len {
                 return;
             }
-            let rest = self.part.split_off(4 + len);
-            let record = std::mem::replace(&mut self.part, rest);
+            let record: Vec<u8> = came.drain(..4 + len).collect();
             let xid = u32::from_be_bytes(record[4..8].try_into().unwrap());
+            self.received += record.len();
             self.answers.insert(xid, record[4..].to_vec());
         }
     }
