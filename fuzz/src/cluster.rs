@@ -2,7 +2,7 @@
 
 use crate::IDLE;
 use arbitrary::Arbitrary;
-use onego_buf::{List, Pool, Segment};
+use onego_buf::{List, Pool};
 use onego_ceph::cls::{Method, lock, rbd};
 use onego_ceph::messages::{MonCommand, ObjectName, OsdOp, OsdOpReply, Payload};
 use onego_ceph::ops::{DESCRIPTOR_LEN, Op, code, flag};
@@ -11,6 +11,7 @@ use onego_cluster::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_msgr::addr::{AddrKind, EntityAddr};
 use onego_msgr::auth::Login;
 use onego_msgr::{Config, Connection, Event, Message, NoPlacer, Target};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time, Writer};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -406,7 +407,7 @@ struct DaemonClient {
     conn: ConnId,
     connection: Connection,
     /// Bytes on their way to the cluster.
-    out: Vec<u8>,
+    out: Pipe,
     reads: bool,
     closed: bool,
     replies: Vec<Message>,
@@ -591,7 +592,7 @@ impl ClusterWorld {
                 self.send(daemon(*to), message.with_data(data.to_vec()));
             }
             Item::Bytes { daemon: to, bytes } => {
-                self.client(daemon(*to)).out.extend_from_slice(bytes);
+                self.client(daemon(*to)).out.extend(*bytes);
                 self.turn();
             }
             Item::Read { daemon: of, reads } => {
@@ -625,23 +626,16 @@ impl DaemonClient {
         let mut list = List::new();
         self.connection.transmit(&mut list, usize::MAX);
         self.out.extend(list.to_vec());
-        let mut moved = false;
-        while !self.out.is_empty() {
+        let before = self.out.len();
+        let mut deliver = || {
             let landing = machine.landing(self.conn);
-            if let Some(mut place) = landing.place {
-                let n = place.len().min(self.out.len());
-                place[..n].copy_from_slice(&self.out[..n]);
-                self.out.drain(..n);
-                machine.landed(now, self.conn, place, n);
-            } else if landing.ahead > 0 {
-                let n = self.out.len().min(landing.ahead);
-                let bytes: Vec<u8> = self.out.drain(..n).collect();
-                machine.received(now, self.conn, Segment::from(bytes));
-            } else {
-                break;
-            }
-            moved = true;
-        }
+            self.out.deliver(landing, usize::MAX, |delivery| match delivery {
+                Delivery::Landed(place, n) => machine.landed(now, self.conn, place, n),
+                Delivery::Received(bytes) => machine.received(now, self.conn, bytes),
+            })
+        };
+        while deliver().bytes() > 0 {}
+        let mut moved = self.out.len() < before;
         if self.reads {
             let mut list = List::new();
             machine.transmit(now, self.conn, &mut list, usize::MAX);
@@ -653,24 +647,16 @@ impl DaemonClient {
 
     /// Takes what the cluster sends: messages whose answers can be read.
     fn take(&mut self, now: Time, bytes: &[u8]) {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let landing = self.connection.landing();
-            let (n, place) = match landing.place {
-                Some(place) => (place.len().min(left.len()), Some(place)),
-                None => (left.len().min(landing.ahead), None),
-            };
-            if n == 0 {
+        let mut pipe = Pipe::from(bytes);
+        while !pipe.is_empty() {
+            let connection = &mut self.connection;
+            let delivered = pipe.deliver(connection.landing(), usize::MAX, |delivery| match delivery {
+                Delivery::Landed(place, n) => connection.landed(now, place, n),
+                Delivery::Received(bytes) => connection.received(now, bytes, &mut NoPlacer),
+            });
+            if delivered.bytes() == 0 {
                 break;
             }
-            match place {
-                Some(mut place) => {
-                    place[..n].copy_from_slice(&left[..n]);
-                    self.connection.landed(now, place, n);
-                }
-                None => self.connection.received(now, Segment::copy_from(&left[..n]), &mut NoPlacer),
-            }
-            left = &left[n..];
             while let Some(event) = self.connection.poll() {
                 let Event::Message(mut message) = event else { continue };
                 if message.header.kind == OsdOpReply::KIND {

@@ -1,9 +1,10 @@
 //! A connection of iWARP in memory, and what a fuzzer sends on it.
 
 use arbitrary::Arbitrary;
-use onego_buf::{List, Pool, Segment, SegmentMut, crc32c};
+use onego_buf::{List, Pool, SegmentMut, crc32c};
 use onego_rdma::iwarp::{Config, Connection, Event};
 use onego_rdma::{CompletedWork, Completion, Key, Memory, QueuePair, Remote, SendFlags};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::Time;
 use std::sync::Arc;
 
@@ -39,24 +40,20 @@ pub fn client() -> Connection {
 
 /// Gives bytes to a connection, at most `cut` at a time, as its driver would; lets it answer; accepts every client.
 pub fn talk(connection: &mut Connection, bytes: &[u8], cut: usize) {
-    let mut left = bytes;
-    while !left.is_empty() {
-        let landing = connection.landing();
-        let (next, ahead) = (&left[..left.len().min(cut)], landing.ahead);
-        let took = landing.fill(next, |place, n| connection.landed(Time::default(), place, n));
-        let n = (left.len() - took).min(cut).min(ahead);
-        if n > 0 {
-            connection.received(Time::default(), Segment::copy_from(&left[took..took + n]));
-        }
+    let mut pipe = Pipe::from(bytes);
+    while !pipe.is_empty() {
+        let delivered = pipe.deliver(connection.landing(), cut, |delivery| match delivery {
+            Delivery::Landed(place, n) => connection.landed(Time::default(), place, n),
+            Delivery::Received(bytes) => connection.received(Time::default(), bytes),
+        });
         while let Some(event) = connection.event() {
             if let Event::Requested(_) = event {
                 connection.accept(b"welcome").unwrap();
             }
         }
-        if took + n == 0 {
+        if delivered.bytes() == 0 {
             break;
         }
-        left = &left[took + n..];
     }
     connection.transmit(&mut List::new(), usize::MAX);
 }

@@ -9,12 +9,13 @@ pub mod nfs_server;
 pub mod rpc_rdma;
 
 use arbitrary::Arbitrary;
-use onego_buf::{List, Pool, Segment, crc32c};
+use onego_buf::{List, Pool, crc32c};
 use onego_ceph::types::EntityName;
 use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};
 use onego_msgr::auth::Login;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_msgr::{Compression, Config, Connection, Limits, Method, NoPlacer, Target, Visitor};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Time, Writer};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -118,25 +119,16 @@ pub fn said(from: &mut Connection, to: &mut Vec<u8>) {
 /// Gives bytes to a connection, at most `cut` at a time, as its driver would, and takes its events.
 fn feed(connection: &mut Connection, bytes: &[u8], cut: usize) {
     let now = Time::default();
-    let mut left = bytes;
-    while !left.is_empty() {
-        let landing = connection.landing();
-        let mut took = 0;
-        if let Some(mut place) = landing.place {
-            let n = place.len().min(left.len()).min(cut);
-            place[..n].copy_from_slice(&left[..n]);
-            connection.landed(now, place, n);
-            took = n;
-        }
-        let n = (left.len() - took).min(cut).min(landing.ahead);
-        if n > 0 {
-            connection.received(now, Segment::copy_from(&left[took..took + n]), &mut NoPlacer);
-        }
+    let mut pipe = Pipe::from(bytes);
+    while !pipe.is_empty() {
+        let delivered = pipe.deliver(connection.landing(), cut, |delivery| match delivery {
+            Delivery::Landed(place, n) => connection.landed(now, place, n),
+            Delivery::Received(bytes) => connection.received(now, bytes, &mut NoPlacer),
+        });
         while connection.poll().is_some() {}
-        if took + n == 0 {
+        if delivered.bytes() == 0 {
             break;
         }
-        left = &left[took + n..];
     }
 }
 

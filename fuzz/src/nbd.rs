@@ -2,12 +2,13 @@
 
 use arbitrary::Arbitrary;
 use onego_block::{Geometry, Memory};
-use onego_buf::{List, Segment};
+use onego_buf::List;
+use onego_export::nbd::{Config, Export, Server};
 use onego_nbd::codec::{
     ChunkType, CommandFlags, ErrorChunk, HeaderStyle, InfoQuery, InfoType, MetaQuery, OptionCode,
     OptionHeader, ReplyHeader, RequestHeader, RequestType, StatusChunk,
 };
-use onego_export::nbd::{Config, Export, Server};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Reader, Time};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -72,25 +73,18 @@ impl ServedClient {
     }
 
     /// Carries bytes to the server, and all that comes of them back.
-    fn send(&mut self, mut bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         self.turn();
-        while !bytes.is_empty() && !self.closed {
-            let (now, conn) = (self.now, self.conn);
-            let landing = self.server.landing(conn);
-            let run = &bytes[..bytes.len().min(self.cut)];
-            let used = if landing.place.is_some() {
-                landing.fill(run, |place, filled| self.server.landed(now, conn, place, filled))
-            } else {
-                let run = &run[..run.len().min(landing.ahead)];
-                if !run.is_empty() {
-                    self.server.received(now, conn, Segment::copy_from(run));
-                }
-                run.len()
-            };
-            bytes = &bytes[used..];
+        let mut pipe = Pipe::from(bytes);
+        while !pipe.is_empty() && !self.closed {
+            let landing = self.server.landing(self.conn);
+            let delivered = pipe.deliver(landing, self.cut, |delivery| match delivery {
+                Delivery::Landed(place, filled) => self.server.landed(self.now, self.conn, place, filled),
+                Delivery::Received(bytes) => self.server.received(self.now, self.conn, bytes),
+            });
             self.turn();
             // A client that has said that it leaves is not read any more.
-            if used == 0 {
+            if delivered.bytes() == 0 {
                 return;
             }
         }

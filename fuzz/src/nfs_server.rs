@@ -19,6 +19,7 @@ use onego_nfs::v3::{self, CreateHow, Handle, Name, Node, Place, SetAttributes, S
 use onego_nfs::xdr::{Body as _, Reader, Writer, Xdr as _};
 use onego_nfs_server::{Export, Rdma, ServerMachine, Squash};
 use onego_rdma::iwarp::{self, Connection, Event};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine as _, Time};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -547,20 +548,15 @@ fn record(front: &[u8], payload: List) -> Vec<u8> {
 
 /// Gives the server bytes, at most `cut` at a time, as its driver would.
 fn feed(machine: &mut ServerMachine, now: Time, conn: ConnId, bytes: &[u8], cut: usize) {
-    let mut left = bytes;
-    while !left.is_empty() {
+    let mut pipe = Pipe::from(bytes);
+    let mut deliver = || {
         let landing = machine.landing(conn);
-        let (next, ahead) = (&left[..left.len().min(cut)], landing.ahead);
-        let took = landing.fill(next, |place, n| machine.landed(now, conn, place, n));
-        let n = (left.len() - took).min(cut).min(ahead);
-        if n > 0 {
-            machine.received(now, conn, Segment::copy_from(&left[took..took + n]));
-        }
-        if took + n == 0 {
-            return;
-        }
-        left = &left[took + n..];
-    }
+        pipe.deliver(landing, cut, |delivery| match delivery {
+            Delivery::Landed(place, n) => machine.landed(now, conn, place, n),
+            Delivery::Received(bytes) => machine.received(now, conn, bytes),
+        })
+    };
+    while deliver().bytes() > 0 {}
 }
 
 impl ServerClient {
@@ -569,20 +565,14 @@ impl ServerClient {
         let ClientEnd::Rdma(requester) = &mut self.end else { return };
         let connection = requester.queue_pair_mut();
         let bytes = std::mem::take(&mut self.to_client);
-        let mut left = &bytes[..];
-        while !left.is_empty() {
-            let landing = connection.landing();
-            let ahead = landing.ahead;
-            let took = landing.fill(left, |place, n| connection.landed(now, place, n));
-            let n = (left.len() - took).min(ahead);
-            if n > 0 {
-                connection.received(now, Segment::copy_from(&left[took..took + n]));
-            }
-            if took + n == 0 {
-                break;
-            }
-            left = &left[took + n..];
-        }
+        let mut pipe = Pipe::from(&bytes[..]);
+        let mut deliver = || {
+            pipe.deliver(connection.landing(), usize::MAX, |delivery| match delivery {
+                Delivery::Landed(place, n) => connection.landed(now, place, n),
+                Delivery::Received(bytes) => connection.received(now, bytes),
+            })
+        };
+        while deliver().bytes() > 0 {}
         while let Some(event) = requester.queue_pair_mut().event() {
             if let Event::Established(how) = event {
                 requester.connected(&how.private_data);

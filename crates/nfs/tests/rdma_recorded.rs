@@ -4,7 +4,7 @@
 mod ends;
 
 use ends::raw::Raw;
-use ends::{NOW, Pipe, config, entropy, noise, payload, word};
+use ends::{NOW, RecordedPipe, config, entropy, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::rdma::{Answer, Chunks, Config, Content, Header, RdmaSegment, Requester, Responder};
 use onego_nfs::rpc::{Accepted, Record, Reply, Split, Splitter};
@@ -69,7 +69,7 @@ fn lengths<'a>(targets: impl IntoIterator<Item = &'a RdmaSegment>) -> usize {
 
 struct RecordedServer {
     responder: Responder<Connection>,
-    incoming: Pipe,
+    incoming: RecordedPipe,
     client: Raw,
     calls: Vec<Record>,
 }
@@ -80,7 +80,7 @@ impl RecordedServer {
         // The kernel's server grants 64.
         let config = Config { credits: 64, ..Config::new(Pool::new(8 << 20)) };
         let responder = Responder::new(Connection::serve(NOW, transport, entropy(1)), config);
-        let (incoming, client) = (Pipe::default(), Raw::client(&TOLD));
+        let (incoming, client) = (RecordedPipe::default(), Raw::client(&TOLD));
         Self { responder, incoming, client, calls: Vec::new() }
     }
 
@@ -162,7 +162,7 @@ impl Splitter for Replies {
 /// Our client, and a server that says what was recorded.
 struct RecordedClient {
     requester: Requester<Connection>,
-    incoming: Pipe,
+    incoming: RecordedPipe,
     server: Raw,
 }
 
@@ -173,7 +173,7 @@ impl RecordedClient {
         let mut connection = Connection::connect(NOW, transport, entropy(2), &told).unwrap();
         connection.opened(NOW);
         let requester = Requester::new(connection, config());
-        Self { requester, incoming: Pipe::default(), server: Raw::server() }
+        Self { requester, incoming: RecordedPipe::default(), server: Raw::server() }
     }
 
     /// What comes of it for a call of that procedure.

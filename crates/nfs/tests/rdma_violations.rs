@@ -3,7 +3,7 @@
 mod ends;
 
 use ends::raw::{Raw, header, message, reads, writes};
-use ends::{NONE, NOW, Pipe, Splits, config, entropy, front, noise, payload, word};
+use ends::{NONE, NOW, RecordedPipe, Splits, config, entropy, front, noise, payload, word};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::Record;
 use onego_nfs::rpc::rdma::{
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A server, and a client that says what a test wants.
 struct LyingServer {
     responder: Responder<Connection>,
-    incoming: Pipe,
+    incoming: RecordedPipe,
     client: Raw,
     calls: Vec<Record>,
     fault: Option<iwarp::Error>,
@@ -27,7 +27,7 @@ impl LyingServer {
         let told = config.parameters().encode();
         let mut this = Self {
             responder: Responder::new(Connection::serve(NOW, transport, entropy(1)), config),
-            incoming: Pipe::default(),
+            incoming: RecordedPipe::default(),
             client: Raw::client(&told),
             calls: Vec::new(),
             fault: None,
@@ -223,7 +223,7 @@ fn a_client_that_takes_no_answers_cannot_fill_the_memory() {
 /// A client, and a server that says what a test wants.
 struct LyingClient {
     requester: Requester<Connection>,
-    incoming: Pipe,
+    incoming: RecordedPipe,
     server: Raw,
     answers: Vec<Answer>,
     fault: Option<iwarp::Error>,
@@ -237,7 +237,7 @@ impl LyingClient {
         connection.opened(NOW);
         let mut this = Self {
             requester: Requester::new(connection, config),
-            incoming: Pipe::default(),
+            incoming: RecordedPipe::default(),
             server: Raw::server(),
             answers: Vec::new(),
             fault: None,

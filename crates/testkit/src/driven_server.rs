@@ -101,7 +101,7 @@ impl<M: Machine> DrivenServer<M> {
 
     /// Sends bytes to the server. They are carried in the next [`turn`](Self::turn).
     pub fn send_bytes(&mut self, who: Who, bytes: &[u8]) {
-        self.clients[who.0].out.put(bytes);
+        self.clients[who.0].out.extend(bytes);
     }
 
     /// What has come to a client, which takes it out.

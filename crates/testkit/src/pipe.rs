@@ -41,12 +41,21 @@ impl From<&[u8]> for Pipe {
     }
 }
 
-impl Pipe {
-    /// Sends bytes behind those that are on their way.
-    pub fn put(&mut self, bytes: &[u8]) {
+/// Sends bytes behind those that are on their way.
+impl Extend<u8> for Pipe {
+    fn extend<I: IntoIterator<Item = u8>>(&mut self, bytes: I) {
         self.bytes.extend(bytes);
     }
+}
 
+/// Sends bytes behind those that are on their way.
+impl<'a> Extend<&'a u8> for Pipe {
+    fn extend<I: IntoIterator<Item = &'a u8>>(&mut self, bytes: I) {
+        self.bytes.extend(bytes);
+    }
+}
+
+impl Pipe {
     /// Takes the last `len` bytes back.
     pub fn take_back(&mut self, len: usize) -> Vec<u8> {
         self.bytes.split_off(self.bytes.len() - len).into()

@@ -137,19 +137,6 @@ impl Landing {
         self.place.into_iter().chain(self.further)
     }
 
-    /// Copies the first of `bytes` to the buffers, gives each back by `landed`, and returns how many bytes they took: for
-    /// who moves bytes without sockets.
-    pub fn fill(self, bytes: &[u8], mut landed: impl FnMut(SegmentMut, usize)) -> usize {
-        let mut left = bytes;
-        for mut place in self.into_places() {
-            let (these, rest) = left.split_at(place.len().min(left.len()));
-            place[..these.len()].copy_from_slice(these);
-            landed(place, these.len());
-            left = rest;
-        }
-        bytes.len() - left.len()
-    }
-
     /// How many buffers there are.
     pub fn places(&self) -> usize {
         usize::from(self.place.is_some()) + self.further.len()

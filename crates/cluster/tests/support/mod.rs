@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use onego_buf::{List, Pool, Segment};
+use onego_buf::{List, Pool};
 use onego_ceph::messages::{
     CommandReply, MapUpdate, MonCommand, ObjectName, OsdOp, Payload, Subscribe, Subscription, kind,
 };
@@ -12,6 +12,7 @@ use onego_cluster::{ClusterMachine, NewPool, OsdSettings, Settings};
 use onego_msgr::addr::EntityAddr;
 use onego_msgr::auth::{Login, Principal, service};
 use onego_msgr::{Config, Connection, Event, Message, NoPlacer, Peer, Target};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -60,7 +61,7 @@ struct Client {
     conn: ConnId,
     connection: Connection,
     /// Bytes on their way to the cluster.
-    out: Vec<u8>,
+    out: Pipe,
     inbox: VecDeque<Message>,
     /// Does it take what the cluster sends?
     reads: bool,
@@ -166,7 +167,7 @@ impl Net {
         self.clients.push(Client {
             conn,
             connection,
-            out: Vec::new(),
+            out: Pipe::default(),
             inbox: VecDeque::new(),
             reads: true,
             closed: false,
@@ -211,12 +212,12 @@ impl Net {
         let mut list = List::new();
         client.connection.transmit(&mut list, usize::MAX);
         client.out.extend(list.to_vec());
-        client.out.split_off(client.out.len() - len)
+        client.out.take_back(len)
     }
 
     /// Sends bytes that need not be frames.
     pub(crate) fn send_raw(&mut self, who: Who, bytes: &[u8]) {
-        self.clients[who.0].out.extend_from_slice(bytes);
+        self.clients[who.0].out.extend(bytes);
     }
 
     pub(crate) fn hang_up(&mut self, who: Who) {
@@ -341,25 +342,16 @@ impl Net {
         let mut list = List::new();
         client.connection.transmit(&mut list, usize::MAX);
         client.out.extend(list.to_vec());
-        let mut moved = false;
-        while !client.out.is_empty() {
+        let before = client.out.len();
+        let mut deliver = || {
             let landing = self.machine.landing(client.conn);
-            match landing.place {
-                Some(mut place) => {
-                    let fill = place.len().min(client.out.len());
-                    place[..fill].copy_from_slice(&client.out[..fill]);
-                    client.out.drain(..fill);
-                    self.machine.landed(self.now, client.conn, place, fill);
-                }
-                None if landing.ahead > 0 => {
-                    let chunk: Vec<u8> = client.out.drain(..client.out.len().min(landing.ahead)).collect();
-                    self.machine.received(self.now, client.conn, Segment::from(chunk));
-                }
-                None => break,
-            }
-            moved = true;
-        }
-        moved
+            client.out.deliver(landing, usize::MAX, |delivery| match delivery {
+                Delivery::Landed(place, n) => self.machine.landed(self.now, client.conn, place, n),
+                Delivery::Received(bytes) => self.machine.received(self.now, client.conn, bytes),
+            })
+        };
+        while deliver().bytes() > 0 {}
+        client.out.len() < before
     }
 
     /// Carries what the cluster sends to a client, if it takes it.
@@ -371,18 +363,14 @@ impl Net {
         let mut list = List::new();
         self.machine.transmit(self.now, client.conn, &mut list, 1 << 20);
         let moved = !list.is_empty();
-        while !list.is_empty() {
-            let mut landing = client.connection.landing();
-            if let Some(mut place) = landing.place.take() {
-                let fill = list.copy_to(&mut place);
-                list.advance(fill);
-                client.connection.landed(self.now, place, fill);
-            } else {
-                let take = list.len().min(landing.ahead.max(1));
-                let chunk = list.split_to(take).to_segment();
-                client.connection.received(self.now, chunk, &mut NoPlacer);
-            }
-        }
+        let mut incoming = Pipe::from(&list.to_vec()[..]);
+        let mut deliver = || {
+            incoming.deliver(client.connection.landing(), usize::MAX, |delivery| match delivery {
+                Delivery::Landed(place, n) => client.connection.landed(self.now, place, n),
+                Delivery::Received(bytes) => client.connection.received(self.now, bytes, &mut NoPlacer),
+            })
+        };
+        while deliver().bytes() > 0 {}
         while let Some(event) = client.connection.poll() {
             match event {
                 Event::Message(message) => client.inbox.push_back(message),

@@ -9,6 +9,7 @@ use onego_msgr::{
     Blame, Config, Connection, Error, Event, Header, Limits, Message, NoPlacer, Peer, Placer, Tag, Target,
     Visitor,
 };
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::{Decoded, Reader, Time, Writer};
 use proptest::prelude::*;
 use std::net::SocketAddr;
@@ -74,27 +75,18 @@ pub(crate) fn output(connection: &mut Connection) -> Vec<u8> {
 /// Delivers `bytes` as the connection asks for them, in pieces of at most `cut()` bytes.
 pub(crate) fn deliver(
     connection: &mut Connection,
-    mut bytes: &[u8],
+    bytes: &[u8],
     placer: &mut dyn Placer,
     mut cut: impl FnMut() -> usize,
 ) {
-    while !bytes.is_empty() {
-        let landing = connection.landing();
-        let n = cut().clamp(1, bytes.len());
-        if let Some(mut place) = landing.place {
-            let n = n.min(place.len());
-            place[..n].copy_from_slice(&bytes[..n]);
-            bytes = &bytes[n..];
-            connection.landed(START, place, n);
-        } else {
-            let n = n.min(landing.ahead);
-            if n == 0 {
-                return;
-            }
-            connection.received(START, Segment::copy_from(&bytes[..n]), placer);
-            bytes = &bytes[n..];
-        }
-    }
+    let mut pipe = Pipe::from(bytes);
+    let mut deliver = || {
+        pipe.deliver(connection.landing(), cut().max(1), |delivery| match delivery {
+            Delivery::Landed(place, n) => connection.landed(START, place, n),
+            Delivery::Received(bytes) => connection.received(START, bytes, placer),
+        })
+    };
+    while deliver().bytes() > 0 {}
 }
 
 /// Delivers `bytes` in one piece.

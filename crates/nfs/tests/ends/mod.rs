@@ -3,14 +3,14 @@
 
 pub(crate) mod raw;
 
-use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::rdma::{Answer, Config, Error, Requester, Responder};
 use onego_nfs::rpc::{Record, Split, Splitter};
 use onego_rdma::iwarp::{self, Connection, Entropy, Event};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) const NOW: Time = Time::from_nanos(1_000_000_000);
@@ -81,36 +81,30 @@ pub(crate) fn config() -> Config {
 
 /// What is on its way to one end.
 #[derive(Default)]
-pub(crate) struct Pipe {
-    pub(crate) bytes: VecDeque<u8>,
+pub(crate) struct RecordedPipe {
+    pub(crate) pipe: Pipe,
     /// Bytes of all that ever went through.
     pub(crate) all: Vec<u8>,
 }
 
-impl Pipe {
+impl RecordedPipe {
     /// Takes what a connection has to send.
     pub(crate) fn fill(&mut self, from: &mut Connection, limit: usize) -> bool {
         let mut out = List::new();
         from.transmit(&mut out, limit);
         let bytes = out.to_vec();
         self.all.extend(&bytes);
-        self.bytes.extend(&bytes);
+        self.pipe.extend(&bytes);
         !bytes.is_empty()
     }
 
     /// Gives a connection up to `limit` bytes, as a driver would.
     pub(crate) fn drain(&mut self, to: &mut Connection, limit: usize) -> bool {
-        let budget = limit.min(self.bytes.len());
-        let landing = to.landing();
-        let ahead = landing.ahead;
-        let next = &self.bytes.make_contiguous()[..budget];
-        let moved = landing.fill(next, |place, n| to.landed(NOW, place, n));
-        self.bytes.drain(..moved);
-        let n = (budget - moved).min(ahead);
-        if n > 0 {
-            to.received(NOW, Segment::from(self.bytes.drain(..n).collect::<Vec<_>>()));
-        }
-        moved + n > 0
+        let delivered = self.pipe.deliver(to.landing(), limit, |delivery| match delivery {
+            Delivery::Landed(place, n) => to.landed(NOW, place, n),
+            Delivery::Received(bytes) => to.received(NOW, bytes),
+        });
+        delivered.bytes() > 0
     }
 }
 
@@ -118,8 +112,8 @@ impl Pipe {
 pub(crate) struct Ends {
     pub(crate) client: Requester<Connection>,
     pub(crate) server: Responder<Connection>,
-    pub(crate) to_client: Pipe,
-    pub(crate) to_server: Pipe,
+    pub(crate) to_client: RecordedPipe,
+    pub(crate) to_server: RecordedPipe,
     pub(crate) calls: Vec<Record>,
     pub(crate) answers: Vec<Answer>,
     pub(crate) faults: Vec<iwarp::Error>,
@@ -139,8 +133,8 @@ impl Ends {
         let mut this = Self {
             client: Requester::new(connection, client),
             server: Responder::new(Connection::serve(NOW, transport, entropy(seed + 1)), server),
-            to_client: Pipe::default(),
-            to_server: Pipe::default(),
+            to_client: RecordedPipe::default(),
+            to_server: RecordedPipe::default(),
             calls: Vec::new(),
             answers: Vec::new(),
             faults: Vec::new(),

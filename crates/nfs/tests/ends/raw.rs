@@ -1,6 +1,6 @@
 //! An end that says whatever a test wants it to say.
 
-use super::{NOW, Pipe, entropy};
+use super::{NOW, RecordedPipe, entropy};
 use onego_buf::{List, Pool, SegmentMut};
 use onego_nfs::rpc::rdma::{Chunks, Content, Header, RdmaSegment, ReadSegment, WriteChunk};
 use onego_nfs::xdr::{Reader, Writer};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct Raw {
     pub(crate) connection: Connection,
     /// What is on its way to it.
-    pub(crate) incoming: Pipe,
+    pub(crate) incoming: RecordedPipe,
     pub(crate) messages: Vec<Vec<u8>>,
     /// Memory that the other end has invalidated.
     pub(crate) invalidated: Vec<u32>,
@@ -34,7 +34,7 @@ impl Raw {
         (0..256).for_each(|_| connection.post_receive(0, SegmentMut::zeroed(65536)).unwrap());
         Self {
             connection,
-            incoming: Pipe::default(),
+            incoming: RecordedPipe::default(),
             messages: Vec::new(),
             invalidated: Vec::new(),
             fault: None,

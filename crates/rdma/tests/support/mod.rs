@@ -6,10 +6,10 @@ pub(crate) mod raw;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_rdma::iwarp::{Config, Connection, Entropy, Error, Event};
 use onego_rdma::{Completion, QueuePair};
+use onego_testkit::{Delivery, Pipe};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) const NOW: Time = Time::from_nanos(1_000_000_000);
@@ -28,7 +28,7 @@ pub(crate) struct End {
     pub(crate) connection: Connection,
     pub(crate) events: Vec<Event>,
     pub(crate) completions: Vec<Completion>,
-    pub(crate) incoming: VecDeque<u8>,
+    pub(crate) incoming: Pipe,
     /// Bytes that landed right in their place.
     pub(crate) landed: usize,
     /// Bytes that came in shared memory.
@@ -41,7 +41,7 @@ impl End {
             connection,
             events: Vec::new(),
             completions: Vec::new(),
-            incoming: VecDeque::new(),
+            incoming: Pipe::default(),
             landed: 0,
             shared: 0,
         }
@@ -61,21 +61,15 @@ impl End {
 
     /// Gives the connection up to `limit` of the bytes that have come, as a driver would.
     pub(crate) fn feed(&mut self, limit: usize) -> usize {
-        let budget = limit.min(self.incoming.len());
-        let landing = self.connection.landing();
-        let ahead = landing.ahead;
-        let next = &self.incoming.make_contiguous()[..budget];
-        let moved = landing.fill(next, |place, n| self.connection.landed(NOW, place, n));
-        self.incoming.drain(..moved);
-        self.landed += moved;
-        let n = (budget - moved).min(ahead);
-        if n > 0 {
-            let bytes: Vec<u8> = self.incoming.drain(..n).collect();
-            self.connection.received(NOW, Segment::from(bytes));
-            self.shared += n;
-        }
+        let connection = &mut self.connection;
+        let delivered = self.incoming.deliver(connection.landing(), limit, |delivery| match delivery {
+            Delivery::Landed(place, n) => connection.landed(NOW, place, n),
+            Delivery::Received(bytes) => connection.received(NOW, bytes),
+        });
+        self.landed += delivered.placed;
+        self.shared += delivered.shared;
         self.collect();
-        moved + n
+        delivered.bytes()
     }
 
     /// Takes events and completions.
