@@ -35,6 +35,10 @@ const QUEUE_LIMIT: usize = 64 << 20;
 /// Bytes of replies that are sent before further requests are carried out.
 const WORTH_A_SEND: usize = 4 << 10;
 
+/// Bytes that the system sends in the time in which a request is carried out, roughly. The peer gets the first of many bytes
+/// while the system is still about the last, so that it need not wait for more requests than these bytes take.
+const SENT_MEANWHILE: usize = 8 << 10;
+
 /// Replies that may wait on one connection, however small.
 const QUEUE_LIMIT_MESSAGES: usize = 16_384;
 
@@ -218,10 +222,12 @@ impl ClusterConnections {
         self.get(conn).map_or(0, |connection| connection.messenger.events().div_ceil(2))
     }
 
-    /// Do the messages that are left wait until the replies so far are sent? Few bytes are not worth a send of their own.
+    /// Do the messages that are left wait until the replies so far are sent? Few bytes are not worth a send of their own, and
+    /// many keep the client busy anyhow.
     pub(super) fn defers(&mut self, conn: ConnId) -> bool {
         let waits = |connection: &mut ClusterConnection| {
-            connection.defers() && connection.messenger.queued_bytes() >= WORTH_A_SEND
+            let most = connection.messenger.events() * SENT_MEANWHILE;
+            connection.defers() && (WORTH_A_SEND..=most).contains(&connection.messenger.queued_bytes())
         };
         self.get(conn).is_some_and(waits)
     }
