@@ -19,6 +19,8 @@ pub struct Geometry {
     pub read_only: bool,
     /// A write that has completed may be lost unless a flush completes after it.
     pub volatile_cache: bool,
+    /// A flush covers the writes that were made through other openings of the same device, too, on other threads.
+    pub shared_flush: bool,
     /// Trims free space in multiples of this. `None`: they do nothing.
     pub trim_granularity: Option<u32>,
 }
@@ -34,6 +36,7 @@ impl Geometry {
             boundary: None,
             read_only: false,
             volatile_cache: false,
+            shared_flush: true,
             trim_granularity: None,
         }
     }

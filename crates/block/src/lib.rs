@@ -10,12 +10,13 @@
 //! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
 //! - [`Memory`] and [`Null`] are devices without anything below them.
 //! - [`Counted`], [`Limited`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
-//! - An [`Export`] is a machine that serves devices to clients.
+//! - An [`Export`] is a machine that serves devices to clients, and a [`Backend`] one that carries their requests out.
 //!
 //! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
 //! likes, and they share nothing.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod caller;
 mod device;
 mod error;
@@ -29,6 +30,7 @@ mod request;
 mod status;
 mod wrappers;
 
+pub use backend::Backend;
 pub use caller::{Caller, Completion, Completions};
 pub use device::Device;
 pub use error::Error;

@@ -64,6 +64,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Server(#[from] onego_cluster::Error),
     #[error(transparent)]
+    Disk(#[from] onego_disk::OpenError),
+    #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
@@ -132,6 +134,7 @@ impl Failure {
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
+            Self::Disk(error) => code_of_disk(error),
             Self::Server(_)
             | Self::NfsServer(_)
             | Self::File { .. }
@@ -210,6 +213,16 @@ fn code_of_nfs(error: &onego::nfs::Error) -> Code {
         E::Mount { status: MountStatus::Noent, .. } => Code::NotFound,
         E::Mount { .. } | E::Loop { .. } => Code::Refused,
         E::Url { .. } | E::Invalid(_) => Code::Usage,
+        _ => Code::Failed,
+    }
+}
+
+fn code_of_disk(error: &onego_disk::OpenError) -> Code {
+    use onego_disk::OpenError as E;
+    match error {
+        E::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => Code::NotFound,
+        E::Kind(_) => Code::Usage,
+        E::Busy(_) => Code::Refused,
         _ => Code::Failed,
     }
 }

@@ -5,6 +5,7 @@ mod access;
 mod bench;
 mod cluster;
 mod demo;
+mod device;
 mod export;
 mod failure;
 mod interrupt;

@@ -48,7 +48,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["onego-service", "onego-nbd", "onego-block", "onego-engine", "onego-wire", "onego-buf"],
     ),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
-    ("onego-cli", &["onego-bench", "onego", "onego-cluster", "onego-export", "onego-nfs-server"]),
+    (
+        "onego-cli",
+        &["onego-bench", "onego", "onego-cluster", "onego-disk", "onego-export", "onego-nfs-server"],
+    ),
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];

@@ -2,7 +2,6 @@
 
 mod nbd;
 mod reactor;
-mod source;
 
 use crate::access::Access;
 use crate::failure::Failure;
@@ -11,7 +10,7 @@ use crate::failure::Failure;
 #[derive(clap::Subcommand)]
 pub(crate) enum ExportCommand {
     /// Serve devices by NBD, the Network Block Device protocol
-    #[command(after_help = nbd::EXAMPLES)]
+    #[command(after_help = nbd::examples())]
     Nbd(nbd::Options),
 }
 

@@ -1,8 +1,8 @@
 //! `onego export nbd`: a server of NBD.
 
 use super::reactor::{self, Plan, Running};
-use super::source::Source;
 use crate::access::Access;
+use crate::device::{Prepared, SOURCES, Source};
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
@@ -14,18 +14,20 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
-pub(crate) const EXAMPLES: &str = "\
+pub(crate) fn examples() -> String {
+    format!("{EXAMPLES}\n\nSources:\n{SOURCES}\n{NOTES}")
+}
+
+const EXAMPLES: &str = "\
 Examples:
   onego -c /tmp/onego/ceph.conf export nbd rbd:rbd/disk
   onego export nbd rbd:disk rbd:other --listen 0.0.0.0:10809 --read-only
-  onego export nbd mem:1G --socket /run/onego.sock
-  onego export nbd mem:1G --listen 127.0.0.1:0 --format json
+  onego export nbd /srv/disk.img --socket /run/onego.sock
+  onego export nbd mem:1G --listen 127.0.0.1:0 --format json";
 
-Sources:
-  rbd:[POOL/[NAMESPACE/]]IMAGE  an image; clients name it POOL/[NAMESPACE/]IMAGE
-  mem:SIZE                      memory, lost at the end; clients name it mem
-  null:SIZE                     forgets what is written, reads as zeros; clients name it null
-A single source is what clients get that name none.
+const NOTES: &str = "\
+Clients name an image POOL/[NAMESPACE/]IMAGE, a file by its name without folders, and what has no name by its kind, such as
+mem. A single source is what clients get that name none.
 
 Clients:
   nbdinfo nbd://127.0.0.1/rbd/disk
@@ -83,8 +85,10 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let place = Place::open(&options)?;
+    let prepared = |source: &Source| Ok((source.clone(), Prepared::new(source, options.read_only)?));
+    let sources = options.sources.iter().map(prepared).collect::<Result<_, Failure>>()?;
     let plan = Plan {
-        sources: options.sources.clone(),
+        sources,
         pool: options.pool.clone(),
         read_only: options.read_only,
         cluster,

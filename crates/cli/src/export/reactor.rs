@@ -1,16 +1,13 @@
 //! A thread with an export and everything under it.
 
-use super::source::Source;
+use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
-use onego::block::{Device, Geometry, Host, Memory, Null};
+use onego::block::Host;
 use onego::ceph::Config;
-use onego::rados::Cluster;
-use onego::rbd::Image;
 use onego::zero_copy::Settings;
 use onego::{EngineKind, Spin, Wait};
 use onego_export::nbd::{self, Export, Server};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,7 +16,7 @@ use std::thread::JoinHandle;
 /// What a reactor is told to serve.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<(Source, Prepared)>,
     pub(crate) pool: Option<String>,
     pub(crate) read_only: bool,
     /// How the cluster of the images is reached; `None`: no source is an image.
@@ -86,16 +83,9 @@ fn listening(error: std::io::Error) -> Failure {
 fn begin(plan: &Plan, socket: OwnedFd) -> Result<Host<Server>, Failure> {
     let server = |_| Server::new(nbd::Config::default());
     let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, server)?;
-    let cluster = match &plan.cluster {
-        Some(config) => {
-            let cluster = host.connect(config)?;
-            host.block_on(cluster.ready())??;
-            Some(cluster)
-        }
-        None => None,
-    };
-    for source in &plan.sources {
-        let device = open(&mut host, plan, cluster.as_ref(), source)?;
+    let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());
+    for (source, prepared) in &plan.sources {
+        let device = opener.open(&mut host, prepared, plan.read_only)?;
         let export = Export {
             name: source.export_name(plan.pool.as_deref()),
             description: source.to_string(),
@@ -106,30 +96,4 @@ fn begin(plan: &Plan, socket: OwnedFd) -> Result<Host<Server>, Failure> {
     }
     host.export().0.adopt(socket);
     Ok(host)
-}
-
-fn open(
-    host: &mut Host<Server>,
-    plan: &Plan,
-    cluster: Option<&Cluster>,
-    source: &Source,
-) -> Result<Rc<dyn Device>, Failure> {
-    match source {
-        Source::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
-        Source::Null(size) => Ok(Rc::new(Null::new(Geometry::new(*size)))),
-        Source::Image(spec) => {
-            let cluster = cluster.ok_or(onego::ceph::Error::Closed)?;
-            let image = host.block_on(async {
-                let pool = spec.place(plan.pool.as_deref()).open(cluster).await?;
-                match plan.read_only {
-                    true => Image::open_read_only(&pool, &spec.image).await,
-                    false => Image::open(&pool, &spec.image).await,
-                }
-            })??;
-            if !plan.read_only {
-                image.check_writable()?;
-            }
-            Ok(host.image(image)?)
-        }
-    }
 }

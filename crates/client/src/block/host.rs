@@ -1,53 +1,54 @@
 //! One thread's export, and all that is under it.
 
-use super::image::ImageDevices;
-use crate::ceph::core::Core;
+use super::image::{ImageDevices, ImageOpener};
 use crate::ceph::{Config, Error};
 use crate::driver::Driver;
 use crate::rados::{Cluster, Unconnected};
 use crate::rbd::Image;
-use crate::reactor::{Core as _, EngineFailed, FAREWELL};
-use onego_block::{Device, Export};
+use crate::reactor::{EngineFailed, FAREWELL};
+use onego_block::{Backend, Device, Export};
 use onego_engine::zero_copy::Settings;
 use onego_engine::{EngineKind, Spin, Stats, Wait, Waker};
 use onego_wire::{Joined, Machine, Members, Time};
 use std::rc::Rc;
 
-/// An export and the clients of the devices that it serves, driven as one machine by the thread that owns it: no other
+/// An export and the backends of the devices that it serves, driven as one machine by the thread that owns it: no other
 /// thread, no wake-ups and no locks on the way of a request from the export's connection to the cluster's.
 ///
 /// A process that wants more than one processor has as many hosts, each on a thread of its own.
 pub struct Host<E: Export> {
     driver: Driver<Joined<Hosted<E>>>,
+    /// The clients of clusters among the backends.
+    clusters: Vec<(Cluster, ImageOpener)>,
 }
 
 /// The machines of a host.
 struct Hosted<E> {
     export: E,
-    clusters: Vec<ImageDevices>,
+    backends: Vec<Box<dyn Backend>>,
 }
 
 impl<E: Export> Members for Hosted<E> {
     fn count(&self) -> usize {
-        1 + self.clusters.len()
+        1 + self.backends.len()
     }
 
     fn member(&self, index: usize) -> &dyn Machine {
         match index {
             0 => &self.export,
-            _ => &self.clusters[index - 1],
+            _ => &*self.backends[index - 1],
         }
     }
 
     fn member_mut(&mut self, index: usize) -> &mut dyn Machine {
         match index {
             0 => &mut self.export,
-            _ => &mut self.clusters[index - 1],
+            _ => &mut *self.backends[index - 1],
         }
     }
 
     fn passed_work(&mut self) -> bool {
-        self.export.has_completions() || self.clusters.iter().any(ImageDevices::has_work)
+        self.export.has_completions() || self.backends.iter().any(|backend| backend.has_work())
     }
 }
 
@@ -59,29 +60,36 @@ impl<E: Export> Host<E> {
         spin: Spin,
         export: impl FnOnce(Time) -> E,
     ) -> Result<Self, Error> {
-        let hosted = |now| Joined::new(Hosted { export: export(now), clusters: Vec::new() });
+        let hosted = |now| Joined::new(Hosted { export: export(now), backends: Vec::new() });
         let driver = Driver::open(engine, zero_copy, spin, hosted).map_err(EngineFailed::opening)?;
-        Ok(Self { driver })
+        Ok(Self { driver, clusters: Vec::new() })
+    }
+
+    /// Adds a machine that carries out the requests of devices.
+    pub fn add(&mut self, backend: impl Backend + 'static) {
+        self.hosted().backends.push(Box::new(backend));
     }
 
     /// Adds a client of a cluster. Connecting goes on while the host is driven: [`Cluster::ready`] waits for it. Of the
     /// configuration, the engine, the copies and the spinning are those of the host.
     pub fn connect(&mut self, config: &Config) -> Result<Cluster, Error> {
         let unconnected = Unconnected::new(config)?;
-        let core = unconnected.core(self.driver.now());
-        self.hosted().clusters.push(ImageDevices::new(core));
-        Ok(unconnected.cluster(self.driver.waker()))
+        let devices = ImageDevices::new(unconnected.core(self.driver.now()));
+        let cluster = unconnected.cluster(self.driver.waker());
+        self.clusters.push((cluster.clone(), devices.opener()));
+        self.add(devices);
+        Ok(cluster)
     }
 
     /// An image as a device of this host. It is closed when the device is dropped. Fails unless the image was opened by a
     /// [client of this host](Self::connect).
     pub fn image(&mut self, image: Image) -> Result<Rc<dyn Device>, Error> {
-        let cluster = image.pool().cluster().clone();
-        let devices = self.hosted().clusters.iter().find(|devices| cluster.is_of(devices.core()));
-        let devices = devices.ok_or_else(|| {
+        let of = image.pool().cluster();
+        let opener = self.clusters.iter().find(|(cluster, _)| cluster.is_same(of)).map(|(_, opener)| opener);
+        let opener = opener.ok_or_else(|| {
             Error::Invalid("the image was opened by a client that this thread does not drive".into())
         })?;
-        Ok(Rc::new(devices.device(image)))
+        Ok(Rc::new(opener.device(image)))
     }
 
     /// The export, to be told what to serve, and the time for it. What it has to do is done with the next
@@ -107,6 +115,11 @@ impl<E: Export> Host<E> {
         self.driver.waker()
     }
 
+    /// The time of the host's engine.
+    pub fn now(&mut self) -> Time {
+        self.driver.now()
+    }
+
     /// What the engine has done so far: system calls and bytes.
     pub fn stats(&self) -> Stats {
         self.driver.stats()
@@ -115,22 +128,15 @@ impl<E: Export> Host<E> {
     fn hosted(&mut self) -> &mut Hosted<E> {
         self.driver.machine_mut().members_mut()
     }
-
-    fn cores(&mut self) -> impl Iterator<Item = &mut Core> {
-        self.hosted().clusters.iter_mut().map(ImageDevices::core_mut)
-    }
 }
 
 impl<E: Export> Drop for Host<E> {
-    /// Ends the clients. What clusters would keep of them is given up, for which at most a second is waited.
+    /// Ends the backends. What their peers would keep of them is given up, for which at most a second is waited.
     fn drop(&mut self) {
         let now = self.driver.now();
-        for core in self.cores() {
-            core.close();
-            core.say_farewell(now);
-        }
+        self.hosted().backends.iter_mut().for_each(|backend| backend.leave(now));
         let until = now + FAREWELL;
-        while self.cores().any(|core| core.is_leaving()) && self.driver.now() < until {
+        while self.hosted().backends.iter().any(|backend| backend.is_leaving()) && self.driver.now() < until {
             if self.driver.turn(Wait::Until(until)).is_err() {
                 return;
             }

@@ -7,7 +7,7 @@ use crate::ceph::done::{Allocated, ReplyTo};
 use crate::ceph::image_io::{Io, IoOp, Shape};
 use crate::rbd::Image;
 use crate::reactor::Core as _;
-use onego_block::{BlockStatus, Caller, Device, Error, Geometry, Op, Request, StatusExtent, zeros};
+use onego_block::{Backend, BlockStatus, Caller, Device, Error, Geometry, Op, Request, StatusExtent, zeros};
 use onego_wire::{Layer, Time};
 use slab::Slab;
 use std::cell::RefCell;
@@ -35,6 +35,17 @@ pub(crate) struct ImageDevices {
     callers: Slab<Caller>,
 }
 
+/// Makes devices of the images of one client.
+pub(crate) struct ImageOpener {
+    inbox: Inbox,
+}
+
+impl ImageOpener {
+    pub(crate) fn device(&self, image: Image) -> ImageDevice {
+        ImageDevice { read_only: !image.is_writable(), image, inbox: Rc::clone(&self.inbox) }
+    }
+}
+
 /// An image as a device. It is closed with the last of its clones.
 pub(crate) struct ImageDevice {
     image: Image,
@@ -47,21 +58,9 @@ impl ImageDevices {
         Self { core, inbox: Inbox::default(), callers: Slab::new() }
     }
 
-    pub(crate) fn device(&self, image: Image) -> ImageDevice {
-        ImageDevice { read_only: !image.is_writable(), image, inbox: Rc::clone(&self.inbox) }
-    }
-
-    pub(crate) fn core(&self) -> &Core {
-        &self.core
-    }
-
-    pub(crate) fn core_mut(&mut self) -> &mut Core {
-        &mut self.core
-    }
-
-    /// Is there a request that it has not looked at?
-    pub(crate) fn has_work(&self) -> bool {
-        !self.inbox.borrow().is_empty()
+    /// What makes devices of images that this client has opened.
+    pub(crate) fn opener(&self) -> ImageOpener {
+        ImageOpener { inbox: Rc::clone(&self.inbox) }
     }
 
     fn start(&mut self, now: Time, shape: Arc<Shape>, request: Request) {
@@ -78,6 +77,21 @@ impl ImageDevices {
             Op::Status { length } => IoOp::Io(Io::Allocated { offset, length, done: ReplyTo::Tag(tag) }),
         };
         self.core.start(now, shape, op);
+    }
+}
+
+impl Backend for ImageDevices {
+    fn has_work(&self) -> bool {
+        !self.inbox.borrow().is_empty()
+    }
+
+    fn leave(&mut self, now: Time) {
+        self.core.close();
+        self.core.say_farewell(now);
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.core.is_leaving()
     }
 }
 

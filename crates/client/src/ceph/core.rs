@@ -95,12 +95,6 @@ impl Core {
         }
     }
 
-    /// Does it take its commands from there?
-    #[cfg(feature = "block")]
-    pub(crate) fn takes_from(&self, mailbox: &Arc<Mailbox<CephCommand>>) -> bool {
-        Arc::ptr_eq(&self.mailbox, mailbox)
-    }
-
     /// Starts a request to an image.
     pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp) {
         let op = match op {

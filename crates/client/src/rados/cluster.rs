@@ -1,6 +1,4 @@
 use crate::ceph::commands::{CephCommand, Question};
-#[cfg(feature = "block")]
-use crate::ceph::core::Core;
 use crate::ceph::done::{OTHER_KIND, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
 use crate::mailbox::Mailbox;
@@ -94,10 +92,10 @@ pub struct PoolInfo {
 }
 
 impl Cluster {
-    /// Does this client's machine do what this handle asks for?
+    /// Are both handles on the same client?
     #[cfg(feature = "block")]
-    pub(crate) fn is_of(&self, core: &Core) -> bool {
-        core.takes_from(&self.shared.mailbox)
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     pub(crate) fn new(

@@ -98,8 +98,8 @@ impl Served {
             .with(Flags::SEND_TRIM, writable && geometry.trim_granularity.is_some())
             .with(Flags::SEND_WRITE_ZEROES | Flags::SEND_FAST_ZERO, writable)
             .with(Flags::SEND_DF, style != HeaderStyle::Simple)
-            // Without a cache there is nothing that a flush on another connection could miss.
-            .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache)
+            // Connections may be shared out to several threads, each with an opening of its own.
+            .with(Flags::CAN_MULTI_CONN, !geometry.volatile_cache || geometry.shared_flush)
             .with(Flags::BLOCK_STATUS_PAYLOAD, style == HeaderStyle::Extended && contexts);
         ExportInfo { size: geometry.size, flags }
     }

@@ -1,0 +1,99 @@
+//! How devices are opened: what a process opens once, and what each of its threads opens.
+
+use super::source::Source;
+use crate::failure::Failure;
+use crate::spec::ImageSpec;
+use onego::block::{Device, Export, Geometry, Host, Memory, Null};
+use onego::ceph::Config;
+use onego::rados::Cluster;
+use onego::rbd::Image;
+use onego_disk::{Disk, DiskOpener, Disks};
+use std::rc::Rc;
+
+/// A source of which everything is open that a process opens once: a disk, with its lock. Each thread opens the rest.
+#[derive(Clone)]
+pub(crate) enum Prepared {
+    Disk(Disk),
+    Image(ImageSpec),
+    Memory(u64),
+    Null(u64),
+}
+
+impl Prepared {
+    /// Opens what is opened once.
+    pub(crate) fn new(source: &Source, read_only: bool) -> Result<Self, Failure> {
+        Ok(match source {
+            Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
+            Source::Image(spec) => Self::Image(spec.clone()),
+            Source::Memory(size) => Self::Memory(*size),
+            Source::Null(size) => Self::Null(*size),
+        })
+    }
+}
+
+/// Opens the devices of one thread.
+pub(crate) struct Opener<'a> {
+    /// How the cluster of images is reached; `None`: there are no images.
+    pub(crate) config: Option<&'a Config>,
+    /// The pool of images that name none.
+    pub(crate) pool: Option<&'a str>,
+    /// Its client, once there is one.
+    cluster: Option<Cluster>,
+    /// What carries out the requests to disks, once there is one.
+    disks: Option<DiskOpener>,
+}
+
+impl<'a> Opener<'a> {
+    pub(crate) fn new(config: Option<&'a Config>, pool: Option<&'a str>) -> Self {
+        Self { config, pool, cluster: None, disks: None }
+    }
+
+    /// The source as a device of this host.
+    pub(crate) fn open<E: Export>(
+        &mut self,
+        host: &mut Host<E>,
+        prepared: &Prepared,
+        read_only: bool,
+    ) -> Result<Rc<dyn Device>, Failure> {
+        match prepared {
+            Prepared::Disk(disk) => Ok(self.disks(host)?.device(disk)),
+            Prepared::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
+            Prepared::Null(size) => Ok(Rc::new(Null::new(Geometry::new(*size)))),
+            Prepared::Image(spec) => {
+                let cluster = self.cluster(host)?;
+                let place = spec.place(self.pool);
+                let image = host.block_on(async {
+                    let pool = place.open(&cluster).await?;
+                    match read_only {
+                        true => Image::open_read_only(&pool, &spec.image).await,
+                        false => Image::open(&pool, &spec.image).await,
+                    }
+                })??;
+                if !read_only {
+                    image.check_writable()?;
+                }
+                Ok(host.image(image)?)
+            }
+        }
+    }
+
+    /// The client of the images' cluster.
+    pub(crate) fn cluster<E: Export>(&mut self, host: &mut Host<E>) -> Result<Cluster, Failure> {
+        if let Some(cluster) = &self.cluster {
+            return Ok(cluster.clone());
+        }
+        let config = self.config.ok_or(onego::ceph::Error::Closed)?;
+        let cluster = host.connect(config)?;
+        host.block_on(cluster.ready())??;
+        Ok(self.cluster.insert(cluster).clone())
+    }
+
+    fn disks<E: Export>(&mut self, host: &mut Host<E>) -> Result<&DiskOpener, Failure> {
+        if self.disks.is_none() {
+            let disks = Disks::start(&host.waker()).map_err(Failure::io("starting the threads of disks"))?;
+            self.disks = Some(disks.opener());
+            host.add(disks);
+        }
+        self.disks.as_ref().ok_or_else(|| onego::ceph::Error::Closed.into())
+    }
+}

@@ -1,0 +1,237 @@
+//! What a thread does for a request.
+
+use crate::disk::Opened;
+use onego_block::{BlockStatus, Error, Flags, Op, Outcome, StatusExtent, zeros};
+use onego_buf::{List, Pool, SegmentMut};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::File;
+use std::io::IoSlice;
+
+/// Most pieces of a list that go into one system call (IOV_MAX).
+const PIECES_MAX: usize = 1024;
+
+/// Zeros that are written at a time where no faster way is known.
+const ZEROS_AT_A_TIME: u64 = 1 << 20;
+
+/// A request that was checked against the geometry.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) offset: u64,
+    pub(crate) op: Op,
+    pub(crate) flags: Flags,
+}
+
+impl Operation {
+    /// Carries it out. It may block.
+    pub(crate) fn run(self, disk: &Opened, pool: &Pool) -> Result<Outcome, Error> {
+        let Self { offset, op, flags } = self;
+        match op {
+            Op::Read { length } => {
+                let mut buffer = pool.get(length as usize);
+                read(disk, offset, &mut buffer)?;
+                Ok(Outcome::Data(buffer.into()))
+            }
+            Op::ReadInto { mut buffer } => {
+                read_into(disk, pool, offset, &mut buffer)?;
+                Ok(Outcome::Filled(buffer))
+            }
+            Op::Write { data } => {
+                write(disk, pool, offset, data, flags.fua)?;
+                Ok(Outcome::Done)
+            }
+            Op::Flush => {
+                sync(disk)?;
+                Ok(Outcome::Done)
+            }
+            Op::Trim { length } => {
+                trim(disk, offset, length)?;
+                sync_if(disk, flags.fua)
+            }
+            Op::Zero { length } => {
+                zero(disk, pool, offset, length, flags)?;
+                sync_if(disk, flags.fua)
+            }
+            Op::Status { length } => Ok(Outcome::Status(status(disk, offset, length))),
+        }
+    }
+}
+
+/// Fills memory of the pool, past the page cache if that can be done.
+fn read(disk: &Opened, offset: u64, buffer: &mut SegmentMut) -> Result<(), Error> {
+    if let Some(file) = disk.direct(offset, buffer.len() as u64)
+        && disk.takes_memory(buffer)
+    {
+        match fill(file, offset, buffer) {
+            // What the file system wanted to be aligned how is not what it said.
+            Err(Failed::System(Errno::INVAL)) => {}
+            other => return other.map_err(|failed| failed.of(disk)),
+        }
+    }
+    fill(&disk.file, offset, buffer).map_err(|failed| failed.of(disk))
+}
+
+/// Fills the caller's memory, by way of the pool's if direct I/O cannot use it.
+fn read_into(disk: &Opened, pool: &Pool, offset: u64, buffer: &mut SegmentMut) -> Result<(), Error> {
+    if disk.takes_memory(buffer) || disk.direct(offset, buffer.len() as u64).is_none() {
+        return read(disk, offset, buffer);
+    }
+    let mut aligned = pool.get(buffer.len());
+    read(disk, offset, &mut aligned)?;
+    buffer.copy_from_slice(&aligned);
+    Ok(())
+}
+
+/// Why a file did not give or take bytes.
+enum Failed {
+    System(Errno),
+    /// It ends before.
+    Shorter,
+}
+
+impl Failed {
+    fn of(self, disk: &Opened) -> Error {
+        match self {
+            Self::System(error) => disk.failed(error),
+            Self::Shorter => disk.became_shorter(),
+        }
+    }
+}
+
+fn fill(file: &File, offset: u64, buffer: &mut [u8]) -> Result<(), Failed> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => return Err(Failed::Shorter),
+            Ok(bytes) => filled += bytes,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(Failed::System(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a list: past the page cache if that can be done, by way of aligned memory if the list is not.
+fn write(disk: &Opened, pool: &Pool, offset: u64, data: List, fua: bool) -> Result<(), Error> {
+    if let Some(file) = disk.direct(offset, data.len() as u64) {
+        let aligned = match data.segments().all(|segment| disk.takes_memory(segment)) {
+            true => data.clone(),
+            false => {
+                let mut aligned = pool.get(data.len());
+                data.copy_to(&mut aligned);
+                aligned.into()
+            }
+        };
+        match put(file, offset, aligned, fua) {
+            Err(Errno::INVAL) => {}
+            other => return other.map_err(|error| disk.failed(error)),
+        }
+    }
+    put(&disk.file, offset, data, fua).map_err(|error| disk.failed(error))
+}
+
+fn put(file: &File, mut offset: u64, mut data: List, fua: bool) -> Result<(), Errno> {
+    let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+    while !data.is_empty() {
+        let pieces: Vec<IoSlice<'_>> = data.io_slices(PIECES_MAX).collect();
+        match rustix::io::pwritev2(file, &pieces, offset, flags) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(bytes) => {
+                offset += bytes as u64;
+                data.advance(bytes);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn sync(disk: &Opened) -> Result<(), Error> {
+    rustix::fs::fdatasync(&disk.file).map_err(|error| disk.failed(error))
+}
+
+fn sync_if(disk: &Opened, fua: bool) -> Result<Outcome, Error> {
+    if fua {
+        sync(disk)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Gives space back. For a block device the kernel makes a discard of it that leaves zeros.
+fn trim(disk: &Opened, offset: u64, length: u64) -> Result<(), Error> {
+    match punch(disk, offset, length) {
+        // Nobody relies on a trim.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(disk.failed(error)),
+    }
+}
+
+fn punch(disk: &Opened, offset: u64, length: u64) -> Result<(), Errno> {
+    allocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)
+}
+
+fn allocate(disk: &Opened, how: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+    loop {
+        match rustix::fs::fallocate(&disk.file, how, offset, length) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Makes zeros: a hole, or space that is allocated; as data where the file system knows neither.
+fn zero(disk: &Opened, pool: &Pool, offset: u64, length: u64, flags: Flags) -> Result<(), Error> {
+    if length == 0 {
+        return Ok(());
+    }
+    if !flags.no_hole {
+        match punch(disk, offset, length) {
+            Err(Errno::OPNOTSUPP) => {}
+            other => return other.map_err(|error| disk.failed(error)),
+        }
+    }
+    // The kernel may write the zeros of a block device one after the other.
+    if !(flags.fast && disk.is_block_device) {
+        let how = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        match allocate(disk, how, offset, length) {
+            Err(Errno::OPNOTSUPP) => {}
+            other => return other.map_err(|error| disk.failed(error)),
+        }
+    }
+    if flags.fast {
+        return Err(Error::Unsupported("make zeros faster than it writes them"));
+    }
+    let mut at = offset;
+    while at < offset + length {
+        let step = (offset + length - at).min(ZEROS_AT_A_TIME);
+        write(disk, pool, at, zeros(step), false)?;
+        at += step;
+    }
+    Ok(())
+}
+
+/// The runs of data and of holes; all is data where the file system does not say.
+fn status(disk: &Opened, offset: u64, length: u64) -> Vec<StatusExtent> {
+    let (mut runs, mut at, end) = (Vec::new(), offset, offset + length);
+    while at < end && runs.len() + 2 <= StatusExtent::MOST {
+        let data = match rustix::fs::seek(&disk.file, SeekFrom::Data(at)) {
+            Ok(data) => data.clamp(at, end),
+            // No data behind `at`.
+            Err(Errno::NXIO) => end,
+            Err(_) => at,
+        };
+        StatusExtent::append(&mut runs, data - at, BlockStatus::HOLE);
+        if data >= end {
+            break;
+        }
+        // A file always has a hole behind its end.
+        let hole = match rustix::fs::seek(&disk.file, SeekFrom::Hole(data)) {
+            Ok(hole) if hole > data => hole.min(end),
+            _ => end,
+        };
+        StatusExtent::append(&mut runs, hole - data, BlockStatus::DATA);
+        at = hole;
+    }
+    runs
+}
