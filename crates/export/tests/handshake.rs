@@ -182,6 +182,7 @@ fn flags_follow_the_device_and_the_export() {
     let mut net = Net::with(Config::default());
     let mut geometry = Geometry::new(1000);
     (geometry.block, geometry.volatile_cache, geometry.read_only) = (512, true, true);
+    geometry.shared_flush = false;
     net.machine.add_export(export("cached", Rc::new(Memory::new(geometry)))).unwrap();
     net.machine.add_export(Export { read_only: true, ..export("ro", memory()) }).unwrap();
     geometry.read_only = false;
