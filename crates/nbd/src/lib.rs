@@ -1,7 +1,13 @@
 //! The Network Block Device protocol, without sockets.
 //!
+//! - [`codec`] has the messages, and [`Inbound`] the way from bytes to them, for servers and clients alike.
+
+//!
 //! Comments cite the specification, `doc/proto.md` of the repository NetworkBlockDevice/nbd, as "nbd proto.md,
 //! 'Section name'"; for extended headers that of its branch `extension-ext-header`.
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod inbound;
+
+pub use inbound::{HEADER_MAX, Inbound, LARGE};

@@ -1,15 +1,12 @@
 //! What clients may hold of a server, and why not more.
 
+use onego_nbd::LARGE;
 use onego_service::admission::Bounds;
 use std::time::Duration;
 
 /// Most bytes of the payload of a request or of a reply: what a server has to take of clients that do not ask (nbd
 /// proto.md, 'Size constraints').
 pub(super) const PAYLOAD_MAX: usize = 32 << 20;
-
-/// Payloads from this size on are received into a buffer of their own. Smaller ones are sliced from what was received: it
-/// costs less to copy them, if they are kept, than to receive them apart.
-pub(super) const LARGE: usize = 16 << 10;
 
 /// Bytes of an option that are kept: a name and a few dozen queries of the longest.
 pub(super) const OPTION_MAX: usize = 64 << 10;

@@ -5,11 +5,12 @@ use super::handshake::Negotiation;
 use super::session::Session;
 use super::stream::ByteStream;
 use crate::nbd::limits::{
-    BYTES_MAX, HANDSHAKE, LARGE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
+    BYTES_MAX, HANDSHAKE, OPTION_MAX, OPTION_SKIP_MAX, PAYLOAD_MAX, REQUESTS_HELD_MAX, REQUESTS_MAX,
     REQUESTS_MAX_ALL,
 };
 use crate::nbd::refusal::Refusal;
 use onego_buf::{List, Pool, SegmentMut};
+use onego_nbd::LARGE;
 use onego_nbd::codec::{
     CLIENT_FLAGS_LEN, ClientFlags, Greeting, HandshakeFlags, HeaderStyle, OPTION_HEADER_LEN, OptionHeader,
     RequestHeader, RequestType, client_flags,

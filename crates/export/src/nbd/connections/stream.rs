@@ -1,8 +1,8 @@
 //! The bytes of one connection.
 
-use super::inbound::Inbound;
 use super::outbound::Outbound;
 use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_nbd::Inbound;
 use onego_wire::{Landing, Unfinished};
 
 /// The bytes of one connection, on their way in and out.

@@ -1,15 +1,18 @@
-//! What comes in: headers, and what is behind them.
+//! What comes in on one connection: headers, and what is behind them.
 
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Ahead, Landing, Part, Pieces, Place, Unfinished};
 use std::collections::VecDeque;
 
 /// Bytes of the longest header.
-pub(super) const HEADER_MAX: usize = 32;
+pub const HEADER_MAX: usize = 32;
 
-/// Payload from which on a connection is taken to carry bulk, and for how many messages. A write of that size is received
-/// right into its buffer; bytes that are read ahead of its header would be copied to it.
-const BULK: usize = super::super::limits::LARGE;
+/// Payloads from this size on are received into a buffer of their own. Smaller ones are sliced from what was received: it
+/// costs less to copy them, if they are kept, than to receive them apart.
+pub const LARGE: usize = 16 << 10;
+
+/// Messages for which a connection is taken to carry bulk after a large payload: that is received right into its buffer, and
+/// bytes that are read ahead of its header would be copied to it.
 const BULK_LASTS: u8 = 16;
 
 /// What is behind a header.
@@ -20,14 +23,14 @@ enum Body {
     None,
     /// Bytes that are kept as they come.
     Pieces(Pieces, usize),
-    /// Bytes that have a buffer of their own.
+    /// Bytes that have a place in a buffer.
     Placed(SegmentMut, Place),
     /// Bytes that are dropped.
     Skipped(u64),
 }
 
-/// What was received of one connection, and the message that is being put together.
-pub(super) struct Inbound {
+/// What was received on one connection, and the message that is being put together.
+pub struct Inbound {
     /// Not looked at yet.
     received: VecDeque<Segment>,
     header: Part<HEADER_MAX>,
@@ -41,18 +44,20 @@ impl Default for Inbound {
             received: VecDeque::new(),
             header: Part::default(),
             body: Body::None,
-            ahead: Ahead::new(BULK, BULK_LASTS),
+            ahead: Ahead::new(LARGE, BULK_LASTS),
         }
     }
 }
 
 impl Inbound {
+    /// Bytes have come.
     #[inline]
-    pub(super) fn received(&mut self, bytes: Segment) {
+    pub fn received(&mut self, bytes: Segment) {
         self.received.push_back(bytes);
     }
 
-    pub(super) fn landing(&mut self) -> Landing {
+    /// Where the next bytes go.
+    pub fn landing(&mut self) -> Landing {
         match &mut self.body {
             Body::Placed(buffer, place) => {
                 let rest = place.left();
@@ -65,7 +70,8 @@ impl Inbound {
         }
     }
 
-    pub(super) fn landed(&mut self, buffer: SegmentMut, filled: usize) {
+    /// A receive buffer is back.
+    pub fn landed(&mut self, buffer: SegmentMut, filled: usize) {
         if let Body::Placed(whole, place) = &mut self.body {
             place.landed(whole, buffer, filled);
         }
@@ -76,7 +82,7 @@ impl Inbound {
     /// # Panics
     /// If `n` is more than [`HEADER_MAX`].
     #[inline]
-    pub(super) fn header(&mut self, n: usize) -> Option<[u8; HEADER_MAX]> {
+    pub fn header(&mut self, n: usize) -> Option<[u8; HEADER_MAX]> {
         loop {
             let bytes = self.received.front_mut()?;
             let taken = self.header.take(n, bytes).map(|(header, used)| {
@@ -99,38 +105,77 @@ impl Inbound {
 
     /// A message without a payload has begun.
     #[inline]
-    pub(super) fn expect_nothing(&mut self) {
+    pub fn expect_nothing(&mut self) {
         self.ahead.message(0);
     }
 
     /// The next `n` bytes are kept as they come.
-    pub(super) fn expect(&mut self, n: usize) {
+    pub fn expect(&mut self, n: usize) {
         self.ahead.message(0);
         self.body = Body::Pieces(Pieces::default(), n);
     }
 
     /// The next bytes go to that buffer, until it is full.
-    pub(super) fn expect_in(&mut self, buffer: SegmentMut) {
-        self.ahead.message(buffer.len());
-        let place = Place::new(0, buffer.len());
-        self.body = Body::Placed(buffer, place);
+    pub fn expect_in(&mut self, buffer: SegmentMut) {
+        let n = buffer.len();
+        self.expect_at(buffer, 0, n);
+    }
+
+    /// The next `n` bytes go to that buffer from `at` on.
+    ///
+    /// # Panics
+    /// If the buffer ends before.
+    pub fn expect_at(&mut self, buffer: SegmentMut, at: usize, n: usize) {
+        assert!(at + n <= buffer.len(), "the buffer has room for what is expected");
+        self.ahead.message(n);
+        self.body = Body::Placed(buffer, Place::new(at, n));
     }
 
     /// The next `n` bytes are dropped.
-    pub(super) fn expect_to_skip(&mut self, n: u64) {
+    pub fn expect_to_skip(&mut self, n: u64) {
         self.ahead.message(0);
         self.body = Body::Skipped(n);
     }
 
     /// What is behind the header, once all of it is here. Of what is dropped, nothing.
-    pub(super) fn body(&mut self) -> Option<List> {
+    pub fn body(&mut self) -> Option<List> {
+        self.is_filled().then(|| match std::mem::take(&mut self.body) {
+            Body::None | Body::Skipped(_) => List::new(),
+            Body::Pieces(mut pieces, _) => pieces.take(),
+            Body::Placed(buffer, _) => buffer.into(),
+        })
+    }
+
+    /// The buffer that the bytes behind the header [were expected in](Self::expect_at), once all of them are.
+    pub fn buffer(&mut self) -> Option<SegmentMut> {
+        if self.is_filled() { self.take_buffer() } else { None }
+    }
+
+    /// The same buffer, if it is here, however much of it is filled: nothing more comes.
+    pub fn take_buffer(&mut self) -> Option<SegmentMut> {
+        match std::mem::take(&mut self.body) {
+            Body::Placed(buffer, place) if !place.is_out() => Some(buffer),
+            other => {
+                self.body = other;
+                None
+            }
+        }
+    }
+
+    /// Is a buffer out for a receive?
+    pub fn is_out(&self) -> bool {
+        matches!(&self.body, Body::Placed(_, place) if place.is_out())
+    }
+
+    /// Takes what is here of what is behind the header. Is that all of it?
+    fn is_filled(&mut self) -> bool {
         while !self.body.is_whole() {
             let Some(bytes) = self.received.front_mut() else {
                 if let Body::Pieces(pieces, _) = &mut self.body {
                     // What is here of a message must not keep the memory that many messages are received in.
                     pieces.settle();
                 }
-                return None;
+                return false;
             };
             match &mut self.body {
                 Body::None => {}
@@ -154,15 +199,12 @@ impl Inbound {
                 self.received.pop_front();
             }
         }
-        Some(match std::mem::take(&mut self.body) {
-            Body::None | Body::Skipped(_) => List::new(),
-            Body::Pieces(mut pieces, _) => pieces.take(),
-            Body::Placed(buffer, _) => buffer.into(),
-        })
+        true
     }
 
+    /// The message of which a part has come and a part has not.
     #[inline]
-    pub(super) fn unfinished(&self) -> Option<Unfinished> {
+    pub fn unfinished(&self) -> Option<Unfinished> {
         let is_between = matches!(self.body, Body::None) && self.header.is_empty();
         if is_between && self.received.is_empty() {
             return None;
@@ -178,7 +220,7 @@ impl Inbound {
 
     /// What was received is not looked at for a while: lets go of the memory that it shares with other messages, if it is
     /// the lesser part of that.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for bytes in self.received.iter_mut().filter(|bytes| bytes.len() <= bytes.block_len() / 4) {
             *bytes = Segment::copy_from(bytes);
         }
