@@ -7,6 +7,7 @@
 //! 'Section name'"; for extended headers that of its branch `extension-ext-header`.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod codec;
 mod inbound;
 

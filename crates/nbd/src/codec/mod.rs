@@ -20,7 +20,7 @@ pub use handshake::{
 };
 pub use options::{BlockSizes, InfoItem, InfoQuery, InfoType, MetaContext, MetaQuery, ServerEntry};
 pub use reply::{
-    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, ErrorChunk, ReplyHeader, SIMPLE_REPLY_LEN,
+    ChunkHeader, ChunkType, EXTENDED_CHUNK_LEN, EXTENTS_MAX, ErrorChunk, ReplyHeader, SIMPLE_REPLY_LEN,
     STRUCTURED_CHUNK_LEN, SimpleReply, StatusChunk,
 };
 pub use request::{

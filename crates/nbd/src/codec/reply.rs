@@ -22,7 +22,7 @@ const DONE: u16 = 1;
 const STATE_HOLE: u32 = 1;
 const STATE_ZERO: u32 = 2;
 /// Most extents in a chunk (nbd proto.md, 'Structured reply types').
-const EXTENTS_MAX: usize = 1 << 20;
+pub const EXTENTS_MAX: usize = 1 << 20;
 
 /// A reply that has an error and nothing else; where there is none, data may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,20 @@ pub enum ReplyHeader {
 }
 
 impl ReplyHeader {
+    /// Bytes of the longest header that all headers of a style have at least, for a look at which it is.
+    pub fn first_len(style: HeaderStyle) -> usize {
+        match style {
+            HeaderStyle::Simple | HeaderStyle::Structured => SIMPLE_REPLY_LEN,
+            HeaderStyle::Extended => EXTENDED_CHUNK_LEN,
+        }
+    }
+
+    /// Bytes of the header that follow the [first](Self::first_len) ones.
+    pub fn rest_len(first: &[u8], style: HeaderStyle) -> usize {
+        let is_chunk = style == HeaderStyle::Structured && first.starts_with(&STRUCTURED_MAGIC.to_be_bytes());
+        if is_chunk { STRUCTURED_CHUNK_LEN - SIMPLE_REPLY_LEN } else { 0 }
+    }
+
     /// Reads it. One that does not go with the style is an error.
     pub fn decode(r: &mut Reader<'_>, style: HeaderStyle) -> Decoded<Self> {
         let magic = be::u32(r, "a reply's magic")?;
@@ -278,6 +292,14 @@ mod tests {
         let mut simple = [0; SIMPLE_REPLY_LEN];
         SimpleReply { error: 5, cookie: 3 }.encode(&mut simple);
         read(&simple, HeaderStyle::Extended).unwrap_err();
+        let len = |bytes: &[u8], style| {
+            let first = ReplyHeader::first_len(style);
+            first + ReplyHeader::rest_len(&bytes[..first], style)
+        };
+        assert_eq!(len(&structured, HeaderStyle::Structured), STRUCTURED_CHUNK_LEN);
+        assert_eq!(len(&simple, HeaderStyle::Structured), SIMPLE_REPLY_LEN);
+        assert_eq!(len(&simple, HeaderStyle::Simple), SIMPLE_REPLY_LEN);
+        assert_eq!(len(&extended, HeaderStyle::Extended), EXTENDED_CHUNK_LEN);
         for number in [0, 1, 2, 3, 5, 6, 0x8001, 0x8002, 0x8003] {
             assert_eq!(ChunkType::of(number).number(), number);
         }

@@ -1,0 +1,245 @@
+//! The handshake of a client: what it says, and what it makes of the answers.
+
+use super::error::ClientError;
+use crate::codec::{
+    BlockSizes, ClientFlags, ExportInfo, Greeting, HandshakeFlags, HeaderStyle, InfoItem, InfoQuery,
+    InfoType, MetaContext, MetaQuery, OptionCode, OptionError, OptionHeader, OptionReply, OptionReplyType,
+    TransmissionFlags,
+};
+use onego_wire::Reader;
+
+/// The one metadata context that is asked for: which bytes are allocated (nbd proto.md, '`base:allocation` metadata context').
+const ALLOCATION: &[u8] = b"base:allocation";
+
+/// Most replies to one option. Servers send an item of each kind and a context.
+const REPLIES_MAX: usize = 64;
+
+/// What a client that does not know assumes (nbd proto.md, 'Size constraints').
+const ASSUMED: BlockSizes = BlockSizes { minimum: 1, preferred: 4096, payload_max: 32 << 20 };
+
+/// The largest block that the protocol allows (nbd proto.md, 'Size constraints').
+const BLOCK_MAX: u32 = 64 << 10;
+
+/// What both sides have agreed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Agreed {
+    pub(super) info: ExportInfo,
+    pub(super) sizes: BlockSizes,
+    pub(super) style: HeaderStyle,
+    /// The number of the context of allocation, if the server has it.
+    pub(super) context: Option<u32>,
+}
+
+/// What the client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaits {
+    Greeting,
+    /// The reply to an option.
+    Reply,
+    /// The data of that reply.
+    Data(OptionReply),
+    /// What follows `EXPORT_NAME`, for which there is no reply; and how many zeros are behind it.
+    Export {
+        zeroes: usize,
+    },
+}
+
+/// The handshake of one connection.
+#[derive(Debug)]
+pub(super) struct Negotiation {
+    name: String,
+    awaits: Awaits,
+    option: OptionCode,
+    replies: usize,
+    no_zeroes: bool,
+    style: HeaderStyle,
+    context: Option<u32>,
+    info: Option<ExportInfo>,
+    sizes: BlockSizes,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// These bytes are sent; may be none.
+    Send(Vec<u8>),
+    Agreed(Agreed),
+}
+
+impl Negotiation {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            awaits: Awaits::Greeting,
+            option: OptionCode::ExtendedHeaders,
+            replies: 0,
+            no_zeroes: false,
+            style: HeaderStyle::Simple,
+            context: None,
+            info: None,
+            sizes: ASSUMED,
+        }
+    }
+
+    pub(super) fn awaits(&self) -> Awaits {
+        self.awaits
+    }
+
+    pub(super) fn greeting(&mut self, bytes: &[u8]) -> Result<Step, ClientError> {
+        let Greeting(flags) = Greeting::decode(&mut Reader::new(bytes))?;
+        if !flags.contains(HandshakeFlags::FIXED_NEWSTYLE) {
+            return Err(ClientError::Protocol("it does not answer options, so it is too old"));
+        }
+        self.no_zeroes = flags.contains(HandshakeFlags::NO_ZEROES);
+        let answer = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES, self.no_zeroes);
+        let mut out = answer.0.to_be_bytes().to_vec();
+        out.extend(self.ask(OptionCode::ExtendedHeaders));
+        Ok(Step::Send(out))
+    }
+
+    /// Sends an option.
+    fn ask(&mut self, option: OptionCode) -> Vec<u8> {
+        (self.option, self.replies, self.awaits) = (option, 0, Awaits::Reply);
+        let name = self.name.as_bytes();
+        let data = match option {
+            OptionCode::SetMetaContext => MetaQuery { name, queries: vec![ALLOCATION] }.encode(),
+            OptionCode::Go => InfoQuery { name, wanted: vec![InfoType::BlockSize] }.encode(),
+            OptionCode::ExportName => name.to_vec(),
+            _ => Vec::new(),
+        };
+        if option == OptionCode::ExportName {
+            self.awaits = Awaits::Export { zeroes: if self.no_zeroes { 0 } else { ExportInfo::ZEROES } };
+        }
+        let header = OptionHeader { code: option, length: data.len() as u32 };
+        [&header.encode()[..], &data].concat()
+    }
+
+    /// The data of that reply follows.
+    pub(super) fn expect(&mut self, reply: OptionReply) {
+        self.awaits = Awaits::Data(reply);
+    }
+
+    /// A reply to an option, with its data.
+    pub(super) fn reply(&mut self, reply: OptionReply, data: &[u8]) -> Result<Step, ClientError> {
+        self.awaits = Awaits::Reply;
+        if reply.code != self.option {
+            return Err(ClientError::Protocol("it answers an option that was not sent"));
+        }
+        self.replies += 1;
+        if self.replies > REPLIES_MAX {
+            return Err(ClientError::Protocol("it does not come to an end of its answers to an option"));
+        }
+        match (self.option, reply.kind) {
+            (_, OptionReplyType::Error(OptionError::TlsRequired)) => Err(ClientError::Tls),
+            (OptionCode::ExtendedHeaders, kind) => match self.granted(kind)? {
+                true => {
+                    self.style = HeaderStyle::Extended;
+                    Ok(Step::Send(self.ask(OptionCode::SetMetaContext)))
+                }
+                false => Ok(Step::Send(self.ask(OptionCode::StructuredReply))),
+            },
+            (OptionCode::StructuredReply, kind) => match self.granted(kind)? {
+                true => {
+                    self.style = HeaderStyle::Structured;
+                    Ok(Step::Send(self.ask(OptionCode::SetMetaContext)))
+                }
+                // Contexts take structured replies.
+                false => Ok(Step::Send(self.ask(OptionCode::Go))),
+            },
+            (OptionCode::SetMetaContext, OptionReplyType::MetaContext) => {
+                let context = MetaContext::decode(data)?;
+                if context.name != ALLOCATION || self.context.is_some() {
+                    return Err(ClientError::Protocol("it has a metadata context that was not asked for"));
+                }
+                self.context = Some(context.id);
+                Ok(Step::Send(Vec::new()))
+            }
+            (OptionCode::SetMetaContext, OptionReplyType::Ack) => Ok(Step::Send(self.ask(OptionCode::Go))),
+            // `GO` says what is wrong with the export, if that is why.
+            (OptionCode::SetMetaContext, OptionReplyType::Error(_)) => {
+                self.context = None;
+                Ok(Step::Send(self.ask(OptionCode::Go)))
+            }
+            (OptionCode::Go, kind) => self.described(kind, data),
+            _ => Err(ClientError::Protocol("it answers an option with something else")),
+        }
+    }
+
+    /// Does the server agree? Whatever error says that it does not.
+    fn granted(&self, kind: OptionReplyType) -> Result<bool, ClientError> {
+        match kind {
+            OptionReplyType::Ack => Ok(true),
+            OptionReplyType::Error(_) => Ok(false),
+            _ => Err(ClientError::Protocol("it answers an option with something else")),
+        }
+    }
+
+    /// An answer to `GO`.
+    fn described(&mut self, kind: OptionReplyType, data: &[u8]) -> Result<Step, ClientError> {
+        match kind {
+            OptionReplyType::Info => {
+                self.item(data)?;
+                Ok(Step::Send(Vec::new()))
+            }
+            OptionReplyType::Ack => self.agreed(),
+            // The server is an old one. Its block sizes are not known.
+            OptionReplyType::Error(OptionError::Unsupported) => {
+                Ok(Step::Send(self.ask(OptionCode::ExportName)))
+            }
+            OptionReplyType::Error(OptionError::Unknown) => {
+                Err(ClientError::NoExport { name: self.name.clone(), message: text(data) })
+            }
+            OptionReplyType::Error(error) => Err(ClientError::Refused { error, message: text(data) }),
+            _ => Err(ClientError::Protocol("it answers an option with something else")),
+        }
+    }
+
+    fn item(&mut self, data: &[u8]) -> Result<(), ClientError> {
+        let kind = data.first_chunk().map(|kind| InfoType::of(u16::from_be_bytes(*kind)));
+        if matches!(kind, Some(InfoType::Unknown(_))) {
+            // Servers may say more than they were asked for (nbd proto.md, '`NBD_REP_INFO`').
+            return Ok(());
+        }
+        match InfoItem::decode(data)? {
+            InfoItem::Export(info) => self.info = Some(info),
+            InfoItem::BlockSize(sizes) => self.sizes = checked(sizes)?,
+            InfoItem::Name(_) | InfoItem::Description(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The answer to `EXPORT_NAME`.
+    pub(super) fn exported(&mut self, bytes: &[u8]) -> Result<Step, ClientError> {
+        self.info = Some(ExportInfo::decode(&mut Reader::new(bytes))?);
+        self.agreed()
+    }
+
+    fn agreed(&mut self) -> Result<Step, ClientError> {
+        let info = self.info.ok_or(ClientError::Protocol("it does not say how large the export is"))?;
+        // Without this flag the others mean nothing (nbd proto.md, 'Transmission flags').
+        let flags = match info.flags.contains(TransmissionFlags::HAS_FLAGS) {
+            true => info.flags,
+            false => TransmissionFlags::default(),
+        };
+        let size = info.size - info.size % u64::from(self.sizes.minimum);
+        let info = ExportInfo { size, flags };
+        Ok(Step::Agreed(Agreed { info, sizes: self.sizes, style: self.style, context: self.context }))
+    }
+}
+
+/// Block sizes, if they are some (nbd proto.md, 'Size constraints').
+fn checked(sizes: BlockSizes) -> Result<BlockSizes, ClientError> {
+    let BlockSizes { minimum, preferred, payload_max } = sizes;
+    let are_some = minimum.is_power_of_two()
+        && minimum <= BLOCK_MAX
+        && preferred.is_power_of_two()
+        && preferred >= minimum
+        && payload_max >= minimum;
+    are_some.then_some(sizes).ok_or(ClientError::Protocol("its block sizes are none that can be"))
+}
+
+/// What a server said, fit to be shown.
+pub(super) fn text(data: &[u8]) -> String {
+    const SHOWN: usize = 300;
+    String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}

@@ -1,0 +1,227 @@
+//! A request of a device, and how the server carries it out: whole, or step by step.
+
+use super::negotiation::Agreed;
+use super::reading::Reading;
+use crate::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType, TransmissionFlags};
+use onego_block::{BlockStatus, Caller, Error, Flags, Op, Outcome, Request, StatusExtent, zeros};
+use onego_buf::List;
+use onego_wire::Time;
+
+/// Most bytes of a step whose length has 32 bits on the wire: a multiple of every block.
+const STEP_MAX: u64 = 1 << 31;
+
+/// Zeros that are sent at a time to a server that cannot make them itself.
+const ZEROS_AT_A_TIME: u64 = 4 << 20;
+
+/// Times that a request is sent: a server that dies of one is not sent it for ever.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// What the server is to do, and what has come of it.
+#[derive(Debug)]
+pub(super) enum Work {
+    Read(Reading),
+    Write(List),
+    Flush,
+    Trim,
+    Zero,
+    Status(Vec<StatusExtent>),
+}
+
+/// A request that has not completed.
+#[derive(Debug)]
+pub(super) struct Pending {
+    caller: Caller,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    flags: Flags,
+    pub(super) work: Work,
+    /// Bytes that earlier steps have done.
+    done: u64,
+    /// Bytes of the step that is at the server.
+    step: u64,
+    /// All is done but a flush, for want of FUA.
+    flushes: bool,
+    attempts: u32,
+    /// The first error that the server has sent.
+    pub(super) error: Option<Error>,
+    /// What names it to the server; `None`: it is not there.
+    pub(super) cookie: Option<u64>,
+    /// The link that it is on.
+    pub(super) link: usize,
+    /// Of a flush that was sent: the changes that it covers, counted from the first.
+    pub(super) covers: u64,
+}
+
+/// What becomes of a request next.
+pub(super) enum Next {
+    /// This is sent, with a payload that may be empty.
+    Send(RequestHeader, List),
+    /// It is over.
+    Complete(Result<Outcome, Error>),
+}
+
+impl Pending {
+    pub(super) fn new(request: Request) -> Self {
+        let (offset, length) = (request.offset, request.length());
+        let Request { op, flags, caller, .. } = request;
+        let work = match op {
+            Op::Read { length } => Work::Read(Reading::new(length as usize)),
+            Op::ReadInto { buffer } => Work::Read(Reading::into_buffer(buffer)),
+            Op::Write { data } => Work::Write(data),
+            Op::Flush => Work::Flush,
+            Op::Trim { .. } => Work::Trim,
+            Op::Zero { .. } => Work::Zero,
+            Op::Status { .. } => Work::Status(Vec::new()),
+        };
+        Self {
+            caller,
+            offset,
+            length,
+            flags,
+            work,
+            done: 0,
+            step: 0,
+            flushes: false,
+            attempts: 0,
+            error: None,
+            cookie: None,
+            link: 0,
+            covers: 0,
+        }
+    }
+
+    /// Does a flush have to cover what it does? Not what is durable already.
+    pub(super) fn leaves_unflushed(&self) -> bool {
+        matches!(self.work, Work::Write(_) | Work::Trim | Work::Zero) && !self.flags.fua
+    }
+
+    /// Is the server asked for a flush?
+    pub(super) fn is_flush(&self) -> bool {
+        self.flushes || matches!(self.work, Work::Flush)
+    }
+
+    /// The next step for a server that can do what was agreed on. `cookie` is its name there.
+    pub(super) fn next(&mut self, agreed: &Agreed, cookie: u64) -> Next {
+        let can = |flag| agreed.info.flags.contains(flag);
+        type Can = TransmissionFlags;
+        if self.length == 0 && !matches!(self.work, Work::Flush) {
+            return Next::Complete(Ok(self.nothing()));
+        }
+        self.attempts += 1;
+        if self.attempts > ATTEMPTS_MAX {
+            let why = "the connection to the server ends whenever this request is sent";
+            return Next::Complete(Err(Error::Failed(why.into())));
+        }
+        let left = self.length - self.done;
+        let most = if agreed.style == HeaderStyle::Extended { u64::MAX } else { STEP_MAX };
+        let mut flags = CommandFlags::default().with(CommandFlags::FUA, self.flags.fua && can(Can::SEND_FUA));
+        let mut payload = List::new();
+        let (command, step) = match &self.work {
+            _ if self.flushes => (RequestType::Flush, 0),
+            Work::Read(_) => (RequestType::Read, left),
+            Work::Write(data) => {
+                payload = data.clone();
+                (RequestType::Write, left)
+            }
+            Work::Flush if !can(Can::SEND_FLUSH) => return Next::Complete(Ok(Outcome::Done)),
+            Work::Flush => (RequestType::Flush, 0),
+            // Nobody relies on a trim.
+            Work::Trim if !can(Can::SEND_TRIM) => return Next::Complete(Ok(Outcome::Done)),
+            Work::Trim => (RequestType::Trim, left.min(most)),
+            Work::Zero if self.flags.fast && !can(Can::SEND_FAST_ZERO) => {
+                return Next::Complete(Err(Error::Unsupported("make zeros faster than it writes them")));
+            }
+            Work::Zero if !can(Can::SEND_WRITE_ZEROES) => {
+                let step = left.min(ZEROS_AT_A_TIME).min(agreed.sizes.payload_max.into());
+                payload = zeros(step);
+                (RequestType::Write, step)
+            }
+            Work::Zero => {
+                flags = flags
+                    .with(CommandFlags::NO_HOLE, self.flags.no_hole)
+                    .with(CommandFlags::FAST_ZERO, self.flags.fast);
+                (RequestType::WriteZeroes, left.min(most))
+            }
+            Work::Status(_) if agreed.context.is_none() => {
+                let unknown = StatusExtent { length: self.length, status: BlockStatus::DATA };
+                return Next::Complete(Ok(Outcome::Status(vec![unknown])));
+            }
+            Work::Status(_) => (RequestType::BlockStatus, left.min(most)),
+        };
+        if command == RequestType::Flush {
+            flags = CommandFlags::default();
+        }
+        if agreed.style == HeaderStyle::Extended {
+            flags = flags.with(CommandFlags::PAYLOAD_LEN, command == RequestType::Write);
+        }
+        (self.step, self.cookie) = (step, Some(cookie));
+        let offset = if command == RequestType::Flush { 0 } else { self.offset + self.done };
+        Next::Send(RequestHeader { flags, command, cookie, offset, length: step }, payload)
+    }
+
+    /// Bytes of the step that is at the server.
+    pub(super) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// The server has done the step. Is there another?
+    pub(super) fn step_done(&mut self, agreed: &Agreed) -> bool {
+        (self.cookie, self.attempts) = (None, 0);
+        if self.error.is_some() || self.flushes {
+            return false;
+        }
+        match self.work {
+            Work::Read(_) | Work::Flush | Work::Status(_) => false,
+            Work::Write(_) | Work::Trim | Work::Zero => {
+                self.done += self.step;
+                let can = |flag| agreed.info.flags.contains(flag);
+                let all = self.done >= self.length;
+                self.flushes = all
+                    && self.flags.fua
+                    && !can(TransmissionFlags::SEND_FUA)
+                    && can(TransmissionFlags::SEND_FLUSH);
+                !all || self.flushes
+            }
+        }
+    }
+
+    /// The connection is gone: the step is sent again.
+    pub(super) fn restart(&mut self) {
+        (self.cookie, self.error) = (None, None);
+        match &mut self.work {
+            Work::Read(reading) => reading.restart(),
+            Work::Status(extents) => extents.clear(),
+            _ => {}
+        }
+    }
+
+    fn nothing(&mut self) -> Outcome {
+        match std::mem::replace(&mut self.work, Work::Flush) {
+            Work::Read(reading) => reading.finish().unwrap_or(Outcome::Data(List::new())),
+            Work::Status(extents) => Outcome::Status(extents),
+            Work::Write(_) | Work::Flush | Work::Trim | Work::Zero => Outcome::Done,
+        }
+    }
+
+    /// It is over.
+    pub(super) fn complete(self, now: Time, result: Result<Outcome, Error>) {
+        self.caller.complete(now, result);
+    }
+}
+
+/// An error that the server has sent.
+pub(super) fn error_of(number: u32, message: &str) -> Error {
+    let code = ErrorCode::of(number);
+    let said = if message.is_empty() { String::new() } else { format!(": {message}") };
+    match code {
+        ErrorCode::Permission => Error::NotPermitted(format!("by the server{said}")),
+        ErrorCode::NoSpace => Error::NoSpace(format!("on the server{said}")),
+        ErrorCode::NotSupported => Error::Unsupported("make zeros faster than it writes them"),
+        ErrorCode::Shutdown => Error::Failed(format!("the server is about to end{said}")),
+        ErrorCode::Io => Error::Failed(format!("the server could not read or write its device{said}")),
+        ErrorCode::NoMemory => Error::Failed(format!("the server has no memory{said}")),
+        ErrorCode::Invalid | ErrorCode::Overflow => {
+            Error::Failed(format!("the server refuses the request (error {number}){said}"))
+        }
+    }
+}
