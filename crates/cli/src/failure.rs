@@ -64,6 +64,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Server(#[from] onego_cluster::Error),
     #[error(transparent)]
+    Nbd(#[from] onego::block::NbdError),
+    #[error(transparent)]
     Disk(#[from] onego_disk::OpenError),
     #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
@@ -135,6 +137,7 @@ impl Failure {
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
             Self::Disk(error) => code_of_disk(error),
+            Self::Nbd(error) => code_of_nbd(error),
             Self::Server(_)
             | Self::NfsServer(_)
             | Self::File { .. }
@@ -213,6 +216,21 @@ fn code_of_nfs(error: &onego::nfs::Error) -> Code {
         E::Mount { status: MountStatus::Noent, .. } => Code::NotFound,
         E::Mount { .. } | E::Loop { .. } => Code::Refused,
         E::Url { .. } | E::Invalid(_) => Code::Usage,
+        _ => Code::Failed,
+    }
+}
+
+fn code_of_nbd(error: &onego::block::NbdError) -> Code {
+    use onego::block::{ClientError as C, NbdError as E};
+    match error {
+        E::Url { .. } => Code::Usage,
+        E::Resolve { .. } => Code::NoAnswer,
+        E::Server { source, .. } => match source {
+            C::Unreachable(_) | C::Silent => Code::NoAnswer,
+            C::NoExport { .. } => Code::NotFound,
+            C::Tls | C::Refused { .. } => Code::Refused,
+            _ => Code::Failed,
+        },
         _ => Code::Failed,
     }
 }

@@ -26,8 +26,8 @@
 //!
 //! # Features
 //!
-//! `block` ([`block`]), `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; each
-//! works alone.
+//! `ceph` ([`ceph`], [`rados`], [`rbd`]) and `nfs` ([`nfs`]) are on unless they are switched off; each works alone. So is `block`
+//! ([`block`]), which needs both.
 //! `rdma-core` adds RDMA by devices of the machine to `nfs`.
 #![forbid(unsafe_code)]
 

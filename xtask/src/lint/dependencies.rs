@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-nfs",
             "onego-rdma",
             "onego-verbs",
+            "onego-nbd",
             "onego-block",
             "onego-engine",
             "onego-wire",

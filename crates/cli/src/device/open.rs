@@ -1,10 +1,12 @@
 //! How devices are opened: what a process opens once, and what each of its threads opens.
 
 use super::source::Source;
+use crate::access::Access;
 use crate::failure::Failure;
 use crate::spec::ImageSpec;
-use onego::block::{Device, Export, Geometry, Host, Memory, Null};
+use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;
+use onego::nfs::{self, FileType};
 use onego::rados::Cluster;
 use onego::rbd::Image;
 use onego_disk::{Disk, DiskOpener, Disks};
@@ -14,6 +16,9 @@ use std::rc::Rc;
 #[derive(Clone)]
 pub(crate) enum Prepared {
     Disk(Disk),
+    /// How the server is reached, and the path on it.
+    Nfs(Box<(nfs::Config, String)>),
+    Nbd(NbdUrl),
     Image(ImageSpec),
     Memory(u64),
     Null(u64),
@@ -21,9 +26,11 @@ pub(crate) enum Prepared {
 
 impl Prepared {
     /// Opens what is opened once.
-    pub(crate) fn new(source: &Source, read_only: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(access: &Access, source: &Source, read_only: bool) -> Result<Self, Failure> {
         Ok(match source {
             Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
+            Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_owned()))),
+            Source::Nbd(url) => Self::Nbd(url.clone()),
             Source::Image(spec) => Self::Image(spec.clone()),
             Source::Memory(size) => Self::Memory(*size),
             Source::Null(size) => Self::Null(*size),
@@ -57,6 +64,16 @@ impl<'a> Opener<'a> {
     ) -> Result<Rc<dyn Device>, Failure> {
         match prepared {
             Prepared::Disk(disk) => Ok(self.disks(host)?.device(disk)),
+            Prepared::Nfs(at) => {
+                let (config, path) = &**at;
+                let (mount, within) = host.mount(config, path)?;
+                let file = host.block_on(mount.open(&within))??;
+                if file.opened().file_type != FileType::Regular {
+                    return Err(Failure::Usage(format!("{path} on the server is not a file")));
+                }
+                Ok(host.file(file, read_only)?)
+            }
+            Prepared::Nbd(url) => Ok(host.nbd(url)?),
             Prepared::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
             Prepared::Null(size) => Ok(Rc::new(Null::new(Geometry::new(*size)))),
             Prepared::Image(spec) => {

@@ -1,7 +1,9 @@
 //! How command lines name devices.
 
+use crate::nfs::Url;
 use crate::size;
 use crate::spec::ImageSpec;
+use onego::block::{NbdError, NbdUrl};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,14 +12,20 @@ use std::str::FromStr;
 pub(crate) const SOURCES: &str = "\
   PATH                          a file or a block device of this machine; one whose name has a colon is ./NAME
   rbd:[POOL/[NAMESPACE/]]IMAGE  an image
+  nfs://HOST/EXPORT/PATH        a file of a server of NFS; \"onego nfs --help\" says what else such a URL may have
+  nbd://HOST[:PORT]/EXPORT      an export of a server of NBD; nbd+unix:///EXPORT?socket=PATH on a Unix socket
   mem:SIZE                      memory, lost at the end
   null:SIZE                     forgets what is written, reads as zeros";
 
 /// A device, as it is named.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// A file or a block device of this machine.
     Disk(PathBuf),
+    /// A file of a server of NFS.
+    Nfs(Box<Url>),
+    /// An export of a server of NBD.
+    Nbd(NbdUrl),
     /// An image of the cluster.
     Image(ImageSpec),
     /// Memory of this process, lost at the end.
@@ -38,12 +46,19 @@ impl FromStr for Source {
             return Ok(Self::Disk(text.into()));
         };
         match scheme {
+            "nfs" => {
+                let url: Url = text.parse().map_err(|error: onego::nfs::Error| error.to_string())?;
+                Ok(Self::Nfs(Box::new(url)))
+            }
+            "nbd" | "nbd+unix" | "nbds" | "nbds+unix" => {
+                Ok(Self::Nbd(text.parse().map_err(|error: NbdError| error.to_string())?))
+            }
             "rbd" => Ok(Self::Image(rest.parse()?)),
             "mem" => Ok(Self::Memory(size::some_bytes(rest)?)),
             "null" => Ok(Self::Null(size::some_bytes(rest)?)),
             _ => Err(format!(
-                "{text:?} is of an unknown kind: write rbd:[POOL/[NAMESPACE/]]IMAGE, mem:SIZE, null:SIZE or a path, which \
-                 begins with ./ if its name has a colon"
+                "{text:?} is of an unknown kind: write rbd:[POOL/[NAMESPACE/]]IMAGE, nfs://HOST/PATH, nbd://HOST/EXPORT, \
+                 mem:SIZE, null:SIZE or a path, which begins with ./ if its name has a colon"
             )),
         }
     }
@@ -55,6 +70,9 @@ impl Source {
     pub(crate) fn export_name(&self, pool: Option<&str>) -> String {
         match self {
             Self::Disk(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Self::Nfs(url) => last_name(url.path()),
+            Self::Nbd(url) if url.export().is_empty() => "nbd".to_owned(),
+            Self::Nbd(url) => url.export().to_owned(),
             Self::Image(spec) => {
                 let place = spec.place(pool);
                 let namespace = if place.namespace.is_empty() { "" } else { "/" };
@@ -70,11 +88,18 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(path) => write!(f, "{}", path.display()),
+            Self::Nfs(url) => f.write_str(url.text()),
+            Self::Nbd(url) => write!(f, "{url}"),
             Self::Image(spec) => write!(f, "rbd:{spec}"),
             Self::Memory(bytes) => write!(f, "mem:{}", size::human(*bytes)),
             Self::Null(bytes) => write!(f, "null:{}", size::human(*bytes)),
         }
     }
+}
+
+/// The name at the end of a path.
+fn last_name(path: &str) -> String {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -87,14 +112,27 @@ mod tests {
         assert_eq!(named("rbd:disk").unwrap(), "rbd/disk");
         assert_eq!(named("rbd:pool/ns/disk").unwrap(), "pool/ns/disk");
         assert_eq!(named("mem:1G").unwrap(), "mem");
-        assert_eq!("null:4M".parse(), Ok(Source::Null(4 << 20)));
+        assert!(matches!("null:4M".parse(), Ok(Source::Null(bytes)) if bytes == 4 << 20));
+        assert_eq!(named("nbd://host/rbd/disk").unwrap(), "rbd/disk");
+        assert_eq!(named("nbd+unix:///?socket=/run/s").unwrap(), "nbd");
+        assert_eq!(named("nfs://host/srv/disk.img?uid=7").unwrap(), "disk.img");
         assert_eq!(named("/srv/disk.img").unwrap(), "disk.img");
-        assert_eq!("./mem:1G".parse(), Ok(Source::Disk("./mem:1G".into())));
+        assert_eq!(named("./mem:1G").unwrap(), "mem:1G");
     }
 
     #[test]
     fn what_is_no_source_is_refused_with_what_would_be() {
-        for text in ["", "iscsi:disk", "rbd:pool/disk@snap", "mem:0", "mem:", "rbd:", "rbd:pool/"] {
+        for text in [
+            "",
+            "iscsi:disk",
+            "rbd:pool/disk@snap",
+            "nbds://host/disk",
+            "nfs:///disk",
+            "mem:0",
+            "mem:",
+            "rbd:",
+            "rbd:pool/",
+        ] {
             let refused = text.parse::<Source>().unwrap_err();
             assert!(!refused.is_empty(), "{text}");
         }

@@ -85,7 +85,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let place = Place::open(&options)?;
-    let prepared = |source: &Source| Ok((source.clone(), Prepared::new(source, options.read_only)?));
+    let prepared = |source: &Source| Ok((source.clone(), Prepared::new(access, source, options.read_only)?));
     let sources = options.sources.iter().map(prepared).collect::<Result<_, Failure>>()?;
     let plan = Plan {
         sources,

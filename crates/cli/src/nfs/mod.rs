@@ -6,6 +6,8 @@ mod serve;
 mod show;
 mod target;
 
+pub(crate) use target::Url;
+
 use crate::access::Access;
 use crate::failure::Failure;
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A file on a server: `nfs://HOST[:PORT]/EXPORT/PATH[?OPTION=VALUE&...]`.
 #[derive(Debug, Clone)]
-pub(super) struct Url {
+pub(crate) struct Url {
     text: String,
     config: Config,
     path: String,
@@ -24,18 +24,23 @@ impl FromStr for Url {
 
 impl Url {
     /// As it was written.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The path on the server, with that of the export.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// How its server is reached.
+    pub(crate) fn config(&self, access: &Access) -> Result<Config, Failure> {
+        access.complete_nfs(self.config.clone())
     }
 
     /// Mounts the export that the file is in, and gives its path in that.
     pub(super) fn mount(&self, access: &Access) -> Result<Target, Failure> {
-        let config = access.complete_nfs(self.config.clone())?;
+        let config = self.config(access)?;
         let (reactor, mount, path) = Reactor::mount_path(&config, &self.path)?;
         Ok(Target { reactor, mount, path })
     }

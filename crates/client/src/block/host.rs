@@ -1,14 +1,18 @@
 //! One thread's export, and all that is under it.
 
+use super::file::{FileDevices, FileOpener};
 use super::image::{ImageDevices, ImageOpener};
+use super::nbd::{NbdError, NbdUrl};
 use crate::ceph::{Config, Error};
 use crate::driver::Driver;
+use crate::nfs::{self, Mount, Unmounted};
 use crate::rados::{Cluster, Unconnected};
 use crate::rbd::Image;
 use crate::reactor::{EngineFailed, FAREWELL};
 use onego_block::{Backend, Device, Export};
 use onego_engine::zero_copy::Settings;
 use onego_engine::{EngineKind, Spin, Stats, Wait, Waker};
+use onego_nbd::client::ClientError;
 use onego_wire::{Joined, Machine, Members, Time};
 use std::rc::Rc;
 
@@ -20,6 +24,8 @@ pub struct Host<E: Export> {
     driver: Driver<Joined<Hosted<E>>>,
     /// The clients of clusters among the backends.
     clusters: Vec<(Cluster, ImageOpener)>,
+    /// The clients of servers of files among them.
+    mounts: Vec<(Mount, FileOpener)>,
 }
 
 /// The machines of a host.
@@ -62,7 +68,7 @@ impl<E: Export> Host<E> {
     ) -> Result<Self, Error> {
         let hosted = |now| Joined::new(Hosted { export: export(now), backends: Vec::new() });
         let driver = Driver::open(engine, zero_copy, spin, hosted).map_err(EngineFailed::opening)?;
-        Ok(Self { driver, clusters: Vec::new() })
+        Ok(Self { driver, clusters: Vec::new(), mounts: Vec::new() })
     }
 
     /// Adds a machine that carries out the requests of devices.
@@ -90,6 +96,40 @@ impl<E: Export> Host<E> {
             Error::Invalid("the image was opened by a client that this thread does not drive".into())
         })?;
         Ok(Rc::new(opener.device(image)))
+    }
+
+    /// Mounts the export of a server of NFS that a path lies in, by a client that this host drives, and gives the path in it.
+    /// Of the configuration, the engine, the copies and the spinning are those of the host.
+    pub fn mount(&mut self, config: &nfs::Config, path: &str) -> Result<(Mount, String), nfs::Error> {
+        let (core, requests) = Unmounted::new(config)?.driven_by(self.driver.waker());
+        let devices = FileDevices::new(core);
+        let opener = devices.opener();
+        self.add(devices);
+        let found = self.driver.block_on(Mount::find(requests, config, path));
+        let (mount, path) = found.map_err(EngineFailed::waiting)??;
+        self.mounts.push((mount.clone(), opener));
+        Ok((mount, path))
+    }
+
+    /// A file as a device of this host, of the size that it had when it was opened. Fails unless it was opened by a
+    /// [mount of this host](Self::mount).
+    pub fn file(&mut self, file: nfs::File, read_only: bool) -> Result<Rc<dyn Device>, nfs::Error> {
+        let opener =
+            self.mounts.iter().find(|(mount, _)| mount.is_same(file.mount())).map(|(_, opener)| opener);
+        let opener = opener.ok_or_else(|| {
+            nfs::Error::Invalid("the file was opened by a client that this thread does not drive".into())
+        })?;
+        Ok(opener.device(file, read_only))
+    }
+
+    /// The export of a server of NBD as a device of this host.
+    pub fn nbd(&mut self, url: &NbdUrl) -> Result<Rc<dyn Device>, NbdError> {
+        let client = url.client()?;
+        let (device, opened) = (client.device(), client.opened());
+        self.add(client);
+        let opened = self.driver.block_on(opened).map_err(|error| ClientError::Failed(error.into()));
+        opened.and_then(|opened| opened).map_err(|error| url.failed(error))?;
+        Ok(device)
     }
 
     /// The export, to be told what to serve, and the time for it. What it has to do is done with the next

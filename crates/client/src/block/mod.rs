@@ -4,8 +4,12 @@
 //! request goes from the export's connection to the one of the cluster without a queue between threads.
 
 mod error;
+mod file;
 mod host;
 mod image;
+mod nbd;
 
 pub use host::Host;
+pub use nbd::{NbdError, NbdUrl};
 pub use onego_block::*;
+pub use onego_nbd::client::ClientError;

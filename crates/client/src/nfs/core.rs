@@ -201,8 +201,13 @@ impl Core {
         Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
     }
 
+    /// Starts a request to a file, whose completion bears a tag.
+    pub(crate) fn submit(&mut self, now: Time, file: Handle, request: FileRequest, tag: u64) {
+        self.start(now, file, FileCommand::tagged(request, tag));
+    }
+
     /// Starts something with a file.
-    pub(super) fn start(&mut self, now: Time, file: Handle, command: FileCommand) {
+    fn start(&mut self, now: Time, file: Handle, command: FileCommand) {
         match command {
             FileCommand::Read { offset, buffer, done } => {
                 self.files.read(now, file, offset, buffer, Ticket(Purpose::Read(done)));

@@ -26,6 +26,11 @@ impl File {
         Self::new(mount.clone(), found)
     }
 
+    /// The mount that it was opened by.
+    pub fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
     /// Names it to the server.
     pub fn handle(&self) -> Handle {
         self.found.handle
@@ -91,6 +96,6 @@ impl Reactor {
     /// Submits a request to a file; its completion bears `tag`. It goes out with the next [`turn`](Self::turn).
     pub fn submit(&mut self, file: &File, request: FileRequest, tag: u64) {
         let (core, now) = self.core();
-        core.start(now, file.handle(), FileCommand::tagged(request, tag));
+        core.submit(now, file.handle(), request, tag);
     }
 }

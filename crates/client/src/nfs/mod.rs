@@ -35,6 +35,8 @@ mod resolve;
 mod stream;
 
 pub use config::Config;
+#[cfg(feature = "block")]
+pub(crate) use core::Core;
 pub use core::{Completed, FileOutcome, FileRequest};
 pub use dir::DirEntry;
 pub use error::Error;
@@ -51,6 +53,8 @@ pub use onego_nfs::v3::{
 pub use onego_wire::LocalPort;
 pub use rdma::{RDMA_PORT, Rdma, rdma_devices};
 pub use reactor::Reactor;
+#[cfg(feature = "block")]
+pub(crate) use reactor::Unmounted;
 pub use stream::{Reader, Writer};
 
 /// Called when a client of files has waited for two seconds; see [the generic hook](crate::WaitingHook).

@@ -54,10 +54,21 @@ impl Mount {
         server.open(requests, config, root).await
     }
 
-    async fn find(requests: Requests, config: &Config, path: &str) -> Result<(Self, String), Error> {
+    /// Mounts the export that a path lies in, by a client that somebody drives.
+    pub(crate) async fn find(
+        requests: Requests,
+        config: &Config,
+        path: &str,
+    ) -> Result<(Self, String), Error> {
         let server = Server::find(&requests, config).await?;
         let (root, rest) = server.mount_above(&requests, path).await?;
         Ok((server.open(requests, config, root).await?, rest))
+    }
+
+    /// Do both belong to the same client?
+    #[cfg(feature = "block")]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.requests.is_same(&other.requests)
     }
 
     /// The directory that is mounted.

@@ -1,7 +1,7 @@
 //! The reactor of a client of NFS: how it is made, and what can be submitted to it.
 
 use super::config::Config;
-use super::core::Core;
+use super::core::{Core, NfsCommand};
 use super::error::Error;
 use super::requests::Requests;
 use crate::driver::Driver;
@@ -9,6 +9,7 @@ use crate::mailbox::Mailbox;
 use crate::reactor::EngineFailed;
 use crate::waiting::{Lookout, Report};
 use onego_buf::Pool;
+use onego_engine::Waker;
 use onego_nfs::client;
 use std::sync::Arc;
 
@@ -18,9 +19,15 @@ const POOL_LIMIT: usize = 32 << 20;
 /// A client of a file server that is driven by the thread that owns it; see [the generic reactor](crate::Reactor).
 pub type Reactor = crate::Reactor<Core>;
 
-impl Reactor {
-    /// A client, and a handle for its requests. Nothing is connected before that is mounted.
-    pub(super) fn new(config: &Config) -> Result<(Self, Requests), Error> {
+/// A client of a file server whose machine is driven by whoever likes to.
+pub(crate) struct Unmounted {
+    core: Core,
+    mailbox: Arc<Mailbox<NfsCommand>>,
+    requests: Requests,
+}
+
+impl Unmounted {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         let mut xid = [0; 4];
         getrandom::fill(&mut xid)
             .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
@@ -35,9 +42,24 @@ impl Reactor {
         let report = Report::default();
         let lookout = Lookout::new(report.clone(), config.on_waiting.clone());
         let core = Core::new(calls, config.request_timeout, Arc::clone(&mailbox), lookout);
+        let requests = Requests::new(Arc::clone(&mailbox), pool, report);
+        Ok(Self { core, mailbox, requests })
+    }
+
+    /// The machine, and a handle for its requests, which wake its reactor by that.
+    pub(crate) fn driven_by(self, reactor: Waker) -> (Core, Requests) {
+        self.mailbox.set_reactor(reactor);
+        (self.core, self.requests)
+    }
+}
+
+impl Reactor {
+    /// A client, and a handle for its requests. Nothing is connected before that is mounted.
+    pub(super) fn new(config: &Config) -> Result<(Self, Requests), Error> {
+        let Unmounted { core, mailbox, requests } = Unmounted::new(config)?;
         let driver = Driver::open(config.engine, config.zero_copy, config.spin, |_| core)
             .map_err(EngineFailed::opening)?;
         mailbox.set_reactor(driver.waker());
-        Ok((Self::over(driver), Requests::new(mailbox, pool, report)))
+        Ok((Self::over(driver), requests))
     }
 }

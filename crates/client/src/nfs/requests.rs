@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The way of requests to the reactor. It ends when the last clone is gone.
 #[derive(Clone)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     shared: Arc<Shared>,
     /// Gives memory for connections.
     pub(super) pool: Pool,
@@ -37,6 +37,12 @@ impl Drop for Shared {
 impl Requests {
     pub(super) fn new(mailbox: Arc<Mailbox<NfsCommand>>, pool: Pool, report: Report<Waiting>) -> Self {
         Self { shared: Arc::new(Shared { mailbox }), pool, report }
+    }
+
+    /// Do both go to the same reactor?
+    #[cfg(feature = "block")]
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     pub(super) async fn send(&self, command: NfsCommand) -> Result<(), Closed> {
