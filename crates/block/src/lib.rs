@@ -10,6 +10,7 @@
 //! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
 //! - [`Memory`] and [`Null`] are devices without anything below them.
 //! - [`Counted`], [`Limited`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
+//! - [`copy`] copies one device to another.
 //! - An [`Export`] is a machine that serves devices to clients, and a [`Backend`] one that carries their requests out.
 //!
 //! Devices, callers and completions belong to one thread, that of their reactor. A process has as many reactors as it
@@ -18,6 +19,7 @@
 
 mod backend;
 mod caller;
+pub mod copy;
 mod device;
 mod error;
 mod export;

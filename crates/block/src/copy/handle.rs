@@ -1,0 +1,76 @@
+//! What a copy shows of itself.
+
+use super::error::CopyError;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CopyProgress {
+    /// All bytes before this one are copied.
+    pub done: u64,
+    /// Bytes that were written as data.
+    pub data: u64,
+    /// Bytes that were zeros, and were left out or made zeros.
+    pub zeros: u64,
+}
+
+#[derive(Default)]
+pub(super) struct CopyState {
+    pub(super) progress: CopyProgress,
+    pub(super) result: Option<Result<(), CopyError>>,
+    /// Is woken once `done` has come that far, or the copy is over.
+    waiting: Option<(u64, Waker)>,
+}
+
+impl CopyState {
+    /// Something has changed.
+    pub(super) fn changed(&mut self) {
+        let is_due = |beyond: u64| self.result.is_some() || self.progress.done > beyond;
+        if self.waiting.as_ref().is_some_and(|(beyond, _)| is_due(*beyond))
+            && let Some((_, waker)) = self.waiting.take()
+        {
+            waker.wake();
+        }
+    }
+}
+
+/// A copy that is being made. Dropping it does not end the copy.
+#[derive(Clone)]
+pub struct CopyHandle {
+    pub(super) state: Rc<RefCell<CopyState>>,
+}
+
+impl fmt::Debug for CopyHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CopyHandle").field(&self.progress()).finish()
+    }
+}
+
+impl CopyHandle {
+    /// How far it is.
+    pub fn progress(&self) -> CopyProgress {
+        self.state.borrow().progress
+    }
+
+    /// What has come of it; `None`: it is not over.
+    pub fn result(&self) -> Option<Result<(), CopyError>> {
+        self.state.borrow().result.clone()
+    }
+
+    /// Waits until bytes beyond that one are copied, or the copy is over.
+    pub async fn beyond(&self, byte: u64) {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            if state.result.is_some() || state.progress.done > byte {
+                return Poll::Ready(());
+            }
+            state.waiting = Some((byte, cx.waker().clone()));
+            Poll::Pending
+        })
+        .await;
+    }
+}

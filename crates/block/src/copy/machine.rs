@@ -1,0 +1,365 @@
+//! The machine that copies.
+
+use super::CopyPlan;
+use super::error::{CopyError, Side};
+use super::extents::KnownExtents;
+use super::handle::{CopyHandle, CopyState};
+use super::zeros::data_in;
+use crate::caller::{Completion, Completions};
+use crate::device::Device;
+use crate::error::Error;
+use crate::export::Export;
+use crate::null::zeros;
+use crate::outcome::Outcome;
+use crate::request::{Op, Request};
+use onego_buf::List;
+use onego_wire::{Layer, NoConnections, Time};
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Most bytes that are made zeros at a time.
+const ZEROS_AT_A_TIME: u64 = 64 << 20;
+
+/// Copies one device to another, once it is told [which](Self::start). Drive it as the export of its devices' backends.
+#[derive(Default)]
+pub struct Copier {
+    below: NoConnections,
+    copy: Option<Copy>,
+}
+
+impl Copier {
+    /// Starts a copy of all bytes of `from` to the first bytes of `to`. A copy that was started before ends without a result.
+    pub fn start(&mut self, from: Rc<dyn Device>, to: Rc<dyn Device>, plan: CopyPlan) -> CopyHandle {
+        let copy = Copy::new(from, to, plan);
+        let handle = CopyHandle { state: Rc::clone(&copy.state) };
+        self.copy = Some(copy);
+        handle
+    }
+}
+
+/// A copy on its way.
+struct Copy {
+    from: Rc<dyn Device>,
+    to: Rc<dyn Device>,
+    plan: CopyPlan,
+    /// Bytes of the source.
+    size: u64,
+    completions: Completions,
+    jobs: Slab<CopyJob>,
+    /// Bytes of a block, which is zeros as a whole or not; a multiple of the blocks of both devices. Every piece begins at one.
+    grain: u64,
+    /// Where the pieces begin that are on their way, and how many requests of each are.
+    pieces: BTreeMap<u64, u32>,
+    /// The first byte that no piece is about.
+    next: u64,
+    extents: KnownExtents,
+    stage: Stage,
+    state: Rc<RefCell<CopyState>>,
+}
+
+/// How far it is.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// It has not looked at the devices.
+    New,
+    Copying,
+    Flushing,
+    /// The result is there; requests may still be on their way.
+    Over,
+}
+
+/// A request to a device that has not completed.
+struct CopyJob {
+    offset: u64,
+    length: u64,
+    /// Where its piece begins.
+    piece: u64,
+    kind: CopyJobKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CopyJobKind {
+    Status,
+    Read,
+    Write,
+    Zero,
+    Flush,
+}
+
+impl CopyJobKind {
+    fn side(self) -> Side {
+        match self {
+            Self::Status | Self::Read => Side::Source,
+            Self::Write | Self::Zero | Self::Flush => Side::Destination,
+        }
+    }
+}
+
+impl Copy {
+    fn new(from: Rc<dyn Device>, to: Rc<dyn Device>, plan: CopyPlan) -> Self {
+        let size = from.geometry().size;
+        let state = Rc::new(RefCell::new(CopyState::default()));
+        state.borrow_mut().progress.done = plan.start.min(size);
+        Self {
+            from,
+            to,
+            plan,
+            size,
+            completions: Completions::default(),
+            jobs: Slab::new(),
+            grain: plan.grain,
+            pieces: BTreeMap::new(),
+            next: plan.start.min(size),
+            extents: KnownExtents::new(plan.start.min(size), size),
+            stage: Stage::New,
+            state,
+        }
+    }
+
+    /// Does what can be done.
+    fn turn(&mut self, now: Time) {
+        if self.stage == Stage::New {
+            self.begin();
+        }
+        loop {
+            while let Some(Completion { tag, result }) = self.completions.take() {
+                self.completed(now, tag as usize, result);
+            }
+            self.submit(now);
+            if self.completions.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.stage = Stage::Copying;
+        let (from, to) = (self.from.geometry(), self.to.geometry());
+        self.grain = self.plan.grain.max(from.block.into()).max(to.block.into());
+        if to.read_only {
+            return self.finish(Err(CopyError::ReadOnly));
+        }
+        if to.size < self.size {
+            self.finish(Err(CopyError::TooSmall { source_size: self.size, size: to.size }));
+        }
+    }
+
+    /// Starts what there is room for.
+    fn submit(&mut self, now: Time) {
+        while self.stage == Stage::Copying && self.pieces.len() < self.plan.depth.max(1) {
+            if let Some((offset, length)) = self.extents.ask() {
+                self.request(now, offset, CopyJobKind::Status, offset, length, Op::Status { length });
+                continue;
+            }
+            let Some((is_zero, length)) = self.extents.first() else { break };
+            let first = self.oldest();
+            if self.next - first >= CopyPlan::SPAN {
+                break;
+            }
+            // A block that is zeros in part is read. The source may end within one.
+            let zeros = if self.next + length < self.size { length - length % self.grain } else { length };
+            match is_zero && zeros > 0 {
+                true => self.zero_run(now, zeros),
+                false => self.read_piece(now, length),
+            }
+        }
+        if self.stage == Stage::Copying && self.next >= self.size && self.pieces.is_empty() {
+            self.stage = Stage::Flushing;
+            self.request(now, self.size, CopyJobKind::Flush, 0, 0, Op::Flush);
+        }
+    }
+
+    /// The next bytes are zeros.
+    fn zero_run(&mut self, now: Time, length: u64) {
+        let length = length.min(ZEROS_AT_A_TIME);
+        let offset = self.pass(length);
+        self.state.borrow_mut().progress.zeros += length;
+        match self.plan.reads_as_zeros {
+            true => self.advanced(),
+            false => self.zero(now, offset, offset, length),
+        }
+    }
+
+    /// Reads the next bytes, up to the end of a piece.
+    fn read_piece(&mut self, now: Time, length: u64) {
+        let most = self.from.geometry().max_io.min(self.plan.piece);
+        let most = (most - most % self.grain).max(self.grain);
+        let length = length.next_multiple_of(self.grain).min(most - self.next % most);
+        let length = length.min(self.size - self.next);
+        let offset = self.pass(length);
+        self.request(now, offset, CopyJobKind::Read, offset, length, Op::Read { length });
+    }
+
+    /// The next bytes become a piece.
+    fn pass(&mut self, length: u64) -> u64 {
+        let offset = self.next;
+        self.extents.take(length);
+        self.next += length;
+        offset
+    }
+
+    /// Bytes of the destination become zeros.
+    fn zero(&mut self, now: Time, piece: u64, offset: u64, length: u64) {
+        let length = self.padded(offset, length);
+        self.request(now, piece, CopyJobKind::Zero, offset, length, Op::Zero { length });
+    }
+
+    /// What a request to the destination has to have: whole blocks. The source may end within one.
+    fn padded(&self, offset: u64, length: u64) -> u64 {
+        let to = self.to.geometry();
+        length.next_multiple_of(to.block.into()).min(to.size - offset)
+    }
+
+    fn request(&mut self, now: Time, piece: u64, kind: CopyJobKind, offset: u64, length: u64, op: Op) {
+        if kind != CopyJobKind::Status {
+            *self.pieces.entry(piece).or_default() += 1;
+        }
+        let tag = self.jobs.insert(CopyJob { offset, length, piece, kind }) as u64;
+        let request = Request::new(self.completions.caller(tag), offset, op);
+        match kind.side() {
+            Side::Source => self.from.submit(now, request),
+            Side::Destination => self.to.submit(now, request),
+        }
+    }
+
+    fn completed(&mut self, now: Time, tag: usize, result: Result<Outcome, Error>) {
+        let Some(job) = self.jobs.try_remove(tag) else { return };
+        match (job.kind, result) {
+            (CopyJobKind::Status, Ok(Outcome::Status(runs))) => self.extents.learn(job.length, runs),
+            // What is not known may be data.
+            (CopyJobKind::Status, Err(Error::Unsupported(_))) => self.extents.learn(job.length, Vec::new()),
+            (CopyJobKind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == job.length => {
+                self.write(now, job.offset, data);
+                self.settle_piece(job.piece);
+            }
+            (CopyJobKind::Write | CopyJobKind::Zero, Ok(_)) => self.settle_piece(job.piece),
+            (CopyJobKind::Flush, Ok(_)) => {
+                let now = self.from.geometry().size;
+                self.finish(match now == self.size {
+                    true => Ok(()),
+                    false => Err(CopyError::Resized { before: self.size, now }),
+                });
+            }
+            (CopyJobKind::Flush, Err(error)) => self.finish(Err(CopyError::Flush(error))),
+            (kind, result) => {
+                let wrong = || Error::Failed("the device gave what it was not asked for".into());
+                let CopyJob { offset, length, .. } = job;
+                let source = result.err().unwrap_or_else(wrong);
+                self.finish(Err(CopyError::Device { side: kind.side(), offset, length, source }));
+            }
+        }
+    }
+
+    /// Writes what was read, without the zeros.
+    fn write(&mut self, now: Time, piece: u64, mut data: List) {
+        if self.stage != Stage::Copying {
+            return;
+        }
+        let parts = data_in(data.segments().map(|segment| &segment[..]), self.grain as usize);
+        let (mut at, end) = (0, data.len());
+        for part in parts {
+            self.zero_part(now, piece, at..part.start);
+            data.advance(part.start - at);
+            at = part.end;
+            let bytes = data.split_to(part.len());
+            self.state.borrow_mut().progress.data += part.len() as u64;
+            self.write_part(now, piece, piece + part.start as u64, bytes);
+        }
+        self.zero_part(now, piece, at..end);
+    }
+
+    /// Bytes of a piece were read, and are zeros.
+    fn zero_part(&mut self, now: Time, piece: u64, part: Range<usize>) {
+        let length = part.len() as u64;
+        self.state.borrow_mut().progress.zeros += length;
+        if length > 0 && !self.plan.reads_as_zeros {
+            self.zero(now, piece, piece + part.start as u64, length);
+        }
+    }
+
+    /// Writes bytes, as many at a time as the destination takes.
+    fn write_part(&mut self, now: Time, piece: u64, mut offset: u64, mut data: List) {
+        let to = self.to.geometry();
+        let length = self.padded(offset, data.len() as u64);
+        data.append(zeros(length - data.len() as u64));
+        let most = (to.max_io - to.max_io % u64::from(to.block)).max(to.block.into());
+        while !data.is_empty() {
+            let bytes = data.split_to((data.len() as u64).min(most) as usize);
+            let length = bytes.len() as u64;
+            self.request(now, piece, CopyJobKind::Write, offset, length, Op::Write { data: bytes });
+            offset += length;
+        }
+    }
+
+    /// A request of a piece has completed: the piece may be done.
+    fn settle_piece(&mut self, piece: u64) {
+        if let Some(requests) = self.pieces.get_mut(&piece) {
+            *requests -= 1;
+            if *requests == 0 {
+                self.pieces.remove(&piece);
+                self.advanced();
+            }
+        }
+    }
+
+    /// Where the oldest piece begins that is on its way.
+    fn oldest(&self) -> u64 {
+        self.pieces.first_key_value().map_or(self.next, |(first, _)| *first)
+    }
+
+    /// More bytes are copied, maybe.
+    fn advanced(&mut self) {
+        let mut state = self.state.borrow_mut();
+        state.progress.done = self.oldest();
+        state.changed();
+    }
+
+    fn finish(&mut self, result: Result<(), CopyError>) {
+        if self.stage == Stage::Over {
+            // The first error is the one to tell.
+            return;
+        }
+        self.stage = Stage::Over;
+        let mut state = self.state.borrow_mut();
+        state.result = Some(result);
+        state.changed();
+    }
+}
+
+impl Export for Copier {
+    fn has_completions(&self) -> bool {
+        self.copy.as_ref().is_some_and(|copy| !copy.completions.is_empty())
+    }
+}
+
+impl Layer for Copier {
+    type Below = NoConnections;
+
+    fn below(&self) -> &NoConnections {
+        &self.below
+    }
+
+    fn below_mut(&mut self) -> &mut NoConnections {
+        &mut self.below
+    }
+
+    fn due_at(&self) -> Option<Time> {
+        let copy = self.copy.as_ref()?;
+        [&copy.from, &copy.to].into_iter().filter_map(Device::due_at).min()
+    }
+
+    fn due(&mut self, now: Time) {
+        if let Some(copy) = &self.copy {
+            [&copy.from, &copy.to].into_iter().for_each(|device| device.due(now));
+        }
+    }
+
+    fn settle(&mut self, now: Time) {
+        if let Some(copy) = &mut self.copy {
+            copy.turn(now);
+        }
+    }
+}
