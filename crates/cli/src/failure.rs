@@ -64,6 +64,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Server(#[from] onego_cluster::Error),
     #[error(transparent)]
+    Copy(#[from] onego::block::copy::CopyError),
+    #[error(transparent)]
     Nbd(#[from] onego::block::NbdError),
     #[error(transparent)]
     Disk(#[from] onego_disk::OpenError),
@@ -138,6 +140,7 @@ impl Failure {
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
             Self::Disk(error) => code_of_disk(error),
             Self::Nbd(error) => code_of_nbd(error),
+            Self::Copy(error) => code_of_copy(error),
             Self::Server(_)
             | Self::NfsServer(_)
             | Self::File { .. }
@@ -231,6 +234,21 @@ fn code_of_nbd(error: &onego::block::NbdError) -> Code {
             C::Tls | C::Refused { .. } => Code::Refused,
             _ => Code::Failed,
         },
+        _ => Code::Failed,
+    }
+}
+
+fn code_of_copy(error: &onego::block::copy::CopyError) -> Code {
+    use onego::block::Error as E;
+    use onego::block::copy::CopyError as C;
+    let source = match error {
+        C::Device { source, .. } | C::Flush(source) => source,
+        C::TooSmall { .. } | C::ReadOnly => return Code::Usage,
+        _ => return Code::Failed,
+    };
+    match source {
+        E::ReadOnly | E::NotPermitted(_) | E::NoSpace(_) => Code::Refused,
+        E::TimedOut(_) => Code::NoAnswer,
         _ => Code::Failed,
     }
 }

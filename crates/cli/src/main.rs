@@ -4,6 +4,7 @@
 mod access;
 mod bench;
 mod cluster;
+mod cp;
 mod demo;
 mod device;
 mod export;
@@ -54,6 +55,9 @@ enum Command {
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),
+    /// Copy one device to another: files, images, exports of NBD, files over NFS
+    #[command(after_help = cp::examples())]
+    Cp(cp::Options),
     /// Devices for hosts and virtual machines
     #[command(subcommand)]
     Export(export::ExportCommand),
@@ -94,6 +98,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
+        Command::Cp(options) => cp::run(&cli.access, &options),
         Command::Export(command) => export::run(&cli.access, command),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),

@@ -3,6 +3,7 @@
 mod export;
 mod image;
 mod import;
+mod partial_import;
 mod shape;
 mod show;
 mod transfer;
@@ -17,8 +18,11 @@ use image::ImageArg;
 use onego::rados::Pool;
 use onego::rbd;
 use onego_bench::report::progress::Progress;
-use shape::Shape;
 use std::collections::BTreeMap;
+
+pub(crate) use partial_import::{MARK_EVERY, PartialImport};
+pub(crate) use shape::Shape;
+pub(crate) use transfer::PIECE;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {

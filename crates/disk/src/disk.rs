@@ -65,18 +65,28 @@ impl Disk {
         })?;
         lock(&file, read_only, path)?;
         let sector = if is_block_device { rustix::fs::ioctl_blksszget(&file).map_err(io)? } else { 1 };
-        let direct = Direct::open(&file, access, sector);
         let size = (&file).seek(SeekFrom::End(0));
         let size = size.map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
+        Ok(Self::new(path, file, access, size, sector, is_block_device))
+    }
+
+    /// A file that the caller has opened for writing, and locked, as a disk of `size` bytes. It may be shorter: what is written
+    /// behind its end makes it longer, and what is not there cannot be read. `path` is for errors.
+    pub fn growing(path: &Path, file: File, size: u64) -> Self {
+        Self::new(path, file, OFlags::WRONLY, size, 1, false)
+    }
+
+    fn new(path: &Path, file: File, access: OFlags, size: u64, sector: u32, is_block_device: bool) -> Self {
+        let direct = Direct::open(&file, access, sector);
         let mut geometry = Geometry::new(size);
         geometry.block = sector;
         geometry.preferred = BLOCK.max(sector);
         geometry.max_io = MAX_IO;
-        geometry.read_only = read_only;
+        geometry.read_only = access == OFlags::RDONLY;
         geometry.volatile_cache = true;
         geometry.trim_granularity = Some(BLOCK.max(sector));
         tracing::debug!(path = %path.display(), size, direct = direct.is_some(), "a disk is open");
-        Ok(Self(Arc::new(Opened { path: path.to_owned(), file, direct, geometry, is_block_device })))
+        Self(Arc::new(Opened { path: path.to_owned(), file, direct, geometry, is_block_device }))
     }
 
     /// What a caller has to know of it.

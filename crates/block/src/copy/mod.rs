@@ -34,7 +34,7 @@ pub struct CopyPlan {
 impl CopyPlan {
     /// How far behind the first byte that is not copied bytes may be that are: what is to be copied again after an
     /// interruption that has left nothing but the destination.
-    pub const SPAN: u64 = 256 << 20;
+    pub const SPAN: u64 = 64 << 20;
 }
 
 impl Default for CopyPlan {

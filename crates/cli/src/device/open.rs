@@ -71,7 +71,8 @@ impl<'a> Opener<'a> {
                 if file.opened().file_type != FileType::Regular {
                     return Err(Failure::Usage(format!("{path} on the server is not a file")));
                 }
-                Ok(host.file(file, read_only)?)
+                let size = file.opened().size;
+                Ok(host.file(file, size, read_only)?)
             }
             Prepared::Nbd(url) => Ok(host.nbd(url)?),
             Prepared::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
@@ -105,7 +106,8 @@ impl<'a> Opener<'a> {
         Ok(self.cluster.insert(cluster).clone())
     }
 
-    fn disks<E: Export>(&mut self, host: &mut Host<E>) -> Result<&DiskOpener, Failure> {
+    /// What makes devices of disks.
+    pub(crate) fn disks<E: Export>(&mut self, host: &mut Host<E>) -> Result<&DiskOpener, Failure> {
         if self.disks.is_none() {
             let disks = Disks::start(&host.waker()).map_err(Failure::io("starting the threads of disks"))?;
             self.disks = Some(disks.opener());

@@ -65,6 +65,15 @@ impl FromStr for Source {
 }
 
 impl Source {
+    pub(crate) fn is_image(&self) -> bool {
+        matches!(self, Self::Image(_))
+    }
+
+    /// Do two of that name share their bytes?
+    pub(crate) fn is_one_thing(&self) -> bool {
+        !matches!(self, Self::Memory(_) | Self::Null(_))
+    }
+
     /// What clients call the export if images that name no pool are in `pool`: the path of an image, the name of a file, or
     /// the kind of what has no name.
     pub(crate) fn export_name(&self, pool: Option<&str>) -> String {

@@ -1,12 +1,12 @@
 //! `onego nfs cp`, `put` and `cat`: bytes of files, from one place to another.
 
+use super::partial::RemotePartial;
 use super::target::{Target, Url};
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::interrupt::{Unfinished, say};
 use crate::output;
-use crate::partial::{self, Existing, PartialFile};
-use onego::nfs::{File, FileType, Found, Mount, SetAttributes};
+use crate::partial::{Existing, PartialFile};
+use onego::nfs::{File, FileType};
 use onego::{List, SegmentMut};
 use onego_bench::report::progress::Progress;
 use std::fs;
@@ -278,10 +278,7 @@ struct Writing {
     writer: Option<onego::nfs::Writer>,
     /// Bytes that are there already.
     len: u64,
-    /// What the file is called until it is whole, and then; none: it has its name already.
-    names: Option<(String, String)>,
-    existing: Existing,
-    _unfinished: Option<Unfinished>,
+    partial: RemotePartial,
 }
 
 impl Sink {
@@ -301,17 +298,14 @@ impl Sink {
 
     fn there(mut target: Target, name: Option<&str>, existing: Existing) -> Result<Self, Failure> {
         let (mount, path) = (&target.mount, &target.path);
-        let (file, names) = target.reactor.block_on(create(mount, path, name, existing))??;
+        let partial = target.reactor.block_on(RemotePartial::open(mount, path, name, existing))??;
+        let file = partial.file();
         let len = match existing {
             Existing::Resume => file.opened().size.saturating_sub(BEHIND),
             _ => 0,
         };
         let writer = Some(file.writer(len));
-        let unfinished = names.as_ref().map(|(partial, _)| {
-            let left = left_there(partial);
-            Unfinished::new(move || Some(left))
-        });
-        Ok(Self::There(Box::new(Writing { target, writer, len, names, existing, _unfinished: unfinished })))
+        Ok(Self::There(Box::new(Writing { target, writer, len, partial })))
     }
 
     /// Bytes that are there already.
@@ -349,77 +343,14 @@ impl Sink {
     }
 }
 
-fn left_there(partial: &str) -> String {
-    format!("{partial} on the server has what has come so far: --resume goes on, \"onego nfs rm\" removes it")
-}
-
 impl Writing {
     fn finish(&mut self) -> Result<(), Failure> {
-        let Self { target, writer, names, existing, .. } = self;
+        let Self { target, writer, partial, .. } = self;
         let Some(writer) = writer.take() else { return Ok(()) };
-        let mount = &target.mount;
         let finished = async {
             writer.finish().await?;
-            let Some((partial, path)) = names else { return Ok(()) };
-            if *existing == Existing::Refuse {
-                // A link replaces nothing, also where a file of that name came meanwhile.
-                mount.link(partial, path).await?;
-                mount.remove(partial).await
-            } else {
-                mount.rename(partial, path).await
-            }
+            partial.finish().await
         };
-        target.reactor.block_on(finished)??;
-        self.names = None;
-        Ok(())
+        Ok(target.reactor.block_on(finished)??)
     }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if let Some((partial, _)) = &self.names {
-            say(&left_there(partial));
-        }
-    }
-}
-
-/// The file to write to, in the directory that the path leads to, or else at the path itself; and what it is called until
-/// it is whole, and then, if that is not the same.
-async fn create(
-    mount: &Mount,
-    path: &str,
-    name: Option<&str>,
-    existing: Existing,
-) -> Result<(File, Option<(String, String)>), onego::nfs::Error> {
-    let mut path = path.to_owned();
-    let mut there = mount.stat(&path).await.ok();
-    if there.as_ref().is_some_and(Found::is_dir) {
-        path = format!("{}/{}", path.trim_end_matches('/'), name.unwrap_or_default());
-        there = mount.stat(&path).await.ok();
-    }
-    let is_regular = |found: &Found| found.attributes.file_type == FileType::Regular;
-    // A link stays one, and what it leads to is written to.
-    let is_plain = match &there {
-        Some(found) => is_regular(found) && mount.lstat(&path).await.is_ok_and(|found| is_regular(&found)),
-        None => true,
-    };
-    let mode = there.as_ref().map_or(0o644, |found| found.attributes.mode & 0o777);
-    let attributes = |size| SetAttributes { mode: Some(mode), size, ..SetAttributes::default() };
-    if existing == Existing::Refuse && there.is_some() {
-        // The server says that it is there.
-        return Ok((mount.create(&path, attributes(None), true).await?, None));
-    }
-    if !is_plain || existing == Existing::InPlace {
-        let size = (existing != Existing::Resume).then_some(0);
-        return Ok((mount.create(&path, attributes(size), false).await?, None));
-    }
-    let (dir, name) = path.rsplit_once('/').map_or(("", path.as_str()), |(dir, name)| (dir, name));
-    let partial = String::from_utf8_lossy(&partial::name_of(name.as_bytes())).into_owned();
-    let partial = if path.contains('/') { format!("{dir}/{partial}") } else { partial };
-    if existing == Existing::Resume && there.is_some() && mount.lstat(&partial).await.is_err() {
-        mount.rename(&path, &partial).await?;
-    }
-    let size = (existing != Existing::Resume).then_some(0);
-    let file = mount.create(&partial, attributes(size), false).await?;
-    Ok((file, Some((partial, path))))
 }

@@ -2,10 +2,12 @@
 
 mod change;
 mod copy;
+mod partial;
 mod serve;
 mod show;
 mod target;
 
+pub(crate) use partial::RemotePartial;
 pub(crate) use target::Url;
 
 use crate::access::Access;

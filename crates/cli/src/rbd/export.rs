@@ -1,13 +1,14 @@
 //! `onego rbd export`.
 
 use super::image::ImageArg;
-use super::import::PartialImport;
-use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
+use super::partial_import::PartialImport;
+use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
+use onego::block::copy::data_in;
 use onego::ceph::{ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
 use onego::{SegmentMut, Wait};
@@ -153,7 +154,7 @@ impl Sink {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Self::File(file) => data_in(bytes, GRAIN)
+            Self::File(file) => data_in([bytes], GRAIN)
                 .into_iter()
                 .try_for_each(|part| {
                     file.file().write_all_at(&bytes[part.clone()], offset + part.start as u64)

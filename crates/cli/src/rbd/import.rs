@@ -1,22 +1,23 @@
 //! `onego rbd import`.
 
 use super::image::ImageArg;
+use super::partial_import::{MARK_EVERY, PartialImport};
 use super::shape::Shape;
-use super::transfer::{PIECE, STANDARD, WINDOW, data_in};
+use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::size;
 use crate::spec::ImageSpec;
+use onego::block::copy::data_in;
 use onego::ceph::{ImageRequest, Reactor};
 use onego::rados::Pool;
-use onego::rbd::{self, Image, ImageInfo};
+use onego::rbd::{self, Image};
 use onego::{ErrorKind, Segment, SegmentMut, Wait};
 use onego_bench::report::progress::Progress;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -89,7 +90,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         move || Some(what_is_left(&shown, &left)).filter(|left| !left.is_empty())
     });
     let mut mark = PartialImport { done: 0, of: source.size() };
-    let is_begun = options.resume && mark.resume(&mut reactor, &pool, &image)?;
+    let is_begun = options.resume
+        && reactor.block_on(interrupt::unless(mark.resume(&pool, image.name(), &shown)))???;
     source.skip(mark.done)?;
     // Where there is none, the image may be there as soon as its creation has begun.
     note(&left, mark);
@@ -125,8 +127,7 @@ fn create(
     mark: PartialImport,
 ) -> Result<(), Failure> {
     let size = mark.of.unwrap_or(GROWTH);
-    let metadata = BTreeMap::from([(PartialImport::KEY.to_owned(), mark.to_string().into_bytes())]);
-    reactor.block_on(interrupt::unless(options.shape.create(pool, name, size, metadata)))??
+    reactor.block_on(interrupt::unless(options.shape.create(pool, name, size, mark.metadata())))??
 }
 
 /// Is this the end of an import that `--resume` can continue: once there is room, or the cluster answers again?
@@ -152,73 +153,6 @@ fn what_is_left(shown: &str, left: &Mutex<String>) -> String {
 /// Remembers how far an import is, for the message at an early end.
 fn note(left: &Mutex<String>, mark: PartialImport) {
     *left.lock().unwrap_or_else(PoisonError::into_inner) = mark.to_string();
-}
-
-/// How far an import is that is not done with, as the image itself says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PartialImport {
-    /// All bytes before this one are there.
-    pub(super) done: u64,
-    /// Bytes in all, where that is known.
-    pub(super) of: Option<u64>,
-}
-
-impl PartialImport {
-    /// The key of the image's metadata.
-    const KEY: &str = "onego.partial-import";
-
-    /// How far the import of an image is, unless it is done.
-    pub(super) async fn of(image: &Image) -> Result<Option<Self>, onego::ceph::Error> {
-        Self::at(image.pool(), image.info()).await
-    }
-
-    pub(super) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::ceph::Error> {
-        let text = rbd::metadata(pool, image, Self::KEY).await?;
-        Ok(text.map(|text| Self::parse(&String::from_utf8_lossy(&text))))
-    }
-
-    /// What cannot be read has nothing that could be relied on.
-    fn parse(text: &str) -> Self {
-        let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
-        Self { done: numbers.next().unwrap_or(0), of: numbers.next() }
-    }
-
-    /// Finds out how far an earlier import came. False: there is no image yet.
-    fn resume(&mut self, reactor: &mut Reactor, pool: &Pool, image: &ImageArg) -> Result<bool, Failure> {
-        let found = async {
-            let info = rbd::info(pool, image.name()).await?;
-            Self::at(pool, &info).await
-        };
-        match reactor.block_on(interrupt::unless(found))?? {
-            Ok(Some(earlier)) if earlier.of != self.of => Err(Failure::Usage(format!(
-                "the earlier import was of {}, and this is of {}: remove the image to begin anew",
-                total(earlier.of),
-                total(self.of)
-            ))),
-            Ok(Some(earlier)) => {
-                self.done = earlier.done / PIECE * PIECE;
-                Ok(true)
-            }
-            Ok(None) => {
-                Err(onego::ceph::Error::Exists { what: format!("image {} is whole, and", image.spec) }.into())
-            }
-            Err(onego::ceph::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-fn total(bytes: Option<u64>) -> String {
-    bytes.map_or("a stream".to_owned(), |bytes| format!("{bytes} bytes"))
-}
-
-impl fmt::Display for PartialImport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.of {
-            Some(all) => write!(f, "{} of {all} bytes are imported", self.done),
-            None => write!(f, "{} bytes are imported", self.done),
-        }
-    }
 }
 
 /// Writes all data of the source to the image, and closes it.
@@ -249,7 +183,7 @@ fn write_all(
         let bytes = bytes.freeze();
         let end = offset + bytes.len() as u64;
         target.make_room(end)?;
-        for part in data_in(&bytes, grain) {
+        for part in data_in([&bytes[..]], grain) {
             target.write(offset + part.start as u64, bytes.slice(part))?;
         }
         target.submitted = end;
@@ -258,9 +192,6 @@ fn write_all(
     }
     target.drain()
 }
-
-/// Bytes after which the image is told how far the import is: little has to be read again, and little is written for it.
-const MARK_EVERY: u64 = 256 << 20;
 
 /// The image that is being filled.
 struct ImportTarget<'a> {
@@ -349,8 +280,7 @@ impl<'a> ImportTarget<'a> {
             return Ok(());
         }
         self.marked = now;
-        let text = now.to_string();
-        let told = rbd::set_metadata(self.pool, self.image.info(), PartialImport::KEY, text.as_bytes());
+        let told = now.tell(self.pool, self.image.info());
         self.reactor.block_on(interrupt::unless(told))???;
         note(self.left, now);
         Ok(())
@@ -364,7 +294,7 @@ impl<'a> ImportTarget<'a> {
             if size != now {
                 rbd::resize(pool, name, size, |_, _| interrupt::progress()).await?;
             }
-            rbd::remove_metadata(pool, image.info(), PartialImport::KEY).await?;
+            PartialImport::end(pool, image.info()).await?;
             image.close().await
         };
         reactor.block_on(interrupt::unless(finished))??.map_err(Failure::from)
@@ -374,11 +304,10 @@ impl<'a> ImportTarget<'a> {
     fn abandon(self) -> Result<(), Failure> {
         let now = self.done();
         let Self { reactor, pool, image, left, .. } = self;
-        let text = now.to_string();
         // A full cluster must not keep it waiting, and what it is not told is not needed: an older mark is as true.
         let pool = pool.with_full_try();
         let told = async {
-            let marked = rbd::set_metadata(&pool, image.info(), PartialImport::KEY, text.as_bytes()).await;
+            let marked = now.tell(&pool, image.info()).await;
             if marked.is_ok() {
                 note(left, now);
             }

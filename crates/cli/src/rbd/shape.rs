@@ -27,7 +27,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn layout(&self) -> Result<Layout, Failure> {
+    pub(crate) fn layout(&self) -> Result<Layout, Failure> {
         if !self.object_size.is_power_of_two() {
             return Err(Failure::Usage(format!("object size {} is no power of two", self.object_size)));
         }
@@ -36,7 +36,7 @@ impl Shape {
         Ok(layout.map_err(onego::ceph::Error::from)?)
     }
 
-    pub(super) async fn create(
+    pub(crate) async fn create(
         &self,
         pool: &Pool,
         name: &str,

@@ -1,6 +1,6 @@
 //! `onego rbd ls` and `onego rbd info`, as `rbd` prints them.
 
-use super::import::PartialImport;
+use super::partial_import::PartialImport;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::size::human;

@@ -137,8 +137,7 @@ fn error_of(error: &CallError) -> Error {
 }
 
 impl FileOpener {
-    pub(crate) fn device(&self, file: File, read_only: bool) -> Rc<dyn Device> {
-        let size = file.opened().size;
+    pub(crate) fn device(&self, file: File, size: u64, read_only: bool) -> Rc<dyn Device> {
         Rc::new(FileDevice { file, size, read_only, inbox: Rc::clone(&self.inbox) })
     }
 }

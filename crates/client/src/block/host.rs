@@ -111,15 +111,20 @@ impl<E: Export> Host<E> {
         Ok((mount, path))
     }
 
-    /// A file as a device of this host, of the size that it had when it was opened. Fails unless it was opened by a
-    /// [mount of this host](Self::mount).
-    pub fn file(&mut self, file: nfs::File, read_only: bool) -> Result<Rc<dyn Device>, nfs::Error> {
+    /// A file as a device of this host, of `size` bytes: what the file does not have of them reads as zeros. Fails unless it was
+    /// opened by a [mount of this host](Self::mount).
+    pub fn file(
+        &mut self,
+        file: nfs::File,
+        size: u64,
+        read_only: bool,
+    ) -> Result<Rc<dyn Device>, nfs::Error> {
         let opener =
             self.mounts.iter().find(|(mount, _)| mount.is_same(file.mount())).map(|(_, opener)| opener);
         let opener = opener.ok_or_else(|| {
             nfs::Error::Invalid("the file was opened by a client that this thread does not drive".into())
         })?;
-        Ok(opener.device(file, read_only))
+        Ok(opener.device(file, size, read_only))
     }
 
     /// The export of a server of NBD as a device of this host.

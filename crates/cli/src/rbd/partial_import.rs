@@ -1,0 +1,92 @@
+//! How far the bytes of an image are there, as the image itself says it.
+
+use super::transfer::PIECE;
+use crate::failure::Failure;
+use onego::rados::Pool;
+use onego::rbd::{self, Image, ImageInfo};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Bytes after which the image is told how far it is: little has to be read again, and little is written for it.
+pub(crate) const MARK_EVERY: u64 = 256 << 20;
+
+/// How far an image is whose bytes are not all there, as the image itself says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartialImport {
+    /// All bytes before this one are there.
+    pub(crate) done: u64,
+    /// Bytes in all, where that is known.
+    pub(crate) of: Option<u64>,
+}
+
+impl PartialImport {
+    /// The key of the image's metadata.
+    const KEY: &str = "onego.partial-import";
+
+    /// How far the import of an image is, unless it is done.
+    pub(crate) async fn of(image: &Image) -> Result<Option<Self>, onego::ceph::Error> {
+        Self::at(image.pool(), image.info()).await
+    }
+
+    pub(crate) async fn at(pool: &Pool, image: &ImageInfo) -> Result<Option<Self>, onego::ceph::Error> {
+        let text = rbd::metadata(pool, image, Self::KEY).await?;
+        Ok(text.map(|text| Self::parse(&String::from_utf8_lossy(&text))))
+    }
+
+    /// What cannot be read has nothing that could be relied on.
+    fn parse(text: &str) -> Self {
+        let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+        Self { done: numbers.next().unwrap_or(0), of: numbers.next() }
+    }
+
+    /// Finds out how far an earlier import of as many bytes came. False: there is no image yet. `shown` is what the image is
+    /// called.
+    pub(crate) async fn resume(&mut self, pool: &Pool, name: &str, shown: &str) -> Result<bool, Failure> {
+        let found = async {
+            let info = rbd::info(pool, name).await?;
+            Self::at(pool, &info).await
+        };
+        match found.await {
+            Ok(Some(earlier)) if earlier.of != self.of => Err(Failure::Usage(format!(
+                "the earlier import was of {}, and this is of {}: remove the image to begin anew",
+                total(earlier.of),
+                total(self.of)
+            ))),
+            Ok(Some(earlier)) => {
+                self.done = earlier.done / PIECE * PIECE;
+                Ok(true)
+            }
+            Ok(None) => Err(onego::ceph::Error::Exists { what: format!("{shown} is whole, and") }.into()),
+            Err(onego::ceph::Error::NotFound { what }) if what.starts_with("image") => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The metadata of a new image that says it.
+    pub(crate) fn metadata(self) -> BTreeMap<String, Vec<u8>> {
+        BTreeMap::from([(Self::KEY.to_owned(), self.to_string().into_bytes())])
+    }
+
+    /// Tells the image.
+    pub(crate) async fn tell(self, pool: &Pool, image: &ImageInfo) -> Result<(), onego::ceph::Error> {
+        rbd::set_metadata(pool, image, Self::KEY, self.to_string().as_bytes()).await
+    }
+
+    /// The image is whole.
+    pub(crate) async fn end(pool: &Pool, image: &ImageInfo) -> Result<(), onego::ceph::Error> {
+        rbd::remove_metadata(pool, image, Self::KEY).await
+    }
+}
+
+fn total(bytes: Option<u64>) -> String {
+    bytes.map_or("a stream".to_owned(), |bytes| format!("{bytes} bytes"))
+}
+
+impl fmt::Display for PartialImport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of {
+            Some(all) => write!(f, "{} of {all} bytes are imported", self.done),
+            None => write!(f, "{} bytes are imported", self.done),
+        }
+    }
+}
