@@ -142,7 +142,14 @@ impl Link {
                 Awaits::Export { zeroes } => {
                     let Some(bytes) = self.inbound.header(ExportInfo::LEN) else { return Ok(false) };
                     self.inbound.expect_to_skip(zeroes as u64);
-                    negotiation.exported(&bytes[..ExportInfo::LEN])?
+                    negotiation.exported(&bytes[..ExportInfo::LEN])?;
+                    continue;
+                }
+                Awaits::Zeroes => {
+                    if self.inbound.body().is_none() {
+                        return Ok(false);
+                    }
+                    negotiation.agreed()?
                 }
                 Awaits::Reply => {
                     let Some(bytes) = self.inbound.header(OPTION_REPLY_LEN) else { return Ok(false) };
@@ -186,8 +193,7 @@ impl Link {
         if let Phase::Ready { replies, .. } = &self.phase {
             replies.give_back(&mut self.inbound, pending);
         }
-        let in_bulk = std::mem::take(&mut self.inbound);
-        drop(in_bulk);
+        self.inbound = Inbound::default();
         self.arena.flush(&mut self.unsent);
         (self.unsent, self.is_announced, self.in_flight, self.conn) = (List::new(), false, 0, None);
     }

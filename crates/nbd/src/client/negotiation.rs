@@ -42,6 +42,8 @@ pub(super) enum Awaits {
     Export {
         zeroes: usize,
     },
+    /// Those zeros.
+    Zeroes,
 }
 
 /// The handshake of one connection.
@@ -208,13 +210,15 @@ impl Negotiation {
         Ok(())
     }
 
-    /// The answer to `EXPORT_NAME`.
-    pub(super) fn exported(&mut self, bytes: &[u8]) -> Result<Step, ClientError> {
+    /// The answer to `EXPORT_NAME`, without the zeros behind it.
+    pub(super) fn exported(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.info = Some(ExportInfo::decode(&mut Reader::new(bytes))?);
-        self.agreed()
+        self.awaits = Awaits::Zeroes;
+        Ok(())
     }
 
-    fn agreed(&mut self) -> Result<Step, ClientError> {
+    /// Nothing more comes.
+    pub(super) fn agreed(&mut self) -> Result<Step, ClientError> {
         let info = self.info.ok_or(ClientError::Protocol("it does not say how large the export is"))?;
         // Without this flag the others mean nothing (nbd proto.md, 'Transmission flags').
         let flags = match info.flags.contains(TransmissionFlags::HAS_FLAGS) {
