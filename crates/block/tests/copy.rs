@@ -1,6 +1,6 @@
 //! Copies between devices in memory that complete late, fail, and have blocks of different sizes.
 
-use onego_block::copy::{Copier, CopyError, CopyHandle, CopyPlan, Side};
+use onego_block::copy::{Copier, CopyError, CopyHandle, CopyPlan, CopySide};
 use onego_block::{
     BlockStatus, Completions, Counted, Device, Error, Faults, Faulty, Flags, Geometry, Memory, Null, Op,
     Outcome, Request, StatusExtent,
@@ -135,9 +135,10 @@ fn an_error_names_its_side_and_place() {
         write(&*device, 1 << 20, vec![1; 1 << 20]);
         device
     };
-    for (from, to, side) in
-        [(broken(2 << 20), good(2 << 20), Side::Source), (good(2 << 20), broken(2 << 20), Side::Destination)]
-    {
+    for (from, to, side) in [
+        (broken(2 << 20), good(2 << 20), CopySide::Source),
+        (good(2 << 20), broken(2 << 20), CopySide::Destination),
+    ] {
         let failed = copy(&from, &to, CopyPlan::default()).1.unwrap_err();
         let expected =
             CopyError::Device { side, offset: 1 << 20, length: 1 << 20, source: Error::Failed("bad".into()) };

@@ -7,7 +7,7 @@ use onego_block::{
 use onego_buf::SegmentMut;
 use onego_engine::Pump;
 use onego_export::nbd::{Config, Export, Server};
-use onego_nbd::client::{self, Client, ClientError, Endpoint};
+use onego_nbd::client::{self, ClientError, Endpoint, NbdClient};
 use onego_testkit::seeds::Seeds;
 use onego_testkit::{Faults, Sim, SimEngine};
 use rand::rngs::SmallRng;
@@ -26,10 +26,10 @@ const CLIENT: &str = "10.0.0.2";
 const LONG: Duration = Duration::from_secs(3600);
 
 /// A server of one export, "disk", and a client of it.
-struct World {
+struct NbdWorld {
     sim: Sim,
     server: Option<Pump<SimEngine, Server>>,
-    client: Pump<SimEngine, Client>,
+    client: Pump<SimEngine, NbdClient>,
     device: Rc<dyn Device>,
     completions: Completions,
 }
@@ -42,7 +42,7 @@ fn server(sim: &Sim, device: Rc<dyn Device>, read_only: bool) -> Pump<SimEngine,
     Pump::new(sim.engine(SERVER.parse().unwrap()), server)
 }
 
-impl World {
+impl NbdWorld {
     fn new(seed: u64, faults: Faults, under: Rc<dyn Device>, connections: usize) -> Self {
         let mut this = Self::unopened(seed, under, connections, "disk", false);
         this.open().unwrap();
@@ -56,7 +56,7 @@ impl World {
         sim.run_for(&mut [&mut server], Duration::from_secs(1));
         let config = client::Config { connections, seed, ..client::Config::new(name) };
         let endpoint = Endpoint::Tcp(vec![format!("{SERVER}:10809").parse().unwrap()]);
-        let client = Client::new(config, endpoint).unwrap();
+        let client = NbdClient::new(config, endpoint).unwrap();
         let device = client.device();
         let client = Pump::new(sim.engine(CLIENT.parse().unwrap()), client);
         Self { sim, server: Some(server), client, device, completions: Completions::default() }
@@ -136,7 +136,7 @@ fn addr(of: &str) -> IpAddr {
 
 #[test]
 fn the_export_is_the_device_of_the_server() {
-    let mut world = World::new(1, Faults::none(), memory(), 1);
+    let mut world = NbdWorld::new(1, Faults::none(), memory(), 1);
     let geometry = world.device.geometry();
     assert_eq!((geometry.size, geometry.block, geometry.max_io), (SIZE, 1, 32 << 20));
     assert!(!geometry.read_only && geometry.shared_flush && geometry.trim_granularity.is_some());
@@ -178,14 +178,14 @@ fn the_export_is_the_device_of_the_server() {
 
 #[test]
 fn an_export_that_is_not_there_or_only_read_says_so() {
-    let mut world = World::unopened(1, memory(), 1, "other", false);
+    let mut world = NbdWorld::unopened(1, memory(), 1, "other", false);
     let refused = world.open().unwrap_err();
     assert!(matches!(&refused, ClientError::NoExport { name, .. } if name == "other"), "{refused}");
-    let mut world = World::unopened(1, memory(), 1, "disk", true);
+    let mut world = NbdWorld::unopened(1, memory(), 1, "disk", true);
     world.open().unwrap();
     let refused = world.run(0, Op::Write { data: vec![1].into() }, Flags::default()).unwrap_err();
     assert_eq!(refused, Error::ReadOnly);
-    let mut world = World::unopened(1, memory(), 1, "disk", false);
+    let mut world = NbdWorld::unopened(1, memory(), 1, "disk", false);
     world.server = None;
     assert!(matches!(world.open(), Err(ClientError::Unreachable(_))));
 }
@@ -193,7 +193,7 @@ fn an_export_that_is_not_there_or_only_read_says_so() {
 #[test]
 fn several_connections_share_the_requests() {
     let counted = Rc::new(Counted::new(memory()));
-    let mut world = World::new(1, Faults::none(), counted, 4);
+    let mut world = NbdWorld::new(1, Faults::none(), counted, 4);
     let end = world.sim.now() + Duration::from_secs(1);
     let server = world.server.as_mut().unwrap();
     world.sim.run_until(&mut [server, &mut world.client], end);
@@ -222,7 +222,7 @@ fn random_requests(seed: u64) -> Seen {
     };
     let breaks = seed % 3 == 2;
     let mut random = SmallRng::seed_from_u64(seed);
-    let mut world = World::new(seed, faults, memory(), 1 + seed as usize % 3);
+    let mut world = NbdWorld::new(seed, faults, memory(), 1 + seed as usize % 3);
     let mut model = vec![0_u8; SIZE as usize];
     let mut seen = Seen::default();
     let slots = SIZE / SLOT;
@@ -294,7 +294,7 @@ fn requests_are_carried_out_once_each_on_connections_that_break() {
 #[test]
 fn a_flush_after_a_crash_of_the_server_fails_once_and_the_next_is_good() {
     let device = Rc::new(Volatile::new(Geometry::new(SIZE)));
-    let mut world = World::new(1, Faults::none(), Rc::clone(&device) as _, 1);
+    let mut world = NbdWorld::new(1, Faults::none(), Rc::clone(&device) as _, 1);
     world.write(0, vec![1; 4096]);
     world.flush().unwrap();
     world.write(4096, vec![2; 4096]);
@@ -318,7 +318,7 @@ fn a_flush_after_a_crash_of_the_server_fails_once_and_the_next_is_good() {
 #[test]
 fn a_flush_that_was_under_way_in_a_crash_is_not_taken_for_done() {
     let device = Rc::new(Volatile::new(Geometry::new(SIZE)));
-    let mut world = World::new(1, Faults::none(), Rc::clone(&device) as _, 1);
+    let mut world = NbdWorld::new(1, Faults::none(), Rc::clone(&device) as _, 1);
     world.write(0, vec![1; 4096]);
     world.submit(9, 0, Op::Flush, Flags::default());
     // It is sent, and never answered.
@@ -335,7 +335,7 @@ fn a_flush_that_was_under_way_in_a_crash_is_not_taken_for_done() {
 #[test]
 fn requests_wait_for_a_server_that_is_away_and_fail_when_patience_ends() {
     let device = memory();
-    let mut world = World::new(1, Faults::none(), Rc::clone(&device) as _, 2);
+    let mut world = NbdWorld::new(1, Faults::none(), Rc::clone(&device) as _, 2);
     world.write(0, vec![5; 4096]);
     world.flush().unwrap();
     world.kill();
@@ -360,7 +360,7 @@ fn requests_wait_for_a_server_that_is_away_and_fail_when_patience_ends() {
 
 #[test]
 fn a_server_that_falls_silent_is_left_for_a_new_connection() {
-    let mut world = World::new(1, Faults::none(), memory(), 1);
+    let mut world = NbdWorld::new(1, Faults::none(), memory(), 1);
     world.write(0, vec![5; 1 << 20]);
     world.sim.cut(addr(SERVER), addr(CLIENT));
     world.submit(1, 0, Op::ReadInto { buffer: SegmentMut::zeroed(1 << 20) }, Flags::default());
@@ -373,7 +373,7 @@ fn a_server_that_falls_silent_is_left_for_a_new_connection() {
 
 #[test]
 fn a_client_that_leaves_says_so_and_fails_what_comes_later() {
-    let mut world = World::new(1, Faults::none(), memory(), 2);
+    let mut world = NbdWorld::new(1, Faults::none(), memory(), 2);
     world.write(0, vec![5; 4096]);
     let now = world.client.now();
     world.client.machine_mut().leave(now);

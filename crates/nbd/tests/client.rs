@@ -2,7 +2,7 @@
 
 use onego_block::{BlockStatus, Completions, Device, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::{List, SegmentMut};
-use onego_nbd::client::{Client, ClientError, Config, Endpoint};
+use onego_nbd::client::{ClientError, Config, Endpoint, NbdClient};
 use onego_nbd::codec::{
     BlockSizes, CLIENT_FLAGS_LEN, COMPACT_REQUEST_LEN, ChunkHeader, ChunkType, CommandFlags,
     EXTENDED_CHUNK_LEN, EXTENDED_REQUEST_LEN, ErrorChunk, ExportInfo, Greeting, HandshakeFlags, HeaderStyle,
@@ -32,7 +32,7 @@ fn all() -> TransmissionFlags {
 
 /// A client, and the other end of its connection, which the test plays.
 struct Played {
-    client: Client,
+    client: NbdClient,
     conn: Option<ConnId>,
     /// Bytes on their way to the client.
     pipe: Pipe,
@@ -50,7 +50,7 @@ const NOW: Time = Time::from_nanos(1_000_000_000);
 impl Played {
     fn new(cut: usize) -> Self {
         let endpoint = Endpoint::Tcp(vec!["10.0.0.1:10809".parse().unwrap()]);
-        let client = Client::new(Config::new("disk"), endpoint).unwrap();
+        let client = NbdClient::new(Config::new("disk"), endpoint).unwrap();
         let device = client.device();
         let mut this = Self {
             client,

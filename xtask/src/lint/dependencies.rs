@@ -44,6 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "onego-nfs-server",
         &["onego-service", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
     ),
+    ("onego-disk", &["onego-service", "onego-block", "onego-engine", "onego-wire", "onego-buf"]),
     (
         "onego-export",
         &["onego-service", "onego-nbd", "onego-block", "onego-engine", "onego-wire", "onego-buf"],

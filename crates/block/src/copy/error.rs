@@ -4,14 +4,14 @@ use thiserror::Error as ThisError;
 
 /// One of the two devices of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum CopySide {
     /// The one that is read.
     Source,
     /// The one that is written.
     Destination,
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for CopySide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Source => "the source",
@@ -28,7 +28,7 @@ pub enum CopyError {
     #[error("{side}, {length} bytes at {offset}: {source}")]
     Device {
         /// Which device.
-        side: Side,
+        side: CopySide,
         /// First byte of the request.
         offset: u64,
         /// Bytes of the request.

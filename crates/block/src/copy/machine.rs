@@ -1,9 +1,9 @@
 //! The machine that copies.
 
-use super::CopyPlan;
-use super::error::{CopyError, Side};
+use super::error::{CopyError, CopySide};
 use super::extents::KnownExtents;
 use super::handle::{CopyHandle, CopyState};
+use super::plan::CopyPlan;
 use super::zeros::data_in;
 use crate::caller::{Completion, Completions};
 use crate::device::Device;
@@ -56,13 +56,13 @@ struct Copy {
     /// The first byte that no piece is about.
     next: u64,
     extents: KnownExtents,
-    stage: Stage,
+    stage: CopyStage,
     state: Rc<RefCell<CopyState>>,
 }
 
 /// How far it is.
 #[derive(PartialEq, Eq)]
-enum Stage {
+enum CopyStage {
     /// It has not looked at the devices.
     New,
     Copying,
@@ -90,10 +90,10 @@ enum CopyJobKind {
 }
 
 impl CopyJobKind {
-    fn side(self) -> Side {
+    fn side(self) -> CopySide {
         match self {
-            Self::Status | Self::Read => Side::Source,
-            Self::Write | Self::Zero | Self::Flush => Side::Destination,
+            Self::Status | Self::Read => CopySide::Source,
+            Self::Write | Self::Zero | Self::Flush => CopySide::Destination,
         }
     }
 }
@@ -114,14 +114,14 @@ impl Copy {
             pieces: BTreeMap::new(),
             next: plan.start.min(size),
             extents: KnownExtents::new(plan.start.min(size), size),
-            stage: Stage::New,
+            stage: CopyStage::New,
             state,
         }
     }
 
     /// Does what can be done.
     fn turn(&mut self, now: Time) {
-        if self.stage == Stage::New {
+        if self.stage == CopyStage::New {
             self.begin();
         }
         loop {
@@ -136,7 +136,7 @@ impl Copy {
     }
 
     fn begin(&mut self) {
-        self.stage = Stage::Copying;
+        self.stage = CopyStage::Copying;
         let (from, to) = (self.from.geometry(), self.to.geometry());
         self.grain = self.plan.grain.max(from.block.into()).max(to.block.into());
         if to.read_only {
@@ -149,7 +149,7 @@ impl Copy {
 
     /// Starts what there is room for.
     fn submit(&mut self, now: Time) {
-        while self.stage == Stage::Copying && self.pieces.len() < self.plan.depth.max(1) {
+        while self.stage == CopyStage::Copying && self.pieces.len() < self.plan.depth.max(1) {
             if let Some((offset, length)) = self.extents.ask() {
                 self.request(now, offset, CopyJobKind::Status, offset, length, Op::Status { length });
                 continue;
@@ -166,8 +166,8 @@ impl Copy {
                 false => self.read_piece(now, length),
             }
         }
-        if self.stage == Stage::Copying && self.next >= self.size && self.pieces.is_empty() {
-            self.stage = Stage::Flushing;
+        if self.stage == CopyStage::Copying && self.next >= self.size && self.pieces.is_empty() {
+            self.stage = CopyStage::Flushing;
             self.request(now, self.size, CopyJobKind::Flush, 0, 0, Op::Flush);
         }
     }
@@ -220,8 +220,8 @@ impl Copy {
         let tag = self.jobs.insert(CopyJob { offset, length, piece, kind }) as u64;
         let request = Request::new(self.completions.caller(tag), offset, op);
         match kind.side() {
-            Side::Source => self.from.submit(now, request),
-            Side::Destination => self.to.submit(now, request),
+            CopySide::Source => self.from.submit(now, request),
+            CopySide::Destination => self.to.submit(now, request),
         }
     }
 
@@ -255,7 +255,7 @@ impl Copy {
 
     /// Writes what was read, without the zeros.
     fn write(&mut self, now: Time, piece: u64, mut data: List) {
-        if self.stage != Stage::Copying {
+        if self.stage != CopyStage::Copying {
             return;
         }
         let parts = data_in(data.segments().map(|segment| &segment[..]), self.grain as usize);
@@ -318,11 +318,11 @@ impl Copy {
     }
 
     fn finish(&mut self, result: Result<(), CopyError>) {
-        if self.stage == Stage::Over {
+        if self.stage == CopyStage::Over {
             // The first error is the one to tell.
             return;
         }
-        self.stage = Stage::Over;
+        self.stage = CopyStage::Over;
         let mut state = self.state.borrow_mut();
         state.result = Some(result);
         state.changed();

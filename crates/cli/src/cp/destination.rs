@@ -1,12 +1,12 @@
 //! Where a copy goes: what is made for it, and what becomes of that at the end.
 
-use super::Options;
 use super::image::NewImage;
+use super::options::Options;
 use crate::access::Access;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
 use crate::nfs::RemotePartial;
-use crate::partial::{Existing, PartialFile};
+use crate::partial::PartialFile;
 use crate::rbd::PIECE;
 use onego::block::copy::{Copier, CopyPlan};
 use onego::block::{Device, Host};
@@ -109,17 +109,6 @@ impl Destination {
     }
 }
 
-impl Options {
-    /// What becomes of a file that is there.
-    fn existing(&self) -> Existing {
-        match self {
-            Self { resume: true, .. } => Existing::Resume,
-            Self { replace: true, .. } => Existing::Replace,
-            _ => Existing::Refuse,
-        }
-    }
-}
-
 fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     std::fs::metadata(path).is_ok_and(|about| about.file_type().is_block_device())
@@ -146,7 +135,7 @@ fn file(
     Ok(Begun { destination: Destination::File(Box::new(partial)), device, start, reads_as_zeros: true })
 }
 
-/// Where to go on with a file that has so many bytes: its last ones were on their way together.
+/// Where to go on with a file of that length: its last bytes were on their way together.
 fn behind(length: u64, size: u64) -> Result<u64, Failure> {
     if length > size {
         return Err(Failure::Usage(

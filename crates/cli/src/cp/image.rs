@@ -1,6 +1,6 @@
 //! An image that a copy makes.
 
-use super::Options;
+use super::options::Options;
 use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished, say};

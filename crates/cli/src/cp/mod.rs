@@ -2,19 +2,22 @@
 
 mod destination;
 mod image;
+mod options;
 
 use crate::access::Access;
-use crate::device::{Opener, Prepared, SOURCES, Source};
+use crate::device::{Opener, Prepared, SOURCES};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Format};
-use crate::rbd::{PIECE, Shape};
+use crate::rbd::PIECE;
 use destination::{Begun, Destination};
 use onego::block::Host;
 use onego::block::copy::{Copier, CopyHandle, CopyPlan, CopyProgress};
 use onego_bench::report::progress::Progress;
 use serde_json::json;
 use std::time::Instant;
+
+pub(crate) use options::Options;
 
 /// Bytes between two looks at how far the copy is.
 const LOOK_EVERY: u64 = 4 << 20;
@@ -36,45 +39,6 @@ is whole. Everything else is written to, and has to be as large as the source; s
 
 Holes and zeros of the source become holes, or are left out where there is nothing yet. If the copy is interrupted, --resume
 goes on with a file or an image; the source must not have changed since.";
-
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// What to copy
-    #[arg(value_name = "SOURCE")]
-    source: Source,
-    /// Where to
-    #[arg(value_name = "DESTINATION")]
-    destination: Source,
-    /// Go on where an earlier copy was interrupted
-    #[arg(long)]
-    resume: bool,
-    /// Let the file take the place of one that is there, once it is whole
-    #[arg(long, conflicts_with = "resume")]
-    replace: bool,
-    /// Write to a file or an image that is there
-    #[arg(long, conflicts_with_all = ["resume", "replace"])]
-    in_place: bool,
-    /// Take what is written to for zeros: zeros of the source are not written
-    #[arg(long)]
-    destination_is_zero: bool,
-    /// Pieces of a MiB that are on their way at a time
-    #[arg(long, value_name = "COUNT", default_value_t = DEPTH, value_parser = clap::value_parser!(u16).range(1..=64))]
-    depth: u16,
-    /// The pool of images that name none
-    #[arg(short, long, value_name = "POOL")]
-    pool: Option<String>,
-    #[command(flatten, next_help_heading = "A new image")]
-    shape: Shape,
-    /// How to say what was copied; without it, nothing is said
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// Show no progress
-    #[arg(long)]
-    no_progress: bool,
-}
-
-/// Pieces on their way by default.
-const DEPTH: u16 = 16;
 
 pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     if options.source.to_string() == options.destination.to_string() && options.source.is_one_thing() {

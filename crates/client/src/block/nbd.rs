@@ -1,6 +1,6 @@
 //! Where a server of NBD is: URLs, and the sockets to reach it.
 
-use onego_nbd::client::{Client, ClientError, Config, Endpoint};
+use onego_nbd::client::{ClientError, Config, Endpoint, NbdClient};
 use percent_encoding::{percent_decode_str, percent_encode};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
@@ -21,13 +21,13 @@ const CONNECTIONS: usize = 4;
 /// `nbd+unix:///EXPORT?socket=PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdUrl {
-    server: Server,
+    server: NbdHost,
     /// The name of the export; the empty one is the default.
     export: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Server {
+enum NbdHost {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
@@ -71,21 +71,21 @@ impl NbdUrl {
     }
 
     /// A client for it, which connects once it is driven. The server's name is looked up now, which may block.
-    pub fn client(&self) -> Result<Client, NbdError> {
+    pub fn client(&self) -> Result<NbdClient, NbdError> {
         let endpoint = match &self.server {
-            Server::Tcp { host, port } => {
+            NbdHost::Tcp { host, port } => {
                 let found = (host.as_str(), *port).to_socket_addrs();
                 let found = found.map_err(|source| NbdError::Resolve { host: host.clone(), source })?;
                 Endpoint::Tcp(found.collect())
             }
-            Server::Unix(path) => {
+            NbdHost::Unix(path) => {
                 let path = path.clone();
                 Endpoint::Dial(Box::new(move || dial(&path)))
             }
         };
         let seed = onego_engine::random_words()();
         let config = Config { connections: CONNECTIONS, seed, ..Config::new(&self.export) };
-        Client::new(config, endpoint).map_err(|source| self.failed(source))
+        NbdClient::new(config, endpoint).map_err(|source| self.failed(source))
     }
 
     /// An error with the URL.
@@ -127,10 +127,10 @@ impl FromStr for NbdUrl {
             ("nbd", None) if authority.is_empty() => return Err(wrong("it names no host")),
             ("nbd", None) => {
                 let (host, port) = host_and_port(authority).ok_or_else(|| wrong("its port is none"))?;
-                Server::Tcp { host: decoded(host)?, port }
+                NbdHost::Tcp { host: decoded(host)?, port }
             }
             ("nbd", Some(_)) => return Err(wrong("a socket goes with nbd+unix://")),
-            ("nbd+unix", Some(path)) if authority.is_empty() => Server::Unix(path),
+            ("nbd+unix", Some(path)) if authority.is_empty() => NbdHost::Unix(path),
             ("nbd+unix", Some(_)) => return Err(wrong("it names a host and a socket")),
             ("nbd+unix", None) => return Err(wrong("it does not say socket=PATH")),
             ("nbds" | "nbds+unix", _) => return Err(wrong("this client does not speak TLS")),
@@ -155,9 +155,9 @@ impl fmt::Display for NbdUrl {
             &percent_encoding::CONTROLS.add(b' ').add(b'?').add(b'#').add(b'%');
         let export = percent_encode(self.export.as_bytes(), KEPT);
         match &self.server {
-            Server::Tcp { host, port } if host.contains(':') => write!(f, "nbd://[{host}]:{port}/{export}"),
-            Server::Tcp { host, port } => write!(f, "nbd://{host}:{port}/{export}"),
-            Server::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
+            NbdHost::Tcp { host, port } if host.contains(':') => write!(f, "nbd://[{host}]:{port}/{export}"),
+            NbdHost::Tcp { host, port } => write!(f, "nbd://{host}:{port}/{export}"),
+            NbdHost::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
         }
     }
 }

@@ -19,7 +19,7 @@ const POOL_LIMIT: usize = 32 << 20;
 /// A client of a file server that is driven by the thread that owns it; see [the generic reactor](crate::Reactor).
 pub type Reactor = crate::Reactor<Core>;
 
-/// A client of a file server whose machine is driven by whoever likes to.
+/// A client of a file server whose machine another driver is to drive.
 pub(crate) struct Unmounted {
     core: Core,
     mailbox: Arc<Mailbox<NfsCommand>>,

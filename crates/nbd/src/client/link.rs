@@ -1,7 +1,7 @@
 //! One connection to the server, through all its phases.
 
 use super::error::ClientError;
-use super::negotiation::{Agreed, Awaits, Negotiation, Step};
+use super::negotiation::{Agreed, Awaits, HandshakeStep, Negotiation};
 use super::pending::Pending;
 use super::replies::{Replies, Settled};
 use crate::codec::{
@@ -167,8 +167,8 @@ impl Link {
                 }
             };
             match step {
-                Step::Send(bytes) => self.arena.bytes(&bytes, &mut self.unsent),
-                Step::Agreed(agreed) => {
+                HandshakeStep::Send(bytes) => self.arena.bytes(&bytes, &mut self.unsent),
+                HandshakeStep::Agreed(agreed) => {
                     self.phase = Phase::Ready { agreed, replies: Replies::default() };
                     return Ok(true);
                 }

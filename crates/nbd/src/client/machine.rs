@@ -5,7 +5,7 @@ use super::device::{NbdDevice, Opened, Shared};
 use super::error::ClientError;
 use super::link::{Link, Phase};
 use super::negotiation::Negotiation;
-use super::pending::{Next, Pending, Work};
+use super::pending::{Next, Pending, PendingWork};
 use super::replies::Settled;
 use crate::codec::TransmissionFlags;
 use onego_block::{Backend, Device, Error, Outcome};
@@ -25,7 +25,7 @@ const OPENING: Duration = Duration::from_secs(30);
 
 /// A client of the export of one server, as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says,
 /// alone or together with what uses its [device](Self::device).
-pub struct Client {
+pub struct NbdClient {
     config: Config,
     endpoint: Endpoint,
     shared: Rc<Shared>,
@@ -67,16 +67,16 @@ impl Unflushed {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for NbdClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("NbdClient")
             .field("export", &self.config.export)
             .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
 
-impl Client {
+impl NbdClient {
     /// A client that connects as soon as it is driven. Fails if there can be no export of that name.
     pub fn new(config: Config, endpoint: Endpoint) -> Result<Self, ClientError> {
         if !config.has_name() {
@@ -368,10 +368,12 @@ fn finish(now: Time, mut pending: Pending) -> Result<(), ClientError> {
         pending.complete(now, Err(error));
         return Ok(());
     }
-    let result = match std::mem::replace(&mut pending.work, Work::Flush) {
-        Work::Read(reading) => reading.finish(),
-        Work::Status(extents) => Ok(Outcome::Status(extents)),
-        Work::Write(_) | Work::Flush | Work::Trim | Work::Zero => Ok(Outcome::Done),
+    let result = match std::mem::replace(&mut pending.work, PendingWork::Flush) {
+        PendingWork::Read(reading) => reading.finish(),
+        PendingWork::Status(extents) => Ok(Outcome::Status(extents)),
+        PendingWork::Write(_) | PendingWork::Flush | PendingWork::Trim | PendingWork::Zero => {
+            Ok(Outcome::Done)
+        }
     };
     match result {
         Ok(outcome) => {
@@ -401,7 +403,7 @@ fn splitmix(mut x: u64) -> u64 {
     x ^ x >> 31
 }
 
-impl Backend for Client {
+impl Backend for NbdClient {
     fn has_work(&self) -> bool {
         !self.shared.inbox.borrow().is_empty()
     }
@@ -417,13 +419,13 @@ impl Backend for Client {
     }
 }
 
-impl Drop for Client {
+impl Drop for NbdClient {
     fn drop(&mut self) {
         self.shared.close(Time::default());
     }
 }
 
-impl Machine for Client {
+impl Machine for NbdClient {
     fn next_action(&mut self, now: Time) -> Option<Action> {
         if let Some(action) = self.actions.pop_front() {
             return Some(action);

@@ -1,8 +1,8 @@
 //! A client of NBD as a machine: the export of a server as a [device](onego_block::Device).
 //!
-//! - [`Client`] is the machine. It connects, and connects again when a connection ends: requests without a reply are sent once
+//! - [`NbdClient`] is the machine. It connects, and connects again when a connection ends: requests without a reply are sent once
 //!   more, for as long as [`Config::patience`] says.
-//! - [`Client::device`] is the device, and [`Client::opened`] says when it may be used.
+//! - [`NbdClient::device`] is the device, and [`NbdClient::opened`] says when it may be used.
 //!
 //! What may be lost is never said to be safe: a server that was away may have restarted, and lost what it had acknowledged and
 //! not flushed. The next flush fails then, once, as that of a file does after a write error.
@@ -20,4 +20,4 @@ mod replies;
 pub use config::{Config, Endpoint};
 pub use device::Opened;
 pub use error::ClientError;
-pub use machine::Client;
+pub use machine::NbdClient;

@@ -62,7 +62,7 @@ pub(super) struct Negotiation {
 
 /// What comes next.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     /// These bytes are sent; may be none.
     Send(Vec<u8>),
     Agreed(Agreed),
@@ -87,7 +87,7 @@ impl Negotiation {
         self.awaits
     }
 
-    pub(super) fn greeting(&mut self, bytes: &[u8]) -> Result<Step, ClientError> {
+    pub(super) fn greeting(&mut self, bytes: &[u8]) -> Result<HandshakeStep, ClientError> {
         let Greeting(flags) = Greeting::decode(&mut Reader::new(bytes))?;
         if !flags.contains(HandshakeFlags::FIXED_NEWSTYLE) {
             return Err(ClientError::Protocol("it does not answer options, so it is too old"));
@@ -96,7 +96,7 @@ impl Negotiation {
         let answer = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES, self.no_zeroes);
         let mut out = answer.0.to_be_bytes().to_vec();
         out.extend(self.ask(OptionCode::ExtendedHeaders));
-        Ok(Step::Send(out))
+        Ok(HandshakeStep::Send(out))
     }
 
     /// Sends an option.
@@ -122,7 +122,7 @@ impl Negotiation {
     }
 
     /// A reply to an option, with its data.
-    pub(super) fn reply(&mut self, reply: OptionReply, data: &[u8]) -> Result<Step, ClientError> {
+    pub(super) fn reply(&mut self, reply: OptionReply, data: &[u8]) -> Result<HandshakeStep, ClientError> {
         self.awaits = Awaits::Reply;
         if reply.code != self.option {
             return Err(ClientError::Protocol("it answers an option that was not sent"));
@@ -136,17 +136,17 @@ impl Negotiation {
             (OptionCode::ExtendedHeaders, kind) => match self.granted(kind)? {
                 true => {
                     self.style = HeaderStyle::Extended;
-                    Ok(Step::Send(self.ask(OptionCode::SetMetaContext)))
+                    Ok(HandshakeStep::Send(self.ask(OptionCode::SetMetaContext)))
                 }
-                false => Ok(Step::Send(self.ask(OptionCode::StructuredReply))),
+                false => Ok(HandshakeStep::Send(self.ask(OptionCode::StructuredReply))),
             },
             (OptionCode::StructuredReply, kind) => match self.granted(kind)? {
                 true => {
                     self.style = HeaderStyle::Structured;
-                    Ok(Step::Send(self.ask(OptionCode::SetMetaContext)))
+                    Ok(HandshakeStep::Send(self.ask(OptionCode::SetMetaContext)))
                 }
                 // Contexts take structured replies.
-                false => Ok(Step::Send(self.ask(OptionCode::Go))),
+                false => Ok(HandshakeStep::Send(self.ask(OptionCode::Go))),
             },
             (OptionCode::SetMetaContext, OptionReplyType::MetaContext) => {
                 let context = MetaContext::decode(data)?;
@@ -154,13 +154,15 @@ impl Negotiation {
                     return Err(ClientError::Protocol("it has a metadata context that was not asked for"));
                 }
                 self.context = Some(context.id);
-                Ok(Step::Send(Vec::new()))
+                Ok(HandshakeStep::Send(Vec::new()))
             }
-            (OptionCode::SetMetaContext, OptionReplyType::Ack) => Ok(Step::Send(self.ask(OptionCode::Go))),
+            (OptionCode::SetMetaContext, OptionReplyType::Ack) => {
+                Ok(HandshakeStep::Send(self.ask(OptionCode::Go)))
+            }
             // `GO` says what is wrong with the export, if that is why.
             (OptionCode::SetMetaContext, OptionReplyType::Error(_)) => {
                 self.context = None;
-                Ok(Step::Send(self.ask(OptionCode::Go)))
+                Ok(HandshakeStep::Send(self.ask(OptionCode::Go)))
             }
             (OptionCode::Go, kind) => self.described(kind, data),
             _ => Err(ClientError::Protocol("it answers an option with something else")),
@@ -177,16 +179,16 @@ impl Negotiation {
     }
 
     /// An answer to `GO`.
-    fn described(&mut self, kind: OptionReplyType, data: &[u8]) -> Result<Step, ClientError> {
+    fn described(&mut self, kind: OptionReplyType, data: &[u8]) -> Result<HandshakeStep, ClientError> {
         match kind {
             OptionReplyType::Info => {
                 self.item(data)?;
-                Ok(Step::Send(Vec::new()))
+                Ok(HandshakeStep::Send(Vec::new()))
             }
             OptionReplyType::Ack => self.agreed(),
             // The server is an old one. Its block sizes are not known.
             OptionReplyType::Error(OptionError::Unsupported) => {
-                Ok(Step::Send(self.ask(OptionCode::ExportName)))
+                Ok(HandshakeStep::Send(self.ask(OptionCode::ExportName)))
             }
             OptionReplyType::Error(OptionError::Unknown) => {
                 Err(ClientError::NoExport { name: self.name.clone(), message: text(data) })
@@ -218,7 +220,7 @@ impl Negotiation {
     }
 
     /// Nothing more comes.
-    pub(super) fn agreed(&mut self) -> Result<Step, ClientError> {
+    pub(super) fn agreed(&mut self) -> Result<HandshakeStep, ClientError> {
         let info = self.info.ok_or(ClientError::Protocol("it does not say how large the export is"))?;
         // Without this flag the others mean nothing (nbd proto.md, 'Transmission flags').
         let flags = match info.flags.contains(TransmissionFlags::HAS_FLAGS) {
@@ -227,7 +229,12 @@ impl Negotiation {
         };
         let size = info.size - info.size % u64::from(self.sizes.minimum);
         let info = ExportInfo { size, flags };
-        Ok(Step::Agreed(Agreed { info, sizes: self.sizes, style: self.style, context: self.context }))
+        Ok(HandshakeStep::Agreed(Agreed {
+            info,
+            sizes: self.sizes,
+            style: self.style,
+            context: self.context,
+        }))
     }
 }
 

@@ -18,7 +18,7 @@ const ATTEMPTS_MAX: u32 = 8;
 
 /// What the server is to do, and what has come of it.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum PendingWork {
     Read(Reading),
     Write(List),
     Flush,
@@ -34,7 +34,7 @@ pub(super) struct Pending {
     pub(super) offset: u64,
     pub(super) length: u64,
     flags: Flags,
-    pub(super) work: Work,
+    pub(super) work: PendingWork,
     /// Bytes that earlier steps have done.
     done: u64,
     /// Bytes of the step that is at the server.
@@ -65,13 +65,13 @@ impl Pending {
         let (offset, length) = (request.offset, request.length());
         let Request { op, flags, caller, .. } = request;
         let work = match op {
-            Op::Read { length } => Work::Read(Reading::new(length as usize)),
-            Op::ReadInto { buffer } => Work::Read(Reading::into_buffer(buffer)),
-            Op::Write { data } => Work::Write(data),
-            Op::Flush => Work::Flush,
-            Op::Trim { .. } => Work::Trim,
-            Op::Zero { .. } => Work::Zero,
-            Op::Status { .. } => Work::Status(Vec::new()),
+            Op::Read { length } => PendingWork::Read(Reading::new(length as usize)),
+            Op::ReadInto { buffer } => PendingWork::Read(Reading::into_buffer(buffer)),
+            Op::Write { data } => PendingWork::Write(data),
+            Op::Flush => PendingWork::Flush,
+            Op::Trim { .. } => PendingWork::Trim,
+            Op::Zero { .. } => PendingWork::Zero,
+            Op::Status { .. } => PendingWork::Status(Vec::new()),
         };
         Self {
             caller,
@@ -92,19 +92,19 @@ impl Pending {
 
     /// Does a flush have to cover what it does? Not what is durable already.
     pub(super) fn leaves_unflushed(&self) -> bool {
-        matches!(self.work, Work::Write(_) | Work::Trim | Work::Zero) && !self.flags.fua
+        matches!(self.work, PendingWork::Write(_) | PendingWork::Trim | PendingWork::Zero) && !self.flags.fua
     }
 
     /// Is the server asked for a flush?
     pub(super) fn is_flush(&self) -> bool {
-        self.flushes || matches!(self.work, Work::Flush)
+        self.flushes || matches!(self.work, PendingWork::Flush)
     }
 
     /// The next step for a server that can do what was agreed on. `cookie` is its name there.
     pub(super) fn next(&mut self, agreed: &Agreed, cookie: u64) -> Next {
         let can = |flag| agreed.info.flags.contains(flag);
         type Can = TransmissionFlags;
-        if self.length == 0 && !matches!(self.work, Work::Flush) {
+        if self.length == 0 && !matches!(self.work, PendingWork::Flush) {
             return Next::Complete(Ok(self.nothing()));
         }
         self.attempts += 1;
@@ -118,35 +118,35 @@ impl Pending {
         let mut payload = List::new();
         let (command, step) = match &self.work {
             _ if self.flushes => (RequestType::Flush, 0),
-            Work::Read(_) => (RequestType::Read, left),
-            Work::Write(data) => {
+            PendingWork::Read(_) => (RequestType::Read, left),
+            PendingWork::Write(data) => {
                 payload = data.clone();
                 (RequestType::Write, left)
             }
-            Work::Flush if !can(Can::SEND_FLUSH) => return Next::Complete(Ok(Outcome::Done)),
-            Work::Flush => (RequestType::Flush, 0),
+            PendingWork::Flush if !can(Can::SEND_FLUSH) => return Next::Complete(Ok(Outcome::Done)),
+            PendingWork::Flush => (RequestType::Flush, 0),
             // Nobody relies on a trim.
-            Work::Trim if !can(Can::SEND_TRIM) => return Next::Complete(Ok(Outcome::Done)),
-            Work::Trim => (RequestType::Trim, left.min(most)),
-            Work::Zero if self.flags.fast && !can(Can::SEND_FAST_ZERO) => {
+            PendingWork::Trim if !can(Can::SEND_TRIM) => return Next::Complete(Ok(Outcome::Done)),
+            PendingWork::Trim => (RequestType::Trim, left.min(most)),
+            PendingWork::Zero if self.flags.fast && !can(Can::SEND_FAST_ZERO) => {
                 return Next::Complete(Err(Error::Unsupported("make zeros faster than it writes them")));
             }
-            Work::Zero if !can(Can::SEND_WRITE_ZEROES) => {
+            PendingWork::Zero if !can(Can::SEND_WRITE_ZEROES) => {
                 let step = left.min(ZEROS_AT_A_TIME).min(agreed.sizes.payload_max.into());
                 payload = zeros(step);
                 (RequestType::Write, step)
             }
-            Work::Zero => {
+            PendingWork::Zero => {
                 flags = flags
                     .with(CommandFlags::NO_HOLE, self.flags.no_hole)
                     .with(CommandFlags::FAST_ZERO, self.flags.fast);
                 (RequestType::WriteZeroes, left.min(most))
             }
-            Work::Status(_) if agreed.context.is_none() => {
+            PendingWork::Status(_) if agreed.context.is_none() => {
                 let unknown = StatusExtent { length: self.length, status: BlockStatus::DATA };
                 return Next::Complete(Ok(Outcome::Status(vec![unknown])));
             }
-            Work::Status(_) => (RequestType::BlockStatus, left.min(most)),
+            PendingWork::Status(_) => (RequestType::BlockStatus, left.min(most)),
         };
         if command == RequestType::Flush {
             flags = CommandFlags::default();
@@ -171,8 +171,8 @@ impl Pending {
             return false;
         }
         match self.work {
-            Work::Read(_) | Work::Flush | Work::Status(_) => false,
-            Work::Write(_) | Work::Trim | Work::Zero => {
+            PendingWork::Read(_) | PendingWork::Flush | PendingWork::Status(_) => false,
+            PendingWork::Write(_) | PendingWork::Trim | PendingWork::Zero => {
                 self.done += self.step;
                 let can = |flag| agreed.info.flags.contains(flag);
                 let all = self.done >= self.length;
@@ -189,17 +189,19 @@ impl Pending {
     pub(super) fn restart(&mut self) {
         (self.cookie, self.error) = (None, None);
         match &mut self.work {
-            Work::Read(reading) => reading.restart(),
-            Work::Status(extents) => extents.clear(),
+            PendingWork::Read(reading) => reading.restart(),
+            PendingWork::Status(extents) => extents.clear(),
             _ => {}
         }
     }
 
     fn nothing(&mut self) -> Outcome {
-        match std::mem::replace(&mut self.work, Work::Flush) {
-            Work::Read(reading) => reading.finish().unwrap_or(Outcome::Data(List::new())),
-            Work::Status(extents) => Outcome::Status(extents),
-            Work::Write(_) | Work::Flush | Work::Trim | Work::Zero => Outcome::Done,
+        match std::mem::replace(&mut self.work, PendingWork::Flush) {
+            PendingWork::Read(reading) => reading.finish().unwrap_or(Outcome::Data(List::new())),
+            PendingWork::Status(extents) => Outcome::Status(extents),
+            PendingWork::Write(_) | PendingWork::Flush | PendingWork::Trim | PendingWork::Zero => {
+                Outcome::Done
+            }
         }
     }
 

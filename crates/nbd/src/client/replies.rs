@@ -2,7 +2,7 @@
 
 use super::error::ClientError;
 use super::negotiation::{Agreed, text};
-use super::pending::{Pending, Work, error_of};
+use super::pending::{Pending, PendingWork, error_of};
 use crate::codec::{
     ChunkHeader, ChunkType, EXTENTS_MAX, ErrorChunk, HeaderStyle, ReplyHeader, STRING_MAX, SimpleReply,
     StatusChunk,
@@ -92,7 +92,7 @@ impl Replies {
     pub(super) fn give_back(&self, inbound: &mut Inbound, pending: &mut Slab<Pending>) {
         if let Awaiting::Bytes(chunk) = &self.awaiting
             && let Some(buffer) = inbound.take_buffer()
-            && let Some(Pending { work: Work::Read(reading), .. }) = pending.get_mut(chunk.key)
+            && let Some(Pending { work: PendingWork::Read(reading), .. }) = pending.get_mut(chunk.key)
         {
             reading.put_back(buffer);
         }
@@ -174,13 +174,13 @@ impl Turn<'_> {
         }
         let length = match &pending.work {
             // (nbd proto.md, 'Structured replies')
-            Work::Read(_) if !is_simple => {
+            PendingWork::Read(_) if !is_simple => {
                 return Err(ClientError::Protocol("it answers a read with a simple reply"));
             }
-            Work::Status(_) if error == 0 => {
+            PendingWork::Status(_) if error == 0 => {
                 return Err(ClientError::Protocol("it tells nothing of the bytes that it was asked about"));
             }
-            Work::Read(reading) if error == 0 => reading.length() as u64,
+            PendingWork::Read(reading) if error == 0 => reading.length() as u64,
             _ => 0,
         };
         let chunk = Chunk { key, done: true, length };
@@ -199,23 +199,27 @@ impl Turn<'_> {
         let chunk = Chunk { key, done, length };
         let wrong = |what| Err(ClientError::Protocol(what));
         match (kind, &pending.work) {
-            (ChunkType::None, Work::Status(extents)) if extents.is_empty() && pending.error.is_none() => {
+            (ChunkType::None, PendingWork::Status(extents))
+                if extents.is_empty() && pending.error.is_none() =>
+            {
                 wrong("it tells nothing of the bytes that it was asked about")
             }
             (ChunkType::None, _) if length == 0 && done => {
                 self.inbound.expect_nothing();
                 Ok((Awaiting::Reply, Progress::Settled(key)))
             }
-            (ChunkType::OffsetData, Work::Read(reading)) => match length.checked_sub(8) {
+            (ChunkType::OffsetData, PendingWork::Read(reading)) => match length.checked_sub(8) {
                 Some(data) if data > 0 && data <= reading.length() as u64 => {
                     Ok((Awaiting::Offset(chunk), Progress::Goes))
                 }
                 _ => wrong("it sends bytes that were not asked for"),
             },
-            (ChunkType::OffsetHole, Work::Read(_)) if length == 12 => {
+            (ChunkType::OffsetHole, PendingWork::Read(_)) if length == 12 => {
                 Ok((Awaiting::Hole(chunk), Progress::Goes))
             }
-            (ChunkType::BlockStatus | ChunkType::BlockStatusExt, Work::Status(_)) if length <= STATUS_MAX => {
+            (ChunkType::BlockStatus | ChunkType::BlockStatusExt, PendingWork::Status(_))
+                if length <= STATUS_MAX =>
+            {
                 self.inbound.expect(length as usize);
                 Ok((Awaiting::Payload(chunk, kind), Progress::Goes))
             }
@@ -243,7 +247,7 @@ impl Turn<'_> {
         let length = u32::from_be_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         let range = self.within(chunk.key, u64_at(&bytes, 0), length.into())?;
         self.inbound.expect_nothing();
-        if let Some(Pending { work: Work::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
+        if let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
             reading.claim(range.clone())?;
             reading.put_zeros(range, self.pool);
         }
@@ -263,7 +267,7 @@ impl Turn<'_> {
 
     /// Data of a read follows.
     fn data(&mut self, chunk: Chunk, range: Range<usize>) -> Result<Turned, ClientError> {
-        let Some(Pending { work: Work::Read(reading), .. }) = self.pending.get_mut(chunk.key) else {
+        let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) else {
             return Err(ClientError::Protocol("it sends a reply that does not go with the request"));
         };
         let is_short = range.len() < LARGE && range.len() == reading.length();
@@ -280,7 +284,7 @@ impl Turn<'_> {
 
     fn bytes(&mut self, chunk: Chunk) -> Turned {
         let Some(buffer) = self.inbound.buffer() else { return (Awaiting::Bytes(chunk), Progress::Waits) };
-        if let Some(Pending { work: Work::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
+        if let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
             reading.put_back(buffer);
         }
         chunk.ended()
@@ -288,7 +292,7 @@ impl Turn<'_> {
 
     fn shared(&mut self, chunk: Chunk) -> Turned {
         let Some(list) = self.inbound.body() else { return (Awaiting::Shared(chunk), Progress::Waits) };
-        if let Some(Pending { work: Work::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
+        if let Some(Pending { work: PendingWork::Read(reading), .. }) = self.pending.get_mut(chunk.key) {
             reading.put_list(list);
         }
         chunk.ended()
@@ -310,7 +314,7 @@ impl Turn<'_> {
                     return Err(ClientError::Protocol("it tells of a metadata context that was not chosen"));
                 }
                 let most = pending.step();
-                if let Work::Status(extents) = &mut pending.work {
+                if let PendingWork::Status(extents) = &mut pending.work {
                     *extents = clipped(status.extents, most)?;
                 }
             }
