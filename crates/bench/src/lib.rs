@@ -4,6 +4,7 @@
 //! beside its throughput, and bare sockets that move the same bytes beside it ([`floor`]).
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod cpu;
 pub mod embedded;
 mod error;

@@ -1,5 +1,6 @@
 //! `onego bench`.
 
+mod block;
 pub(crate) mod embedded;
 mod loads;
 mod msgr;
@@ -23,6 +24,9 @@ pub(crate) enum Command {
     /// Measure reads and writes of a file on an NFS server, CPU included
     #[command(after_help = nfs::EXAMPLES)]
     Nfs(nfs::Options),
+    /// Measure what a block layer costs: I/Os that go down whole, and I/Os cut to pages with a header each
+    #[command(after_help = block::EXAMPLES)]
+    Block(block::Options),
     /// Measure sends that copy and sends that do not: UDP to a sink, TCP over loopback and veth
     #[command(after_help = zc::EXAMPLES)]
     Zc(zc::Options),
@@ -52,6 +56,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
         Command::Rbd(options) => rbd::run(access, &options),
         Command::Nfs(options) => nfs::run(access, &options),
+        Command::Block(options) => block::run(access, &options),
         Command::Zc(options) => zc::run(&options),
         Command::ZcReceiver { addr } => {
             die_with_parent()?;

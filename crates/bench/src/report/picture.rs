@@ -46,6 +46,14 @@ pub(crate) struct Point {
     pub(crate) values: [Option<f64>; 4],
 }
 
+impl Point {
+    /// Has the other one values of the same block size in the same diagrams?
+    pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
+        let shown = |point: &Self| point.values.map(|value| value.is_some());
+        self.block_size == other.block_size && shown(self) == shown(other)
+    }
+}
+
 /// What one of the diagrams shows.
 pub(crate) struct Panel {
     pub(crate) title: &'static str,

@@ -147,13 +147,6 @@ fn point(row: &Row) -> Point {
     Point { block_size: row.row.block_size, values }
 }
 
-impl Point {
-    fn is_same_kind(&self, other: &Self) -> bool {
-        let shown = |point: &Self| point.values.map(|value| value.is_some());
-        self.block_size == other.block_size && shown(self) == shown(other)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
