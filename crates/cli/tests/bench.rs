@@ -35,6 +35,38 @@ fn rows_have_both_ends_and_bare_sockets_beside_them() {
 }
 
 #[test]
+fn every_way_to_a_block_device_is_measured_on_every_device() {
+    let place = Place::new();
+    let printed = place.onego(
+        "bench block --block-size 64k --rates 100,max --rw write --callers 1,4 --seconds 0.02 --repeat 2 --size 16M \
+         --json rows.json --svg rows.svg",
+    );
+    let rows = rows(&place);
+    let of = |device: &str, field: &str| -> Vec<Value> {
+        rows.iter().filter(|row| row["device"] == device).map(|row| row[field].clone()).collect()
+    };
+    let (large, small) = (["containers", "global queue", "pieces"], ["plugs", "global queue", "pieces"]);
+    let ways = [large, large, small, small].concat();
+    assert_eq!(of("memory", "mode"), ways);
+    assert_eq!(of("rbd", "mode"), ways);
+    assert_eq!(of("null", "mode"), [vec!["loop alone"], ways].concat());
+    // What is merged and what is not: an I/O of 64 KiB is one request or sixteen, and 32 of 4 KiB are one or 32.
+    let merged =
+        [[1.0, 1.0, 16.0], [1.0, 1.0, 16.0], [1.0 / 32.0, 1.0 / 32.0, 1.0], [1.0 / 32.0, 1.0 / 32.0, 1.0]];
+    assert_eq!(of("rbd", "requests_per_io"), merged.concat());
+    for row in &rows {
+        assert_eq!((&row["bench"], &row["errors"], &row["repeat"]), (&"block".into(), &0.into(), &2.into()));
+        assert!(
+            row["ios"].as_u64().unwrap() > 0 && row["cpu_share"]["client"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
+        assert_eq!(row["cpu_share"]["server"].is_null(), row["device"] != "rbd", "{row}");
+    }
+    assert!(printed.contains("==== null, write of 4k, 4 callers, batches of 32 ===="), "{printed}");
+    assert!(fs::read_to_string(place.path("rows.svg")).unwrap().ends_with("</svg>\n"));
+}
+
+#[test]
 fn several_jobs_verify_on_either_engine_and_leave_nothing() {
     let place = Place::with_cluster("");
     for engine in ["epoll", "uepoll", "uring"] {

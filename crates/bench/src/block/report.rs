@@ -13,6 +13,7 @@ pub fn header(row: &BlockRow) -> String {
     let title = format!("==== {}, {} of {}", row.device, common.rw.name(), short_size(common.block_size));
     let title = match common.io_depth {
         1 => format!("{title} ===="),
+        batch if common.jobs == 1 => format!("{title}, 1 caller, batches of {batch} ===="),
         batch => format!("{title}, {} callers, batches of {batch} ====", common.jobs),
     };
     let ends = ["client", "server"].map(|end| format!("{end:>8}")).concat();
