@@ -34,6 +34,7 @@ const NEEDS: &[Need] = &[
     Need { program: "monmaptool", package: "ceph-common" },
     Need { program: "nbdinfo", package: "libnbd-bin" },
     Need { program: "/usr/lib/python3/dist-packages/nbd.py", package: "python3-libnbd" },
+    Need { program: "nbdkit", package: "nbdkit" },
     Need { program: "nfs-ls", package: "libnfs-utils" },
     Need { program: "nsenter", package: "util-linux" },
     Need { program: "osdmaptool", package: "ceph-base" },

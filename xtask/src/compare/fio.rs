@@ -37,12 +37,17 @@ impl Peer<'_> {
     }
 }
 
-/// Runs fio and returns its report, and its CPU time with that of all its threads.
+/// Runs fio on the image.
 fn fio(stage: &Stage, line: &str) -> Result<(Value, f64)> {
-    let line = format!(
-        "fio {line} --size={IMAGE_MIB}m --ioengine=rbd --clientname=admin --pool=rbd --rbdname=fio \
-         --output-format=json --output=fio.json"
-    );
+    run(
+        stage,
+        &format!("{line} --size={IMAGE_MIB}m --ioengine=rbd --clientname=admin --pool=rbd --rbdname=fio"),
+    )
+}
+
+/// Runs fio and returns its report, and its CPU time with that of all its threads.
+pub(super) fn run(stage: &Stage, line: &str) -> Result<(Value, f64)> {
+    let line = format!("fio {line} --output-format=json --output=fio.json");
     let mut command = stage.ceph_command(&line);
     let said = stage.path("fio.out");
     let log = File::create(&said)?;
@@ -56,14 +61,7 @@ fn fio(stage: &Stage, line: &str) -> Result<(Value, f64)> {
 }
 
 fn row(load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
-    let job = &report["jobs"][0];
-    let side = &job[if load.rw.ends_with("read") { "read" } else { "write" }];
-    let number = |value: &Value| value.as_f64().context("fio's report lacks a figure");
-    let ios = side["total_ios"].as_u64().context("fio's report lacks total_ios")?;
-    let latency = &side["clat_ns"];
-    let us = |name: &str| number(&latency["percentile"][name]).map(|ns| ns / 1e3);
-    let an_io = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6 / ios as f64);
-    Ok(Row {
+    let what = Row {
         bench: "rbd".into(),
         engine: "fio librbd".into(),
         mode: load.mode.to_string(),
@@ -71,6 +69,21 @@ fn row(load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
         block_size: load.block_size,
         jobs: 1,
         io_depth: load.io_depth,
+        ..Row::default()
+    };
+    filled_in(what, report, cpu)
+}
+
+/// The figures of a report, in a row that says what was measured.
+pub(super) fn filled_in(what: Row, report: &Value, cpu: Sides) -> Result<Row> {
+    let job = &report["jobs"][0];
+    let side = &job[if what.rw.ends_with("read") { "read" } else { "write" }];
+    let number = |value: &Value| value.as_f64().context("fio's report lacks a figure");
+    let ios = side["total_ios"].as_u64().context("fio's report lacks total_ios")?;
+    let latency = &side["clat_ns"];
+    let us = |name: &str| number(&latency["percentile"][name]).map(|ns| ns / 1e3);
+    let an_io = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6 / ios as f64);
+    Ok(Row {
         seconds: number(&side["runtime"])? / 1e3,
         ios,
         // fio ends at the first error, and then it fails.
@@ -86,5 +99,6 @@ fn row(load: &Load, report: &Value, cpu: Sides) -> Result<Row> {
         },
         cpu_seconds: cpu,
         cpu_us_per_io: Sides { client: an_io(cpu.client), server: an_io(cpu.server) },
+        ..what
     })
 }

@@ -1,5 +1,6 @@
 //! Our figures beside a peer's and beside the floor, taken in one run on this machine.
 
+mod block;
 mod builds;
 mod fio;
 mod load;
@@ -32,6 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let lines = match options.what {
         What::Rbd => json(&rbd::compare(options, &home, &onego)?),
         What::Modes => json(&modes::compare(options, &home, &onego)?),
+        What::Block => json(&block::compare(options, &home, &onego)?),
         What::Nfs => json(&nfs::compare(options, &home, &onego)?),
     }?;
     if let Some(path) = &options.json {

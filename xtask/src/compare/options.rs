@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// Measure this program instead of building it
     #[arg(long, value_name = "PROGRAM")]
     pub(super) onego: Option<PathBuf>,
-    /// Measure an earlier build of the program, too (rbd in crc mode, and nfs); may be given several times
+    /// Measure an earlier build of the program, too (rbd in crc mode, nfs and block); may be given several times
     #[arg(long, value_name = "PROGRAM")]
     pub(super) baseline: Vec<PathBuf>,
     /// Measure this program and earlier builds alone: neither other programs nor the floor
@@ -37,6 +37,8 @@ pub(super) enum What {
     Rbd,
     /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
     Modes,
+    /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd
+    Block,
     /// Our client and server of NFS over TCP, libnfs, and nfs-ganesha with its file system in memory
     Nfs,
 }

@@ -13,7 +13,7 @@ pub(super) struct Taken {
     pub(super) row: Row,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) bench: String,
     pub(super) engine: String,

@@ -1,0 +1,142 @@
+//! Our server of NBD beside nbdkit and qemu-nbd, on memory and on an image.
+
+mod direct;
+mod load;
+mod report;
+mod server;
+
+use super::builds::in_turn;
+use super::options::Options;
+use super::row::Row;
+use super::subject::{BASELINE, FLOOR};
+use crate::cluster::{Embedded, Home, Install, Release, Stage};
+use crate::sh;
+use anyhow::{Context as _, Result};
+use load::{NbdLoad, ON_IMAGE, ON_MEMORY};
+use serde::Serialize;
+use server::{FILE, NbdServer, SIZE, TMPFS};
+use std::path::{Path, PathBuf};
+
+const OURS: &str = "onego";
+const OURS_IMAGE: &str = "onego, image";
+const TWO_REACTORS: &str = "onego, image, two reactors";
+const NBDKIT: &str = "nbdkit";
+const QEMU: &str = "qemu-nbd";
+const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
+const DIRECT: &str = "onego, image without NBD";
+
+/// A row, whose it is, and under which load it was taken.
+#[derive(Debug, Serialize)]
+pub(super) struct TakenNbd {
+    who: String,
+    device: &'static str,
+    #[serde(skip)]
+    load: NbdLoad,
+    #[serde(flatten)]
+    row: Row,
+}
+
+/// Measures every load on every server, server by server and round by round: the machine may be twice as fast a minute later.
+pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Vec<TakenNbd>> {
+    let stage = Stage::new(home, "compare-block", &Install::find(Release::Pacific, home)?, onego)?;
+    let builds = builds(options, onego)?;
+    let memory = on_memory(options, &stage, &builds)?;
+    let image = on_image(options, &stage, &builds)?;
+    stage.clear()?;
+    report::print("memory", &memory, &ON_MEMORY, OURS);
+    report::print("an image of the embedded cluster", &image, &ON_IMAGE, OURS_IMAGE);
+    Ok(memory.into_iter().chain(image).collect())
+}
+
+/// This program and the earlier ones, with what follows our server's name.
+fn builds(options: &Options, onego: &Path) -> Result<Vec<(Option<String>, PathBuf)>> {
+    let earlier = options.baseline.iter().map(|program| {
+        let program = program.canonicalize().with_context(|| format!("no program {}", program.display()))?;
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        Ok((Some(format!("{BASELINE} {name}")), program))
+    });
+    std::iter::once(Ok((None, onego.to_owned()))).chain(earlier).collect()
+}
+
+/// Our servers, the newest first; `line` is what follows `onego`.
+fn ours<'a>(
+    stage: &'a Stage,
+    builds: &[(Option<String>, PathBuf)],
+    who: &str,
+    line: &str,
+) -> Result<Vec<NbdServer<'a>>> {
+    let start = |(name, program): &(Option<String>, PathBuf)| {
+        NbdServer::start(stage, name.as_deref().unwrap_or(who), program, line)
+    };
+    builds.iter().map(start).collect()
+}
+
+fn on_memory(
+    options: &Options,
+    stage: &Stage,
+    builds: &[(Option<String>, PathBuf)],
+) -> Result<Vec<TakenNbd>> {
+    stage.host(&format!("mkdir {TMPFS}"))?;
+    stage.host(&format!("mount -t tmpfs tmpfs {TMPFS}"))?;
+    stage.host(&format!("truncate --size={SIZE} {FILE}"))?;
+    let mut servers = ours(stage, builds, OURS, &format!("export nbd mem:{SIZE} --socket SOCKET"))?;
+    if !options.no_peers {
+        let start = |who, program: &str, line: &str| NbdServer::start(stage, who, Path::new(program), line);
+        servers.push(start(NBDKIT, "nbdkit", &format!("-f -U SOCKET memory {SIZE}"))?);
+        servers.push(start(QEMU, "qemu-nbd", &format!("-t -e 8 -f raw -k SOCKET {FILE}"))?);
+    }
+    servers.iter().try_for_each(NbdServer::fill)?;
+    measure(options, &ON_MEMORY, |round, load| {
+        let rows = in_turn(&servers, round).map(|server| taken(server, "memory", load, options.seconds));
+        rows.collect()
+    })
+}
+
+fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf)]) -> Result<Vec<TakenNbd>> {
+    // Room for two images, both twice: objects are not as tight as their data.
+    let _cluster = Embedded::start(stage, &format!("--memory {}", 6 * SIZE))?;
+    stage.ceph(&format!("rbd create --size {SIZE}B --image-feature layering rbd/disk"))?;
+    let export = "-c ceph.conf export nbd rbd:disk --socket SOCKET";
+    let mut servers = ours(stage, builds, OURS_IMAGE, export)?;
+    if !options.no_peers {
+        let line = format!("{export} --reactors 2");
+        servers.push(NbdServer::start(stage, TWO_REACTORS, &builds[0].1, &line)?);
+        let line = "-t -e 8 -f raw -k SOCKET rbd:rbd/disk:conf=ceph.conf:id=admin";
+        servers.push(NbdServer::start(stage, QEMU_LIBRBD, Path::new("qemu-nbd"), line)?);
+    }
+    servers[0].fill()?;
+    // One client has one connection, which one reactor serves.
+    let serves = |server: &NbdServer<'_>, load: &NbdLoad| load.jobs > 1 || server.who != TWO_REACTORS;
+    measure(options, &ON_IMAGE, |round, load| {
+        let servers: Vec<_> = servers.iter().filter(|server| serves(server, load)).collect();
+        let rows = in_turn(&servers, round).map(|server| taken(server, "rbd", load, options.seconds));
+        let mut rows = rows.collect::<Result<Vec<_>>>()?;
+        if !options.no_peers && load.jobs == 1 {
+            for row in direct::measure(stage, load, options.seconds)? {
+                let who = if row.is_floor() { FLOOR } else { DIRECT };
+                rows.push(TakenNbd { who: who.to_owned(), device: "rbd", load: *load, row });
+            }
+        }
+        Ok(rows)
+    })
+}
+
+fn taken(server: &NbdServer<'_>, device: &'static str, load: &NbdLoad, seconds: u32) -> Result<TakenNbd> {
+    Ok(TakenNbd { who: server.who.clone(), device, load: *load, row: server.measure(load, seconds)? })
+}
+
+/// Measures the loads round by round.
+fn measure(
+    options: &Options,
+    loads: &[NbdLoad],
+    mut measure: impl FnMut(u32, &NbdLoad) -> Result<Vec<TakenNbd>>,
+) -> Result<Vec<TakenNbd>> {
+    let mut all = Vec::new();
+    for round in 1..=options.repeat {
+        for load in loads {
+            sh::step(&format!("round {round} of {}: {load}", options.repeat));
+            all.extend(measure(round, load)?);
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,116 @@
+//! Servers of NBD on a stage, and loads on them.
+
+use super::super::fio;
+use super::super::row::{Row, Sides};
+use super::load::{Client, NbdLoad};
+use crate::cluster::Stage;
+use crate::cluster::process::{Daemon, wait_measured};
+use anyhow::{Context as _, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Bytes of every device, which are written before anything is measured.
+pub(super) const SIZE: u64 = 256 << 20;
+
+/// A file system in memory on the stage, and in it a file of as many bytes as the devices have.
+pub(super) const TMPFS: &str = "memory";
+pub(super) const FILE: &str = "memory/disk.raw";
+
+/// How long a server may take to come up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server, on a Unix socket.
+pub(super) struct NbdServer<'a> {
+    pub(super) who: String,
+    stage: &'a Stage,
+    socket: PathBuf,
+    daemon: Daemon,
+}
+
+impl<'a> NbdServer<'a> {
+    /// Starts a program of the host with a line in which `SOCKET` stands for the socket's path.
+    pub(super) fn start(stage: &'a Stage, who: &str, program: &Path, line: &str) -> Result<Self> {
+        let name = who.replace([' ', ','], "-");
+        let socket = stage.path(&format!("{name}.sock"));
+        let command = stage.program(program, &line.replace("SOCKET", &socket.to_string_lossy()));
+        let mut daemon = Daemon::spawn(who, command, &stage.path(&format!("{name}.out")))?;
+        daemon.wait_until("its socket", PATIENCE, || socket.exists())?;
+        Ok(Self { who: who.to_owned(), stage, socket, daemon })
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///?socket={}", self.socket.display())
+    }
+
+    /// Writes all of the device: reads of what was never written are cheap and tell nothing.
+    pub(super) fn fill(&self) -> Result<()> {
+        let uri = self.uri();
+        let line =
+            format!("--name=fill --ioengine=nbd --uri={uri} --rw=write --bs=1m --iodepth=8 --size={SIZE}");
+        fio::run(self.stage, &line).map(drop)
+    }
+
+    /// Puts a load on it.
+    pub(super) fn measure(&self, load: &NbdLoad, seconds: u32) -> Result<Row> {
+        let what = Row {
+            bench: "block".into(),
+            engine: "nbd".into(),
+            mode: self.who.clone(),
+            rw: load.rw.into(),
+            block_size: load.block_size,
+            jobs: load.jobs,
+            io_depth: load.io_depth,
+            ..Row::default()
+        };
+        match load.client {
+            Client::Fio => self.fio(what, load, seconds),
+            Client::Nbdcopy => self.nbdcopy(what, load, seconds),
+        }
+    }
+
+    fn fio(&self, what: Row, load: &NbdLoad, seconds: u32) -> Result<Row> {
+        let before = self.daemon.cpu_seconds()?;
+        let line = format!(
+            "--name=load --ioengine=nbd --uri={} --rw={} --bs={} --iodepth={} --numjobs={} --group_reporting \
+             --size={SIZE} --time_based --runtime={seconds} --norandommap --randrepeat=0",
+            self.uri(),
+            load.rw,
+            load.block_size,
+            load.io_depth,
+            load.jobs
+        );
+        let (report, client) = fio::run(self.stage, &line)?;
+        let cpu = Sides { client: Some(client), server: Some(self.daemon.cpu_seconds()? - before) };
+        fio::filled_in(what, &report, cpu)
+    }
+
+    /// Copies until the time is over.
+    fn nbdcopy(&self, what: Row, load: &NbdLoad, seconds: u32) -> Result<Row> {
+        let uri = self.uri();
+        let line = match load.rw {
+            // Without extents, or nothing would be read where a device says that it holds zeros.
+            "read" => format!("nbdcopy --no-extents {uri} null:"),
+            _ => format!("nbdcopy --no-extents --sparse=0 {FILE} {uri}"),
+        };
+        let (start, before) = (Instant::now(), self.daemon.cpu_seconds()?);
+        let (mut ios, mut client) = (0, 0.0);
+        while ios == 0 || start.elapsed() < Duration::from_secs(seconds.into()) {
+            let mut child = self.stage.ceph_command(&line).spawn().context("cannot start nbdcopy")?;
+            let (status, cpu) = wait_measured(&mut child)?;
+            ensure!(status.success(), "`{line}` failed: {status}");
+            ios += SIZE / load.block_size;
+            client += cpu;
+        }
+        let (seconds, server) = (start.elapsed().as_secs_f64(), self.daemon.cpu_seconds()? - before);
+        let an_io = |seconds: f64| Some(seconds * 1e6 / ios as f64);
+        Ok(Row {
+            seconds,
+            ios,
+            iops: ios as f64 / seconds,
+            bytes_per_second: (ios * load.block_size) as f64 / seconds,
+            cpu_seconds: Sides { client: Some(client), server: Some(server) },
+            cpu_us_per_io: Sides { client: an_io(client), server: an_io(server) },
+            ..what
+        })
+    }
+}
