@@ -25,7 +25,9 @@ use onego_buf::List;
 use onego_wire::{Landing, Time};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::net::{
+    self, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags, Shutdown,
+};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -49,7 +51,7 @@ pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     pub(crate) kind: Kind,
     protocol: Protocol,
-    /// A short receive does not mean that there is no more: the end of the stream was seen, or an error, or it is not TCP.
+    /// A short receive does not mean that there is no more: the end of the stream was seen, or an error.
     may_stop_short: bool,
     /// The last send was short: tell when there is room.
     full: bool,
@@ -93,7 +95,7 @@ impl Sockets {
             Kind::Connecting | Kind::Stream if is_tcp => Stream::new(&fd, self.zero_copy),
             _ => None,
         };
-        self.table.insert(Socket { fd, kind, protocol, may_stop_short: !is_tcp, full: false, zero_copy })
+        self.table.insert(Socket { fd, kind, protocol, may_stop_short: false, full: false, zero_copy })
     }
 
     /// A connection is ready for something: tells what that means.
@@ -168,9 +170,16 @@ impl Sockets {
             return Received { bufs, result: Err(Errno::BADF.into()), drained: true };
         };
         self.stats.recvs += 1;
-        let result = recv_into(&socket.fd, &mut bufs);
+        let mut may_stop_short = socket.may_stop_short;
+        let result = match socket.protocol {
+            Protocol::Tcp => recv_into(&socket.fd, &mut bufs),
+            Protocol::Other => recv_message(&socket.fd, &mut bufs).map(|(n, left_out)| {
+                may_stop_short |= left_out;
+                n
+            }),
+        };
         let drained = match result {
-            Ok(n) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !socket.may_stop_short),
+            Ok(n) => n < bufs.capacity().min(MAX_BYTES) && (n == 0 || !may_stop_short),
             Err(Errno::INTR) => false,
             Err(_) => true,
         };
@@ -251,11 +260,26 @@ fn recv_into(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<usize, Errno> {
         (None, _) => Err(Errno::INVAL),
         (Some(only), None) => net::recv(fd, only, RecvFlags::empty()).map(|received| received.1),
         (Some(first), Some(second)) => {
-            let mut vectors = SmallVec::<[IoSliceMut<'_>; Landing::PLACES_MAX + 1]>::new();
+            let mut vectors = Vectors::new();
             vectors.extend([first, second].into_iter().chain(slices).map(IoSliceMut::new));
             rustix::io::readv(fd, &mut vectors)
         }
     }
+}
+
+/// The buffers of a receive.
+type Vectors<'a> = SmallVec<[IoSliceMut<'a>; Landing::PLACES_MAX + 1]>;
+
+/// One receive from a socket where descriptors or credentials may come along with bytes, and whether they did: a receive stops
+/// there, and they are left out.
+fn recv_message(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<(usize, bool), Errno> {
+    let mut vectors: Vectors<'_> = bufs.slices().map(IoSliceMut::new).collect();
+    if vectors.is_empty() {
+        return Err(Errno::INVAL);
+    }
+    let mut nowhere = RecvAncillaryBuffer::default();
+    let received = net::recvmsg(fd, &mut vectors, &mut nowhere, RecvFlags::empty())?;
+    Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
 /// One send of as much as a call takes, which is cut off: how many bytes were offered, and how many the socket took.

@@ -20,6 +20,9 @@ pub(crate) const MAX_SLICES: usize = 1024;
 /// and takes what is left for all that was asked for. This is less, so that to be short means what it says.
 pub(crate) const MAX_BYTES: usize = 1 << 30;
 
+/// Bytes that a socket that is not TCP has room for. The kernel counts what it needs for itself, too, and doubles this.
+const SEND_BUFFER: usize = 512 << 10;
+
 /// Ports that a system gives to privileged processes only, without the half of them that are known for services of old.
 const RESERVED: Range<u16> = 512..1024;
 
@@ -137,13 +140,23 @@ pub(crate) fn attach(socket: &OwnedFd) -> io::Result<(SocketAddr, Protocol)> {
         peer => peer?,
     };
     let local = local_addr(socket)?;
-    if protocol == Protocol::Tcp {
+    if protocol == Protocol::Other {
+        widen(socket);
+    } else {
         sockopt::set_tcp_nodelay(socket, true)?;
         if peer.is_some_and(|peer| ip_addr(peer).is_ok_and(|peer| peer.ip() == local.ip())) {
             without_pacing(socket);
         }
     }
     Ok((local, protocol))
+}
+
+/// Gives a socket that is not TCP more room for what was sent and not received: the system's 208 KiB make five sends and
+/// wake-ups of a reply of a mebibyte. The system may allow less (`net.core.wmem_max`).
+fn widen(socket: impl AsFd) {
+    if let Err(error) = sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER) {
+        tracing::debug!(%error, "a connection keeps the system's room for what is sent");
+    }
 }
 
 /// Sets a stream socket that the program has made to non-blocking, and says what it can do.
@@ -237,8 +250,10 @@ pub(crate) fn accept(
         match net::acceptfrom_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok((fd, peer)) => match addresses(&fd, peer) {
                 Ok((peer, local)) => {
-                    if protocol == Protocol::Tcp && peer.ip() == local.ip() {
-                        without_pacing(&fd);
+                    match protocol {
+                        Protocol::Tcp if peer.ip() == local.ip() => without_pacing(&fd),
+                        Protocol::Tcp => {}
+                        Protocol::Other => widen(&fd),
                     }
                     to.push(Accepted { fd, protocol, peer, local });
                 }
