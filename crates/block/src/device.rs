@@ -15,7 +15,13 @@ pub trait Device {
     /// Starts a request.
     fn submit(&self, now: Time, request: Request);
 
-    /// When [`due`](Self::due) wants to be called, at the latest. A device that never waits for the time has none.
+    /// May it ever wait for the time? Only such a device is asked when it is [due](Self::due_at), so that thousands of
+    /// others cost nothing while they are idle.
+    fn keeps_time(&self) -> bool {
+        false
+    }
+
+    /// When [`due`](Self::due) wants to be called, at the latest. A device that waits for nothing now has none.
     fn due_at(&self) -> Option<Time> {
         None
     }
@@ -31,6 +37,10 @@ impl<D: Device + ?Sized> Device for Rc<D> {
 
     fn submit(&self, now: Time, request: Request) {
         (**self).submit(now, request);
+    }
+
+    fn keeps_time(&self) -> bool {
+        (**self).keeps_time()
     }
 
     fn due_at(&self) -> Option<Time> {

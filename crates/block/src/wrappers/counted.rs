@@ -71,6 +71,10 @@ impl<D: Device> Device for Counted<D> {
         self.device.geometry()
     }
 
+    fn keeps_time(&self) -> bool {
+        self.device.keeps_time()
+    }
+
     fn submit(&self, now: Time, request: Request) {
         let (counters, share) = (Rc::clone(&self.counters), share(&request));
         counters.update(|mut counters| {

@@ -80,6 +80,10 @@ impl<D: Device> Device for Faulty<D> {
         state.delayed.insert(key, request);
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn due_at(&self) -> Option<Time> {
         let next = self.state.borrow().delayed.keys().next().map(|(at, _)| *at);
         next.into_iter().chain(self.device.due_at()).min()

@@ -145,6 +145,10 @@ impl<D: Device> Device for Limited<D> {
         self.pass(now);
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn due_at(&self) -> Option<Time> {
         self.waiting.borrow().until.into_iter().chain(self.device.due_at()).min()
     }

@@ -42,14 +42,15 @@ pub(crate) struct ImageOpener {
 
 impl ImageOpener {
     pub(crate) fn device(&self, image: Image) -> ImageDevice {
-        ImageDevice { read_only: !image.is_writable(), image, inbox: Rc::clone(&self.inbox) }
+        ImageDevice { geometry: geometry(&image), image, inbox: Rc::clone(&self.inbox) }
     }
 }
 
 /// An image as a device. It is closed with the last of its clones.
 pub(crate) struct ImageDevice {
     image: Image,
-    read_only: bool,
+    /// All that does not change while it is open: the size does.
+    geometry: Geometry,
     inbox: Inbox,
 }
 
@@ -136,14 +137,20 @@ fn status(runs: &[Allocated]) -> Vec<StatusExtent> {
     extents
 }
 
+fn geometry(image: &Image) -> Geometry {
+    let mut geometry = Geometry::new(image.size());
+    geometry.preferred = PREFERRED;
+    geometry.max_io = MAX_IO;
+    geometry.boundary = Some(image.info().layout.object_size());
+    geometry.read_only = !image.is_writable();
+    geometry.trim_granularity = Some(TRIM_GRANULARITY);
+    geometry
+}
+
 impl Device for ImageDevice {
     fn geometry(&self) -> Geometry {
-        let mut geometry = Geometry::new(self.image.size());
-        geometry.preferred = PREFERRED;
-        geometry.max_io = MAX_IO;
-        geometry.boundary = Some(self.image.info().layout.object_size());
-        geometry.read_only = self.read_only;
-        geometry.trim_granularity = Some(TRIM_GRANULARITY);
+        let mut geometry = self.geometry;
+        geometry.size = self.image.size();
         geometry
     }
 

@@ -6,7 +6,7 @@ use onego_nbd::codec::{BlockSizes, ExportInfo, HeaderStyle, STRING_MAX, Transmis
 use onego_wire::Time;
 use std::cell::Cell;
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use thiserror::Error;
 
 /// Sizes that the protocol allows for blocks (nbd proto.md, 'Size constraints').
@@ -120,6 +120,8 @@ pub(super) struct Exports {
     served: Vec<Rc<Served>>,
     /// Removed, and still in use by connections or requests.
     retired: Vec<Rc<Served>>,
+    /// Those of both whose devices may wait for the time.
+    timed: Vec<Weak<Served>>,
 }
 
 impl Exports {
@@ -141,7 +143,11 @@ impl Exports {
         if !block.is_power_of_two() || block > BLOCK_MAX {
             return Err(ExportError::Block(block));
         }
-        self.served.push(Rc::new(Served { export, removed: Cell::new(false) }));
+        let served = Rc::new(Served { export, removed: Cell::new(false) });
+        if served.device().keeps_time() {
+            self.timed.push(Rc::downgrade(&served));
+        }
+        self.served.push(served);
         Ok(())
     }
 
@@ -157,7 +163,9 @@ impl Exports {
 
     /// Lets go of removed exports that nothing uses any more.
     pub(super) fn forget_unused(&mut self) {
-        self.retired.retain(|served| Rc::strong_count(served) > 1);
+        if self.retired.extract_if(.., |served| Rc::strong_count(served) == 1).count() > 0 {
+            self.timed.retain(|served| served.strong_count() > 0);
+        }
     }
 
     /// The export that a client means by a name.
@@ -177,19 +185,19 @@ impl Exports {
 
     /// When a device is to be called at the latest.
     pub(super) fn due_at(&self) -> Option<Time> {
-        self.all().filter_map(|served| served.device().due_at()).min()
+        self.timed().filter_map(|served| served.device().due_at()).min()
     }
 
     /// Calls the devices that wait for the time.
     pub(super) fn due(&self, now: Time) {
-        for served in self.all() {
+        for served in self.timed() {
             if served.device().due_at().is_some_and(|at| at <= now) {
                 served.device().due(now);
             }
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Served> {
-        self.served.iter().chain(&self.retired).map(|served| &**served)
+    fn timed(&self) -> impl Iterator<Item = Rc<Served>> {
+        self.timed.iter().filter_map(Weak::upgrade)
     }
 }

@@ -74,6 +74,10 @@ impl Device for Late {
         }
     }
 
+    fn keeps_time(&self) -> bool {
+        true
+    }
+
     fn due_at(&self) -> Option<Time> {
         self.due.get()
     }
