@@ -56,6 +56,11 @@ impl Inbound {
         self.received.push_back(bytes);
     }
 
+    /// Is there nothing that nobody has looked at?
+    pub fn is_empty(&self) -> bool {
+        self.received.is_empty() && self.header.is_empty()
+    }
+
     /// Where the next bytes go.
     pub fn landing(&mut self) -> Landing {
         match &mut self.body {

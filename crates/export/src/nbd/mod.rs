@@ -14,7 +14,9 @@ mod exports;
 mod limits;
 mod refusal;
 mod server;
+mod tls;
 
 pub use counters::Counters;
 pub use exports::{Export, ExportError};
 pub use server::{Config, Server};
+pub use tls::{Tls, TlsError};

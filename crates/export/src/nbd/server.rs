@@ -4,6 +4,7 @@ use super::connections::NbdConnections;
 use super::counters::Counters;
 use super::exports::{Export, ExportError, Exports};
 use super::limits::BOUNDS;
+use super::tls::Tls;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
@@ -17,12 +18,14 @@ pub struct Config {
     pub pool: Pool,
     /// Most connections, at most 4096. One address may have half of them.
     pub connections: usize,
+    /// TLS, for clients that ask for it, or for all of them.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Config {
-    /// As many connections as may be, and 32 MiB of idle memory.
+    /// As many connections as may be, 32 MiB of idle memory, and no TLS.
     fn default() -> Self {
-        Self { pool: Pool::new(32 << 20), connections: BOUNDS.connections }
+        Self { pool: Pool::new(32 << 20), connections: BOUNDS.connections, tls: None }
     }
 }
 
@@ -60,7 +63,7 @@ pub struct Server {
 impl Server {
     /// A server that listens nowhere and has no exports yet.
     pub fn new(config: Config) -> Self {
-        let connections = NbdConnections::new(config.pool, config.connections);
+        let connections = NbdConnections::new(config);
         Self { listeners: Vec::new(), failure: None, exports: Exports::default(), connections }
     }
 

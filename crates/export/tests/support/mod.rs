@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod devices;
+pub(crate) mod tls;
 
 use onego_block::{Device, StatusExtent};
 use onego_export::nbd::{Config, Export, Server};
@@ -14,10 +15,13 @@ use onego_nbd::codec::{
 use onego_testkit::DrivenServer;
 pub(crate) use onego_testkit::Who;
 use onego_wire::{ListenerId, Reader};
+use rustls::ClientConnection;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::time::Duration;
+use tls::TlsClient;
 
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10809);
 
@@ -32,6 +36,9 @@ struct NbdClient {
     style: HeaderStyle,
     /// Lengths of reads whose simple replies have data.
     reading: HashMap<u64, usize>,
+    /// What came, opened if there is TLS.
+    came: Vec<u8>,
+    tls: Option<TlsClient>,
 }
 
 /// What came of a request.
@@ -88,7 +95,7 @@ impl Net {
 
     pub(crate) fn try_connect(&mut self, from: &str) -> Option<Who> {
         let who = self.driven.accept(ListenerId(0), from.parse().unwrap(), ADDRESS)?;
-        self.clients.insert(who, NbdClient { style: HeaderStyle::Simple, reading: HashMap::new() });
+        self.clients.insert(who, NbdClient::new());
         Some(who)
     }
 
@@ -99,7 +106,53 @@ impl Net {
     /// All that came since this was asked last.
     pub(crate) fn came(&mut self, who: Who) -> Vec<u8> {
         self.turn();
-        std::mem::take(self.driven.came(who))
+        std::mem::take(&mut self.client(who).came)
+    }
+
+    /// Sends bytes to the server, by TLS if it was started. They are carried in the next [`turn`](Self::turn).
+    pub(crate) fn send_bytes(&mut self, who: Who, bytes: &[u8]) {
+        match &mut self.client(who).tls {
+            Some(tls) => tls.seal(bytes),
+            None => self.driven.send_bytes(who, bytes),
+        }
+    }
+
+    /// Sends bytes to the server that TLS does not see.
+    pub(crate) fn send_raw(&mut self, who: Who, bytes: &[u8]) {
+        self.driven.send_bytes(who, bytes);
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.driven.pass(time);
+        self.turn();
+    }
+
+    /// Carries bytes until none moves any more, with what clients answer by themselves.
+    pub(crate) fn turn(&mut self) {
+        loop {
+            self.driven.turn();
+            let Self { driven, clients } = self;
+            let answer =
+                |sent: bool, (who, client): (&Who, &mut NbdClient)| sent | client.move_bytes(*who, driven);
+            if !clients.iter_mut().fold(false, answer) {
+                return;
+            }
+        }
+    }
+
+    /// Asks for TLS, and starts it.
+    pub(crate) fn start_tls(&mut self, who: Who, tls: ClientConnection) {
+        assert_eq!(self.outcome(who, OptionCode::StartTls, &[]), OptionReplyType::Ack);
+        let client = self.client(who);
+        client.tls = Some(TlsClient::new(tls));
+        client.style = HeaderStyle::Simple;
+        self.turn();
+    }
+
+    /// The TLS of a client that has started it.
+    pub(crate) fn tls(&mut self, who: Who) -> &mut TlsClient {
+        self.client(who).tls.as_mut().expect("it has TLS")
     }
 
     // The handshake.
@@ -211,10 +264,10 @@ impl Net {
     /// Replies that are here already.
     pub(crate) fn replies_here(&mut self, who: Who) -> Vec<(u64, Reply)> {
         let client = self.clients.get_mut(&who).expect("a client of this server");
-        let came = self.driven.came(who);
+        client.move_bytes(who, &mut self.driven);
         let mut replies = Vec::new();
-        while let Some((used, cookie, reply)) = client.reply(came) {
-            came.drain(..used);
+        while let Some((used, cookie, reply)) = client.reply() {
+            client.came.drain(..used);
             client.reading.remove(&cookie);
             replies.push((cookie, reply));
         }
@@ -245,8 +298,28 @@ impl Net {
 }
 
 impl NbdClient {
+    fn new() -> Self {
+        Self { style: HeaderStyle::Simple, reading: HashMap::new(), came: Vec::new(), tls: None }
+    }
+
+    /// Takes what came, and sends what TLS has to say. `false`: nothing was sent.
+    fn move_bytes(&mut self, who: Who, driven: &mut DrivenServer<Server>) -> bool {
+        let came = std::mem::take(driven.came(who));
+        match &mut self.tls {
+            None => {
+                self.came.extend(came);
+                false
+            }
+            Some(tls) => {
+                tls.open(&came, &mut self.came);
+                tls.send(who, driven)
+            }
+        }
+    }
+
     /// The next reply that is whole, how many bytes it has, and its cookie.
-    fn reply(&self, came: &[u8]) -> Option<(usize, u64, Reply)> {
+    fn reply(&self) -> Option<(usize, u64, Reply)> {
+        let came = &self.came[..];
         let mut r = Reader::new(came);
         if r.left() < 16 {
             return None;

@@ -4,6 +4,7 @@ use super::error::ProtocolError;
 use super::outbound::Outbound;
 use super::session::{ALLOCATION, Session};
 use crate::nbd::exports::{Exports, Served};
+use crate::nbd::tls::Tls;
 use onego_nbd::codec::{
     ClientFlags, ExportInfo, HeaderStyle, InfoItem, InfoQuery, InfoType, MetaContext, MetaQuery, OptionCode,
     OptionError, OptionReplyType, STRING_MAX, ServerEntry,
@@ -17,6 +18,7 @@ const BASE_WILDCARD: &[u8] = b"base:";
 /// What was agreed on so far.
 #[derive(Default)]
 pub(super) struct Negotiation {
+    security: Security,
     /// The zeros behind the answer to `EXPORT_NAME` are left out.
     no_zeroes: bool,
     style: HeaderStyle,
@@ -24,10 +26,25 @@ pub(super) struct Negotiation {
     contexts: Option<Rc<Served>>,
 }
 
+/// What TLS a connection has or may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Security {
+    /// The server has none (nbd proto.md, 'NOTLS mode').
+    #[default]
+    None,
+    /// The client may start it.
+    Offered,
+    /// The client has to start it before anything else (nbd proto.md, 'FORCEDTLS mode').
+    Required,
+    Established,
+}
+
 /// What follows an option.
 pub(super) enum Next {
     /// Another option.
     Option,
+    /// TLS, and then options as if nothing had been agreed on before.
+    Tls(Negotiation),
     /// Transmission.
     Transmission(Box<Session>),
     /// The end.
@@ -35,8 +52,13 @@ pub(super) enum Next {
 }
 
 impl Negotiation {
-    pub(super) fn new(flags: ClientFlags) -> Self {
-        Self { no_zeroes: flags.contains(ClientFlags::NO_ZEROES), ..Self::default() }
+    pub(super) fn new(flags: ClientFlags, tls: Option<&Tls>) -> Self {
+        let security = match tls {
+            None => Security::None,
+            Some(tls) if tls.required => Security::Required,
+            Some(_) => Security::Offered,
+        };
+        Self { security, no_zeroes: flags.contains(ClientFlags::NO_ZEROES), ..Self::default() }
     }
 
     /// Answers an option (nbd proto.md, 'Option types').
@@ -48,11 +70,19 @@ impl Negotiation {
         out: &mut Outbound,
     ) -> Result<Next, ProtocolError> {
         match code {
+            OptionCode::ExportName if self.security == Security::Required => {
+                return Err(ProtocolError::TlsRequired);
+            }
             OptionCode::ExportName => return self.export_name(data, exports, out).map(Next::Transmission),
             OptionCode::Abort => {
                 // Data is ignored, and the client may be gone.
                 out.option_reply(code, OptionReplyType::Ack, &[]);
                 return Ok(Next::End);
+            }
+            OptionCode::StartTls => return Ok(self.start_tls(code, data, out)),
+            _ if self.security == Security::Required => {
+                let message = "this server tells nothing without TLS: start it first";
+                out.option_error(code, OptionError::TlsRequired, message);
             }
             OptionCode::Info | OptionCode::Go => {
                 let session = self.info(code, data, exports, out);
@@ -88,15 +118,30 @@ impl Negotiation {
                 self.style = HeaderStyle::Extended;
                 out.option_reply(code, OptionReplyType::Ack, &[]);
             }
-            // A server without TLS (nbd proto.md, 'NOTLS mode').
-            OptionCode::StartTls => {
-                out.option_error(code, OptionError::Unsupported, "this server has no TLS");
-            }
             OptionCode::Unknown(_) => {
                 out.option_error(code, OptionError::Unsupported, "this server does not know the option");
             }
         }
         Ok(Next::Option)
+    }
+
+    fn start_tls(&self, code: OptionCode, data: &[u8], out: &mut Outbound) -> Next {
+        match self.security {
+            Security::None => out.option_error(code, OptionError::Unsupported, "this server has no TLS"),
+            Security::Established => {
+                out.option_error(code, OptionError::Invalid, "this connection has TLS already");
+            }
+            _ if !data.is_empty() => {
+                out.option_error(code, OptionError::Invalid, "this option has no data");
+            }
+            Security::Offered | Security::Required => {
+                out.option_reply(code, OptionReplyType::Ack, &[]);
+                // What was said before may have been changed on the way.
+                let security = Security::Established;
+                return Next::Tls(Self { security, no_zeroes: self.no_zeroes, ..Self::default() });
+            }
+        }
+        Next::Option
     }
 
     /// This option cannot fail, so that the session ends where it would.

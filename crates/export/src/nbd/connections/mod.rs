@@ -1,7 +1,7 @@
 //! The connections of the server: what of them is NBD's.
 //!
 //! The table bounds what all clients hold together (see [`onego_service::connections`]). Here are the bytes of one connection
-//! (`stream`, `outbound`), its phases (`connection`, `handshake`, `session`), the requests that are at devices
+//! (`stream`, `tls`, `outbound`), its phases (`connection`, `handshake`, `session`), the requests that are at devices
 //! (`in_flight`), and what brings them together (`table`, `work`).
 
 mod connection;
@@ -12,6 +12,7 @@ mod outbound;
 mod session;
 mod stream;
 mod table;
+mod tls;
 mod work;
 
 pub(super) use table::NbdConnections;

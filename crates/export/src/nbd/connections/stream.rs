@@ -1,28 +1,53 @@
 //! The bytes of one connection.
 
+use super::error::ProtocolError;
 use super::outbound::Outbound;
+use super::tls::TlsLayer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nbd::Inbound;
 use onego_wire::{Landing, Unfinished};
+use rustls::ServerConfig;
+use std::sync::Arc;
 
 /// The bytes of one connection, on their way in and out.
 ///
-/// Everything that a client sends or gets passes through the methods of this type. TLS has its place here, between them and
-/// the two halves: what is received is opened before it goes to `inbound`, and what `outbound` has is sealed.
+/// Everything that a client sends or gets passes through the methods of this type. With TLS, what is received is opened before
+/// it goes to `inbound`, and what `outbound` has is sealed.
 pub(super) struct ByteStream {
     pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
+    tls: Option<Box<TlsLayer>>,
+    pool: Pool,
+    /// Why nothing more is taken from the client.
+    failed: Option<ProtocolError>,
 }
 
 impl ByteStream {
     pub(super) fn new(pool: Pool) -> Self {
-        Self { inbound: Inbound::default(), outbound: Outbound::new(pool) }
+        let outbound = Outbound::new(pool.clone());
+        Self { inbound: Inbound::default(), outbound, tls: None, pool, failed: None }
+    }
+
+    /// From here on all bytes are those of TLS, but for what is still to be sent. Bytes that are here already would be
+    /// taken for what the client has sealed, and anybody on the way may have added them.
+    pub(super) fn start_tls(&mut self, config: &Arc<ServerConfig>) -> Result<(), ProtocolError> {
+        if !self.inbound.is_empty() {
+            return Err(ProtocolError::ClearBehindStartTls);
+        }
+        let mut said = List::new();
+        self.outbound.transmit(&mut said, usize::MAX);
+        self.tls = Some(Box::new(TlsLayer::new(config, self.pool.clone(), said)?));
+        Ok(())
     }
 
     /// Where the next bytes go.
     #[inline]
     pub(super) fn landing(&mut self) -> Landing {
-        self.inbound.landing()
+        match &self.tls {
+            None => self.inbound.landing(),
+            Some(_) if self.failed.is_some() => Landing::default(),
+            Some(tls) => tls.landing(),
+        }
     }
 
     /// A receive buffer is back.
@@ -33,23 +58,54 @@ impl ByteStream {
     /// Bytes have come.
     #[inline]
     pub(super) fn received(&mut self, bytes: Segment) {
-        self.inbound.received(bytes);
+        match &mut self.tls {
+            None => self.inbound.received(bytes),
+            Some(_) if self.failed.is_some() => {}
+            Some(tls) => self.failed = tls.received(&bytes, &mut self.inbound).err(),
+        }
+    }
+
+    /// Why the bytes that came last cannot be used; told once, after the messages before them.
+    #[inline]
+    pub(super) fn failure(&self) -> Option<&ProtocolError> {
+        self.failed.as_ref()
     }
 
     /// The message of which a part has come and a part has not.
     #[inline]
     pub(super) fn unfinished(&self) -> Option<Unfinished> {
-        self.inbound.unfinished()
+        let message = self.inbound.unfinished();
+        let record = self.tls.as_ref().and_then(|tls| tls.unfinished());
+        match (message, record) {
+            (Some(message), Some(record)) => {
+                Some(Unfinished { announced: message.announced, held: message.held + record.held })
+            }
+            (message, record) => message.or(record),
+        }
     }
 
     /// Bytes that wait to be sent.
     #[inline]
     pub(super) fn unsent(&self) -> usize {
-        self.outbound.unsent()
+        self.outbound.unsent() + self.tls.as_ref().map_or(0, |tls| tls.unsent())
     }
 
     /// Appends at most about `limit` bytes of what is to be sent to `out`.
     pub(super) fn transmit(&mut self, out: &mut List, limit: usize) {
-        self.outbound.transmit(out, limit);
+        match &mut self.tls {
+            None => self.outbound.transmit(out, limit),
+            Some(tls) => tls.transmit(&mut self.outbound, out, limit),
+        }
+    }
+
+    /// All that is to be sent, and nothing will be sent after it.
+    pub(super) fn last_words(&mut self) -> List {
+        let mut words = List::new();
+        self.transmit(&mut words, usize::MAX);
+        if let Some(tls) = &mut self.tls {
+            tls.end();
+            self.transmit(&mut words, usize::MAX);
+        }
+        words
     }
 }

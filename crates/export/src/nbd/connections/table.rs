@@ -6,6 +6,8 @@ use super::in_flight::InFlight;
 use crate::nbd::counters::Counters;
 use crate::nbd::exports::Exports;
 use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
+use crate::nbd::server::Config;
+use crate::nbd::tls::Tls;
 use onego_block::Completions;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_service::connections::Connections;
@@ -18,6 +20,7 @@ use std::net::IpAddr;
 pub(crate) struct NbdConnections {
     pub(super) table: Connections<NbdConnection>,
     pool: Pool,
+    pub(super) tls: Option<Tls>,
     /// Most connections of one address.
     peer_connections: usize,
     /// Requests at the devices, with those of connections that are gone.
@@ -33,12 +36,14 @@ pub(crate) struct NbdConnections {
 }
 
 impl NbdConnections {
-    pub(crate) fn new(pool: Pool, connections: usize) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
+        let Config { pool, connections, tls } = config;
         let mut table = Connections::new(BOUNDS);
         table.limit_connections(connections);
         Self {
             table,
             pool,
+            tls,
             // Others find room, however much one address opens.
             peer_connections: (connections.min(BOUNDS.connections) / 2).max(1),
             requests: Slab::new(),
@@ -151,8 +156,7 @@ impl NbdConnections {
     /// Closes a connection after what there is to send.
     pub(super) fn finish(&mut self, now: Time, conn: ConnId) {
         let Some(connection) = self.table.get(conn) else { return };
-        let mut words = List::new();
-        connection.stream.transmit(&mut words, usize::MAX);
+        let words = connection.stream.last_words();
         self.release(now, conn);
         self.table.close_after(now, conn, words);
     }

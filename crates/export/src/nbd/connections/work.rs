@@ -35,7 +35,12 @@ impl NbdConnections {
                 Ok(message) => message,
                 Err(error) => return self.give_up(now, conn, &error),
             };
-            let Some(message) = message else { break };
+            let Some(message) = message else {
+                if let Some(error) = connection.stream.failure().cloned() {
+                    return self.give_up(now, conn, &error);
+                }
+                break;
+            };
             whole = true;
             self.handle(now, conn, message, exports);
             self.table.count_replies(now, conn);
@@ -72,7 +77,7 @@ impl NbdConnections {
             }
             Message::Flags(flags) => {
                 if let Some(connection) = self.table.get(conn) {
-                    connection.phase = Phase::Options(Negotiation::new(flags));
+                    connection.phase = Phase::Options(Negotiation::new(flags, self.tls.as_ref()));
                 }
             }
             Message::Option(header, data) => self.option(now, conn, header, &data, exports),
@@ -98,6 +103,13 @@ impl NbdConnections {
             Ok(Next::End) => {
                 debug_assert_eq!(code, OptionCode::Abort);
                 self.finish(now, conn);
+            }
+            Ok(Next::Tls(negotiation)) => {
+                let Some(tls) = &self.tls else { return };
+                connection.phase = Phase::Options(negotiation);
+                if let Err(error) = connection.stream.start_tls(&tls.config) {
+                    self.give_up(now, conn, &error);
+                }
             }
             Err(error) => self.give_up(now, conn, &error),
         }
