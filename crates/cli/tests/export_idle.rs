@@ -19,9 +19,9 @@ const WATCHED: Duration = Duration::from_secs(6);
 const SHARE: f64 = 0.02;
 
 /// A server that is ended with this value.
-struct Server(Child);
+struct ServerProcess(Child);
 
-impl Server {
+impl ServerProcess {
     fn start(place: &Place, images: u64) -> Self {
         let sources: Vec<String> = (0..images).map(|n| format!("rbd:disk{n}")).collect();
         let line = format!("export nbd {} --listen 127.0.0.1:0 --spin never", sources.join(" "));
@@ -48,7 +48,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -65,7 +65,7 @@ fn a_thousand_idle_images_take_little_memory_and_no_processor() {
         let create = async { rbd::create(&pool, &format!("disk{n}"), &CreateOptions::new(1 << 30)).await };
         reactor.block_on(create).unwrap().unwrap();
     }
-    let (one, all) = (Server::start(&place, 1), Server::start(&place, IMAGES));
+    let (one, all) = (ServerProcess::start(&place, 1), ServerProcess::start(&place, IMAGES));
     // What opening them took settles.
     std::thread::sleep(Duration::from_secs(1));
     let before = all.ran();

@@ -13,7 +13,7 @@ pub struct Pipe {
 /// What a driver gives to the end.
 #[derive(Debug)]
 pub enum Delivery {
-    /// A buffer of the landing is back, with so many bytes.
+    /// A buffer of the landing is back, with this number of bytes.
     Landed(SegmentMut, usize),
     /// Bytes came in shared memory.
     Received(Segment),

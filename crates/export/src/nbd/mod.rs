@@ -8,6 +8,7 @@
 //! - [`onego_nbd::codec`] has the messages, for servers and clients alike.
 //! - `limits` has what clients may hold, and why not more.
 
+mod config;
 mod connections;
 mod counters;
 mod exports;
@@ -16,7 +17,8 @@ mod refusal;
 mod server;
 mod tls;
 
+pub use config::Config;
 pub use counters::Counters;
 pub use exports::{Export, ExportError};
-pub use server::{Config, Server};
+pub use server::Server;
 pub use tls::{Tls, TlsError};

@@ -1,33 +1,14 @@
 //! The server as one state machine: its listeners, its exports, and the connections to them.
 
+use super::config::Config;
 use super::connections::NbdConnections;
 use super::counters::Counters;
 use super::exports::{Export, ExportError, Exports};
-use super::limits::BOUNDS;
-use super::tls::Tls;
-use onego_buf::{List, Pool, Segment, SegmentMut};
+use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-
-/// What a server is told to be.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Gives memory for payloads and headers.
-    pub pool: Pool,
-    /// Most connections, at most 4096. One address may have half of them.
-    pub connections: usize,
-    /// TLS, for clients that ask for it, or for all of them.
-    pub tls: Option<Tls>,
-}
-
-impl Default for Config {
-    /// As many connections as may be, 32 MiB of idle memory, and no TLS.
-    fn default() -> Self {
-        Self { pool: Pool::new(32 << 20), connections: BOUNDS.connections, tls: None }
-    }
-}
 
 /// An address to listen on: what is asked for, until it is there.
 #[derive(Debug, Clone, Copy)]

@@ -3,10 +3,10 @@
 use super::connection::NbdConnection;
 use super::error::ProtocolError;
 use super::in_flight::InFlight;
+use crate::nbd::config::Config;
 use crate::nbd::counters::Counters;
 use crate::nbd::exports::Exports;
 use crate::nbd::limits::{BOUNDS, STEPS_A_TURN};
-use crate::nbd::server::Config;
 use crate::nbd::tls::Tls;
 use onego_block::Completions;
 use onego_buf::{List, Pool, Segment, SegmentMut};
