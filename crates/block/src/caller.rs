@@ -47,7 +47,7 @@ impl Completions {
 }
 
 /// What a merged request consists of: bytes of each part, and its caller.
-pub(crate) type Parts = SmallVec<[(u64, Caller); 4]>;
+pub(crate) type Parts = SmallVec<[(u64, Caller); 1]>;
 
 /// Where the outcome of one request goes. Dropped without an outcome, it delivers [`Error::Dropped`].
 pub struct Caller {

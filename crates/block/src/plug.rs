@@ -25,15 +25,13 @@ const MOST_HELD: usize = 32;
 #[derive(Debug, Default)]
 pub struct Plug {
     held: SmallVec<[Run; 4]>,
-    /// From the first to the last byte that any of them is about: most requests are not in it.
-    span: Range<u64>,
+    /// The bytes that each of them is about, side by side: most requests touch none, and this is how that is seen.
+    spans: SmallVec<[Range<u64>; 4]>,
 }
 
 /// A request that others may be merged with.
 #[derive(Debug)]
 struct Run {
-    offset: u64,
-    end: u64,
     kind: Discriminant<Op>,
     op: Op,
     flags: Flags,
@@ -42,50 +40,34 @@ struct Run {
 
 impl Run {
     fn begin(request: Request) -> Self {
-        let (offset, end, length) = (request.offset, request.end(), request.length());
+        let length = request.length();
         let Request { op, flags, caller, .. } = request;
-        let parts = Parts::from_iter([(length, caller)]);
-        Self { offset, end, kind: discriminant(&op), op, flags, parts }
+        Self { kind: discriminant(&op), op, flags, parts: Parts::from_iter([(length, caller)]) }
     }
 
-    fn overlaps(&self, request: &Request) -> bool {
-        self.offset < request.end() && request.offset < self.end
+    /// May a request that touches it, and makes it one of these bytes, become part of it?
+    fn takes(&self, request: &Request, whole: &Range<u64>, geometry: &Geometry) -> bool {
+        let within = |boundary: u64| whole.start / boundary == (whole.end - 1) / boundary;
+        self.kind == discriminant(&request.op)
+            && self.flags == request.flags
+            && whole.end - whole.start <= geometry.max_io
+            && geometry.boundary.is_none_or(within)
     }
 
-    /// May a request of these bytes become part of it?
-    fn takes(&self, request: &Request, geometry: &Geometry) -> bool {
-        let (offset, end) = (request.offset, request.end());
-        if self.kind != discriminant(&request.op) || self.flags != request.flags {
-            return false;
-        }
-        if self.end != offset && end != self.offset {
-            return false;
-        }
-        let (offset, end) = (self.offset.min(offset), self.end.max(end));
-        let within = |boundary: u64| offset / boundary == (end - 1) / boundary;
-        end - offset <= geometry.max_io && geometry.boundary.is_none_or(within)
-    }
-
-    /// Adds a request that touches it. Gives it back where its memory cannot be joined.
-    fn merge(&mut self, request: Request) -> Option<Request> {
-        let back = self.end == request.offset;
-        let (offset, end, length) = (request.offset, request.end(), request.length());
+    /// Adds a request that touches it, behind it or before it. Gives it back where its memory cannot be joined.
+    fn merge(&mut self, request: Request, back: bool) -> Option<Request> {
+        let (offset, length) = (request.offset, request.length());
         let Request { op, flags, caller, .. } = request;
         if let Err(op) = join(&mut self.op, op, back) {
             return Some(Request { offset, op, flags, caller });
         }
-        if back {
-            self.end = end;
-            self.parts.push((length, caller));
-        } else {
-            self.offset = offset;
-            self.parts.insert(0, (length, caller));
-        }
+        let at = if back { self.parts.len() } else { 0 };
+        self.parts.insert(at, (length, caller));
         None
     }
 
-    fn into_request(self) -> Request {
-        Request { offset: self.offset, op: self.op, flags: self.flags, caller: Caller::joined(self.parts) }
+    fn into_request(self, offset: u64) -> Request {
+        Request { offset, op: self.op, flags: self.flags, caller: Caller::joined(self.parts) }
     }
 }
 
@@ -124,50 +106,60 @@ impl Plug {
             self.release(now, device);
             return device.submit(now, request);
         }
-        if self.overlaps(&request) {
-            self.release(now, device);
-        }
-        let mut request = request;
-        for run in self.held.iter_mut().rev() {
-            if !run.takes(&request, &geometry) {
-                continue;
-            }
-            let taken = request.offset..request.end();
-            match run.merge(request) {
-                None => return self.cover(taken),
-                Some(back) => request = back,
-            }
-        }
+        let bytes = request.offset..request.end();
+        let touches = |span: &Range<u64>| span.start <= bytes.end && bytes.start <= span.end;
+        let request = match self.spans.iter().any(touches) {
+            true => self.merge(now, device, &geometry, request),
+            false => Some(request),
+        };
+        let Some(request) = request else { return };
         if self.held.len() >= MOST_HELD {
             self.release(now, device);
         }
-        self.cover(request.offset..request.end());
+        self.spans.push(bytes);
         self.held.push(Run::begin(request));
+    }
+
+    /// Merges a request that touches what is held. Gives it back if it is to be held by itself.
+    fn merge(
+        &mut self,
+        now: Time,
+        device: &dyn Device,
+        geometry: &Geometry,
+        request: Request,
+    ) -> Option<Request> {
+        let bytes = request.offset..request.end();
+        if self.spans.iter().any(|span| span.start < bytes.end && bytes.start < span.end) {
+            self.release(now, device);
+            return Some(request);
+        }
+        let mut request = request;
+        for (run, span) in self.held.iter_mut().zip(&mut self.spans).rev() {
+            let back = span.end == bytes.start;
+            let whole = span.start.min(bytes.start)..span.end.max(bytes.end);
+            if (!back && bytes.end != span.start) || !run.takes(&request, &whole, geometry) {
+                continue;
+            }
+            match run.merge(request, back) {
+                None => {
+                    *span = whole;
+                    return None;
+                }
+                Some(same) => request = same,
+            }
+        }
+        Some(request)
     }
 
     /// Passes on all that is held, in the order in which it came.
     pub fn release(&mut self, now: Time, device: &dyn Device) {
-        self.span = 0..0;
-        for run in self.held.drain(..) {
-            device.submit(now, run.into_request());
+        for (run, span) in self.held.drain(..).zip(self.spans.drain(..)) {
+            device.submit(now, run.into_request(span.start));
         }
     }
 
     /// Is nothing held?
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
-    }
-
-    fn overlaps(&self, request: &Request) -> bool {
-        let outside = request.offset >= self.span.end || request.end() <= self.span.start;
-        !outside && self.held.iter().any(|run| run.overlaps(request))
-    }
-
-    fn cover(&mut self, bytes: Range<u64>) {
-        if self.span.is_empty() {
-            self.span = bytes;
-        } else {
-            self.span = self.span.start.min(bytes.start)..self.span.end.max(bytes.end);
-        }
     }
 }
