@@ -80,6 +80,11 @@ struct Block {
     live: u64,
 }
 
+/// Is a segment kept as it is?
+fn is_adopted(segment: &Segment) -> bool {
+    segment.len() > COPY_MAX && segment.block_len() <= segment.len() * 2
+}
+
 /// The data of an object or a file.
 #[derive(Clone)]
 pub struct Extents {
@@ -205,6 +210,10 @@ impl Extents {
                 return self.tidy();
             }
         }
+        // What is copied in any case had better be copied to memory that is there already.
+        if !data.segments().any(is_adopted) && self.write_in_place(offset, &data) {
+            return;
+        }
         self.punch(offset, len);
         if data.len() <= COPY_MAX {
             self.insert(offset, Segment::from(data.to_vec()));
@@ -270,12 +279,31 @@ impl Extents {
         false
     }
 
-    /// Inserts the segments of `data`, each as it is or, if it would pin too much, copied.
+    /// Inserts the segments of `data`, each as it is or, if it would pin too much, copied: neighbours to one piece of up to
+    /// [`CHUNK`] bytes, as they would be joined later.
     fn adopt(&mut self, mut offset: u64, data: &List) {
+        let mut copied = Vec::new();
         for segment in data.segments() {
-            let fits = segment.len() > COPY_MAX && segment.block_len() <= segment.len() * 2;
-            self.insert(offset, if fits { segment.clone() } else { Segment::copy_from(segment) });
+            let adopted = is_adopted(segment);
+            if adopted || copied.len() + segment.len() > CHUNK {
+                self.insert_copied(offset, &mut copied);
+            }
+            if adopted {
+                self.insert(offset, segment.clone());
+            } else {
+                copied.extend_from_slice(segment);
+            }
             offset += segment.len() as u64;
+        }
+        self.insert_copied(offset, &mut copied);
+    }
+
+    /// Adds a piece that ends at `end`, if there is anything for it.
+    fn insert_copied(&mut self, end: u64, bytes: &mut Vec<u8>) {
+        if !bytes.is_empty() {
+            let mut bytes = std::mem::take(bytes);
+            bytes.shrink_to_fit();
+            self.insert(end - bytes.len() as u64, Segment::from(bytes));
         }
     }
 

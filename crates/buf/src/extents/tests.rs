@@ -175,3 +175,22 @@ fn growth_is_never_less_than_what_a_write_takes() {
         }
     }
 }
+
+#[test]
+fn a_write_of_many_small_segments_makes_few_pieces_and_then_goes_in_place() {
+    let mut extents = Extents::default();
+    let pages = |fill: u8| {
+        let mut list = List::new();
+        (0..32).for_each(|page| list.push(Segment::from(vec![fill + page; 4096])));
+        list
+    };
+    extents.write(0, pages(0));
+    assert_eq!(extents.pieces.len(), 2);
+    let pinned = extents.pinned();
+    let memory = |extents: &Extents| extents.pieces[&0].bytes().as_ptr();
+    let before = memory(&extents);
+    extents.write(0, pages(100));
+    assert_eq!((memory(&extents), extents.pinned()), (before, pinned));
+    let zeros = Segment::from(vec![0; 4096]);
+    assert_eq!(extents.read(0, 128 << 10, &zeros).to_vec(), pages(100).to_vec());
+}
