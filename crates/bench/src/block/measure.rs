@@ -17,7 +17,7 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// What is measured, and how.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct BlockPlan {
     /// The devices.
     pub devices: Vec<DeviceKind>,
     /// The loads.
@@ -32,7 +32,7 @@ pub struct Plan {
     pub cluster: Option<ImageCluster>,
 }
 
-impl Plan {
+impl BlockPlan {
     /// Fails if a load cannot be put on the devices.
     pub fn check(&self) -> Result<(), Error> {
         for CallersLoad { block_size, callers, batch, .. } in &self.loads {

@@ -16,7 +16,7 @@ mod way;
 
 pub use bed::{DeviceKind, ImageCluster};
 pub use callers::CallersLoad;
-pub use measure::Plan;
+pub use measure::BlockPlan;
 pub use report::{header, line, svg};
 pub use row::BlockRow;
 pub use way::Way;

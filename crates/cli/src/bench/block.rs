@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::size;
 use crate::spec::DEFAULT_POOL;
-use onego_bench::block::{self, BlockRow, CallersLoad, DeviceKind, ImageCluster, Plan, Way};
+use onego_bench::block::{self, BlockPlan, BlockRow, CallersLoad, DeviceKind, ImageCluster, Way};
 use onego_bench::embedded::EmbeddedCluster;
 use onego_bench::report::progress::Progress;
 use onego_bench::row::Pattern;
@@ -94,7 +94,7 @@ fn in_order(text: &str) -> Result<Pattern, String> {
 const SMALL: u64 = 4096;
 
 impl Options {
-    fn plan(&self, cluster: Option<ImageCluster>) -> Plan {
+    fn plan(&self, cluster: Option<ImageCluster>) -> BlockPlan {
         let mut loads = Vec::new();
         for block_size in &self.block_size {
             for Rate(rate) in &self.rates {
@@ -108,7 +108,7 @@ impl Options {
                 loads.push(CallersLoad { rw, block_size: SMALL, callers, batch, rate: None });
             }
         }
-        Plan {
+        BlockPlan {
             devices: self.devices.clone(),
             loads,
             size: self.size,

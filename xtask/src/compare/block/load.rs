@@ -1,6 +1,6 @@
 //! What is asked of every server.
 
-use super::super::load::short_size;
+use crate::compare::load::short_size;
 
 /// A program that puts a load on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

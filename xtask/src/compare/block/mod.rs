@@ -4,37 +4,19 @@ mod direct;
 mod load;
 mod report;
 mod server;
+mod subject;
 
 use super::builds::in_turn;
 use super::options::Options;
-use super::row::Row;
 use super::subject::{BASELINE, FLOOR};
 use crate::cluster::{Embedded, Home, Install, Release, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result};
 use load::{NbdLoad, ON_IMAGE, ON_MEMORY};
-use serde::Serialize;
 use server::{FILE, NbdServer, SIZE, TMPFS};
 use std::path::{Path, PathBuf};
-
-const OURS: &str = "onego";
-const OURS_IMAGE: &str = "onego, image";
-const TWO_REACTORS: &str = "onego, image, two reactors";
-const NBDKIT: &str = "nbdkit";
-const QEMU: &str = "qemu-nbd";
-const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
-const DIRECT: &str = "onego, image without NBD";
-
-/// A row, whose it is, and under which load it was taken.
-#[derive(Debug, Serialize)]
-pub(super) struct TakenNbd {
-    who: String,
-    device: &'static str,
-    #[serde(skip)]
-    load: NbdLoad,
-    #[serde(flatten)]
-    row: Row,
-}
+pub(super) use subject::TakenNbd;
+use subject::{DIRECT, NBDKIT, OURS, OURS_IMAGE, QEMU, QEMU_LIBRBD, TWO_REACTORS};
 
 /// Measures every load on every server, server by server and round by round: the machine may be twice as fast a minute later.
 pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Vec<TakenNbd>> {

@@ -1,7 +1,7 @@
 //! What servers of NBD need, for people.
 
 use super::load::NbdLoad;
-use super::{DIRECT, NBDKIT, QEMU, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
+use super::subject::{DIRECT, NBDKIT, QEMU, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
 use crate::compare::report::{Figures, beside_baseline, ratio};
 use crate::compare::row::Row;
 use crate::compare::subject::{BASELINE, FLOOR};

@@ -1,0 +1,24 @@
+//! Names of what is measured, and its rows.
+
+use super::load::NbdLoad;
+use crate::compare::row::Row;
+use serde::Serialize;
+
+pub(super) const OURS: &str = "onego";
+pub(super) const OURS_IMAGE: &str = "onego, image";
+pub(super) const TWO_REACTORS: &str = "onego, image, two reactors";
+pub(super) const NBDKIT: &str = "nbdkit";
+pub(super) const QEMU: &str = "qemu-nbd";
+pub(super) const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
+pub(super) const DIRECT: &str = "onego, image without NBD";
+
+/// A row, whose it is, and under which load it was taken.
+#[derive(Debug, Serialize)]
+pub(in crate::compare) struct TakenNbd {
+    pub(super) who: String,
+    pub(super) device: &'static str,
+    #[serde(skip)]
+    pub(super) load: NbdLoad,
+    #[serde(flatten)]
+    pub(super) row: Row,
+}
