@@ -76,6 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
     "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
     "nbd-clients", "libnbd's programs, QEMU's and fio use an image and memory that we export by NBD", export::nbd::clients;
+    "block-devices", "our client of NBD copies from and to nbdkit and qemu-nbd, and serves them on", export::devices::devices;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;

@@ -1,3 +1,4 @@
 //! Devices that we export, and programs that use them.
 
+pub(super) mod devices;
 pub(super) mod nbd;
