@@ -5,6 +5,7 @@
 pub mod cluster;
 pub mod iwarp;
 pub mod nbd;
+pub mod nbd_client;
 pub mod nfs_server;
 pub mod rpc_rdma;
 
