@@ -37,6 +37,7 @@ const NEEDS: &[Need] = &[
     Need { program: "nbdkit", package: "nbdkit" },
     Need { program: "nfs-ls", package: "libnfs-utils" },
     Need { program: "nsenter", package: "util-linux" },
+    Need { program: "openssl", package: "openssl" },
     Need { program: "osdmaptool", package: "ceph-base" },
     Need { program: "qemu-img", package: "qemu-utils" },
     Need { program: "qemu-system-x86_64", package: "qemu-system-x86" },

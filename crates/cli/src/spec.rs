@@ -26,6 +26,11 @@ impl PoolSpec {
         Self { pool: pool.to_owned(), namespace: String::new() }
     }
 
+    /// An image in it.
+    pub(crate) fn image(&self, name: &str) -> ImageSpec {
+        ImageSpec { place: Some(self.clone()), image: name.to_owned() }
+    }
+
     /// The pool, if the cluster has it.
     pub(crate) async fn open(&self, cluster: &Cluster) -> Result<Pool, onego::ceph::Error> {
         Ok(cluster.pool(&self.pool).await?.in_namespace(&self.namespace))
@@ -76,15 +81,19 @@ impl ImageSpec {
     }
 }
 
+impl fmt::Display for PoolSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.pool)?;
+        if self.namespace.is_empty() { Ok(()) } else { write!(f, "/{}", self.namespace) }
+    }
+}
+
 impl fmt::Display for ImageSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(PoolSpec { pool, namespace }) = &self.place {
-            write!(f, "{pool}/")?;
-            if !namespace.is_empty() {
-                write!(f, "{namespace}/")?;
-            }
+        match &self.place {
+            Some(place) => write!(f, "{place}/{}", self.image),
+            None => f.write_str(&self.image),
         }
-        f.write_str(&self.image)
     }
 }
 

@@ -3,15 +3,21 @@
 mod support;
 
 use rustix::process::Signal;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 use support::{Place, signal};
 
 /// A server that has said it is ready, with what it said.
 fn serve(place: &Place, line: &str) -> (Child, String) {
-    let mut child = place.command(line).stdout(Stdio::piped()).spawn().unwrap();
+    ready(place.command(line).stdout(Stdio::piped()).spawn().unwrap())
+}
+
+/// The same of one that was started.
+fn ready(mut child: Child) -> (Child, String) {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let ready = lines.into_iter().find_map(|line| line.strip_prefix("ready: ").map(str::to_owned));
     (child, ready.expect("the server does not start"))
@@ -63,6 +69,75 @@ fn a_unix_socket_is_made_replaced_when_left_and_removed() {
 }
 
 #[test]
+fn sockets_of_the_service_manager_are_served_and_left() {
+    let place = Place::new();
+    let unix = UnixListener::bind(place.path("passed.sock")).unwrap();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    // A service manager names the process and how many sockets it has, from descriptor 3 on (systemd sd_listen_fds(3)).
+    let serves = |options: &str, stdin: OwnedFd| {
+        let mut shell = Command::new("sh");
+        let line =
+            format!("LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" export nbd null:1M {options} 3<&0 0</dev/null");
+        shell.args(["-c", &line]).arg(place.command("").get_program()).current_dir(place.path("."));
+        shell.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    };
+    let (server, uri) = ready(serves("", unix.try_clone().unwrap().into()).spawn().unwrap());
+    assert!(uri.starts_with("nbd+unix:///null?socket=") && uri.ends_with("passed.sock"), "{uri}");
+    greets(UnixStream::connect(place.path("passed.sock")).unwrap());
+    assert_eq!(stop(server), Some(0));
+    assert!(place.path("passed.sock").exists(), "the path is the service manager's");
+    let (server, uri) = ready(serves("", tcp.try_clone().unwrap().into()).spawn().unwrap());
+    assert_eq!(uri, format!("nbd://127.0.0.1:{port}/null"));
+    greets(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    assert_eq!(stop(server), Some(0));
+    // It says what it cannot do.
+    let (one, other) = UnixStream::pair().unwrap();
+    for (options, socket, words) in [
+        ("--listen 127.0.0.1:0", OwnedFd::from(tcp), "leave out --listen"),
+        ("", one.into(), "no listening stream socket"),
+    ] {
+        let output = serves(options, socket).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    drop(other);
+    // What was meant for another process is none of its business.
+    let mut command = place.command("export nbd null:1M --listen 127.0.0.1:0");
+    command.env("LISTEN_PID", "1").env("LISTEN_FDS", "1");
+    let (server, _) = ready(command.stdout(Stdio::piped()).spawn().unwrap());
+    assert_eq!(stop(server), Some(0));
+}
+
+#[test]
+fn limits_bound_what_clients_do_a_second() {
+    let place = Place::new();
+    for (limit, seconds) in [("--limit-iops 50,10", 0.6), ("--limit-total-bps 100K,10K", 1.5)] {
+        let (server, uri) = serve(&place, &format!("export nbd null:1M --listen 127.0.0.1:0 {limit}"));
+        let mut stream =
+            TcpStream::connect(uri.strip_prefix("nbd://").unwrap().strip_suffix("/null").unwrap()).unwrap();
+        greets(&stream);
+        // The flags, and the option that chooses the default export; it is answered by size, flags and nothing more.
+        stream.write_all(&[&[0, 0, 0, 3], &b"IHAVEOPT"[..], &[0, 0, 0, 1, 0, 0, 0, 0]].concat()).unwrap();
+        stream.read_exact(&mut [0; 10]).unwrap();
+        let begun = Instant::now();
+        for cookie in 0..40_u64 {
+            // Reads of 4 KiB.
+            let request =
+                [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0][..], &cookie.to_be_bytes(), &[0; 8], &[0, 0, 16, 0]];
+            stream.write_all(&request.concat()).unwrap();
+        }
+        stream.read_exact(&mut [0; 40 * (16 + 4096)]).unwrap();
+        let took = begun.elapsed().as_secs_f64();
+        // A debt may be left at the end.
+        assert!(took > seconds * 0.9 && took < seconds + 3.0, "{limit}: {took} s");
+        assert_eq!(stop(server), Some(0));
+    }
+}
+
+#[test]
 fn images_are_named_by_their_path_and_kept_in_use() {
     let place = Place::with_cluster("");
     place.onego("rbd create disk --size 16M");
@@ -76,15 +151,37 @@ fn images_are_named_by_their_path_and_kept_in_use() {
 }
 
 #[test]
+fn all_images_of_a_pool_are_served_by_name() {
+    let place = Place::with_cluster("");
+    for image in ["one", "two", "three"] {
+        place.onego(&format!("rbd create {image} --size 16M"));
+    }
+    let (server, uri) = serve(&place, "export nbd rbd:rbd/ --listen 127.0.0.1:0");
+    for image in ["one", "two", "three"] {
+        // It is there, of that size, and empty.
+        place.onego(&format!("cp {uri}rbd/{image} {image}.raw"));
+        assert_eq!(std::fs::metadata(place.path(&format!("{image}.raw"))).unwrap().len(), 16 << 20);
+    }
+    assert_eq!(place.onego_fails(&format!("cp {uri}rbd/four four.raw")).0, 3);
+    assert_eq!(stop(server), Some(0));
+}
+
+#[test]
 fn what_cannot_be_served_is_refused_with_its_code() {
     let place = Place::with_cluster("");
     for (line, code, words) in [
-        ("export nbd disk", 2, "rbd:[POOL/"),
+        ("export nbd disk", 3, "disk"),
         ("export nbd mem:0", 2, "mem:0"),
         ("export nbd mem:1M mem:2M --listen 127.0.0.1:0", 2, "already"),
         ("export nbd mem:1M --reactors 2 --listen 127.0.0.1:0", 2, "one thread"),
         ("export nbd rbd:nosuch --listen 127.0.0.1:0", 3, "nosuch"),
         ("export nbd rbd:nopool/disk --listen 127.0.0.1:0", 3, "nopool"),
+        ("export nbd mem:1M --tls-cert ceph.conf", 2, "--tls-key"),
+        ("export nbd mem:1M --tls-cert nosuch.pem --tls-key nosuch.key", 1, "nosuch.key"),
+        ("export nbd mem:1M --tls-cert ceph.conf --tls-key ceph.conf", 2, "no certificate"),
+        ("export nbd mem:1M --tls require", 2, "--tls-cert"),
+        ("export nbd null:1M --limit-iops 0 --listen 127.0.0.1:0", 2, "at least 1"),
+        ("export nbd null:1M --limit-bps 1M --reactors 2 --listen 127.0.0.1:0", 2, "one thread"),
         ("export nbd mem:1M --socket /nosuch/folder/sock", 1, "socket"),
     ] {
         let (got, said) = place.onego_fails(line);

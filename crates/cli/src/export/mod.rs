@@ -1,7 +1,11 @@
 //! `onego export`: devices for programs and hosts that speak a protocol of block devices.
 
+mod limits;
+mod listen;
 mod nbd;
 mod reactor;
+mod served;
+mod tls;
 
 use crate::access::Access;
 use crate::failure::Failure;

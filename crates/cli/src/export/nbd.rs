@@ -1,18 +1,23 @@
 //! `onego export nbd`: a server of NBD.
 
+use super::limits::LimitOptions;
+use super::listen::{Address, Listening};
 use super::reactor::{self, Plan, Running};
+use super::served::Served;
+use super::tls::TlsOptions;
 use crate::access::Access;
-use crate::device::{Prepared, SOURCES, Source};
+use crate::device::{Prepared, SOURCES};
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use onego_bench::embedded::READY;
 use serde_json::json;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
+
+/// Where it listens if nothing else is said: the port of NBD (nbd proto.md, 'Introduction').
+const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10809);
 
 pub(crate) fn examples() -> String {
     format!("{EXAMPLES}\n\nSources:\n{SOURCES}\n{NOTES}")
@@ -23,9 +28,14 @@ Examples:
   onego -c /tmp/onego/ceph.conf export nbd rbd:rbd/disk
   onego export nbd rbd:disk rbd:other --listen 0.0.0.0:10809 --read-only
   onego export nbd /srv/disk.img --socket /run/onego.sock
-  onego export nbd mem:1G --listen 127.0.0.1:0 --format json";
+  onego export nbd mem:1G --listen 127.0.0.1:0 --format json
+  onego export nbd rbd:disk --listen 0.0.0.0:10809 --tls-cert server.pem --tls-key server.key --tls-ca clients.pem
+  onego export nbd rbd:pool/ --limit-total-bps 1G
+  onego export nbd rbd:disk --limit-iops 1000,5000 --limit-bps 100M
+  systemd-socket-activate -l 10809 onego export nbd rbd:disk";
 
 const NOTES: &str = "\
+  rbd:POOL/[NAMESPACE/]         all images that the pool has when the server starts
 Clients name an image POOL/[NAMESPACE/]IMAGE, a file by its name without folders, and what has no name by its kind, such as
 mem. A single source is what clients get that name none.
 
@@ -34,7 +44,8 @@ Clients:
   qemu-img convert -f raw -O raw ubuntu.img nbd://127.0.0.1/rbd/disk
   nbd-client 127.0.0.1 /dev/nbd0 -name rbd/disk
 
-Everybody who reaches the address can read and write the devices: there are no users in this protocol.
+Everybody who reaches the address can read and write the devices: there are no users in this protocol. With --tls-cert and
+--tls-ca, everybody can who has a certificate of that authority, and nobody else.
 
 A line that starts with \"ready:\" says that it serves, and under which URI.";
 
@@ -42,10 +53,10 @@ A line that starts with \"ready:\" says that it serves, and under which URI.";
 pub(crate) struct Options {
     /// What to serve
     #[arg(value_name = "SOURCE", required = true)]
-    sources: Vec<Source>,
-    /// Where to listen; port 0: any
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10809")]
-    listen: SocketAddr,
+    sources: Vec<Served>,
+    /// Where to listen; port 0: any [default: 127.0.0.1:10809, or the sockets of the service manager]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Listen on a Unix socket instead, which is made, and removed at the end
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
@@ -59,6 +70,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64), default_value_t = 1,
         hide_default_value = true)]
     reactors: u8,
+    #[command(flatten)]
+    tls: TlsOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -71,26 +86,41 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     if options.die_with_parent {
         die_with_parent()?;
     }
-    let is_memory = |source: &Source| matches!(source, Source::Memory(_));
-    if options.reactors > 1 && options.sources.iter().any(is_memory) {
+    if options.reactors > 1 && options.sources.iter().any(Served::is_memory) {
         let why = "memory belongs to one thread, so mem:SIZE cannot be served by several reactors";
         return Err(Failure::Usage(why.into()));
     }
-    let has_images = options.sources.iter().any(|source| matches!(source, Source::Image(_)));
+    let has_images = options.sources.iter().any(Served::is_of_cluster);
     let cluster = has_images.then(|| access.config()).transpose()?;
-    if !options.listen.ip().is_loopback() && options.socket.is_none() {
-        let what = if options.read_only { "read" } else { "read and write" };
-        tracing::warn!("everybody who reaches {} can {what} these devices", options.listen);
+    if options.reactors > 1 && options.limits.is_some() {
+        let why = "limits count on one thread, so they cannot be shared by several reactors";
+        return Err(Failure::Usage(why.into()));
     }
+    let tls = options.tls.load()?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
-    let place = Place::open(&options)?;
-    let prepared = |source: &Source| Ok((source.clone(), Prepared::new(access, source, options.read_only)?));
-    let sources = options.sources.iter().map(prepared).collect::<Result<_, Failure>>()?;
+    let listening = listen(&options)?;
+    if let Some(public) = listening.iter().find(|at| at.is_public() && !options.tls.knows_clients()) {
+        let what = if options.read_only { "read" } else { "read and write" };
+        let how = "--tls-cert and --tls-ca let in only clients that have a certificate";
+        tracing::warn!("everybody who reaches {} can {what} these devices: {how}", public.address());
+    }
+    let (mut sources, mut pools) = (Vec::new(), Vec::new());
+    for served in &options.sources {
+        match served {
+            Served::Pool(place) => pools.push(place.clone()),
+            Served::Device(source) => {
+                sources.push((source.clone(), Prepared::new(access, source, options.read_only)?));
+            }
+        }
+    }
     let plan = Plan {
         sources,
+        pools,
         pool: options.pool.clone(),
         read_only: options.read_only,
+        tls,
+        limits: options.limits,
         cluster,
         engine: access.engine,
         zero_copy: access.zero_copy()?,
@@ -98,81 +128,59 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     };
     let (failed, failure) = channel();
     let reactors = (0..options.reactors)
-        .map(|_| reactor::start(plan.clone(), place.socket()?, failed.clone()))
+        .map(|_| {
+            let sockets = listening.iter().map(Listening::socket).collect::<Result<_, _>>()?;
+            reactor::start(plan.clone(), sockets, failed.clone())
+        })
         .collect::<Result<Vec<Running>, Failure>>()?;
     drop(failed);
-    announce(&options, &place)?;
-    process::serve((reactors, place), Some(failure), signals)
+    announce(&options, &listening)?;
+    process::serve((reactors, listening), Some(failure), signals)
+}
+
+/// The sockets of the service manager, or one that is asked for.
+fn listen(options: &Options) -> Result<Vec<Listening>, Failure> {
+    let passed = Listening::passed()?;
+    if !passed.is_empty() {
+        if options.listen.is_some() || options.socket.is_some() {
+            let why = "the service manager has made the sockets: leave out --listen and --socket";
+            return Err(Failure::Usage(why.into()));
+        }
+        return Ok(passed);
+    }
+    let one = match &options.socket {
+        Some(path) => Listening::unix(path)?,
+        None => Listening::tcp(options.listen.unwrap_or(DEFAULT_ADDRESS))?,
+    };
+    Ok(vec![one])
 }
 
 /// Says what is served where.
-fn announce(options: &Options, place: &Place) -> Result<(), Failure> {
+fn announce(options: &Options, listening: &[Listening]) -> Result<(), Failure> {
     let pool = options.pool.as_deref();
-    let uris: Vec<_> = options.sources.iter().map(|source| place.uri(&source.export_name(pool))).collect();
+    // A pool's images are listed by the server.
+    let name = |served: &Served| served.export_name(pool).unwrap_or_default();
+    let names: Vec<_> = options.sources.iter().map(|served| (served, name(served))).collect();
+    let secure = options.tls.is_required();
+    let at_all = |name: &str| listening.iter().map(|at| uri(at.address(), secure, name)).collect::<Vec<_>>();
+    let uris: Vec<_> = names.iter().flat_map(|(_, name)| at_all(name)).collect();
     match options.format {
         Format::Json => output::json(&json!({ "uris": uris, "reactors": options.reactors })),
         Format::Plain => {
-            let lines = options.sources.iter().zip(&uris).map(|(source, uri)| format!("{source}: {uri}"));
+            let served = |(source, name): &(&Served, String)| {
+                at_all(name).into_iter().map(|uri| format!("{source}: {uri}")).collect::<Vec<_>>()
+            };
             let ready = uris.first().map(|uri| format!("{READY} {uri}"));
-            output::lines(lines.chain(ready))
+            output::lines(names.iter().flat_map(served).chain(ready))
         }
     }
 }
 
-/// A listening socket.
-struct Place {
-    socket: OwnedFd,
-    at: Address,
-}
-
-enum Address {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl Place {
-    fn open(options: &Options) -> Result<Self, Failure> {
-        match &options.socket {
-            Some(path) => Self::unix(path),
-            None => {
-                let failed = Failure::io("listening (is another server there? --listen takes another port)");
-                let listener = TcpListener::bind(options.listen).map_err(failed)?;
-                let addr = listener.local_addr().map_err(Failure::io("listening"))?;
-                Ok(Self { socket: listener.into(), at: Address::Tcp(addr) })
-            }
-        }
-    }
-
-    /// A Unix socket. One that a server has left is replaced; one that is served is not.
-    fn unix(path: &Path) -> Result<Self, Failure> {
-        if UnixStream::connect(path).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
-        {
-            // If that fails, to bind fails, too.
-            let _ = std::fs::remove_file(path);
-        }
-        let failed = Failure::io("listening on the Unix socket (is another server there?)");
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        Ok(Self { socket: listener.into(), at: Address::Unix(path.to_owned()) })
-    }
-
-    /// The socket for one more reactor: the system shares the clients out.
-    fn socket(&self) -> Result<OwnedFd, Failure> {
-        self.socket.try_clone().map_err(Failure::io("sharing the listening socket"))
-    }
-
-    fn uri(&self, export: &str) -> String {
-        match &self.at {
-            Address::Tcp(addr) => format!("nbd://{addr}/{export}"),
-            Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Address::Unix(path) = &self.at {
-            // Somebody may have removed it.
-            let _ = std::fs::remove_file(path);
-        }
+/// What clients call an export there (nbd uri.md).
+fn uri(at: &Address, secure: bool, export: &str) -> String {
+    let scheme = if secure { "nbds" } else { "nbd" };
+    match at {
+        Address::Tcp(addr) => format!("{scheme}://{addr}/{export}"),
+        Address::Unix(path) => format!("{scheme}+unix:///{export}?socket={}", path.display()),
     }
 }

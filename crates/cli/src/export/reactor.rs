@@ -1,12 +1,15 @@
 //! A thread with an export and everything under it.
 
+use super::limits::{LimitOptions, Limits};
+use super::served::images;
 use crate::device::{Opener, Prepared, Source};
 use crate::failure::Failure;
+use crate::spec::PoolSpec;
 use onego::block::Host;
 use onego::ceph::Config;
 use onego::zero_copy::Settings;
 use onego::{EngineKind, Spin, Wait};
-use onego_export::nbd::{self, Export, Server};
+use onego_export::nbd::{self, Export, Server, Tls};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +20,12 @@ use std::thread::JoinHandle;
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) sources: Vec<(Source, Prepared)>,
+    /// Pools of which all images are served.
+    pub(crate) pools: Vec<PoolSpec>,
     pub(crate) pool: Option<String>,
     pub(crate) read_only: bool,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) limits: LimitOptions,
     /// How the cluster of the images is reached; `None`: no source is an image.
     pub(crate) cluster: Option<Config>,
     pub(crate) engine: EngineKind,
@@ -44,14 +51,14 @@ impl Drop for Running {
     }
 }
 
-/// Starts a reactor that serves the plan on a listening socket, and waits until it does. `failed` gets the reason if it ends
+/// Starts a reactor that serves the plan on listening sockets, and waits until it does. `failed` gets the reason if it ends
 /// by itself later.
-pub(crate) fn start(plan: Plan, socket: OwnedFd, failed: Sender<Failure>) -> Result<Running, Failure> {
+pub(crate) fn start(plan: Plan, sockets: Vec<OwnedFd>, failed: Sender<Failure>) -> Result<Running, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let (started, start): (_, Receiver<Result<onego::Waker, Failure>>) = channel();
     let stopped = Arc::clone(&stop);
     let body = move || {
-        let mut host = match begin(&plan, socket) {
+        let mut host = match begin(&plan, sockets) {
             Ok(host) => host,
             Err(error) => return drop(started.send(Err(error))),
         };
@@ -80,20 +87,33 @@ fn listening(error: std::io::Error) -> Failure {
 }
 
 /// Opens the devices, and makes the server of them.
-fn begin(plan: &Plan, socket: OwnedFd) -> Result<Host<Server>, Failure> {
-    let server = |_| Server::new(nbd::Config::default());
+fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, Failure> {
+    let config = nbd::Config { tls: plan.tls.clone(), ..nbd::Config::default() };
+    let server = |_| Server::new(config);
     let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, server)?;
     let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());
-    for (source, prepared) in &plan.sources {
-        let device = opener.open(&mut host, prepared, plan.read_only)?;
+    let limits = Limits::new(plan.limits);
+    let add = |host: &mut Host<Server>, opener: &mut Opener<'_>, source: &Source, prepared: &Prepared| {
+        let device = opener.open(host, prepared, plan.read_only)?;
         let export = Export {
             name: source.export_name(plan.pool.as_deref()),
             description: source.to_string(),
-            device,
+            device: limits.bound(device),
             read_only: plan.read_only,
         };
-        host.export().0.add_export(export).map_err(|error| Failure::Usage(error.to_string()))?;
+        host.export().0.add_export(export).map_err(|error| Failure::Usage(error.to_string()))
+    };
+    for (source, prepared) in &plan.sources {
+        add(&mut host, &mut opener, source, prepared)?;
     }
-    host.export().0.adopt(socket);
+    for place in &plan.pools {
+        for (source, prepared) in images(&mut host, &mut opener, place)? {
+            // The others are served, whatever an image has that cannot be.
+            if let Err(failure) = add(&mut host, &mut opener, &source, &prepared) {
+                tracing::warn!("{source} is not served: {}", failure.sentence());
+            }
+        }
+    }
+    sockets.into_iter().for_each(|socket| host.export().0.adopt(socket));
     Ok(host)
 }

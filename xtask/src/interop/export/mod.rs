@@ -2,3 +2,4 @@
 
 pub(super) mod devices;
 pub(super) mod nbd;
+mod tls;

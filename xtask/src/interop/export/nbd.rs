@@ -1,5 +1,6 @@
 //! Clients of NBD on our server: libnbd's programs, QEMU's, and fio, on an image and on memory.
 
+use super::tls;
 use crate::cluster::{Embedded, Stage};
 use crate::interop::disk;
 use crate::interop::steps::{fio_without_errors, json, says};
@@ -45,11 +46,11 @@ pub(crate) fn clients(stage: &Stage) -> Result<()> {
     ensure!(run(stage, &format!("nbdcopy disk.raw {uri}")).is_err(), "a read-only export was written to");
     server.stop()?;
     ensure!(!stage.path("nbd.sock").exists(), "the socket is left");
-    Ok(())
+    tls::clients(stage)
 }
 
 /// Runs a line of a program of the host, with an end.
-fn run(stage: &Stage, line: &str) -> Result<String> {
+pub(super) fn run(stage: &Stage, line: &str) -> Result<String> {
     stage.host(&format!("timeout 60 {line}"))
 }
 

@@ -65,7 +65,7 @@ impl ByteStream {
         }
     }
 
-    /// Why the bytes that came last cannot be used; told once, after the messages before them.
+    /// Why nothing more can be taken from the client: what came last is not what it has sealed.
     #[inline]
     pub(super) fn failure(&self) -> Option<&ProtocolError> {
         self.failed.as_ref()

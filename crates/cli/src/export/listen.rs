@@ -1,0 +1,121 @@
+//! Where an export listens: at an address, at a path, or on sockets that the service manager has made.
+
+use crate::failure::Failure;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::fmt;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The first descriptor that a service manager passes (systemd sd_listen_fds(3)).
+const FIRST_PASSED: i32 = 3;
+
+/// A listening socket.
+pub(super) struct Listening {
+    socket: OwnedFd,
+    at: Address,
+    /// This process has made the path, and removes it at the end.
+    made: bool,
+}
+
+/// Where clients reach it.
+pub(super) enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Listening {
+    /// The sockets that the service manager has made for this process (systemd sd_listen_fds(3)); none, if there are none.
+    pub(super) fn passed() -> Result<Vec<Self>, Failure> {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
+        let of_this = number("LISTEN_PID") == Some(getpid().as_raw_nonzero().get());
+        let count = number("LISTEN_FDS").filter(|_| of_this).unwrap_or(0);
+        (FIRST_PASSED..FIRST_PASSED.saturating_add(count)).map(Self::inherited).collect()
+    }
+
+    /// A socket that this process has been started with.
+    fn inherited(number: i32) -> Result<Self, Failure> {
+        let failed = |error: rustix::io::Errno| Failure::Io {
+            what: "taking a socket of the service manager (LISTEN_FDS)",
+            source: error.into(),
+        };
+        // A number is no descriptor that anything here owns. This makes one that is.
+        let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
+        let socket = pidfd_getfd(&this, number, PidfdGetfdFlags::empty()).map_err(failed)?;
+        let is_stream = sockopt::socket_type(&socket).map_err(failed)? == SocketType::STREAM;
+        if !is_stream || !sockopt::socket_acceptconn(&socket).map_err(failed)? {
+            let why = format!(
+                "descriptor {number} of the service manager is no listening stream socket: use ListenStream= and Accept=no"
+            );
+            return Err(Failure::Usage(why));
+        }
+        let looked = Failure::io("asking a socket of the service manager for its address");
+        let at = match sockopt::socket_domain(&socket).map_err(failed)? {
+            AddressFamily::UNIX => {
+                let listener =
+                    UnixListener::from(socket.try_clone().map_err(Failure::io("sharing a socket"))?);
+                let addr = listener.local_addr().map_err(looked)?;
+                Address::Unix(addr.as_pathname().unwrap_or(Path::new("")).to_owned())
+            }
+            _ => {
+                let listener =
+                    TcpListener::from(socket.try_clone().map_err(Failure::io("sharing a socket"))?);
+                Address::Tcp(listener.local_addr().map_err(looked)?)
+            }
+        };
+        Ok(Self { socket, at, made: false })
+    }
+
+    pub(super) fn tcp(addr: SocketAddr) -> Result<Self, Failure> {
+        let failed = Failure::io("listening (is another server there? --listen takes another port)");
+        let listener = TcpListener::bind(addr).map_err(failed)?;
+        let addr = listener.local_addr().map_err(Failure::io("listening"))?;
+        Ok(Self { socket: listener.into(), at: Address::Tcp(addr), made: false })
+    }
+
+    /// A Unix socket. One that a server has left is replaced; one that is served is not.
+    pub(super) fn unix(path: &Path) -> Result<Self, Failure> {
+        if UnixStream::connect(path).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+        {
+            // If that fails, to bind fails, too.
+            let _ = std::fs::remove_file(path);
+        }
+        let failed = Failure::io("listening on the Unix socket (is another server there?)");
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        Ok(Self { socket: listener.into(), at: Address::Unix(path.to_owned()), made: true })
+    }
+
+    /// The socket for one more reactor: the system shares the clients out.
+    pub(super) fn socket(&self) -> Result<OwnedFd, Failure> {
+        self.socket.as_fd().try_clone_to_owned().map_err(Failure::io("sharing the listening socket"))
+    }
+
+    /// Can other machines reach it?
+    pub(super) fn is_public(&self) -> bool {
+        matches!(&self.at, Address::Tcp(addr) if !addr.ip().is_loopback())
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.at
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(addr) => write!(f, "{addr}"),
+            Self::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Self { made: true, at: Address::Unix(path), .. } = self {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is exported: a device, or all images of a pool.
+
+use crate::device::{Opener, Prepared, Source};
+use crate::failure::Failure;
+use crate::spec::PoolSpec;
+use onego::block::{Export, Host};
+use onego::rbd;
+use std::fmt;
+use std::str::FromStr;
+
+/// Something that is served.
+#[derive(Debug, Clone)]
+pub(crate) enum Served {
+    Device(Source),
+    /// The images that a pool has when the server starts.
+    Pool(PoolSpec),
+}
+
+impl FromStr for Served {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("rbd:").and_then(|place| place.strip_suffix('/')) {
+            Some(place) => Ok(Self::Pool(place.parse()?)),
+            None => text.parse().map(Self::Device),
+        }
+    }
+}
+
+impl Served {
+    pub(super) fn is_of_cluster(&self) -> bool {
+        match self {
+            Self::Device(source) => source.is_image(),
+            Self::Pool(_) => true,
+        }
+    }
+
+    pub(super) fn is_memory(&self) -> bool {
+        matches!(self, Self::Device(Source::Memory(_)))
+    }
+
+    /// What clients call it; `None`: there are many.
+    pub(super) fn export_name(&self, pool: Option<&str>) -> Option<String> {
+        match self {
+            Self::Device(source) => Some(source.export_name(pool)),
+            Self::Pool(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(source) => write!(f, "{source}"),
+            Self::Pool(place) => write!(f, "rbd:{place}/"),
+        }
+    }
+}
+
+/// The images of a pool, as if each was named.
+pub(super) fn images<E: Export>(
+    host: &mut Host<E>,
+    opener: &mut Opener<'_>,
+    place: &PoolSpec,
+) -> Result<Vec<(Source, Prepared)>, Failure> {
+    let cluster = opener.cluster(host)?;
+    let names = host.block_on(async { rbd::list(&place.open(&cluster).await?).all().await })??;
+    let images = names.iter().map(|name| place.image(name));
+    Ok(images.map(|image| (Source::Image(image.clone()), Prepared::Image(image))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_an_image_without_a_name() {
+        let name =
+            |text: &str| text.parse::<Served>().map(|served| (served.export_name(None), served.to_string()));
+        assert_eq!(name("rbd:pool/"), Ok((None, "rbd:pool/".to_owned())));
+        assert_eq!(name("rbd:pool/ns/"), Ok((None, "rbd:pool/ns/".to_owned())));
+        assert_eq!(name("rbd:disk"), Ok((Some("rbd/disk".to_owned()), "rbd:disk".to_owned())));
+        assert!(name("rbd:/").is_err());
+        assert!(name("rbd:").is_err());
+    }
+}
