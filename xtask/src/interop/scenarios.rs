@@ -77,6 +77,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
     "nbd-clients", "libnbd's programs, QEMU's and fio use an image and memory that we export by NBD", export::nbd::clients;
     "block-devices", "our client of NBD copies from and to nbdkit and qemu-nbd, and serves them on", export::devices::devices;
+    "nbd-tls", "libnbd's programs and QEMU's use memory that we export by TLS, with certificates of all kinds", export::tls::clients;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;

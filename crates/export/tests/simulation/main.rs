@@ -9,7 +9,7 @@ mod world;
 use onego_testkit::seeds::Seeds;
 use world::{Seen, World};
 
-const SEEDS: Seeds = Seeds { short: 200, long: 20_000 };
+const SEEDS: Seeds = Seeds { short: 200, long: 10_000 };
 
 #[test]
 fn a_disk_keeps_what_it_has_acknowledged_whatever_happens_to_its_clients_and_its_device() {

@@ -2,4 +2,23 @@
 
 pub(super) mod devices;
 pub(super) mod nbd;
-mod tls;
+pub(super) mod tls;
+
+use super::disk;
+use crate::cluster::Stage;
+use anyhow::Result;
+use std::fs::File;
+
+/// Bytes of the devices.
+const SIZE: u64 = 256 << 20;
+
+/// Makes what is written to devices, of their size: some clients take only sizes that match.
+fn make_disk(stage: &Stage) -> Result<()> {
+    disk::make(&stage.path("disk.raw"), 3)?;
+    File::options().write(true).open(stage.path("disk.raw"))?.set_len(SIZE).map_err(Into::into)
+}
+
+/// Runs a line of a program of the host, with an end.
+fn run(stage: &Stage, line: &str) -> Result<String> {
+    stage.host(&format!("timeout 60 {line}"))
+}

@@ -1,24 +1,21 @@
 //! Clients of NBD on our server: libnbd's programs, QEMU's, and fio, on an image and on memory.
 
-use super::tls;
+use super::{SIZE, make_disk, run};
 use crate::cluster::{Embedded, Stage};
 use crate::interop::disk;
 use crate::interop::steps::{fio_without_errors, json, says};
 use anyhow::{Context as _, Result, ensure};
-use std::fs::{self, File};
+use std::fs;
 
 /// Requests that these programs never make.
 const SCRIPT: &str = include_str!("requests.py");
-const SIZE: u64 = 256 << 20;
 /// Where the server is: any port, in the stage's own network.
 const BASE: &str = "nbd://127.0.0.1:10809";
 
 /// An image of our embedded cluster, and memory, from one server.
 pub(crate) fn clients(stage: &Stage) -> Result<()> {
     let _cluster = Embedded::start(stage, "")?;
-    disk::make(&stage.path("disk.raw"), 3)?;
-    // Some clients take only whole blocks, and sizes that match.
-    File::options().write(true).open(stage.path("disk.raw"))?.set_len(SIZE)?;
+    make_disk(stage)?;
     stage.onego("-c ceph.conf rbd create rbd/disk --size 256M")?;
     let server = Embedded::start_nbd(stage, "-c ceph.conf", "rbd:disk mem:256M")?;
     for name in ["rbd/disk", "mem"] {
@@ -46,12 +43,7 @@ pub(crate) fn clients(stage: &Stage) -> Result<()> {
     ensure!(run(stage, &format!("nbdcopy disk.raw {uri}")).is_err(), "a read-only export was written to");
     server.stop()?;
     ensure!(!stage.path("nbd.sock").exists(), "the socket is left");
-    tls::clients(stage)
-}
-
-/// Runs a line of a program of the host, with an end.
-pub(super) fn run(stage: &Stage, line: &str) -> Result<String> {
-    stage.host(&format!("timeout 60 {line}"))
+    Ok(())
 }
 
 /// What the server says of an export that holds nothing yet.

@@ -1,6 +1,6 @@
 //! Clients of NBD on our server by TLS: those of GnuTLS, with certificates of all kinds.
 
-use super::nbd::run;
+use super::{make_disk, run};
 use crate::cluster::{Embedded, Stage};
 use crate::interop::disk;
 use crate::interop::steps::says;
@@ -14,7 +14,8 @@ const CLIENT_KEY: &str = "client-key.pem";
 const NEW_KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
 /// Good certificates are served, and others are not; without TLS there is nothing to be seen.
-pub(super) fn clients(stage: &Stage) -> Result<()> {
+pub(crate) fn clients(stage: &Stage) -> Result<()> {
+    make_disk(stage)?;
     let (ours, other) = (Authority::new(stage, "ours")?, Authority::new(stage, "other")?);
     ours.sign("server", 2)?;
     ours.client("good", &ours, 2)?;
@@ -32,7 +33,7 @@ pub(super) fn clients(stage: &Stage) -> Result<()> {
     run(stage, &format!("nbdcopy {uri} sealed.raw"))?;
     disk::compare(&stage.path("disk.raw"), &stage.path("sealed.raw"))?;
     fs::remove_file(stage.path("sealed.raw"))?;
-    qemu(stage, "good", "compare -f raw disk.raw")?;
+    qemu(stage, "good", "compare driver=raw,file.driver=file,file.filename=disk.raw")?;
     for who in ["bare", "wrong", "expired", "distrustful"] {
         ensure!(run(stage, &format!("nbdinfo {}", self::uri(who))).is_err(), "nbdinfo was served as {who}");
         ensure!(qemu(stage, who, "info").is_err(), "QEMU was served as {who}");
@@ -56,14 +57,13 @@ fn uri(folder: &str) -> String {
     format!("nbds://127.0.0.1/mem?tls-certificates={folder}")
 }
 
-/// Has `qemu-img` use the export with the files of a folder.
+/// Has `qemu-img` use the export with the files of a folder. What it does with other images is said by their options, too.
 fn qemu(stage: &Stage, folder: &str, what: &str) -> Result<String> {
-    let (command, rest) = what.split_once(' ').unwrap_or((what, ""));
-    // Options of images are for all of them, or for none.
-    let rest = rest.replace("-f raw disk.raw", "driver=raw,file.driver=file,file.filename=disk.raw");
+    let (command, others) = what.split_once(' ').unwrap_or((what, ""));
     let object = format!("--object tls-creds-x509,id=tls,dir={folder},endpoint=client,verify-peer=on");
-    let image = "driver=raw,file.driver=nbd,file.host=127.0.0.1,file.port=10809,file.export=mem,file.tls-creds=tls";
-    run(stage, &format!("qemu-img {command} {object} --image-opts {rest} {image}"))
+    let node = "driver=raw,file.driver=nbd,file.host=127.0.0.1,file.port=10809";
+    let image = format!("{node},file.export=mem,file.tls-creds=tls");
+    run(stage, &format!("qemu-img {command} {object} --image-opts {others} {image}"))
 }
 
 /// Signs certificates, in a folder of its own.
