@@ -1,9 +1,9 @@
 //! Debian's stock kernel: its image, unpacked so that an emulated processor need not do it, and the modules that
 //! a kind of guest wants.
 
-use super::kind::Kind;
+use super::apt::Apt;
+use super::kind::{KINDS, Kind, Series};
 use super::{siw, store};
-use crate::packages;
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use std::env::consts::ARCH;
@@ -14,33 +14,41 @@ use std::process::Command;
 /// The package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";
 
-/// A folder with `vmlinux`, below `modules` the modules that any kind of guest wants, and for each kind a file that lists
-/// its modules in the order in which they are loaded.
+/// A folder with the kernel's image, below `modules` the modules that any kind of guest with it wants, and for each kind a file
+/// that lists its modules in the order in which they are loaded.
 pub(super) struct Kernel {
     folder: PathBuf,
 }
 
+/// The image, unpacked where that can be done.
+const IMAGE: &str = "vmlinux";
+
 impl Kernel {
-    /// The newest kernel of this Debian release with the modules for these kinds of guests. It is fetched to a folder below
-    /// `cache` the first time, and siw is built for it.
-    pub(super) fn prepare(cache: &Path, kinds: &[&Kind]) -> Result<Self> {
+    /// The newest kernel of a series with the modules for the kinds of guests that start it. It is fetched to a folder below
+    /// `cache` the first time, and siw is built for that of the release.
+    pub(super) fn prepare(cache: &Path, series: Series) -> Result<Self> {
         if ARCH != "x86_64" {
             bail!("guests are made for x86_64 only, and this machine is {ARCH}");
         }
-        let package = newest_package()?;
+        let (name, apt) = match series {
+            Series::Release => ("kernel", Apt::default()),
+            Series::Backports => ("kernel-backports", Apt::backports(cache)?),
+        };
+        let package = apt.dependency(NEWEST, "linux-image-")?;
+        let kinds: Vec<&Kind> = KINDS.into_iter().filter(|kind| kind.series == series).collect();
         // What is kept was perhaps made by an earlier revision of this program.
         let mut made_of = format!("{package}\n");
         kinds.iter().for_each(|kind| made_of += &format!("{}: {}\n", kind.name, kind.modules.join(" ")));
-        let folder = store::keep(cache, "kernel", &made_of, |folder| {
+        let folder = store::keep(cache, name, &made_of, |folder| {
             sh::step(&format!("getting {package} for guests (once)"));
-            build(&package, kinds, folder)
+            build(&apt, &package, series, &kinds, folder)
         })?;
         Ok(Self { folder })
     }
 
     /// The kernel itself.
     pub(super) fn image(&self) -> PathBuf {
-        self.folder.join("vmlinux")
+        self.folder.join(IMAGE)
     }
 
     /// The modules for a kind of guest, in the order in which they are loaded.
@@ -50,27 +58,14 @@ impl Kernel {
     }
 }
 
-/// The package with the newest kernel.
-fn newest_package() -> Result<String> {
-    let ask = || sh::text(Command::new("apt-cache").args(["depends", "--important", NEWEST]));
-    let find = |said: String| {
-        let packages = said.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-        packages.map(str::to_owned).find(|package| package.starts_with("linux-image-"))
-    };
-    if let Some(package) = ask().ok().and_then(find) {
-        return Ok(package);
-    }
-    // The lists of packages may never have been fetched.
-    packages::update()?;
-    ask().map(find)?.with_context(|| format!("apt knows no package that {NEWEST} depends on"))
-}
-
-fn build(package: &str, kinds: &[&Kind], folder: &Path) -> Result<()> {
+fn build(apt: &Apt, package: &str, series: Series, kinds: &[&Kind], folder: &Path) -> Result<()> {
     let tree = folder.join("tree");
-    store::unpack(&[package], &tree)?;
+    apt.unpack(&[package], &tree)?;
     let version = package.strip_prefix("linux-image-").unwrap_or(package);
     unpack_image(&tree.join("boot").join(format!("vmlinuz-{version}")), folder)?;
-    siw::build(version, &folder.join("siw"), &tree.join("lib/modules").join(version))?;
+    if series == Series::Release {
+        siw::build(version, &folder.join("siw"), &tree.join("lib/modules").join(version))?;
+    }
     sh::text(Command::new(tool("depmod")?).arg("--basedir").arg(&tree).arg(version))?;
     fs::create_dir(folder.join("modules"))?;
     for kind in kinds {
@@ -80,11 +75,18 @@ fn build(package: &str, kinds: &[&Kind], folder: &Path) -> Result<()> {
     Ok(fs::remove_dir_all(&tree)?)
 }
 
-/// Takes the kernel out of the compressed image that boot loaders want: QEMU starts it all the same.
+/// Takes the kernel out of the compressed image that boot loaders want: QEMU starts it all the same, and need not emulate
+/// how it is unpacked. An image that is compressed in another way stays as it is.
 fn unpack_image(compressed: &Path, folder: &Path) -> Result<()> {
+    /// How the format begins ("The .xz File Format", section 2.1.1.1).
+    const XZ: &[u8] = b"\xfd7zXZ\0";
     let image = fs::read(compressed).with_context(|| format!("cannot read {}", compressed.display()))?;
     let payload = payload(&image).with_context(|| format!("{} is no kernel", compressed.display()))?;
-    let part = folder.join("vmlinux.xz");
+    if !payload.starts_with(XZ) {
+        fs::write(folder.join(IMAGE), image)?;
+        return Ok(());
+    }
+    let part = folder.join(format!("{IMAGE}.xz"));
     fs::write(&part, payload)?;
     sh::text(Command::new("xz").args(["--decompress", "--single-stream"]).arg(&part))?;
     Ok(())
@@ -118,10 +120,15 @@ fn copy_modules(modules: &[&str], tree: &Path, version: &str, to: &Path) -> Resu
         let said = sh::text(&mut command)?;
         for file in said.lines().filter_map(|line| line.trim().strip_prefix("insmod ")) {
             let name = Path::new(file).file_name().context("a module without a name")?;
-            let known = name.to_string_lossy().into_owned();
-            if !names.contains(&known) {
-                fs::copy(file, to.join(name)).with_context(|| format!("cannot copy {file}"))?;
-                names.push(known);
+            let known = name.to_string_lossy();
+            // The guest's programs load what is not compressed.
+            let plain = known.strip_suffix(".xz").unwrap_or(&known).to_owned();
+            if !names.contains(&plain) {
+                fs::copy(file, to.join(&*known)).with_context(|| format!("cannot copy {file}"))?;
+                if plain != known {
+                    sh::text(Command::new("xz").args(["--decompress", "--force"]).arg(to.join(&*known)))?;
+                }
+                names.push(plain);
             }
         }
     }

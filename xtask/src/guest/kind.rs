@@ -1,12 +1,23 @@
 //! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
 
 /// All kinds.
-pub(super) const KINDS: [&Kind; 3] = [&RBD, &NFS, &RDMA];
+pub(super) const KINDS: [&Kind; 4] = [&RBD, &NFS, &RDMA, &UBLK];
+
+/// Which of Debian's kernels a guest starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Series {
+    /// The one of the host's release.
+    Release,
+    /// The newer one of its backports.
+    Backports,
+}
 
 /// What one kind of guest is made of.
 pub(crate) struct Kind {
     /// What files that are kept for it are named by.
     pub(super) name: &'static str,
+    /// Its kernel.
+    pub(super) series: Series,
     /// Modules of the kernel that are loaded, with all that they depend on. "siw" is built, since Debian leaves it out.
     pub(super) modules: &'static [&'static str],
     /// Packages that are unpacked for the guest, and not installed on the host: their services would start there.
@@ -20,6 +31,7 @@ pub(crate) struct Kind {
 /// The kernel's client of Ceph's block devices.
 pub(crate) const RBD: Kind = Kind {
     name: "rbd",
+    series: Series::Release,
     modules: &[
         "virtio_pci",
         "virtio_net",
@@ -43,11 +55,22 @@ pub(crate) const RBD: Kind = Kind {
     loaded: &[],
 };
 
+/// Block devices that programs serve: the kernel of Debian 12 is built without them.
+pub(crate) const UBLK: Kind = Kind {
+    name: "ublk",
+    series: Series::Backports,
+    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "ublk_drv"],
+    packages: &[],
+    files: &[],
+    loaded: &[],
+};
+
 /// The kernel's client and server of NFS, over TCP and over RDMA by siw.
 ///
 /// To mount takes no program: with `mount -t nfs -o nolock,vers=3,addr=...` busybox leaves everything to the kernel.
 pub(crate) const NFS: Kind = Kind {
     name: "nfs",
+    series: Series::Release,
     modules: &[
         "virtio_pci",
         "virtio_net",
@@ -67,6 +90,7 @@ pub(crate) const NFS: Kind = Kind {
 /// kernel's client and server of NFS.
 pub(crate) const RDMA: Kind = Kind {
     name: "rdma",
+    series: Series::Release,
     modules: &[
         "virtio_pci",
         "virtio_net",

@@ -4,6 +4,7 @@
 //! lets the guest connect to what listens on the stage; what listens in the guest is reached by ports of the stage that
 //! are forwarded to it.
 
+mod apt;
 mod archive;
 mod kernel;
 mod kind;
@@ -14,10 +15,11 @@ use crate::cluster::process::Daemon;
 use crate::cluster::{ADDRESS, Home, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
+use apt::Apt;
 use archive::Archive;
 use kernel::Kernel;
 use kind::KINDS;
-pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA};
+pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,11 +74,11 @@ impl Guest {
     }
 
     fn prepare_in(cache: &Path, kind: &'static Kind) -> Result<Self> {
-        let kernel = Kernel::prepare(cache, &KINDS).context("cannot get a kernel for a guest")?;
+        let kernel = Kernel::prepare(cache, kind.series).context("cannot get a kernel for a guest")?;
         let name = format!("{}-packages", kind.name);
         let tree = store::keep(cache, &name, &kind.packages.join(" "), |folder| match kind.packages {
             [] => Ok(()),
-            packages => store::unpack(packages, folder),
+            packages => Apt::default().unpack(packages, folder),
         });
         let tree = tree.context("cannot get programs for a guest")?;
         Ok(Self { kind, kernel, tree })

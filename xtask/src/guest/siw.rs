@@ -1,6 +1,6 @@
 //! The driver siw, iWARP in software: Debian's kernel has it not, but its source and what it takes to build a module.
 
-use super::store;
+use super::apt::Apt;
 use crate::sh;
 use anyhow::{Context as _, Result};
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) fn build(version: &str, folder: &Path, modules: &Path) -> Result<()> 
         format!("linux-kbuild-{series}"),
         format!("linux-source-{series}"),
     ];
-    store::unpack(&packages.each_ref().map(String::as_str), folder)?;
+    Apt::default().unpack(&packages.each_ref().map(String::as_str), folder)?;
     let sources = folder.join("usr/src");
     let pack = sources.join(format!("linux-source-{series}.tar.xz"));
     let mut tar = Command::new("tar");

@@ -1,10 +1,8 @@
-//! What guests are made of is made once and kept, and comes from Debian's packages.
+//! What guests are made of is made once and kept.
 
-use crate::sh;
 use anyhow::{Context as _, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The file that says what a folder was made of.
 const MADE_OF: &str = "made-of";
@@ -36,18 +34,4 @@ pub(crate) fn keep(
     fs::write(building.join(MADE_OF), made_of)?;
     fs::rename(&building, &folder)?;
     Ok(folder.canonicalize()?)
-}
-
-/// Downloads Debian packages and unpacks them to the folder `to`. Nothing is installed.
-pub(super) fn unpack(packages: &[&str], to: &Path) -> Result<()> {
-    let downloads = to.join("downloads");
-    fs::create_dir_all(&downloads)?;
-    // Without the option apt, as root, would download as a user who cannot write here.
-    let mut apt = Command::new("apt-get");
-    apt.args(["--quiet", "--option", "APT::Sandbox::User=root", "download"]);
-    sh::text(apt.args(packages).current_dir(&downloads))?;
-    for entry in fs::read_dir(&downloads)? {
-        sh::text(Command::new("dpkg-deb").arg("--extract").arg(entry?.path()).arg(to))?;
-    }
-    Ok(fs::remove_dir_all(&downloads)?)
 }
