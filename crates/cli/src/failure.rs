@@ -71,6 +71,14 @@ pub(crate) enum Failure {
     Disk(#[from] onego_disk::OpenError),
     #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
+    #[error(transparent)]
+    Ublk(#[from] onego_ublk::Error),
+    /// A block device cannot be made, or not be removed.
+    #[error("{0}")]
+    Device(String),
+    /// What is to be removed is not there.
+    #[error("{0}")]
+    NotMapped(String),
     #[error("{path}: {source}")]
     File { path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -138,10 +146,13 @@ impl Failure {
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
+            Self::Ublk(onego_ublk::Error::NotPermitted(_)) | Self::Device(_) => Code::Refused,
+            Self::Ublk(onego_ublk::Error::NoDevice(_)) | Self::NotMapped(_) => Code::NotFound,
             Self::Disk(error) => code_of_disk(error),
             Self::Nbd(error) => code_of_nbd(error),
             Self::Copy(error) => code_of_copy(error),
             Self::Server(_)
+            | Self::Ublk(_)
             | Self::NfsServer(_)
             | Self::File { .. }
             | Self::Io { .. }

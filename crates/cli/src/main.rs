@@ -10,6 +10,7 @@ mod device;
 mod export;
 mod failure;
 mod interrupt;
+mod map;
 mod nfs;
 mod output;
 mod partial;
@@ -61,6 +62,15 @@ enum Command {
     /// Devices for hosts and virtual machines
     #[command(subcommand)]
     Export(export::ExportCommand),
+    /// Make a block device of the kernel out of an image, and print its name
+    #[command(after_help = map::MAP_EXAMPLES)]
+    Map(map::MapOptions),
+    /// Remove a block device that was made so
+    #[command(after_help = map::UNMAP_EXAMPLES)]
+    Unmap(map::UnmapOptions),
+    /// List the block devices that were made so
+    #[command(name = "showmapped", after_help = map::SHOW_EXAMPLES)]
+    ShowMapped(map::ShowOptions),
     /// Files over NFS version 3
     #[command(subcommand, after_help = nfs::URLS)]
     Nfs(nfs::Command),
@@ -100,6 +110,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Cp(options) => cp::run(&cli.access, &options),
         Command::Export(command) => export::run(&cli.access, command),
+        Command::Map(options) => map::map(&cli.access, options),
+        Command::Unmap(options) => map::unmap(options),
+        Command::ShowMapped(options) => map::show(&options),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
         Command::Calibrate(options) => bench::zc::calibrate(&options),

@@ -60,6 +60,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     guests:
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", embedded::krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
+    "ublk-guest", "images of our embedded cluster are block devices of a guest's kernel, also after a crash of who serves", export::ublk::mapped;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
     "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;

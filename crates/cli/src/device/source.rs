@@ -74,6 +74,18 @@ impl Source {
         !matches!(self, Self::Memory(_) | Self::Null(_))
     }
 
+    /// What it is called in full if images that name no pool are in `pool`, whatever the folder.
+    pub(crate) fn identity(&self, pool: Option<&str>) -> String {
+        match self {
+            Self::Image(_) => format!("rbd:{}", self.export_name(pool)),
+            // A folder that is not there any more has no other name.
+            Self::Disk(path) => {
+                std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// What clients call the export if images that name no pool are in `pool`: the path of an image, the name of a file, or
     /// the kind of what has no name.
     pub(crate) fn export_name(&self, pool: Option<&str>) -> String {

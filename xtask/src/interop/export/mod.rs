@@ -22,3 +22,4 @@ fn make_disk(stage: &Stage) -> Result<()> {
 fn run(stage: &Stage, line: &str) -> Result<String> {
     stage.host(&format!("timeout 60 {line}"))
 }
+pub(super) mod ublk;

@@ -1,0 +1,127 @@
+//! Which devices there are: a file for each in `/run/onego`, which only root reads.
+
+use crate::failure::Failure;
+use onego_service::private_file;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where the files are. They go with the machine's next start, as the devices do.
+const FOLDER: &str = "/run/onego";
+
+/// A device that this program has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// The number in its name.
+    pub(super) id: u32,
+    /// What it is made of, as it is named on the command line, with its pool.
+    pub(super) source: String,
+    /// For an image; empty otherwise.
+    pub(super) pool: String,
+    pub(super) namespace: String,
+    pub(super) image: String,
+    /// The process that serves it.
+    pub(super) pid: u32,
+    /// The command line by which it was mapped, and the folder that this was said in: to map it again, should its process end.
+    pub(super) arguments: Vec<String>,
+    pub(super) directory: PathBuf,
+}
+
+impl Record {
+    /// The block device.
+    pub(super) fn device(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/ublkb{}", self.id))
+    }
+
+    /// Where the process that serves it, in the background, writes what it has to say.
+    pub(super) fn log(&self) -> PathBuf {
+        Path::new(FOLDER).join(format!("ublkb{}.log", self.id))
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new(FOLDER).join(format!("ublkb{}.json", self.id))
+    }
+
+    /// Writes it, and an empty log.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        let folder = Path::new(FOLDER);
+        private_file::make_directory(folder).map_err(Failure::file(folder))?;
+        let text = serde_json::to_vec(self).map_err(|error| Failure::file(&self.path())(error.into()))?;
+        for (path, bytes) in [(self.path(), &text[..]), (self.log(), &[])] {
+            private_file::replace(&path, private_file::SECRET, bytes).map_err(Failure::file(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes it. Somebody may have done so.
+    pub(super) fn remove(&self) {
+        for path in [self.path(), self.log()] {
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "{} stays", path.display());
+            }
+        }
+    }
+}
+
+/// A source that this process alone makes a device of, until this value is dropped or the process ends in whatever way.
+pub(super) struct Claim(#[expect(dead_code, reason = "the lock goes with the file")] File);
+
+/// How long a process that was killed may take to let go of its source.
+const LETS_GO: Duration = Duration::from_millis(500);
+
+impl Claim {
+    /// Claims a source. `None`: another process has it.
+    pub(super) fn take(source: &str) -> Result<Option<Self>, Failure> {
+        let folder = Path::new(FOLDER);
+        private_file::make_directory(folder).map_err(Failure::file(folder))?;
+        // The name of a file has no slashes, and no two sources have one name: neither has the character in it.
+        let path = folder.join(format!("{}.lock", source.replace('/', "\\")));
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(Failure::file(&path))?;
+        let until = Instant::now() + LETS_GO;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self(file))),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(Failure::file(&path)(error)),
+            }
+        }
+    }
+}
+
+/// All records, by number.
+pub(super) fn all() -> Result<Vec<Record>, Failure> {
+    let folder = Path::new(FOLDER);
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::file(folder)(error)),
+    };
+    let mut records = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Failure::file(folder))?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if !(name.starts_with("ublkb") && name.ends_with(".json")) {
+            continue;
+        }
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            // It was unmapped just now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Failure::file(&path)(error)),
+        };
+        let record = serde_json::from_slice(&text).map_err(|error| Failure::file(&path)(error.into()))?;
+        records.push(record);
+    }
+    records.sort_by_key(|record: &Record| record.id);
+    Ok(records)
+}

@@ -1,0 +1,89 @@
+//! Maps several sources, each with a process of its own.
+
+use super::background::{self, Started};
+use super::rbdmap::{self, Entry};
+use super::records::{self, Claim};
+use crate::device::Source;
+use crate::failure::Failure;
+use crate::output;
+use onego_ublk::{Control, DeviceState};
+use std::fs;
+use std::path::Path;
+
+/// Maps the images of a list, as far as they are not mapped, and prints their devices.
+pub(super) fn all(list: &Path) -> Result<(), Failure> {
+    let text = fs::read_to_string(list).map_err(Failure::file(list))?;
+    let bad = |why: String| Failure::Usage(format!("{}: {why}", list.display()));
+    let entries = rbdmap::parse(&text).map_err(|error| bad(error.to_string()))?;
+    let mut failed = 0;
+    for entry in &entries {
+        let source: Source = format!("rbd:{}", entry.image).parse().map_err(bad)?;
+        match mapped(&source)? {
+            Some(device) => output::lines([device])?,
+            None => failed += start(command_line(entry), None)?,
+        }
+    }
+    conclude(failed, entries.len())
+}
+
+/// Maps again what waits for a process, and prints the devices.
+pub(super) fn recover() -> Result<(), Failure> {
+    let records = records::all()?;
+    let mut waiting = Vec::new();
+    if !records.is_empty() {
+        let mut control = Control::open()?;
+        let waits = |id| control.info(id).is_ok_and(|info| info.state() == DeviceState::Quiesced);
+        let mut waits = waits;
+        waiting.extend(records.into_iter().filter(|record| waits(record.id)));
+    }
+    let mut failed = 0;
+    for record in &waiting {
+        let mode = ["--foreground", "--detached"];
+        let arguments = record.arguments.iter().filter(|argument| !mode.contains(&argument.as_str()));
+        failed += start(arguments.cloned(), Some(&record.directory))?;
+    }
+    conclude(failed, waiting.len())
+}
+
+/// The device of a source that a process serves.
+fn mapped(source: &Source) -> Result<Option<String>, Failure> {
+    let name = source.identity(None);
+    let Some(record) = records::all()?.into_iter().find(|record| record.source == name) else {
+        return Ok(None);
+    };
+    let is_served = Claim::take(&name)?.is_none();
+    Ok(is_served.then(|| record.device().display().to_string()))
+}
+
+/// The options of this process, without what asks for the list, and with those of an entry.
+fn command_line(entry: &Entry) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut given = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    while let Some(argument) = given.next() {
+        match argument.as_str() {
+            "--all" => {}
+            "--rbdmap" => drop(given.next()),
+            with_value if with_value.starts_with("--rbdmap=") => {}
+            _ => arguments.push(argument),
+        }
+    }
+    arguments.extend(entry.access.iter().cloned());
+    arguments.push(format!("rbd:{}", entry.image));
+    arguments.extend(entry.options.iter().cloned());
+    arguments
+}
+
+/// Starts a process, and prints its device; how many have failed.
+fn start(arguments: impl IntoIterator<Item = String>, folder: Option<&Path>) -> Result<usize, Failure> {
+    match background::start(arguments, folder)? {
+        Started::Device(device) => output::lines([device]).map(|()| 0),
+        Started::Failed(_) => Ok(1),
+    }
+}
+
+fn conclude(failed: usize, of: usize) -> Result<(), Failure> {
+    match failed {
+        0 => Ok(()),
+        failed => Err(Failure::Device(format!("{failed} of {of} devices are not there"))),
+    }
+}
