@@ -28,12 +28,12 @@ pub struct Input<'a> {
     shakes: bool,
     /// Bytes that are carried at a time.
     cut: u16,
-    items: Vec<Item<'a>>,
+    items: Vec<PlayedItem<'a>>,
 }
 
 /// One thing that it does.
 #[derive(Debug, Arbitrary)]
-pub enum Item<'a> {
+pub enum PlayedItem<'a> {
     /// The caller of the device makes a request.
     Submit { op: u8, flags: u8, offset: u32, length: u16 },
     /// The server answers one of the requests that it has, with a chunk or as a simple reply.
@@ -329,23 +329,23 @@ pub fn run(input: &Input<'_>) {
     }
     for item in &input.items {
         match item {
-            Item::Submit { op, flags, offset, length } => server.submit(*op, *flags, *offset, *length),
-            Item::Reply { which, kind, done, skip, length } => {
+            PlayedItem::Submit { op, flags, offset, length } => server.submit(*op, *flags, *offset, *length),
+            PlayedItem::Reply { which, kind, done, skip, length } => {
                 server.reply(*which, *kind, *done, *skip, *length);
             }
-            Item::Answer { which } => server.answer(*which),
-            Item::Chunk { kind, done, cookie, offset, length } => {
+            PlayedItem::Answer { which } => server.answer(*which),
+            PlayedItem::Chunk { kind, done, cookie, offset, length } => {
                 let (kind, done) = (ChunkType::of(*kind), *done);
                 let (cookie, offset, length) = (*cookie, *offset, *length);
                 server.chunk(&ChunkHeader { done, kind, cookie, offset, length }, b"");
             }
-            Item::Option { code, kind, data } => {
+            PlayedItem::Option { code, kind, data } => {
                 let (code, kind) = (OptionCode::of(u32::from(*code % 14)), OptionReplyType::of(*kind));
                 server.option(code, kind, data);
             }
-            Item::Bytes(bytes) => server.say(bytes),
-            Item::Disconnect => server.disconnect(),
-            Item::Pass(seconds) => server.pass(Duration::from_secs(u64::from(*seconds))),
+            PlayedItem::Bytes(bytes) => server.say(bytes),
+            PlayedItem::Disconnect => server.disconnect(),
+            PlayedItem::Pass(seconds) => server.pass(Duration::from_secs(u64::from(*seconds))),
         }
         if input.shakes && std::mem::take(&mut server.is_new) {
             server.shake_hands();

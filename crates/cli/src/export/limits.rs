@@ -25,13 +25,13 @@ pub(crate) struct LimitOptions {
 }
 
 /// Bounds that exports of one thread share.
-type Shared = Rc<RefCell<Limit>>;
+type SharedLimit = Rc<RefCell<Limit>>;
 
 /// The limits of one thread.
 pub(super) struct Limits {
     options: LimitOptions,
     /// What all its devices share.
-    total: Option<Shared>,
+    total: Option<SharedLimit>,
 }
 
 impl LimitOptions {
@@ -42,7 +42,7 @@ impl LimitOptions {
     }
 }
 
-fn limit(operations: Option<Operations>, bytes: Option<Bytes>) -> Option<Shared> {
+fn limit(operations: Option<Operations>, bytes: Option<Bytes>) -> Option<SharedLimit> {
     let is_some = operations.is_some() || bytes.is_some();
     is_some.then(|| Limit::new(operations.map(|rate| rate.0), bytes.map(|rate| rate.0)))
 }

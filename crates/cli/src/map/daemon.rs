@@ -1,9 +1,10 @@
 //! The process that serves a device.
 
+use super::background;
+use super::options::MapOptions;
 use super::queues::{QueuePlan, Queues};
 use super::records::{self, Claim, Record};
 use super::served::Served;
-use super::{MapOptions, background};
 use crate::access::Access;
 use crate::device::{Prepared, Source};
 use crate::failure::Failure;

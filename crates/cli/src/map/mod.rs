@@ -8,6 +8,7 @@
 
 mod background;
 mod daemon;
+mod options;
 mod queues;
 mod rbdmap;
 mod records;
@@ -19,10 +20,11 @@ mod show;
 use crate::access::Access;
 use crate::device::Source;
 use crate::failure::Failure;
-use crate::output::{self, Format};
+use crate::output;
 use background::Started;
-use std::path::PathBuf;
+use options::DeviceType;
 
+pub(crate) use options::MapOptions;
 pub(crate) use removal::{UnmapOptions, unmap};
 pub(crate) use show::{ShowOptions, show};
 
@@ -55,58 +57,6 @@ Examples:
   onego showmapped --format json
 
 The fields are those of \"rbd device list\". A device that waits has nobody who serves it: map its source again.";
-
-/// How the kernel gets at the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-enum DeviceType {
-    /// The driver ublk
-    #[default]
-    Ublk,
-    /// The driver nbd
-    Nbd,
-}
-
-#[derive(clap::Args)]
-pub(crate) struct MapOptions {
-    /// What the device is made of
-    #[arg(value_name = "SOURCE", required_unless_present_any = ["all", "recover"])]
-    source: Option<Source>,
-    /// Map the images of a list, as far as they are not mapped
-    #[arg(long, conflicts_with_all = ["source", "recover", "foreground"])]
-    all: bool,
-    /// The list: what rbdmap reads
-    #[arg(long, value_name = "FILE", requires = "all", default_value = "/etc/ceph/rbdmap")]
-    rbdmap: PathBuf,
-    /// Map again what waits for a process that serves it
-    #[arg(long, conflicts_with_all = ["source", "foreground"])]
-    recover: bool,
-    /// The pool of an image that names none
-    #[arg(short, long, value_name = "POOL")]
-    pool: Option<String>,
-    /// How the kernel gets at it
-    #[arg(long = "type", value_enum, default_value_t)]
-    device_type: DeviceType,
-    /// Queues, each served by a thread with its own client of the cluster [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64), default_value_t = 1,
-        hide_default_value = true)]
-    queues: u16,
-    /// Requests of a queue that may be in flight [default: 128]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096),
-        default_value_t = 128, hide_default_value = true)]
-    depth: u16,
-    /// Let nobody change anything
-    #[arg(long, alias = "read_only")]
-    read_only: bool,
-    /// Serve the device in this process, until a signal comes or it is unmapped
-    #[arg(long)]
-    foreground: bool,
-    /// How to say which device it is
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// Let go of the terminal and of the process that started this one once the device is usable
-    #[arg(long, hide = true, requires = "foreground")]
-    detached: bool,
-}
 
 pub(crate) fn map(access: &Access, options: MapOptions) -> Result<(), Failure> {
     if options.device_type == DeviceType::Nbd {

@@ -28,7 +28,7 @@ pub struct Descriptor {
 
 /// A request that the device may be asked for. Offsets and lengths are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum KernelRequest {
     /// Reads that much, not more than the buffer of a tag has.
     Read {
         /// First byte.
@@ -101,7 +101,7 @@ impl Descriptor {
     }
 
     /// What it asks a device of that geometry for, with buffers of `max_io` bytes.
-    pub fn work(&self, geometry: &Geometry, max_io: u32) -> Result<Work, Refusal> {
+    pub fn work(&self, geometry: &Geometry, max_io: u32) -> Result<KernelRequest, Refusal> {
         const READ: u8 = 0;
         const WRITE: u8 = 1;
         const FLUSH: u8 = 2;
@@ -110,15 +110,19 @@ impl Descriptor {
         let fua = self.flags & FUA != 0;
         let flags = Flags { fua, ..Flags::default() };
         match self.op {
-            READ => self.moved(geometry, max_io).map(|(offset, length)| Work::Read { offset, length }),
-            WRITE => {
-                self.moved(geometry, max_io).map(|(offset, length)| Work::Write { offset, length, flags })
+            READ => {
+                self.moved(geometry, max_io).map(|(offset, length)| KernelRequest::Read { offset, length })
             }
-            FLUSH => Ok(Work::Flush),
-            DISCARD => self.bytes(geometry).map(|(offset, length)| Work::Discard { offset, length }),
+            WRITE => self.moved(geometry, max_io).map(|(offset, length)| KernelRequest::Write {
+                offset,
+                length,
+                flags,
+            }),
+            FLUSH => Ok(KernelRequest::Flush),
+            DISCARD => self.bytes(geometry).map(|(offset, length)| KernelRequest::Discard { offset, length }),
             WRITE_ZEROES => {
                 let flags = Flags { no_hole: self.flags & NO_UNMAP != 0, ..flags };
-                self.bytes(geometry).map(|(offset, length)| Work::Zero { offset, length, flags })
+                self.bytes(geometry).map(|(offset, length)| KernelRequest::Zero { offset, length, flags })
             }
             op => Err(Refusal::UnknownOp(op)),
         }
@@ -161,23 +165,26 @@ mod tests {
         bytes
     }
 
-    fn work(op_flags: u32, sectors: u32, start: u64) -> Result<Work, Refusal> {
+    fn work(op_flags: u32, sectors: u32, start: u64) -> Result<KernelRequest, Refusal> {
         Descriptor::decode(&encode(op_flags, sectors, start)).work(&Geometry::new(1 << 30), MAX_IO)
     }
 
     #[test]
     fn requests_are_what_their_numbers_say() {
         let fua = Flags { fua: true, ..Flags::default() };
-        assert_eq!(work(0, 8, 16), Ok(Work::Read { offset: 8192, length: 4096 }));
-        assert_eq!(work(1, 1, 0), Ok(Work::Write { offset: 0, length: 512, flags: Flags::default() }));
-        assert_eq!(work(1 | 1 << 13, 1, 0), Ok(Work::Write { offset: 0, length: 512, flags: fua }));
-        assert_eq!(work(2, 0, 0), Ok(Work::Flush));
-        assert_eq!(work(3, 1 << 15, 0), Ok(Work::Discard { offset: 0, length: 16 << 20 }));
-        let zero = |flags| Ok(Work::Zero { offset: 512, length: 16 << 20, flags });
+        assert_eq!(work(0, 8, 16), Ok(KernelRequest::Read { offset: 8192, length: 4096 }));
+        assert_eq!(
+            work(1, 1, 0),
+            Ok(KernelRequest::Write { offset: 0, length: 512, flags: Flags::default() })
+        );
+        assert_eq!(work(1 | 1 << 13, 1, 0), Ok(KernelRequest::Write { offset: 0, length: 512, flags: fua }));
+        assert_eq!(work(2, 0, 0), Ok(KernelRequest::Flush));
+        assert_eq!(work(3, 1 << 15, 0), Ok(KernelRequest::Discard { offset: 0, length: 16 << 20 }));
+        let zero = |flags| Ok(KernelRequest::Zero { offset: 512, length: 16 << 20, flags });
         assert_eq!(work(5, 1 << 15, 1), zero(Flags::default()));
         assert_eq!(work(5 | 1 << 15, 1 << 15, 1), zero(Flags { no_hole: true, ..Flags::default() }));
         // Flags that say how to treat failures change nothing.
-        assert_eq!(work(0x700, 8, 16), Ok(Work::Read { offset: 8192, length: 4096 }));
+        assert_eq!(work(0x700, 8, 16), Ok(KernelRequest::Read { offset: 8192, length: 4096 }));
     }
 
     #[test]
@@ -205,13 +212,13 @@ mod tests {
         ) {
             let inside = |offset: u64, length: u64| offset.checked_add(length).is_some_and(|end| end <= size);
             match Descriptor::decode(&bytes).work(&Geometry::new(size), max_io) {
-                Ok(Work::Read { offset, length } | Work::Write { offset, length, .. }) => {
+                Ok(KernelRequest::Read { offset, length } | KernelRequest::Write { offset, length, .. }) => {
                     prop_assert!(inside(offset, length.into()) && (1..=max_io).contains(&length));
                 }
-                Ok(Work::Discard { offset, length } | Work::Zero { offset, length, .. }) => {
+                Ok(KernelRequest::Discard { offset, length } | KernelRequest::Zero { offset, length, .. }) => {
                     prop_assert!(inside(offset, length));
                 }
-                Ok(Work::Flush) | Err(_) => {}
+                Ok(KernelRequest::Flush) | Err(_) => {}
             }
         }
     }

@@ -14,7 +14,7 @@ mod kernel_queue;
 mod params;
 mod target;
 
-pub use descriptor::{DESCRIPTOR, Descriptor, Refusal, Work};
+pub use descriptor::{DESCRIPTOR, Descriptor, KernelRequest, Refusal};
 pub use kernel_queue::{Fetched, KernelQueue};
 pub use params::{PARAMS, Params, ParamsError};
 pub use target::Target;

@@ -1,6 +1,6 @@
 //! The machine that serves a queue.
 
-use super::descriptor::{DESCRIPTOR, Descriptor, Work};
+use super::descriptor::{DESCRIPTOR, Descriptor, KernelRequest};
 use super::errno;
 use super::kernel_queue::{Fetched, KernelQueue};
 use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request};
@@ -137,19 +137,19 @@ impl<K: KernelQueue> Serving<K> {
     fn start(&mut self, now: Time, tag: u16, descriptor: &[u8; DESCRIPTOR], mut buffer: SegmentMut) {
         let work = Descriptor::decode(descriptor).work(&self.device.geometry(), self.kernel.max_io());
         let (offset, op, flags, held) = match work {
-            Ok(Work::Read { offset, length }) => {
+            Ok(KernelRequest::Read { offset, length }) => {
                 let head = buffer.split_to(length as usize);
                 (offset, Op::ReadInto { buffer: head }, Flags::default(), Held::Read { rest: buffer })
             }
-            Ok(Work::Write { offset, length, flags }) => {
+            Ok(KernelRequest::Write { offset, length, flags }) => {
                 let data = List::from(buffer.freeze().slice(..length as usize));
                 (offset, Op::Write { data }, flags, Held::Write { length })
             }
-            Ok(Work::Flush) => (0, Op::Flush, Flags::default(), Held::Idle { buffer }),
-            Ok(Work::Discard { offset, length }) => {
+            Ok(KernelRequest::Flush) => (0, Op::Flush, Flags::default(), Held::Idle { buffer }),
+            Ok(KernelRequest::Discard { offset, length }) => {
                 (offset, Op::Trim { length }, Flags::default(), Held::Idle { buffer })
             }
-            Ok(Work::Zero { offset, length, flags }) => {
+            Ok(KernelRequest::Zero { offset, length, flags }) => {
                 (offset, Op::Zero { length }, flags, Held::Idle { buffer })
             }
             Err(refusal) => {

@@ -7,13 +7,13 @@ mod support;
 mod world;
 
 use onego_testkit::seeds::Seeds;
-use world::{Seen, World};
+use world::{Seen, SimulatedExport};
 
 const SEEDS: Seeds = Seeds { short: 200, long: 10_000 };
 
 #[test]
 fn a_disk_keeps_what_it_has_acknowledged_whatever_happens_to_its_clients_and_its_device() {
-    let runs = SEEDS.each("-p onego-export --test simulation", |seed| World::new(seed).run());
+    let runs = SEEDS.each("-p onego-export --test simulation", |seed| SimulatedExport::new(seed).run());
     let Some(runs) = runs else { return };
     let all = runs.iter().fold(Seen::default(), |all, seen| all + *seen);
     println!("{all:?}");

@@ -87,7 +87,7 @@ enum What {
     Status,
 }
 
-pub(crate) struct World {
+pub(crate) struct SimulatedExport {
     random: SmallRng,
     net: Net,
     storage: Rc<Volatile>,
@@ -101,7 +101,7 @@ pub(crate) struct World {
     seen: Seen,
 }
 
-impl World {
+impl SimulatedExport {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut geometry = Geometry::new(SIZE);

@@ -3,6 +3,7 @@
 pub(super) mod devices;
 pub(super) mod nbd;
 pub(super) mod tls;
+pub(super) mod ublk;
 
 use super::disk;
 use crate::cluster::Stage;
@@ -22,4 +23,3 @@ fn make_disk(stage: &Stage) -> Result<()> {
 fn run(stage: &Stage, line: &str) -> Result<String> {
     stage.host(&format!("timeout 60 {line}"))
 }
-pub(super) mod ublk;

@@ -80,7 +80,7 @@ impl<'a> Authority<'a> {
         Ok(Self { stage, name })
     }
 
-    /// A key and a certificate for this machine, as `WHAT-key.pem` and `WHAT-cert.pem`, for so many days.
+    /// A key and a certificate for this machine, as `WHAT-key.pem` and `WHAT-cert.pem`, good for `days` days.
     fn sign(&self, what: &str, days: i32) -> Result<()> {
         let Self { stage, name } = self;
         let names = "-subj /CN=onego -addext subjectAltName=IP:127.0.0.1";

@@ -1,0 +1,57 @@
+//! What `onego map` is told.
+
+use crate::device::Source;
+use crate::output::Format;
+use std::path::PathBuf;
+
+/// How the kernel gets at the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(super) enum DeviceType {
+    /// The driver ublk
+    #[default]
+    Ublk,
+    /// The driver nbd
+    Nbd,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct MapOptions {
+    /// What the device is made of
+    #[arg(value_name = "SOURCE", required_unless_present_any = ["all", "recover"])]
+    pub(super) source: Option<Source>,
+    /// Map the images of a list, as far as they are not mapped
+    #[arg(long, conflicts_with_all = ["source", "recover", "foreground"])]
+    pub(super) all: bool,
+    /// The list: what rbdmap reads
+    #[arg(long, value_name = "FILE", requires = "all", default_value = "/etc/ceph/rbdmap")]
+    pub(super) rbdmap: PathBuf,
+    /// Map again what waits for a process that serves it
+    #[arg(long, conflicts_with_all = ["source", "foreground"])]
+    pub(super) recover: bool,
+    /// The pool of an image that names none
+    #[arg(short, long, value_name = "POOL")]
+    pub(super) pool: Option<String>,
+    /// How the kernel gets at it
+    #[arg(long = "type", value_enum, default_value_t)]
+    pub(super) device_type: DeviceType,
+    /// Queues, each served by a thread with its own client of the cluster [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64), default_value_t = 1,
+        hide_default_value = true)]
+    pub(super) queues: u16,
+    /// Requests of a queue that may be in flight [default: 128]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096),
+        default_value_t = 128, hide_default_value = true)]
+    pub(super) depth: u16,
+    /// Let nobody change anything
+    #[arg(long, alias = "read_only")]
+    pub(super) read_only: bool,
+    /// Serve the device in this process, until a signal comes or it is unmapped
+    #[arg(long)]
+    pub(super) foreground: bool,
+    /// How to say which device it is
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+    /// Let go of the terminal and of the process that started this one once the device is usable
+    #[arg(long, hide = true, requires = "foreground")]
+    pub(super) detached: bool,
+}
