@@ -22,7 +22,7 @@ pub struct DrivenServer<M> {
     pub cut: usize,
     /// The driver takes what is to be sent also to clients that do not read, as much as it may.
     pub takes: bool,
-    clients: Vec<Client>,
+    clients: Vec<DrivenClient>,
 }
 
 /// Names a client.
@@ -30,7 +30,7 @@ pub struct DrivenServer<M> {
 pub struct Who(usize);
 
 /// The end of a client.
-struct Client {
+struct DrivenClient {
     conn: ConnId,
     /// Bytes on their way to the server.
     out: Pipe,
@@ -57,7 +57,7 @@ impl<M: Machine> DrivenServer<M> {
     /// A client connects. `None`: the server lets it not in.
     pub fn accept(&mut self, listener: ListenerId, peer: SocketAddr, local: SocketAddr) -> Option<Who> {
         let conn = self.machine.accepted(self.now, listener, peer, local)?;
-        self.clients.push(Client {
+        self.clients.push(DrivenClient {
             conn,
             out: Pipe::default(),
             came: Vec::new(),
@@ -151,7 +151,7 @@ impl<M: Machine> DrivenServer<M> {
         let mut acted = false;
         while let Some(action) = self.machine.next_action(self.now) {
             acted = true;
-            let of = |conn| move |client: &&mut Client| client.conn == conn && !client.closed;
+            let of = |conn| move |client: &&mut DrivenClient| client.conn == conn && !client.closed;
             match action {
                 Action::Listen { listener, addr } => self.machine.listening(self.now, listener, Ok(addr)),
                 Action::Transmit { conn } => {
@@ -217,7 +217,7 @@ impl<M: Machine> DrivenServer<M> {
     }
 }
 
-impl Client {
+impl DrivenClient {
     fn take_given(&mut self) {
         self.came.extend(std::mem::take(&mut self.given).to_vec());
     }
