@@ -63,7 +63,7 @@ fn every_kind_of_device_is_copied_to_every_other() {
     let files = FileServer::start(&place, "");
     let port = files.port("port");
     File::create(place.path("served")).unwrap().set_len(SIZE).unwrap();
-    let _server = NbdServer::start(&place, "served", "s");
+    let _server = NbdServer::start(&place, "served --reactors 2", "s");
     let names = |number: usize| {
         [
             format!("file{number}"),
