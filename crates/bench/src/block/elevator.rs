@@ -67,7 +67,7 @@ impl Elevator {
         let head = self.heads.insert(BufferHead { name, length, data, next: None });
         let single = Chain { start: offset, end: offset + length, writes, first: head, last: head };
         let mut place = self.queue.partition_point(|chain| chain.start < offset);
-        if self.overlaps(place, &single) || self.queue.len() >= MOST_QUEUED {
+        if self.overlaps(place, &single) {
             self.unplug(now, device);
             place = 0;
         }
@@ -83,6 +83,10 @@ impl Elevator {
             let after = std::mem::replace(&mut self.queue[place], single);
             self.chain(place, &after);
         } else {
+            if self.queue.len() >= MOST_QUEUED {
+                self.unplug(now, device);
+                place = 0;
+            }
             self.queue.insert(place, single);
         }
     }
