@@ -85,6 +85,8 @@ const PACKAGES: &[&str] = &[
     "ceph-osd",
     "ceph-common",
     "fio",
+    "libnbd-bin",
+    "python3-libnbd",
     "python3-pytest",
     "python3-rados",
     "qemu-block-extra",

@@ -76,9 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
     "memory-attacks-cluster", "the same of our embedded cluster", attacks::memory::run_on_cluster;
-    "nbd-clients", "libnbd's programs, QEMU's and fio use an image and memory that we export by NBD", export::nbd::clients;
     "block-devices", "our client of NBD copies from and to nbdkit and qemu-nbd, and serves them on", export::devices::devices;
-    "nbd-tls", "libnbd's programs and QEMU's use memory that we export by TLS, with certificates of all kinds", export::tls::clients;
     "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
@@ -108,6 +106,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", embedded::osds::tools;
     "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
+    "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
+    "nbd-tls", "the same by TLS, with certificates of all kinds", export::tls::clients;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;

@@ -19,7 +19,7 @@ fn make_disk(stage: &Stage) -> Result<()> {
     File::options().write(true).open(stage.path("disk.raw"))?.set_len(SIZE).map_err(Into::into)
 }
 
-/// Runs a line of a program of the host, with an end.
+/// Runs a line of a client, from the Debian release that is tested.
 fn run(stage: &Stage, line: &str) -> Result<String> {
-    stage.host(&format!("timeout 60 {line}"))
+    stage.ceph(line)
 }

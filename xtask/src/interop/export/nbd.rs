@@ -54,8 +54,17 @@ fn described(stage: &Stage, name: &str, uri: &str) -> Result<()> {
     for can in ["can_flush", "can_fua", "can_multi_conn", "can_trim", "can_zero", "can_df"] {
         ensure!(export[can] == true, "nbdinfo says {can} is {}", export[can]);
     }
+    says(&run(stage, &format!("nbdinfo {uri}"))?, packets(stage)?)?;
     says(&run(stage, &format!("nbdinfo --list {BASE}"))?, &format!("export=\"{name}\""))?;
     says(&run(stage, &format!("nbdinfo --map --totals {uri}"))?, "hole,zero")
+}
+
+/// How `nbdinfo` calls the messages that its library asks for: with lengths of 64 bits since version 1.18.
+fn packets(stage: &Stage) -> Result<&'static str> {
+    let said = run(stage, "nbdinfo --version")?;
+    let minor = said.split("nbdinfo 1.").nth(1).and_then(|rest| rest.split('.').next());
+    let minor: u32 = minor.with_context(|| format!("no version in {said}"))?.parse()?;
+    Ok(if minor >= 18 { "using extended packets" } else { "using structured packets" })
 }
 
 /// Copies there and back by two programs, of which holes stay holes.

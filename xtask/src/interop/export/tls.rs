@@ -76,7 +76,7 @@ impl<'a> Authority<'a> {
     fn new(stage: &'a Stage, name: &'static str) -> Result<Self> {
         fs::create_dir(stage.path(name))?;
         let files = format!("-keyout {name}/ca-key.pem -out {name}/{AUTHORITY}");
-        run(stage, &format!("openssl req -x509 {NEW_KEY} {files} -days 2 -subj /CN={name}"))?;
+        stage.host(&format!("openssl req -x509 {NEW_KEY} {files} -days 2 -subj /CN={name}"))?;
         Ok(Self { stage, name })
     }
 
@@ -85,10 +85,10 @@ impl<'a> Authority<'a> {
         let Self { stage, name } = self;
         let names = "-subj /CN=onego -addext subjectAltName=IP:127.0.0.1";
         let files = format!("-keyout {name}/{what}-key.pem -out {name}/{what}.csr");
-        run(stage, &format!("openssl req -new {NEW_KEY} {files} {names}"))?;
+        stage.host(&format!("openssl req -new {NEW_KEY} {files} {names}"))?;
         let authority = format!("-CA {name}/{AUTHORITY} -CAkey {name}/ca-key.pem -copy_extensions copy");
         let files = format!("-in {name}/{what}.csr -out {name}/{what}-cert.pem");
-        run(stage, &format!("openssl x509 -req {authority} {files} -days {days}")).map(drop)
+        stage.host(&format!("openssl x509 -req {authority} {files} -days {days}")).map(drop)
     }
 
     /// A folder for a client that trusts this authority, with a certificate that another or the same has signed.
