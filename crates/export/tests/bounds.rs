@@ -6,8 +6,8 @@ use onego_block::{Geometry, Memory, Null};
 use onego_nbd::codec::{HeaderStyle, RequestType};
 use std::rc::Rc;
 use std::time::Duration;
-use support::devices::Late;
-use support::{Net, Reply, Who, request};
+use support::devices::{Late, Timeless};
+use support::{Net, Reply, Who, export, request};
 
 const SIZE: u64 = 1 << 30;
 
@@ -134,4 +134,24 @@ fn small_writes_do_not_keep_the_memory_that_they_came_in() {
     device.complete_all(net.now);
     assert_eq!(net.replies(who).len(), 100);
     assert!(device.memory.pinned() < 1 << 20, "{}", device.memory.pinned());
+}
+
+#[test]
+fn only_devices_that_keep_time_are_asked_for_it_until_they_are_gone() {
+    let delay = Duration::from_secs(5);
+    let timed = Rc::new(Late::with_delay(Geometry::new(SIZE), delay));
+    let mut net = Net::new(Rc::clone(&timed) as _);
+    for n in 0..1000 {
+        let timeless = Rc::new(Timeless(Memory::new(Geometry::new(SIZE))));
+        net.machine.add_export(export(&format!("timeless {n}"), timeless)).unwrap();
+    }
+    let who = net.open(HeaderStyle::Simple);
+    net.send(who, request(RequestType::Read, 1, 0, 10), &[]);
+    net.turn();
+    // It goes on to keep time for what it has, and is let go of with its last client.
+    assert!(net.machine.remove_export("disk"));
+    net.pass(delay);
+    assert_eq!(net.replies(who), [(1, Reply::Data(vec![0; 10]))]);
+    net.disconnect(who);
+    assert_eq!(Rc::strong_count(&timed), 1);
 }

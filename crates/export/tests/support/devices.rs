@@ -62,6 +62,23 @@ impl Late {
     }
 }
 
+/// Memory that keeps no time, and must not be asked for it.
+pub(crate) struct Timeless(pub(crate) Memory);
+
+impl Device for Timeless {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        self.0.submit(now, request);
+    }
+
+    fn due_at(&self) -> Option<Time> {
+        panic!("it keeps no time");
+    }
+}
+
 impl Device for Late {
     fn geometry(&self) -> Geometry {
         self.geometry.get()
