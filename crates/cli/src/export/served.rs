@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::spec::PoolSpec;
 use onego::block::{Export, Host};
 use onego::rbd;
+use onego_export::nbd::EXPORTS_MAX;
 use std::fmt;
 use std::str::FromStr;
 
@@ -57,16 +58,31 @@ impl fmt::Display for Served {
     }
 }
 
-/// The images of a pool, as if each was named.
+/// The images of a pool, as if each was named. More than a server takes are an error.
 pub(super) fn images<E: Export>(
     host: &mut Host<E>,
     opener: &mut Opener<'_>,
     place: &PoolSpec,
 ) -> Result<Vec<(Source, Prepared)>, Failure> {
     let cluster = opener.cluster(host)?;
-    let names = host.block_on(async { rbd::list(&place.open(&cluster).await?).all().await })??;
-    let images = names.iter().map(|name| place.image(name));
-    Ok(images.map(|image| (Source::Image(image.clone()), Prepared::Image(image))).collect())
+    let mut images = Vec::new();
+    let listed = host.block_on(async {
+        let mut names = rbd::list(&place.open(&cluster).await?);
+        while images.len() <= EXPORTS_MAX
+            && let Some(name) = names.try_next().await?
+        {
+            let image = place.image(&name);
+            images.push((Source::Image(image.clone()), Prepared::Image(image)));
+        }
+        Ok::<_, onego::ceph::Error>(())
+    });
+    listed??;
+    if images.len() > EXPORTS_MAX {
+        let why =
+            format!("{place} has more than {EXPORTS_MAX} images, which one server cannot serve: name some");
+        return Err(Failure::Usage(why));
+    }
+    Ok(images)
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ pub(super) const HANDSHAKE: Duration = Duration::from_secs(60);
 /// Bytes that a client may send until TLS is established: a few chains of certificates.
 pub(super) const TLS_HANDSHAKE_MAX: usize = 64 << 10;
 
-/// Exports: they are looked through for names and deadlines.
-pub(super) const EXPORTS_MAX: usize = 1024;
+/// Most exports of a server: they are looked through for names.
+pub const EXPORTS_MAX: usize = 1024;
 
 /// Requests of one connection that may be in flight: what the kernel's client has at most by default.
 pub(super) const REQUESTS_MAX: usize = 128;

@@ -20,5 +20,6 @@ mod tls;
 pub use config::Config;
 pub use counters::Counters;
 pub use exports::{Export, ExportError};
+pub use limits::EXPORTS_MAX;
 pub use server::Server;
 pub use tls::{Tls, TlsError};
