@@ -142,11 +142,12 @@ impl RequestHeader {
     }
 
     /// Bytes of payload behind the header. With extended headers a flag says that there is one (nbd proto.md, 'Request
-    /// message').
+    /// message'). A write has one also without it: clients are to set it, and QEMU's (10.0) does not.
     #[inline]
     pub fn payload(&self, style: HeaderStyle) -> u64 {
         let has_payload = match style {
-            HeaderStyle::Simple | HeaderStyle::Structured => self.command == RequestType::Write,
+            _ if self.command == RequestType::Write => true,
+            HeaderStyle::Simple | HeaderStyle::Structured => false,
             HeaderStyle::Extended => self.flags.contains(CommandFlags::PAYLOAD_LEN),
         };
         if has_payload { self.length } else { 0 }

@@ -55,9 +55,6 @@ impl Session {
             }
             // The payload has the length in the export.
             RequestType::BlockStatus if has_payload => Ok(()),
-            RequestType::Write if !has_payload && request.length > 0 => {
-                Err(Refusal::invalid("a write without the flag of its payload"))
-            }
             _ => self.check_range(request),
         }
     }
