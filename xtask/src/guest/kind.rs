@@ -18,6 +18,9 @@ pub(crate) struct Kind {
     pub(super) name: &'static str,
     /// Its kernel.
     pub(super) series: Series,
+    /// Its processors. With a second one, all that is emulated costs more than twice as much: accesses that are atomic become so
+    /// for the host, too, and processors wait for each other that are not there at the same time.
+    pub(super) processors: u8,
     /// Modules of the kernel that are loaded, with all that they depend on. "siw" is built, since Debian leaves it out.
     pub(super) modules: &'static [&'static str],
     /// Packages that are unpacked for the guest, and not installed on the host: their services would start there.
@@ -32,6 +35,7 @@ pub(crate) struct Kind {
 pub(crate) const RBD: Kind = Kind {
     name: "rbd",
     series: Series::Release,
+    processors: 1,
     modules: &[
         "virtio_pci",
         "virtio_net",
@@ -59,6 +63,8 @@ pub(crate) const RBD: Kind = Kind {
 pub(crate) const UBLK: Kind = Kind {
     name: "ublk",
     series: Series::Backports,
+    // The kernel makes one queue for each at most.
+    processors: 2,
     modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "ublk_drv"],
     packages: &[],
     files: &[],
@@ -71,6 +77,7 @@ pub(crate) const UBLK: Kind = Kind {
 pub(crate) const NFS: Kind = Kind {
     name: "nfs",
     series: Series::Release,
+    processors: 1,
     modules: &[
         "virtio_pci",
         "virtio_net",
@@ -91,6 +98,7 @@ pub(crate) const NFS: Kind = Kind {
 pub(crate) const RDMA: Kind = Kind {
     name: "rdma",
     series: Series::Release,
+    processors: 1,
     modules: &[
         "virtio_pci",
         "virtio_net",

@@ -116,10 +116,9 @@ impl Guest {
         for port in ports {
             network += &format!(",hostfwd=tcp:{ADDRESS}:{port}-:{port}");
         }
-        // With a second processor, all that is emulated costs more than twice as much: accesses that are atomic become so for
-        // the host, too, and processors wait for each other that are not there at the same time.
+        let processors = self.kind.processors;
         let line = format!(
-            "-accel tcg -machine q35 -cpu max -smp 1 \
+            "-accel tcg -machine q35 -cpu max -smp {processors} \
              -m {MEMORY} -nodefaults -no-user-config -display none -no-reboot -serial stdio \
              -netdev {network} -device virtio-net-pci,netdev=net,romfile="
         );

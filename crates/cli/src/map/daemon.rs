@@ -38,13 +38,18 @@ pub(super) fn run(access: &Access, options: &MapOptions, source: &Source) -> Res
     let count = left.as_ref().map_or(options.queues, DeviceInfo::queues);
     let queues = Queues::open(&plan, count, &failed)?;
     drop(failed);
+    let geometry = queues.geometry();
+    if count > 1 && geometry.volatile_cache && !geometry.shared_flush {
+        let why = format!("a flush of {source} covers one thread's writes alone, so it takes --queues 1");
+        return Err(Failure::Device(why));
+    }
     let mut served = match left {
         Some(info) => {
             let record = Record { id: info.id(), ..record };
             Served::take_over(control, queues, claim, info, record)?
         }
         None => {
-            let params = Params::new(&queues.geometry(), options.read_only);
+            let params = Params::new(&geometry, options.read_only);
             let params = params.map_err(|error| Failure::Device(error.to_string()))?;
             let device = new_device(options, source, &params, features);
             Served::make(control, queues, claim, (device, &params.encode()), record)?

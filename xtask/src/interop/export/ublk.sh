@@ -69,6 +69,7 @@ image() {
     step='read again' && (cd /mnt && sha256sum -c -s $sums) &&
     step='umount again' && umount /mnt &&
     step='fio, small blocks' && verify small --rw=randwrite --bs=4k --size=4m &&
+    step='unmap for more queues' && onego unmap "$device" && device=$(onego map rbd:disk --queues 8 --depth 32) &&
     step='fio, large blocks' && verify large --rw=randrw --bs=256k --size=16m &&
     step='discard' && blkdiscard "$device" && cmp -n 134217728 "$device" /dev/zero &&
     step='unmap again' && onego unmap "$device"
@@ -102,6 +103,7 @@ crash() {
 
 restart() { # the process ends in order while the device is in use, and another takes over
     step=map && device=$(onego map rbd:disk --queues 2) &&
+    step=queues && [ "$(ls /sys/block/ublkb0/mq | wc -l)" = 2 ] &&
     step=mkfs && /host/mke2fs -q -F -t ext4 "$device" && mount -t ext4 "$device" /mnt &&
     step=write && fill &&
     step='terminate' && old=$(server) && kill "$old" && until_gone "/proc/$old" &&
