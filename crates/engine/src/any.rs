@@ -143,6 +143,14 @@ impl Engine for AnyEngine {
         each!(self, engine => engine.watch(descriptor))
     }
 
+    fn watch_signals(&mut self, eventfd: OwnedFd) -> io::Result<SocketId> {
+        each!(self, engine => engine.watch_signals(eventfd))
+    }
+
+    fn send_descriptor(&mut self, socket: SocketId, message: &[u8], descriptor: OwnedFd) -> io::Result<()> {
+        each!(self, engine => engine.send_descriptor(socket, message, descriptor))
+    }
+
     #[inline]
     fn recv(&mut self, socket: SocketId, bufs: RecvBufs) -> Option<Received> {
         each!(self, engine => engine.recv(socket, bufs))

@@ -16,12 +16,14 @@ pub struct RecvBufs {
     pub landing: Landing,
     /// Shared memory for what goes to no place.
     pub ahead: Option<SegmentMut>,
+    /// What came along with the bytes, once the receive has ended.
+    pub descriptors: Vec<OwnedFd>,
 }
 
 impl RecvBufs {
     /// What is filled, in this order.
     pub fn slices(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let Landing { place, further, ahead: limit } = &mut self.landing;
+        let Landing { place, further, ahead: limit, .. } = &mut self.landing;
         let ahead = self.ahead.as_mut().map(|ahead| {
             let len = ahead.len().min(*limit);
             &mut ahead[..len]
@@ -31,7 +33,7 @@ impl RecvBufs {
 
     /// Bytes that a receive into these buffers may take.
     pub fn capacity(&self) -> usize {
-        let Landing { place, further, ahead: limit } = &self.landing;
+        let Landing { place, further, ahead: limit, .. } = &self.landing;
         place.iter().chain(further).map(|place| place.len()).sum::<usize>()
             + self.ahead.as_ref().map_or(0, |ahead| ahead.len().min(*limit))
     }
@@ -126,6 +128,23 @@ pub trait Engine {
     /// Watches a descriptor that is none of its sockets: [`Event::Readable`] comes whenever it is readable, until it is
     /// [closed](Self::close). The simulated network has no descriptors.
     fn watch(&mut self, _descriptor: OwnedFd) -> io::Result<SocketId> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Watches an eventfd without reading it: [`Event::Readable`] comes after it was signalled, until it is
+    /// [closed](Self::close). Not every engine can.
+    fn watch_signals(&mut self, _eventfd: OwnedFd) -> io::Result<SocketId> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Sends a message with a descriptor, at once and whole. An error: the socket does not take it, or this engine cannot do
+    /// that.
+    fn send_descriptor(
+        &mut self,
+        _socket: SocketId,
+        _message: &[u8],
+        _descriptor: OwnedFd,
+    ) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -64,6 +64,8 @@ impl Epoll {
         let interest = match kind {
             // Level-triggered: what is left after an accept comes up again by itself.
             Kind::Listener | Kind::Watched => EventFlags::IN,
+            // Each signal is an edge, so nobody has to read the eventfd.
+            Kind::Signals => EventFlags::IN | EventFlags::ET,
             Kind::Connecting | Kind::Stream => {
                 EventFlags::from_bits_retain(STREAM_INTEREST.bits().into()) | EventFlags::ET
             }
@@ -103,7 +105,7 @@ impl Epoll {
     fn dispatch(&mut self, id: SocketId, flags: PollFlags, events: &mut Vec<Event>) {
         match self.sockets.table.get(id).map(|socket| socket.kind) {
             Some(Kind::Listener) => self.accept(id, events),
-            Some(Kind::Watched) => events.push(Event::Readable(id)),
+            Some(Kind::Watched | Kind::Signals) => events.push(Event::Readable(id)),
             Some(_) => self.sockets.ready(id, flags, events),
             None => {}
         }
@@ -162,6 +164,14 @@ impl Engine for Epoll {
 
     fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
         self.add(descriptor, Kind::Watched, Protocol::Other)
+    }
+
+    fn watch_signals(&mut self, eventfd: OwnedFd) -> io::Result<SocketId> {
+        self.add(eventfd, Kind::Signals, Protocol::Other)
+    }
+
+    fn send_descriptor(&mut self, socket: SocketId, message: &[u8], descriptor: OwnedFd) -> io::Result<()> {
+        self.sockets.send_descriptor(socket, message, &descriptor)
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

@@ -7,6 +7,7 @@
 //! network.
 
 mod any;
+mod descriptors;
 mod engine;
 mod epoll;
 mod message;

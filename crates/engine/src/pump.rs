@@ -8,6 +8,7 @@ mod receive;
 mod spin;
 mod transmit;
 
+use crate::descriptors;
 use crate::engine::{Engine, Event, Stats};
 use crate::system::clock::thread_cpu;
 use crate::table::{ByName, SocketId};
@@ -373,6 +374,14 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Action::Watch { conn, descriptor } => {
                 let socket = self.engine.watch(descriptor);
                 self.begin(now, conn, socket, Phase::Watched);
+            }
+            Action::WatchSignals { conn, eventfd } => {
+                let socket = self.engine.watch_signals(eventfd);
+                self.begin(now, conn, socket, Phase::Watched);
+            }
+            Action::Signal { eventfd } => descriptors::signal(&eventfd),
+            Action::SendDescriptor { conn, message, descriptor } => {
+                self.send_descriptor(now, conn, &message, descriptor);
             }
             Action::Transmit { conn } => {
                 if let Some(&mut socket) = self.names.get_mut(conn) {

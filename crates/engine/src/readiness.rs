@@ -15,6 +15,7 @@
 //!
 //! Unix sockets are the other exception: a receive stops short where descriptors or credentials of a sender come along, with
 //! more in the queue. On what is not TCP, only `EAGAIN` ends the reading.
+use crate::descriptors;
 use crate::engine::{Event, Received, RecvBufs, Sent, Stats};
 use crate::socket;
 use crate::socket::{ACCEPT_PAUSE, Accepted, MAX_BYTES, MAX_SLICES, Protocol};
@@ -25,9 +26,7 @@ use onego_buf::List;
 use onego_wire::{Landing, Time};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    self, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags, Shutdown,
-};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use smallvec::SmallVec;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -45,6 +44,8 @@ pub(crate) enum Kind {
     Stream,
     /// No socket, but something that is watched for its user.
     Watched,
+    /// An eventfd whose signals are told.
+    Signals,
 }
 
 pub(crate) struct Socket {
@@ -173,8 +174,8 @@ impl Sockets {
         let mut may_stop_short = socket.may_stop_short;
         let result = match socket.protocol {
             Protocol::Tcp => recv_into(&socket.fd, &mut bufs),
-            Protocol::Other => recv_message(&socket.fd, &mut bufs).map(|(n, left_out)| {
-                may_stop_short |= left_out;
+            Protocol::Other => descriptors::receive(&socket.fd, &mut bufs).map(|(n, came_along)| {
+                may_stop_short |= came_along;
                 n
             }),
         };
@@ -205,6 +206,17 @@ impl Sockets {
             Err(_) => {}
         }
         Sent { rest: list, full: socket.full, result: result.map_err(io::Error::from) }
+    }
+
+    /// Sends a message with a descriptor, at once and whole.
+    pub(crate) fn send_descriptor(
+        &self,
+        id: SocketId,
+        message: &[u8],
+        descriptor: &OwnedFd,
+    ) -> io::Result<()> {
+        let socket = self.table.get(id).ok_or(Errno::BADF)?;
+        descriptors::send(&socket.fd, message, descriptor)
     }
 
     /// Which sends of connections that are made from now on are without a copy.
@@ -269,18 +281,6 @@ fn recv_into(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<usize, Errno> {
 
 /// The buffers of a receive.
 type Vectors<'a> = SmallVec<[IoSliceMut<'a>; Landing::PLACES_MAX + 1]>;
-
-/// One receive from a socket where descriptors or credentials may come along with bytes, and whether they did: a receive stops
-/// there, and they are left out.
-fn recv_message(fd: &OwnedFd, bufs: &mut RecvBufs) -> Result<(usize, bool), Errno> {
-    let mut vectors: Vectors<'_> = bufs.slices().map(IoSliceMut::new).collect();
-    if vectors.is_empty() {
-        return Err(Errno::INVAL);
-    }
-    let mut nowhere = RecvAncillaryBuffer::default();
-    let received = net::recvmsg(fd, &mut vectors, &mut nowhere, RecvFlags::empty())?;
-    Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
-}
 
 /// One send of as much as a call takes, which is cut off: how many bytes were offered, and how many the socket took.
 fn send_some(fd: &OwnedFd, list: &mut List) -> (usize, Result<usize, Errno>) {

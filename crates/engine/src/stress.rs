@@ -361,7 +361,7 @@ impl<E: Stressed> Side<E> {
             if lends && self.random.one_in(2) {
                 conn.receive = Receive::Lent;
                 let limit = 1 + self.random.below(100_000) as usize;
-                let bufs = RecvBufs { landing: Landing::shared(limit), ahead: None };
+                let bufs = RecvBufs { landing: Landing::shared(limit), ahead: None, ..RecvBufs::default() };
                 assert!(self.engine.recv(id, bufs).is_none(), "it waits");
                 return;
             }
@@ -378,7 +378,7 @@ impl<E: Stressed> Side<E> {
             let ahead = (1 + self.random.below(20_000)) as usize;
             let landing =
                 if self.random.one_in(2) { Landing::at(place, ahead) } else { Landing::shared(ahead) };
-            let bufs = RecvBufs { landing, ahead: Some(self.pool.get(ahead)) };
+            let bufs = RecvBufs { landing, ahead: Some(self.pool.get(ahead)), ..RecvBufs::default() };
             if let Some(received) = self.engine.recv(id, bufs) {
                 self.received(id, received);
             }

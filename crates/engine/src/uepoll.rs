@@ -91,6 +91,8 @@ impl Uepoll {
         let fd = Fd(socket.fd.as_raw_fd());
         let poll = match socket.kind {
             Kind::Listener | Kind::Watched => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()),
+            // Each signal is an edge, so nobody has to read the eventfd.
+            Kind::Signals => opcode::PollAdd::new(fd, PollFlags::IN.bits().into()).multi(true),
             Kind::Connecting | Kind::Stream => {
                 opcode::PollAdd::new(fd, STREAM_INTEREST.bits().into()).multi(true)
             }
@@ -126,6 +128,13 @@ impl Uepoll {
                 events.push(Event::Readable(id));
                 // It is submitted after whom it concerns has looked.
                 return self.watch(id);
+            }
+            Kind::Signals => {
+                events.push(Event::Readable(id));
+                if !more && result >= 0 {
+                    self.watch(id);
+                }
+                return;
             }
             Kind::Connecting | Kind::Stream => {}
         }
@@ -193,6 +202,14 @@ impl Engine for Uepoll {
 
     fn watch(&mut self, descriptor: OwnedFd) -> io::Result<SocketId> {
         Ok(self.add(descriptor, Kind::Watched, Protocol::Other))
+    }
+
+    fn watch_signals(&mut self, eventfd: OwnedFd) -> io::Result<SocketId> {
+        Ok(self.add(eventfd, Kind::Signals, Protocol::Other))
+    }
+
+    fn send_descriptor(&mut self, socket: SocketId, message: &[u8], descriptor: OwnedFd) -> io::Result<()> {
+        self.sockets.send_descriptor(socket, message, &descriptor)
     }
 
     fn recv(&mut self, id: SocketId, bufs: RecvBufs) -> Option<Received> {

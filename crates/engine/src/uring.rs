@@ -380,7 +380,7 @@ impl Uring {
         let drained = socket.drained;
         self.stats.recvs += 1;
         self.stats.received_bytes += n as u64;
-        let bufs = RecvBufs { landing: Landing::shared(limit), ahead };
+        let bufs = RecvBufs { landing: Landing::shared(limit), ahead, ..RecvBufs::default() };
         let result = result.map(|_| n).map_err(Into::into);
         events.push(Event::Received(id, Received { bufs, result, drained }));
     }
@@ -510,6 +510,11 @@ impl Engine for Uring {
         let Some(socket) = self.sockets.get(id) else {
             return Some(Received { bufs, result: Err(Errno::BADF.into()), drained: true });
         };
+        if bufs.landing.descriptors > 0 {
+            let reason = "the engine uring takes no descriptors along with bytes: use epoll or uepoll";
+            let result = Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+            return Some(Received { bufs, result, drained: true });
+        }
         if bufs.landing.place.is_none() && bufs.ahead.is_none() {
             self.lend(id, bufs.landing.ahead);
             return None;

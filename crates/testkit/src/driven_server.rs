@@ -175,7 +175,10 @@ impl<M: Machine> DrivenServer<M> {
                 Action::Connect { .. }
                 | Action::Adopt { .. }
                 | Action::Attach { .. }
-                | Action::Watch { .. } => panic!("a server opens no connections"),
+                | Action::Watch { .. }
+                | Action::WatchSignals { .. }
+                | Action::Signal { .. }
+                | Action::SendDescriptor { .. } => panic!("a server opens no connections"),
             }
         }
         acted

@@ -416,7 +416,8 @@ fn a_broken_stream_gives_what_had_arrived_and_then_the_error() {
     assert_eq!(b.send(socket, List::from(vec![1; 10])).unwrap().result.unwrap(), 10);
     sim.settle(&mut []);
     sim.reset(ip(1));
-    let bufs = || RecvBufs { landing: Landing::at(vec![0; 100].into(), 0), ahead: None };
+    let bufs =
+        || RecvBufs { landing: Landing::at(vec![0; 100].into(), 0), ahead: None, ..RecvBufs::default() };
     assert_eq!(a.recv(accepted, bufs()).unwrap().result.unwrap(), 10);
     let error = a.recv(accepted, bufs()).unwrap().result.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);

@@ -6,6 +6,7 @@ use crate::time::Time;
 use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 #[cfg(test)]
 mod tests;
@@ -148,6 +149,13 @@ impl<M: Members> Joined<M> {
             }
             Action::Attach { conn, socket } => Action::Attach { conn: self.name(member, conn), socket },
             Action::Watch { conn, descriptor } => Action::Watch { conn: self.name(member, conn), descriptor },
+            Action::WatchSignals { conn, eventfd } => {
+                Action::WatchSignals { conn: self.name(member, conn), eventfd }
+            }
+            Action::Signal { eventfd } => Action::Signal { eventfd },
+            Action::SendDescriptor { conn, message, descriptor } => {
+                Action::SendDescriptor { conn: self.outer(member, conn)?, message, descriptor }
+            }
             Action::Adopt { listener, socket } => {
                 Action::Adopt { listener: self.listener(member, listener), socket }
             }
@@ -246,6 +254,12 @@ impl<M: Members> Machine for Joined<M> {
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         if let Some((member, inner)) = self.open(conn) {
             member.received(now, inner, bytes);
+        }
+    }
+
+    fn descriptors(&mut self, now: Time, conn: ConnId, descriptors: Vec<OwnedFd>) {
+        if let Some((member, inner)) = self.open(conn) {
+            member.descriptors(now, inner, descriptors);
         }
     }
 

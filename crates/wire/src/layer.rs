@@ -4,6 +4,7 @@ use crate::time::Time;
 use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// A [`Machine`] that has no connections of its own: those of another machine, to which it adds something.
 pub trait Layer {
@@ -67,6 +68,10 @@ impl<L: Layer> Machine for L {
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
         self.below_mut().received(now, conn, bytes);
+    }
+
+    fn descriptors(&mut self, now: Time, conn: ConnId, descriptors: Vec<OwnedFd>) {
+        self.below_mut().descriptors(now, conn, descriptors);
     }
 
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {

@@ -4,6 +4,7 @@ use onego_buf::{List, Segment, SegmentMut};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Names a listening address of a machine; the machine chooses the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +54,31 @@ pub enum Action {
         /// The machine's name for it.
         conn: ConnId,
         /// What is watched. The driver closes it.
+        descriptor: OwnedFd,
+    },
+    /// Watch an eventfd under the name of a connection, without reading it: each time that it is signalled, and once if it was
+    /// before, the driver says so ([`Machine::ready`]), at least once for signals that come close together; or once that it
+    /// cannot be watched ([`Machine::disconnected`]). [`Action::Close`] ends it.
+    WatchSignals {
+        /// The machine's name for it.
+        conn: ConnId,
+        /// The eventfd. The driver closes it.
+        eventfd: OwnedFd,
+    },
+    /// Signal an eventfd that is non-blocking. It needs no answer: one that takes no signal has signals that were not taken.
+    Signal {
+        /// The eventfd.
+        eventfd: Arc<OwnedFd>,
+    },
+    /// Send a message together with a descriptor on a connection over a Unix socket, after what was to be sent before. The
+    /// peer reads what it is sent, so the driver keeps no such message: where the socket does not take it whole, the connection
+    /// has failed ([`Machine::disconnected`]).
+    SendDescriptor {
+        /// The connection.
+        conn: ConnId,
+        /// The message.
+        message: Vec<u8>,
+        /// What goes along. The driver closes it.
         descriptor: OwnedFd,
     },
     /// There may be something to send: ask [`Machine::transmit`].
@@ -116,11 +142,18 @@ pub struct Landing {
     /// The most bytes (after those of all places) that may be received into shared memory and handed over by
     /// [`Machine::received`]. With 0 and no `place` the driver stops reading: that is back-pressure.
     pub ahead: usize,
+    /// The most descriptors of files that are taken along with these bytes, [`DESCRIPTORS_MAX`](Self::DESCRIPTORS_MAX) at most;
+    /// they are handed over by [`Machine::descriptors`], and further ones are closed. Only for connections over Unix sockets: a
+    /// driver that cannot take descriptors ends the connection.
+    pub descriptors: usize,
 }
 
 impl Landing {
     /// Buffers that a driver can receive into at a time.
     pub const PLACES_MAX: usize = 63;
+
+    /// Descriptors that a driver can take at a time.
+    pub const DESCRIPTORS_MAX: usize = 8;
 
     /// Into shared memory only.
     pub fn shared(ahead: usize) -> Self {
@@ -189,12 +222,16 @@ pub trait Machine {
     /// Bytes arrived in shared memory. To keep them is to keep the whole block they lie in.
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment);
 
+    /// Descriptors of files came along with the bytes that are handed over next. A machine that does not keep them closes them.
+    fn descriptors(&mut self, _now: Time, _conn: ConnId, _descriptors: Vec<OwnedFd>) {}
+
     /// Appends what is to be sent on `conn` to `out`, about `limit` bytes of it (whole messages, at least one if
     /// there is any). What is appended is the driver's; it is not asked for again. A machine that appends less although
     /// there will be more says so by [`Action::Transmit`]: the driver may sleep before it asks again.
     fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize);
 
-    /// A descriptor that is [watched](Action::Watch) is readable. It is told again and again for as long as it is.
+    /// A descriptor that is [watched](Action::Watch) is readable. It is told again and again for as long as it is. Or an eventfd
+    /// that is [watched](Action::WatchSignals) was signalled.
     fn ready(&mut self, _now: Time, _conn: ConnId) {}
 
     /// When [`timeout`](Self::timeout) wants to be called, at the latest.

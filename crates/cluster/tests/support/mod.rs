@@ -327,7 +327,10 @@ impl Net {
                 Action::Connect { .. }
                 | Action::Watch { .. }
                 | Action::Adopt { .. }
-                | Action::Attach { .. } => panic!("a cluster opens no connections"),
+                | Action::Attach { .. }
+                | Action::WatchSignals { .. }
+                | Action::Signal { .. }
+                | Action::SendDescriptor { .. } => panic!("a cluster opens no connections"),
             }
         }
         moved

@@ -64,9 +64,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             Phase::Connecting | Phase::Watched | Phase::Doomed => return None,
         };
         // What waits in the engine for bytes to come waits without memory.
-        let lent = landing.place.is_none() && self.engine.lends();
+        let lent = landing.place.is_none() && landing.descriptors == 0 && self.engine.lends();
         let ahead = (landing.ahead > 0 && !lent).then(|| self.chunks.take());
-        let bufs = RecvBufs { landing, ahead };
+        let bufs = RecvBufs { landing, ahead, ..RecvBufs::default() };
         if bufs.capacity() == 0 && !(lent && bufs.landing.ahead > 0) {
             // A receive of no bytes would look like the end of the stream.
             bufs.landing.into_places().for_each(|place| self.machine.landed(now, conn.id, place, 0));
@@ -145,6 +145,9 @@ impl<E: Engine, M: Machine> Pump<E, M> {
 
     /// Gives the machine the `n` bytes in `bufs`, and the pump the memory that is left.
     fn hand_over(&mut self, now: Time, id: ConnId, open: bool, bufs: RecvBufs, n: usize) {
+        if open && !bufs.descriptors.is_empty() {
+            self.machine.descriptors(now, id, bufs.descriptors);
+        }
         let mut ahead_len = n;
         for place in bufs.landing.into_places() {
             let placed = ahead_len.min(place.len());

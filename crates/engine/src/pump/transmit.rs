@@ -4,8 +4,9 @@ use super::conn::{Phase, RecvState, SendState};
 use crate::engine::{Engine, Sent};
 use crate::table::SocketId;
 use onego_buf::List;
-use onego_wire::{Machine, Time};
+use onego_wire::{ConnId, Disconnect, Machine, Time};
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Bytes taken from the machine at a time: what a gathered send can carry usefully, and the bound on bytes of a
 /// connection that are neither the machine's any more nor the socket's yet (up to one message more).
@@ -64,6 +65,21 @@ impl<E: Engine, M: Machine> Pump<E, M> {
             }
         }
         self.finish_flushing(socket);
+    }
+
+    /// Sends a message with a descriptor after what was to be sent before, or ends the connection.
+    pub(super) fn send_descriptor(&mut self, now: Time, conn: ConnId, message: &[u8], descriptor: OwnedFd) {
+        let Some(&mut socket) = self.names.get_mut(conn) else { return };
+        self.transmit(now, socket);
+        let Some(conn) = self.conns.get_mut(socket) else { return };
+        let sent = match (&conn.send, conn.out.is_empty()) {
+            (SendState::Ready, true) => self.engine.send_descriptor(socket, message, descriptor),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        };
+        if let Err(error) = sent {
+            self.notified = true;
+            self.disconnect(now, socket, Disconnect::Failed(error));
+        }
     }
 
     /// A send has ended.

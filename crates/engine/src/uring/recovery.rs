@@ -73,7 +73,11 @@ impl Uring {
                 self.end_receive(id, bufs, events);
             }
             RingOp::Lent(id, limit) => {
-                self.end_receive(id, RecvBufs { landing: Landing::shared(limit), ahead: None }, events);
+                self.end_receive(
+                    id,
+                    RecvBufs { landing: Landing::shared(limit), ahead: None, ..RecvBufs::default() },
+                    events,
+                );
             }
             // As for a receive; how much of it was sent is unknown.
             RingOp::Send(id, list, message, SendKind::Silent) => {

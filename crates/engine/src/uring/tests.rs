@@ -47,7 +47,11 @@ fn a_short_send_is_not_taken_for_whole_while_completions_overflow() {
         // All the others have something at once: that is more than the completion queue holds.
         for (id, peer) in &mut connections {
             peer.write_all(b"now").unwrap();
-            assert!(engine.recv(*id, RecvBufs { landing: Landing::shared(100), ahead: None }).is_none());
+            assert!(
+                engine
+                    .recv(*id, RecvBufs { landing: Landing::shared(100), ahead: None, ..RecvBufs::default() })
+                    .is_none()
+            );
         }
         let list: List = SegmentMut::zeroed(BYTES).into();
         assert!(engine.send(big, list).is_none());
@@ -121,10 +125,17 @@ fn connections_end_when_completions_are_lost_and_new_ones_work() {
                 2 => {
                     peer.write_all(b"now").unwrap();
                     let landing = Landing::at(SegmentMut::zeroed(100), 0);
-                    assert!(engine.recv(*id, RecvBufs { landing, ahead: None }).is_none());
+                    assert!(
+                        engine.recv(*id, RecvBufs { landing, ahead: None, ..RecvBufs::default() }).is_none()
+                    );
                 }
                 _ => assert!(
-                    engine.recv(*id, RecvBufs { landing: Landing::shared(100), ahead: None }).is_none()
+                    engine
+                        .recv(
+                            *id,
+                            RecvBufs { landing: Landing::shared(100), ahead: None, ..RecvBufs::default() }
+                        )
+                        .is_none()
                 ),
             }
         }
@@ -159,7 +170,11 @@ fn connections_end_when_completions_are_lost_and_new_ones_work() {
             Event::Accepted { socket, .. } => Some(socket),
             _ => None,
         });
-        assert!(engine.recv(id, RecvBufs { landing: Landing::shared(100), ahead: None }).is_none());
+        assert!(
+            engine
+                .recv(id, RecvBufs { landing: Landing::shared(100), ahead: None, ..RecvBufs::default() })
+                .is_none()
+        );
         assert!(engine.send(id, Segment::from_static(b"hello").into()).is_none());
         peer.write_all(b"hi").unwrap();
         let mut got = [0; 5];

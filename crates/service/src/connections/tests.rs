@@ -30,7 +30,7 @@ struct Fake {
 impl ServerConnection for Fake {
     fn landing(&mut self) -> Landing {
         let mut buffers = (0..self.buffers).map(|_| SegmentMut::zeroed(8));
-        Landing { place: buffers.next(), further: buffers.collect(), ahead: 100 }
+        Landing { place: buffers.next(), further: buffers.collect(), ahead: 100, descriptors: 0 }
     }
 
     fn landed(&mut self, _: Time, _: SegmentMut, _: usize) {

@@ -127,7 +127,9 @@ impl Machine for Member {
         match serial % 3 {
             0 => Landing::shared(9),
             1 => Landing::at(place(serial), 9),
-            _ => Landing { place: Some(place(serial)), further: vec![place(serial)], ahead: 9 },
+            _ => {
+                Landing { place: Some(place(serial)), further: vec![place(serial)], ahead: 9, descriptors: 0 }
+            }
         }
     }
 
