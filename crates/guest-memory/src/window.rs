@@ -42,6 +42,11 @@ impl Window {
         self.length
     }
 
+    /// Are values at even places not aligned?
+    pub fn is_misaligned(&self) -> bool {
+        !self.at(0, 0).cast::<u16>().is_aligned()
+    }
+
     /// A range of it. `None`: it is not all there.
     pub fn slice(&self, place: u64, length: u64) -> Option<Self> {
         let end = place.checked_add(length)?;
