@@ -6,6 +6,7 @@ mod nbd;
 mod reactor;
 mod served;
 mod tls;
+mod vhost_user;
 
 use crate::access::Access;
 use crate::failure::Failure;
@@ -16,10 +17,14 @@ pub(crate) enum ExportCommand {
     /// Serve devices by NBD, the Network Block Device protocol
     #[command(after_help = nbd::examples())]
     Nbd(nbd::Options),
+    /// Serve a device to a virtual machine as its disk, by vhost-user
+    #[command(after_help = vhost_user::examples())]
+    VhostUser(vhost_user::Options),
 }
 
 pub(crate) fn run(access: &Access, command: ExportCommand) -> Result<(), Failure> {
     match command {
         ExportCommand::Nbd(options) => nbd::run(access, options),
+        ExportCommand::VhostUser(options) => vhost_user::run(access, options),
     }
 }

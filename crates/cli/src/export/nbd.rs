@@ -130,7 +130,8 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let reactors = (0..options.reactors)
         .map(|_| {
             let sockets = listening.iter().map(Listening::socket).collect::<Result<_, _>>()?;
-            reactor::start(plan.clone(), sockets, failed.clone())
+            let plan = plan.clone();
+            reactor::start(move || reactor::begin(&plan, sockets), failed.clone())
         })
         .collect::<Result<Vec<Running>, Failure>>()?;
     drop(failed);

@@ -10,6 +10,7 @@ use onego::ceph::Config;
 use onego::zero_copy::Settings;
 use onego::{EngineKind, Spin, Wait};
 use onego_export::nbd::{self, Export, Server, Tls};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,14 +52,29 @@ impl Drop for Running {
     }
 }
 
-/// Starts a reactor that serves the plan on listening sockets, and waits until it does. `failed` gets the reason if it ends
+/// An export that listens.
+pub(crate) trait ListeningExport: onego::block::Export {
+    /// Why it cannot listen; told once.
+    fn failure(&mut self) -> Option<io::Error>;
+}
+
+impl ListeningExport for Server {
+    fn failure(&mut self) -> Option<io::Error> {
+        self.failure()
+    }
+}
+
+/// Starts a reactor of the host that `begin` makes on its thread, and waits until it has. `failed` gets the reason if it ends
 /// by itself later.
-pub(crate) fn start(plan: Plan, sockets: Vec<OwnedFd>, failed: Sender<Failure>) -> Result<Running, Failure> {
+pub(crate) fn start<E: ListeningExport>(
+    begin: impl FnOnce() -> Result<Host<E>, Failure> + Send + 'static,
+    failed: Sender<Failure>,
+) -> Result<Running, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let (started, start): (_, Receiver<Result<onego::Waker, Failure>>) = channel();
     let stopped = Arc::clone(&stop);
     let body = move || {
-        let mut host = match begin(&plan, sockets) {
+        let mut host = match begin() {
             Ok(host) => host,
             Err(error) => return drop(started.send(Err(error))),
         };
@@ -86,8 +102,8 @@ fn listening(error: std::io::Error) -> Failure {
     Failure::Io { what: "listening", source: error }
 }
 
-/// Opens the devices, and makes the server of them.
-fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, Failure> {
+/// Opens the devices, and makes the server of NBD of them.
+pub(crate) fn begin(plan: &Plan, sockets: Vec<OwnedFd>) -> Result<Host<Server>, Failure> {
     let config = nbd::Config { tls: plan.tls.clone(), ..nbd::Config::default() };
     let server = |_| Server::new(config);
     let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, server)?;

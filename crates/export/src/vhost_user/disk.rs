@@ -4,7 +4,7 @@ use super::error::QueueError;
 use super::features::virtio;
 use super::limits::{DISCARD_SECTORS_MAX, SEGMENTS_MAX};
 use super::queue::{Chain, Span};
-use onego_block::{Device, Flags, Geometry, Op};
+use onego_block::{Device, Flags, Geometry, Null, Op};
 use onego_buf::{List, Pool};
 use onego_guest_memory::GuestMemory;
 use smallvec::SmallVec;
@@ -70,6 +70,12 @@ pub(super) struct DiskRequest {
 }
 
 impl Disk {
+    /// What a server has until it serves a disk.
+    pub(super) fn empty() -> Self {
+        let device = Rc::new(Null::new(Geometry::new(0)));
+        Self { device, read_only: true, serial: String::new(), queues: 1 }
+    }
+
     /// What the device is for the guest.
     pub(super) fn geometry(&self) -> Geometry {
         let mut geometry = self.device.geometry();

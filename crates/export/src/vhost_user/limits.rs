@@ -1,7 +1,7 @@
 //! What a guest may hold of a server, and why not more.
 
 /// Most queues: more than a guest has processors that one thread here could serve.
-pub(super) const QUEUES_MAX: u16 = 64;
+pub const QUEUES_MAX: u16 = 64;
 
 /// Most descriptors of a queue, and of a chain: what QEMU allows.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;

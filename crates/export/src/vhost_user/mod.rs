@@ -23,4 +23,5 @@ mod work;
 
 pub use disk::Disk;
 pub use front::Counters;
+pub use limits::QUEUES_MAX;
 pub use server::Server;

@@ -31,12 +31,18 @@ pub struct Server {
     more: Option<Time>,
 }
 
+impl Default for Server {
+    /// With 32 MiB of idle memory.
+    fn default() -> Self {
+        Self::new(Pool::new(32 << 20))
+    }
+}
+
 impl Server {
-    /// A server of that disk that listens nowhere yet.
-    pub fn new(disk: Disk, pool: Pool) -> Self {
-        let disk = Disk { queues: disk.queues.clamp(1, QUEUES_MAX), ..disk };
+    /// A server that listens nowhere yet. The pool gives memory for what guests write.
+    pub fn new(pool: Pool) -> Self {
         let shared = Shared {
-            disk,
+            disk: Disk::empty(),
             pool,
             plug: Plug::default(),
             actions: VecDeque::new(),
@@ -51,8 +57,9 @@ impl Server {
         Self { shared, front: None, failure: None, to_backend: List::new(), more: None }
     }
 
-    /// Listens on a Unix socket that the program has made and bound. The driver closes it.
-    pub fn adopt(&mut self, socket: OwnedFd) {
+    /// Serves a disk on a Unix socket that the program has made and bound. The driver closes it.
+    pub fn serve(&mut self, disk: Disk, socket: OwnedFd) {
+        self.shared.disk = Disk { queues: disk.queues.clamp(1, QUEUES_MAX), ..disk };
         self.shared.actions.push_back(Action::Adopt { listener: ListenerId(0), socket });
     }
 
