@@ -31,6 +31,12 @@ impl Embedded {
         Self::start_line(stage, "nbd", &format!("{options} export nbd {arguments}"))
     }
 
+    /// Starts a server of a disk for a virtual machine, on the socket `disk.sock`.
+    pub(crate) fn start_vhost_user(stage: &Stage, options: &str, arguments: &str) -> Result<Self> {
+        let line = format!("{options} export vhost-user {arguments} --socket disk.sock");
+        Self::start_line(stage, "vhost-user", &line)
+    }
+
     /// Starts a server of NFS for a new directory of the stage, to which root may do everything. Guests come from any port:
     /// those that their clients take are not seen outside.
     pub(crate) fn start_nfs_directory(stage: &Stage, name: &str) -> Result<Self> {

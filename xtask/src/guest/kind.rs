@@ -1,7 +1,7 @@
 //! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
 
 /// All kinds.
-pub(super) const KINDS: [&Kind; 4] = [&RBD, &NFS, &RDMA, &UBLK];
+pub(super) const KINDS: [&Kind; 5] = [&RBD, &NFS, &RDMA, &UBLK, &VIRTIO_BLK];
 
 /// Which of Debian's kernels a guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,16 @@ pub(crate) const RBD: Kind = Kind {
         "hmac",
         "sha256_generic",
     ],
+    packages: &[],
+    files: &[],
+    loaded: &[],
+};
+
+/// Disks of the machine.
+pub(crate) const VIRTIO_BLK: Kind = Kind {
+    name: "virtio-blk",
+    series: Series::Release,
+    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "virtio_blk"],
     packages: &[],
     files: &[],
     loaded: &[],

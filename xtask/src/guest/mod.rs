@@ -19,7 +19,7 @@ use apt::Apt;
 use archive::Archive;
 use kernel::Kernel;
 use kind::KINDS;
-pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK};
+pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK, VIRTIO_BLK};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,38 @@ impl Guest {
         programs: &[&str],
         ports: &[u16],
     ) -> Result<Running> {
+        self.spawn(stage, name, script, programs, |disk| self.qemu(stage, disk, ports))
+    }
+
+    /// Starts a guest whose disk is served by vhost-user on a Unix socket, by that many queues, with a processor for each.
+    pub(crate) fn start_with_disk(
+        &self,
+        stage: &Stage,
+        script: &str,
+        programs: &[&str],
+        socket: &str,
+        queues: u16,
+    ) -> Result<Running> {
+        self.spawn(stage, "guest", script, programs, |disk| {
+            let mut command = self.qemu(stage, disk, &[]);
+            let more = format!(
+                "-object memory-backend-memfd,id=memory,size={MEMORY}M,share=on -machine memory-backend=memory \
+                 -chardev socket,id=disk,path={socket},reconnect=1 \
+                 -device vhost-user-blk-pci,chardev=disk,num-queues={queues} -smp {queues}"
+            );
+            command.args(more.split_whitespace());
+            command
+        })
+    }
+
+    fn spawn(
+        &self,
+        stage: &Stage,
+        name: &str,
+        script: &str,
+        programs: &[&str],
+        qemu: impl FnOnce(&Path) -> Command,
+    ) -> Result<Running> {
         let disk = stage.path(&format!("{name}.cpio"));
         self.file_system(stage, script, programs)?.write(&disk)?;
         let output = stage.path(&format!("{name}.out"));
@@ -107,7 +139,7 @@ impl Guest {
         if output.exists() {
             fs::remove_file(&output)?;
         }
-        let daemon = Daemon::spawn(name, self.qemu(stage, &disk, ports), &output)?;
+        let daemon = Daemon::spawn(name, qemu(&disk), &output)?;
         Ok(Running { daemon, output })
     }
 

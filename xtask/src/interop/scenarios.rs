@@ -61,6 +61,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "krbd", "the kernel's client, in a guest, keeps a file system on our embedded cluster", embedded::krbd::modes;
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
     "ublk-guest", "images of our embedded cluster are block devices of a guest's kernel, also after a crash of who serves", export::ublk::mapped;
+    "vhost-user-guest", "an image of our embedded cluster is the disk of a guest, also when its server is killed under load", export::vhost_user::guest;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
     "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;

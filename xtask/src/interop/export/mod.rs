@@ -4,6 +4,7 @@ pub(super) mod devices;
 pub(super) mod nbd;
 pub(super) mod tls;
 pub(super) mod ublk;
+pub(super) mod vhost_user;
 
 use super::disk;
 use crate::cluster::Stage;
