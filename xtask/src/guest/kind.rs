@@ -63,6 +63,8 @@ pub(crate) const RBD: Kind = Kind {
 pub(crate) const VIRTIO_BLK: Kind = Kind {
     name: "virtio-blk",
     series: Series::Release,
+    // The kernel uses one queue for each at most.
+    processors: 2,
     modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "virtio_blk"],
     packages: &[],
     files: &[],

@@ -103,7 +103,7 @@ impl Guest {
         self.spawn(stage, name, script, programs, |disk| self.qemu(stage, disk, ports))
     }
 
-    /// Starts a guest whose disk is served by vhost-user on a Unix socket, by that many queues, with a processor for each.
+    /// Starts a guest whose disk is served by vhost-user on a Unix socket, by that many queues.
     pub(crate) fn start_with_disk(
         &self,
         stage: &Stage,
@@ -117,7 +117,7 @@ impl Guest {
             let more = format!(
                 "-object memory-backend-memfd,id=memory,size={MEMORY}M,share=on -machine memory-backend=memory \
                  -chardev socket,id=disk,path={socket},reconnect=1 \
-                 -device vhost-user-blk-pci,chardev=disk,num-queues={queues} -smp {queues}"
+                 -device vhost-user-blk-pci,chardev=disk,num-queues={queues}"
             );
             command.args(more.split_whitespace());
             command
