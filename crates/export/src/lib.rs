@@ -2,7 +2,7 @@
 //!
 //! - [`nbd::Server`] serves any [`onego_block::Device`] by the Network Block Device protocol.
 //! - [`ublk::Target`] serves one as a block device of the kernel.
-//! - [`vhost_user::Server`] serves one to a virtual machine, as its disk.
+//! - [`vhost_user::DiskServer`] serves one to a virtual machine, as its disk.
 #![forbid(unsafe_code)]
 
 pub mod nbd;

@@ -11,7 +11,7 @@ use crate::process::{self, die_with_parent};
 use onego::EngineKind;
 use onego::block::Host;
 use onego_bench::embedded::READY;
-use onego_export::vhost_user::{Disk, QUEUES_MAX, Server};
+use onego_export::vhost_user::{Disk, DiskServer, QUEUES_MAX};
 use serde_json::json;
 use std::io;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     die_with_parent: bool,
 }
 
-impl ListeningExport for Server {
+impl ListeningExport for DiskServer {
     fn failure(&mut self) -> Option<io::Error> {
         self.failure()
     }
@@ -91,7 +91,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let (pool, limits, read_only, queues) = (pool.clone(), *limits, *read_only, *queues);
     let serial = options.source.export_name(options.pool.as_deref());
     let begin = move || {
-        let mut host = Host::open(engine, zero_copy, spin, |_| Server::default())?;
+        let mut host = Host::open(engine, zero_copy, spin, |_| DiskServer::default())?;
         let device = Opener::new(cluster.as_ref(), pool.as_deref()).open(&mut host, &prepared, read_only)?;
         let disk = Disk { device: Limits::new(limits).bound(device), read_only, serial, queues };
         host.export().0.serve(disk, socket);

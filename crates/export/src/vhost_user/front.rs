@@ -69,7 +69,7 @@ impl InFlight {
 }
 
 /// What stays when a front end goes.
-pub(super) struct Shared {
+pub(super) struct Lasting {
     pub(super) disk: Disk,
     pub(super) pool: Pool,
     pub(super) plug: Plug,
@@ -87,7 +87,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
 }
 
-impl Shared {
+impl Lasting {
     /// What is in flight belongs to nobody any more.
     pub(super) fn begin_era(&mut self) {
         self.era += 1;
@@ -191,7 +191,7 @@ impl Front {
     }
 
     /// Stops everything at once: what is at the device goes on, and nobody waits for it.
-    pub(super) fn abandon(&mut self, shared: &mut Shared) {
+    pub(super) fn abandon(&mut self, shared: &mut Lasting) {
         for queue in &mut self.queues {
             if let Some(kick) = queue.kick.take() {
                 shared.close(kick);
@@ -203,7 +203,7 @@ impl Front {
     }
 
     /// Ends what the driver has of it, but for its connection.
-    pub(super) fn end(mut self, shared: &mut Shared) {
+    pub(super) fn end(mut self, shared: &mut Lasting) {
         self.abandon(shared);
         if let Some(backend) = self.backend {
             shared.close(backend);

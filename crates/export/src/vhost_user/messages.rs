@@ -4,7 +4,7 @@ use super::codec::{Header, InflightDescription, MemoryRange, Message, QueueEvent
 use super::disk::WRITE_CACHE_AT;
 use super::error::MessageError;
 use super::features::{protocol, virtio};
-use super::front::{Front, Queue, Role, Running, Shared, Stopping};
+use super::front::{Front, Lasting, Queue, Role, Running, Stopping};
 use super::inbound::Whole;
 use super::limits::QUEUE_SIZE_MAX;
 use super::queue::{Record, SplitRing};
@@ -26,7 +26,7 @@ enum Answer {
 
 impl Front {
     /// Carries a message out. An error ends the connection: it is one that the front end does not expect to be told.
-    pub(super) fn handle(&mut self, whole: Whole, shared: &mut Shared) -> Result<(), MessageError> {
+    pub(super) fn handle(&mut self, whole: Whole, shared: &mut Lasting) -> Result<(), MessageError> {
         let Whole { header, payload, descriptors } = whole;
         let acknowledges = header.needs_reply() && self.has(protocol::REPLY_ACK);
         let message = Message::decode(header.request, &payload)?;
@@ -56,7 +56,7 @@ impl Front {
         Ok(())
     }
 
-    pub(super) fn say(&mut self, shared: &mut Shared, bytes: &[u8]) {
+    pub(super) fn say(&mut self, shared: &mut Lasting, bytes: &[u8]) {
         self.outbound.push(bytes.to_vec());
         shared.actions.push_back(Action::Transmit { conn: self.conn });
     }
@@ -66,7 +66,7 @@ impl Front {
         header: Header,
         message: Message,
         mut descriptors: Vec<OwnedFd>,
-        shared: &mut Shared,
+        shared: &mut Lasting,
     ) -> Result<Answer, MessageError> {
         let came = descriptors.len();
         if let Some(wanted) = message.descriptors()
@@ -184,7 +184,7 @@ impl Front {
         &mut self,
         event: QueueEvent,
         eventfd: Option<OwnedFd>,
-        shared: &mut Shared,
+        shared: &mut Lasting,
     ) -> Result<(), MessageError> {
         let Some(eventfd) = eventfd else {
             return Err(MessageError::Descriptors { came: 0, wanted: 1 });
@@ -202,7 +202,7 @@ impl Front {
         Ok(())
     }
 
-    fn start(&mut self, index: usize, shared: &mut Shared) -> Result<(), MessageError> {
+    fn start(&mut self, index: usize, shared: &mut Lasting) -> Result<(), MessageError> {
         let event_index = self.features & virtio::EVENT_IDX != 0;
         let queue = &mut self.queues[index];
         let addresses = queue.addresses.filter(|_| queue.size > 0).ok_or(MessageError::Ring)?;
@@ -238,7 +238,7 @@ impl Front {
     }
 
     /// Stops a queue, once its requests are done.
-    fn stop(&mut self, header: Header, index: u32, shared: &mut Shared) -> Result<Answer, MessageError> {
+    fn stop(&mut self, header: Header, index: u32, shared: &mut Lasting) -> Result<Answer, MessageError> {
         let (index, queue) = self.queue(index)?;
         if let Some(kick) = queue.kick.take() {
             shared.close(kick);
@@ -247,7 +247,7 @@ impl Front {
         Ok(Answer::Later)
     }
 
-    fn set_backend(&mut self, socket: Option<OwnedFd>, shared: &mut Shared) {
+    fn set_backend(&mut self, socket: Option<OwnedFd>, shared: &mut Lasting) {
         let Some(socket) = socket else { return };
         if let Some(before) = self.backend.take() {
             shared.close(before);
@@ -263,7 +263,7 @@ impl Front {
         offset: u32,
         size: u32,
         flags: u32,
-        shared: &Shared,
+        shared: &Lasting,
     ) -> Result<Vec<u8>, MessageError> {
         const SPACE: u32 = 256;
         let end = offset.checked_add(size).filter(|end| *end <= SPACE);

@@ -3,7 +3,7 @@
 //! Comments cite QEMU's `docs/interop/vhost-user.rst` as "vhost-user.rst, 'Section name'", and the specification of virtio 1.2 by
 //! its sections, such as "virtio 5.2.6".
 //!
-//! - [`Server`] is the machine: its listener, the disk, and the front end (QEMU) that uses it.
+//! - [`DiskServer`] is the machine: its listener, the disk, and the front end (QEMU) that uses it.
 //! - [`codec`] has the messages, `front` what a front end has told.
 //! - `queue` has the split virtqueues, chains of descriptors, and the record of requests in flight.
 //! - `disk` has the requests of the virtio block device and its configuration.
@@ -24,4 +24,4 @@ mod work;
 pub use disk::Disk;
 pub use front::Counters;
 pub use limits::QUEUES_MAX;
-pub use server::Server;
+pub use server::DiskServer;

@@ -4,7 +4,7 @@ use super::codec::configuration_changed;
 use super::disk::Disk;
 use super::error::MessageError;
 use super::features::protocol;
-use super::front::{Counters, Front, Role, Shared};
+use super::front::{Counters, Front, Lasting, Role};
 use super::limits::QUEUES_MAX;
 use onego_block::{Completions, Plug};
 use onego_buf::{List, Pool, Segment, SegmentMut};
@@ -21,8 +21,8 @@ const ANSWERS: usize = 256;
 /// A back end of vhost-user as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says.
 ///
 /// One front end uses the disk at a time. Another is turned away as long as it is there.
-pub struct Server {
-    shared: Shared,
+pub struct DiskServer {
+    shared: Lasting,
     front: Option<Front>,
     failure: Option<io::Error>,
     /// What the front end's other connection is to be sent.
@@ -31,17 +31,17 @@ pub struct Server {
     more: Option<Time>,
 }
 
-impl Default for Server {
+impl Default for DiskServer {
     /// With 32 MiB of idle memory.
     fn default() -> Self {
         Self::new(Pool::new(32 << 20))
     }
 }
 
-impl Server {
+impl DiskServer {
     /// A server that listens nowhere yet. The pool gives memory for what guests write.
     pub fn new(pool: Pool) -> Self {
-        let shared = Shared {
+        let shared = Lasting {
             disk: Disk::empty(),
             pool,
             plug: Plug::default(),
@@ -127,13 +127,13 @@ impl Server {
     }
 }
 
-impl onego_block::Export for Server {
+impl onego_block::Export for DiskServer {
     fn has_completions(&self) -> bool {
         !self.shared.completions.is_empty()
     }
 }
 
-impl Machine for Server {
+impl Machine for DiskServer {
     fn next_action(&mut self, now: Time) -> Option<Action> {
         if let Some(action) = self.shared.actions.pop_front() {
             return Some(action);

@@ -3,7 +3,7 @@
 use super::disk::{DiskRequest, Status, Task};
 use super::error::QueueError;
 use super::features::virtio;
-use super::front::{Front, InFlight, Running, Shared};
+use super::front::{Front, InFlight, Lasting, Running};
 use super::limits::BYTES_MAX;
 use super::queue::{Chain, Span};
 use onego_block::{Completion, Error, Op, Outcome, Request};
@@ -21,7 +21,7 @@ enum Next {
 
 impl Front {
     /// Takes what is available on all queues that may have something.
-    pub(super) fn serve(&mut self, now: Time, shared: &mut Shared) {
+    pub(super) fn serve(&mut self, now: Time, shared: &mut Lasting) {
         for index in 0..self.queues.len() {
             self.serve_queue(now, index, shared);
         }
@@ -29,7 +29,7 @@ impl Front {
     }
 
     /// Is something left that can be taken?
-    pub(super) fn may_serve(&self, shared: &Shared) -> bool {
+    pub(super) fn may_serve(&self, shared: &Lasting) -> bool {
         let waits = |index: usize| self.queues[index].running.as_ref().is_some_and(|queue| queue.waiting);
         shared.left == 0
             && shared.held < BYTES_MAX
@@ -42,7 +42,7 @@ impl Front {
     }
 
     /// Takes at most as many requests of a queue as it has descriptors, so that a guest which is fast does not hold up the rest.
-    fn serve_queue(&mut self, now: Time, index: usize, shared: &mut Shared) {
+    fn serve_queue(&mut self, now: Time, index: usize, shared: &mut Lasting) {
         if !self.takes(index) || shared.left > 0 {
             return;
         }
@@ -64,7 +64,7 @@ impl Front {
     }
 
     /// Begins a request. An error: nobody could be told what came of it.
-    fn begin(&mut self, now: Time, index: usize, head: u16, shared: &mut Shared) -> Result<(), QueueError> {
+    fn begin(&mut self, now: Time, index: usize, head: u16, shared: &mut Lasting) -> Result<(), QueueError> {
         let indirect = self.features & virtio::INDIRECT_DESC != 0;
         let durable = self.writes_through();
         let Some(running) = &mut self.queues[index].running else { return Ok(()) };
@@ -101,7 +101,7 @@ impl Front {
     }
 
     /// The device has done a request.
-    pub(super) fn complete(&mut self, completion: Completion, request: InFlight, shared: &mut Shared) {
+    pub(super) fn complete(&mut self, completion: Completion, request: InFlight, shared: &mut Lasting) {
         let Some(running) = &mut self.queues[request.queue].running else { return };
         running.in_flight -= 1;
         let (status, written) = match completion.result {
@@ -124,7 +124,7 @@ impl Front {
     }
 
     /// Lets the guest see what was put back, and tells it of that.
-    pub(super) fn publish(&mut self, shared: &mut Shared) {
+    pub(super) fn publish(&mut self, shared: &mut Lasting) {
         for queue in &mut self.queues {
             let Some(running) = &mut queue.running else { continue };
             if std::mem::take(&mut running.unpublished) {
@@ -142,7 +142,7 @@ impl Front {
     }
 
     /// Answers the message that waits for the end of a queue's requests, if they are done. `true`: it was answered.
-    pub(super) fn end_stopping(&mut self, shared: &mut Shared) -> bool {
+    pub(super) fn end_stopping(&mut self, shared: &mut Lasting) -> bool {
         let Some(stopping) = self.stopping else { return false };
         let queue = &mut self.queues[stopping.queue];
         let base = match &queue.running {
@@ -160,7 +160,7 @@ impl Front {
     }
 
     /// Nothing more is taken from a queue. What is at the device still comes back.
-    fn break_queue(&mut self, index: usize, error: QueueError, shared: &mut Shared) {
+    fn break_queue(&mut self, index: usize, error: QueueError, shared: &mut Lasting) {
         tracing::warn!(queue = index, %error, "a queue is served no longer: the guest has to reset the device");
         shared.counters.broken += 1;
         let queue = &mut self.queues[index];
@@ -175,7 +175,7 @@ impl Front {
 }
 
 impl Running {
-    fn next(&mut self, shared: &Shared) -> Result<Next, QueueError> {
+    fn next(&mut self, shared: &Lasting) -> Result<Next, QueueError> {
         if self.broken {
             return Ok(Next::Nothing);
         }
@@ -198,7 +198,7 @@ impl Running {
         }
     }
 
-    /// Puts a request back, of which the device has written so many bytes and the status.
+    /// Puts a request back, of which the device has written `written` bytes and the status.
     fn put(&mut self, memory: &GuestMemory, head: u16, at: u64, status: Status, written: u32) {
         // Memory that is gone meanwhile cannot be written, and nobody looks there.
         let _ = memory.write(at, &[status as u8]);

@@ -2,7 +2,7 @@
 
 use onego_block::Device;
 use onego_engine::{Epoll, Pump, Wait};
-use onego_export::vhost_user::{Disk, Server};
+use onego_export::vhost_user::{Disk, DiskServer};
 use onego_guest_memory::Window;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{
@@ -34,7 +34,7 @@ pub(crate) const FEATURES: u64 =
 
 /// A server of a disk, on a path that is removed at once.
 pub(crate) struct Served {
-    pub(crate) pump: Pump<Epoll, Server>,
+    pub(crate) pump: Pump<Epoll, DiskServer>,
     path: std::path::PathBuf,
 }
 
@@ -44,7 +44,7 @@ impl Served {
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("onego-vhost-{}-{count}.sock", std::process::id()));
         let listener = UnixListener::bind(&path).unwrap();
-        let mut server = Server::default();
+        let mut server = DiskServer::default();
         let disk = Disk { device, read_only: false, serial: "a disk".into(), queues: 2 };
         server.serve(disk, listener.into());
         let mut pump = Pump::new(Epoll::open().unwrap(), server);

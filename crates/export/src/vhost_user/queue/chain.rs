@@ -1,8 +1,8 @@
 //! Chains of descriptors (virtio 2.7.5).
 
+use super::super::error::QueueError;
 use super::super::limits::QUEUE_SIZE_MAX;
-use super::ring::{DESCRIPTOR_LEN, Descriptor};
-use super::{QueueError, SplitRing};
+use super::ring::{DESCRIPTOR_LEN, Descriptor, SplitRing};
 use onego_guest_memory::GuestMemory;
 use smallvec::SmallVec;
 

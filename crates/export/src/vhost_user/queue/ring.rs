@@ -1,7 +1,7 @@
 //! The three parts of a queue, and what is read and written there.
 
 use super::super::codec::RingAddresses;
-use super::QueueError;
+use super::super::error::QueueError;
 use onego_guest_memory::{GuestMemory, Window};
 use std::sync::atomic::{Ordering, fence};
 
