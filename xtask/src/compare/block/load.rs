@@ -4,7 +4,7 @@ use crate::compare::load::short_size;
 
 /// A program that puts a load on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
+pub(super) enum LoadProgram {
     /// fio with its engine for NBD: a connection for each job.
     Fio,
     /// nbdcopy, from a device to nowhere, or from a file: four connections.
@@ -14,7 +14,7 @@ pub(super) enum Client {
 /// A load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NbdLoad {
-    pub(super) client: Client,
+    pub(super) client: LoadProgram,
     pub(super) rw: &'static str,
     pub(super) block_size: u64,
     pub(super) jobs: u32,
@@ -22,12 +22,12 @@ pub(super) struct NbdLoad {
 }
 
 const fn fio(rw: &'static str, block_size: u64, io_depth: u32) -> NbdLoad {
-    NbdLoad { client: Client::Fio, rw, block_size, jobs: 1, io_depth }
+    NbdLoad { client: LoadProgram::Fio, rw, block_size, jobs: 1, io_depth }
 }
 
 /// nbdcopy's defaults.
 const fn nbdcopy(rw: &'static str) -> NbdLoad {
-    NbdLoad { client: Client::Nbdcopy, rw, block_size: 256 << 10, jobs: 4, io_depth: 16 }
+    NbdLoad { client: LoadProgram::Nbdcopy, rw, block_size: 256 << 10, jobs: 4, io_depth: 16 }
 }
 
 /// What servers of memory do.
@@ -61,9 +61,9 @@ impl std::fmt::Display for NbdLoad {
         let Self { client, rw, block_size, jobs, io_depth } = self;
         let size = short_size(*block_size);
         match client {
-            Client::Nbdcopy => write!(f, "nbdcopy, {rw}"),
-            Client::Fio if *jobs > 1 => write!(f, "{size} {rw}, depth {io_depth}, {jobs} clients"),
-            Client::Fio => write!(f, "{size} {rw}, depth {io_depth}"),
+            LoadProgram::Nbdcopy => write!(f, "nbdcopy, {rw}"),
+            LoadProgram::Fio if *jobs > 1 => write!(f, "{size} {rw}, depth {io_depth}, {jobs} clients"),
+            LoadProgram::Fio => write!(f, "{size} {rw}, depth {io_depth}"),
         }
     }
 }

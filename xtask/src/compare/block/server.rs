@@ -2,7 +2,7 @@
 
 use super::super::fio;
 use super::super::row::{Row, Sides};
-use super::load::{Client, NbdLoad};
+use super::load::{LoadProgram, NbdLoad};
 use crate::cluster::Stage;
 use crate::cluster::process::{Daemon, wait_measured};
 use anyhow::{Context as _, Result, ensure};
@@ -63,8 +63,8 @@ impl<'a> NbdServer<'a> {
             ..Row::default()
         };
         match load.client {
-            Client::Fio => self.fio(what, load, seconds),
-            Client::Nbdcopy => self.nbdcopy(what, load, seconds),
+            LoadProgram::Fio => self.fio(what, load, seconds),
+            LoadProgram::Nbdcopy => self.nbdcopy(what, load, seconds),
         }
     }
 
