@@ -1,4 +1,4 @@
-//! The messages of a front end (vhost-user.rst, 'Message Specification').
+//! The messages of a front end (vhost-user.rst, 'FrontRequest Specification').
 
 use super::limits::REGIONS_A_MESSAGE;
 use onego_wire::{DecodeError, Decoded, Reader};
@@ -132,7 +132,7 @@ pub struct QueueEvent {
 /// A message of a front end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of vhost-user.rst, 'Front-end message types'")]
-pub enum Message {
+pub enum FrontRequest {
     GetFeatures,
     SetFeatures(u64),
     SetOwner,
@@ -183,7 +183,7 @@ pub enum Message {
     Unknown(u32),
 }
 
-impl Message {
+impl FrontRequest {
     /// Decodes the payload of a message.
     pub fn decode(request: u32, payload: &[u8]) -> Result<Self, DecodeError> {
         let reader = &mut Reader::new(payload);
@@ -269,25 +269,25 @@ fn memory_table(reader: &mut Reader<'_>) -> Decoded<Vec<MemoryRange>> {
     (0..count).map(|_| memory_range(reader)).collect()
 }
 
-fn ring_addresses(reader: &mut Reader<'_>) -> Decoded<Message> {
+fn ring_addresses(reader: &mut Reader<'_>) -> Decoded<FrontRequest> {
     let index = index(reader)?;
     // Flags: only that writes are to be logged, which is not offered.
     reader.u32("flags of a ring")?;
     let descriptors = reader.u64("address of descriptors")?;
     let used = reader.u64("address of the used ring")?;
     let available = reader.u64("address of the available ring")?;
-    Ok(Message::SetVringAddr { index, ring: RingAddresses { descriptors, available, used } })
+    Ok(FrontRequest::SetVringAddr { index, ring: RingAddresses { descriptors, available, used } })
 }
 
-fn get_config(reader: &mut Reader<'_>) -> Decoded<Message> {
+fn get_config(reader: &mut Reader<'_>) -> Decoded<FrontRequest> {
     let offset = reader.u32("offset in the configuration")?;
     let size = reader.u32("size of the configuration")?;
-    Ok(Message::GetConfig { offset, size, flags: reader.u32("flags of the configuration")? })
+    Ok(FrontRequest::GetConfig { offset, size, flags: reader.u32("flags of the configuration")? })
 }
 
-fn set_config(reader: &mut Reader<'_>) -> Decoded<Message> {
+fn set_config(reader: &mut Reader<'_>) -> Decoded<FrontRequest> {
     let offset = reader.u32("offset in the configuration")?;
     let size = reader.u32("size of the configuration")?;
     reader.u32("flags of the configuration")?;
-    Ok(Message::SetConfig { offset, bytes: reader.take(size as usize, "configuration")?.to_vec() })
+    Ok(FrontRequest::SetConfig { offset, bytes: reader.take(size as usize, "configuration")?.to_vec() })
 }

@@ -1,6 +1,6 @@
 //! What a front end says is carried out.
 
-use super::codec::{Header, InflightDescription, MemoryRange, Message, QueueEvent, RingAddresses};
+use super::codec::{FrontRequest, Header, InflightDescription, MemoryRange, QueueEvent, RingAddresses};
 use super::disk::WRITE_CACHE_AT;
 use super::error::MessageError;
 use super::features::{protocol, virtio};
@@ -29,14 +29,14 @@ impl Front {
     pub(super) fn handle(&mut self, whole: Whole, shared: &mut Lasting) -> Result<(), MessageError> {
         let Whole { header, payload, descriptors } = whole;
         let acknowledges = header.needs_reply() && self.has(protocol::REPLY_ACK);
-        let message = Message::decode(header.request, &payload)?;
+        let message = FrontRequest::decode(header.request, &payload)?;
         tracing::debug!(?message, descriptors = descriptors.len(), "a message of a front end");
         let refused: fn() -> Answer = match message {
             // These have replies that say by themselves that something failed.
-            Message::GetConfig { .. } => || Answer::Payload(Vec::new()),
+            FrontRequest::GetConfig { .. } => || Answer::Payload(Vec::new()),
             _ => || Answer::Payload(1_u64.to_le_bytes().into()),
         };
-        let says_failure = acknowledges || matches!(message, Message::GetConfig { .. });
+        let says_failure = acknowledges || matches!(message, FrontRequest::GetConfig { .. });
         let answer = self.carry_out(header, message, descriptors, shared).or_else(|error| {
             if !says_failure {
                 return Err(error);
@@ -64,7 +64,7 @@ impl Front {
     fn carry_out(
         &mut self,
         header: Header,
-        message: Message,
+        message: FrontRequest,
         mut descriptors: Vec<OwnedFd>,
         shared: &mut Lasting,
     ) -> Result<Answer, MessageError> {
@@ -76,59 +76,59 @@ impl Front {
         }
         let word = |value: u64| Ok(Answer::Payload(value.to_le_bytes().into()));
         match message {
-            Message::GetFeatures => return word(shared.disk.features()),
-            Message::GetProtocolFeatures => return word(protocol::ALL),
-            Message::GetQueueNum => return word(self.queues.len() as u64),
-            Message::GetMaxMemSlots => return word(GuestMemory::REGIONS_MAX as u64),
-            Message::SetFeatures(features) => self.set_features(features, shared.disk.features())?,
-            Message::SetProtocolFeatures(features) => {
+            FrontRequest::GetFeatures => return word(shared.disk.features()),
+            FrontRequest::GetProtocolFeatures => return word(protocol::ALL),
+            FrontRequest::GetQueueNum => return word(self.queues.len() as u64),
+            FrontRequest::GetMaxMemSlots => return word(GuestMemory::REGIONS_MAX as u64),
+            FrontRequest::SetFeatures(features) => self.set_features(features, shared.disk.features())?,
+            FrontRequest::SetProtocolFeatures(features) => {
                 if features & !protocol::ALL != 0 {
                     return Err(MessageError::Features(features & !protocol::ALL));
                 }
                 self.protocol = features;
             }
             // Nothing follows from being owned; and to be disowned is no longer used (vhost-user.rst, 'RESET_OWNER').
-            Message::SetOwner | Message::ResetOwner => {}
-            Message::ResetDevice => self.abandon(shared),
-            Message::SetMemTable(ranges) => self.set_memory(&ranges, descriptors)?,
-            Message::AddMemReg(range) => self.add_memory(&range, &descriptors)?,
-            Message::RemMemReg(range) => self.memory.remove(region(&range))?,
-            Message::SetVringNum { index, size } => {
+            FrontRequest::SetOwner | FrontRequest::ResetOwner => {}
+            FrontRequest::ResetDevice => self.abandon(shared),
+            FrontRequest::SetMemTable(ranges) => self.set_memory(&ranges, descriptors)?,
+            FrontRequest::AddMemReg(range) => self.add_memory(&range, &descriptors)?,
+            FrontRequest::RemMemReg(range) => self.memory.remove(region(&range))?,
+            FrontRequest::SetVringNum { index, size } => {
                 if size > QUEUE_SIZE_MAX.into() || !size.is_power_of_two() {
                     return Err(MessageError::QueueSize(size));
                 }
                 self.stopped(index)?.1.size = size as u16;
             }
-            Message::SetVringBase { index, base } => self.stopped(index)?.1.base = base as u16,
-            Message::SetVringAddr { index, ring } => self.set_addresses(index, ring)?,
-            Message::SetVringKick(event) => self.set_kick(event, descriptors.pop(), shared)?,
-            Message::SetVringCall(event) => {
+            FrontRequest::SetVringBase { index, base } => self.stopped(index)?.1.base = base as u16,
+            FrontRequest::SetVringAddr { index, ring } => self.set_addresses(index, ring)?,
+            FrontRequest::SetVringKick(event) => self.set_kick(event, descriptors.pop(), shared)?,
+            FrontRequest::SetVringCall(event) => {
                 let eventfd = descriptors.pop().map(eventfd).transpose()?;
                 self.queue(event.index)?.1.call = eventfd;
             }
-            Message::SetVringErr(event) => {
+            FrontRequest::SetVringErr(event) => {
                 let eventfd = descriptors.pop().map(eventfd).transpose()?;
                 self.queue(event.index)?.1.error = eventfd;
             }
-            Message::SetVringEnable { index, enable } => {
+            FrontRequest::SetVringEnable { index, enable } => {
                 let queue = self.queue(index)?.1;
                 queue.enabled = enable;
                 if let Some(running) = &mut queue.running {
                     running.waiting |= enable;
                 }
             }
-            Message::GetVringBase { index } => return self.stop(header, index, shared),
-            Message::SetBackendReqFd => self.set_backend(descriptors.pop(), shared),
-            Message::GetConfig { offset, size, flags } => {
+            FrontRequest::GetVringBase { index } => return self.stop(header, index, shared),
+            FrontRequest::SetBackendReqFd => self.set_backend(descriptors.pop(), shared),
+            FrontRequest::GetConfig { offset, size, flags } => {
                 return Ok(Answer::Payload(self.configuration(offset, size, flags, shared)?));
             }
-            Message::SetConfig { offset, bytes } => self.configure(offset, &bytes)?,
-            Message::GetInflightFd(wanted) => {
+            FrontRequest::SetConfig { offset, bytes } => self.configure(offset, &bytes)?,
+            FrontRequest::GetInflightFd(wanted) => {
                 let (file, description) = Record::create(wanted)?;
                 return Ok(Answer::File(description.encode(), file));
             }
-            Message::SetInflightFd(description) => self.set_record(description, descriptors.pop())?,
-            Message::Unknown(request) => return Err(MessageError::Unknown(request)),
+            FrontRequest::SetInflightFd(description) => self.set_record(description, descriptors.pop())?,
+            FrontRequest::Unknown(request) => return Err(MessageError::Unknown(request)),
         }
         Ok(Answer::Done)
     }

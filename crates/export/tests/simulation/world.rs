@@ -63,7 +63,7 @@ impl Add for Seen {
 }
 
 /// A client that keeps to the protocol.
-struct Client {
+struct SimulatedClient {
     who: Who,
     style: HeaderStyle,
     /// What it has still to send.
@@ -95,7 +95,7 @@ pub(crate) struct SimulatedExport {
     /// The device fails now.
     fails: bool,
     disk: Disk,
-    clients: Vec<Client>,
+    clients: Vec<SimulatedClient>,
     /// Names requests and what they write.
     last: Value,
     seen: Seen,
@@ -143,7 +143,13 @@ impl SimulatedExport {
     fn join(&mut self) {
         let style = STYLES[self.random.random_range(0..STYLES.len())];
         let who = self.net.open(style);
-        self.clients.push(Client { who, style, unsent: Vec::new(), in_flight: BTreeMap::new(), reads: true });
+        self.clients.push(SimulatedClient {
+            who,
+            style,
+            unsent: Vec::new(),
+            in_flight: BTreeMap::new(),
+            reads: true,
+        });
     }
 
     /// A client asks for something whose outcome is clear.

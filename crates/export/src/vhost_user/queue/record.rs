@@ -98,7 +98,7 @@ impl Record {
 }
 
 impl QueueRecord {
-    /// Begins with what a server before this one has left, with so many chains used in the ring: the first descriptors of
+    /// Begins with what a server before this one has left, with the number of chains that are used in the ring: the first descriptors of
     /// the requests in flight, in the order in which they were taken.
     pub(in super::super) fn begin(&mut self, used: u16) -> Vec<u16> {
         if self.window.load_u16(VERSION_AT) == 0 {

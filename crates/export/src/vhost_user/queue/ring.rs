@@ -103,7 +103,7 @@ impl SplitRing {
         self.next_available
     }
 
-    /// Goes on as if so many chains had been taken behind those that are used: those in flight when a server before this one
+    /// Goes on as if the chains with these heads had been taken: those in flight when a server before this one
     /// ended.
     pub fn set_in_flight(&mut self, heads: &[u16]) {
         self.next_available = self.next_used.wrapping_add(heads.len() as u16);
