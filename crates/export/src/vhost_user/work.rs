@@ -106,8 +106,10 @@ impl Front {
         running.in_flight -= 1;
         let (status, written) = match completion.result {
             Ok(Outcome::Data(data)) if data.len() as u64 == request.read => {
-                shared.counters.read += request.read;
-                (Status::Ok, scatter(&self.memory, &request.into, &data))
+                let written = scatter(&self.memory, &request.into, &data);
+                let is_whole = u64::from(written) == request.read;
+                shared.counters.read += u64::from(written);
+                (if is_whole { Status::Ok } else { Status::Failed }, written)
             }
             Ok(Outcome::Done) => {
                 shared.counters.written += request.written;
