@@ -237,6 +237,11 @@ impl Guest {
 }
 
 impl Running {
+    /// Has the script printed a line that is `line`?
+    pub(crate) fn has_said(&self, line: &str) -> bool {
+        read_text(&self.output).is_ok_and(|said| said.lines().any(|said| said == line))
+    }
+
     /// Waits until the script has printed a line that is `line`.
     pub(crate) fn wait_for(&mut self, line: &str) -> Result<()> {
         let output = self.output.clone();

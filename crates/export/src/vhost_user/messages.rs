@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What is said to a message.
-enum Answer {
+enum Acknowledgement {
     /// That it is done, if that is asked for.
     Done,
     Payload(Vec<u8>),
@@ -31,10 +31,10 @@ impl Front {
         let acknowledges = header.needs_reply() && self.has(protocol::REPLY_ACK);
         let message = FrontRequest::decode(header.request, &payload)?;
         tracing::debug!(?message, descriptors = descriptors.len(), "a message of a front end");
-        let refused: fn() -> Answer = match message {
+        let refused: fn() -> Acknowledgement = match message {
             // These have replies that say by themselves that something failed.
-            FrontRequest::GetConfig { .. } => || Answer::Payload(Vec::new()),
-            _ => || Answer::Payload(1_u64.to_le_bytes().into()),
+            FrontRequest::GetConfig { .. } => || Acknowledgement::Payload(Vec::new()),
+            _ => || Acknowledgement::Payload(1_u64.to_le_bytes().into()),
         };
         let says_failure = acknowledges || matches!(message, FrontRequest::GetConfig { .. });
         let answer = self.carry_out(header, message, descriptors, shared).or_else(|error| {
@@ -45,10 +45,10 @@ impl Front {
             Ok(refused())
         })?;
         match answer {
-            Answer::Done if acknowledges => self.say(shared, &header.reply(&0_u64.to_le_bytes())),
-            Answer::Done | Answer::Later => {}
-            Answer::Payload(payload) => self.say(shared, &header.reply(&payload)),
-            Answer::File(payload, descriptor) => {
+            Acknowledgement::Done if acknowledges => self.say(shared, &header.reply(&0_u64.to_le_bytes())),
+            Acknowledgement::Done | Acknowledgement::Later => {}
+            Acknowledgement::Payload(payload) => self.say(shared, &header.reply(&payload)),
+            Acknowledgement::File(payload, descriptor) => {
                 let message = header.reply(&payload);
                 shared.actions.push_back(Action::SendDescriptor { conn: self.conn, message, descriptor });
             }
@@ -67,14 +67,14 @@ impl Front {
         message: FrontRequest,
         mut descriptors: Vec<OwnedFd>,
         shared: &mut Lasting,
-    ) -> Result<Answer, MessageError> {
+    ) -> Result<Acknowledgement, MessageError> {
         let came = descriptors.len();
         if let Some(wanted) = message.descriptors()
             && wanted != came
         {
             return Err(MessageError::Descriptors { came, wanted });
         }
-        let word = |value: u64| Ok(Answer::Payload(value.to_le_bytes().into()));
+        let word = |value: u64| Ok(Acknowledgement::Payload(value.to_le_bytes().into()));
         match message {
             FrontRequest::GetFeatures => return word(shared.disk.features()),
             FrontRequest::GetProtocolFeatures => return word(protocol::ALL),
@@ -120,17 +120,17 @@ impl Front {
             FrontRequest::GetVringBase { index } => return self.stop(header, index, shared),
             FrontRequest::SetBackendReqFd => self.set_backend(descriptors.pop(), shared),
             FrontRequest::GetConfig { offset, size, flags } => {
-                return Ok(Answer::Payload(self.configuration(offset, size, flags, shared)?));
+                return Ok(Acknowledgement::Payload(self.configuration(offset, size, flags, shared)?));
             }
             FrontRequest::SetConfig { offset, bytes } => self.configure(offset, &bytes)?,
             FrontRequest::GetInflightFd(wanted) => {
                 let (file, description) = Record::create(wanted)?;
-                return Ok(Answer::File(description.encode(), file));
+                return Ok(Acknowledgement::File(description.encode(), file));
             }
             FrontRequest::SetInflightFd(description) => self.set_record(description, descriptors.pop())?,
             FrontRequest::Unknown(request) => return Err(MessageError::Unknown(request)),
         }
-        Ok(Answer::Done)
+        Ok(Acknowledgement::Done)
     }
 
     fn queue(&mut self, index: u32) -> Result<(usize, &mut Queue), MessageError> {
@@ -238,13 +238,18 @@ impl Front {
     }
 
     /// Stops a queue, once its requests are done.
-    fn stop(&mut self, header: Header, index: u32, shared: &mut Lasting) -> Result<Answer, MessageError> {
+    fn stop(
+        &mut self,
+        header: Header,
+        index: u32,
+        shared: &mut Lasting,
+    ) -> Result<Acknowledgement, MessageError> {
         let (index, queue) = self.queue(index)?;
         if let Some(kick) = queue.kick.take() {
             shared.close(kick);
         }
         self.stopping = Some(Stopping { header, queue: index });
-        Ok(Answer::Later)
+        Ok(Acknowledgement::Later)
     }
 
     fn set_backend(&mut self, socket: Option<OwnedFd>, shared: &mut Lasting) {

@@ -35,6 +35,7 @@ pub(crate) fn guest(stage: &Stage) -> Result<()> {
     guest.wait_for("begins: load")?;
     for _ in 0..KILLED {
         sleep(LIFE);
+        ensure!(!guest.has_said("ends: load"), "the load was over before all servers were killed");
         // Dropped, it is killed, without a word.
         drop(server);
         server = serve()?;

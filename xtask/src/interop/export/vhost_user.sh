@@ -46,7 +46,7 @@ step=grow && grows &&
 step=load && echo 'begins: load' &&
 verify small --filename=$disk --offset=210m --size=24m --rw=randwrite --bs=4k --loops=6 &&
 verify large --filename=$disk --offset=240m --size=48m --rw=randwrite --bs=256k &&
-step='delete and trim' && rm -r /mnt/one && sync && fstrim /mnt &&
+step='delete and trim' && echo 'ends: load' && rm -r /mnt/one && sync && fstrim /mnt &&
 step='umount at last' && umount /mnt && mount -t ext4 -o ro $disk /mnt &&
 step='read at last' && (cd /mnt && grep two/three $sums | sha256sum -c -s) &&
 step='umount last' && umount /mnt &&

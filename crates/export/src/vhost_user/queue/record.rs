@@ -60,7 +60,7 @@ fn check(description: &InflightDescription) -> Result<(), MessageError> {
 }
 
 impl Record {
-    /// Makes a record for so many queues, which the front end keeps.
+    /// Makes a record for the wanted number of queues, which the front end keeps.
     pub(in super::super) fn create(
         wanted: InflightDescription,
     ) -> Result<(OwnedFd, InflightDescription), MessageError> {
