@@ -7,7 +7,7 @@ use super::super::limits::{QUEUE_SIZE_MAX, QUEUES_MAX};
 use onego_guest_memory::Window;
 use std::os::fd::OwnedFd;
 
-/// Parts of queues begin on borders of so many bytes.
+/// Parts of queues begin on multiples of this, in bytes.
 const ALIGNMENT: u64 = 64;
 
 /// Bytes before the entries of a queue: features (64 bits), version, descriptors, last of the batch, index (16 bits each).
