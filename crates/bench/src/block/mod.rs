@@ -1,7 +1,7 @@
 //! What the layers above a block device cost: I/Os that go down whole, and I/Os that are cut to pieces of a page with a header
 //! each.
 //!
-//! The opponent of our containers and plugs is built here, for this measurement alone: [`elevator`] is one global sorted queue of
+//! The opponent of our containers and plugs is built here, for this measurement alone: `elevator` is one global sorted queue of
 //! headers, as kernels had it.
 
 mod assembly;
