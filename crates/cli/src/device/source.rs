@@ -157,6 +157,6 @@ mod tests {
             let refused = text.parse::<Source>().unwrap_err();
             assert!(!refused.is_empty(), "{text}");
         }
-        assert!("disk".parse::<Source>().unwrap_err().contains("rbd:[POOL/"));
+        assert!("iscsi:disk".parse::<Source>().unwrap_err().contains("rbd:[POOL/"));
     }
 }
