@@ -12,7 +12,7 @@ use onego_ceph::types::{Epoch, PgId};
 use onego_msgr::{Connection, Event, Header, Message, Placer};
 use onego_service::admission::Bounds;
 use onego_service::connections::{Allowance, Connections, ServerConnection};
-use onego_wire::{ConnId, Landing, Time, Unfinished};
+use onego_wire::{Action, ConnId, Landing, Time, Unfinished};
 use std::net::IpAddr;
 
 /// What all connections hold together.
@@ -34,6 +34,10 @@ const QUEUE_LIMIT: usize = 64 << 20;
 
 /// Bytes of replies that are sent before further requests are carried out.
 const WORTH_A_SEND: usize = 4 << 10;
+
+/// With receives from more connections than these in a turn, replies are sent once for each connection and turn: while a client
+/// waits for its second half, there is work for others.
+const FEW_RECEIVES: usize = 4;
 
 /// Bytes that the system sends in the time in which a request is carried out, roughly. The peer gets the first of many bytes
 /// while the system is still about the last, so that it need not wait for more requests than these bytes take.
@@ -132,6 +136,9 @@ impl ServerConnection for ClusterConnection {
 pub(super) struct ClusterConnections {
     pub(super) table: Connections<ClusterConnection>,
     pool: Pool,
+    /// Receives of this turn of the driver, and of the last one that had any.
+    receives: usize,
+    receives_before: usize,
 }
 
 /// Gives payloads memory of their own.
@@ -154,7 +161,7 @@ impl Placer for PayloadPlacer<'_> {
 
 impl ClusterConnections {
     pub(super) fn new(pool: Pool) -> Self {
-        Self { table: Connections::new(BOUNDS), pool }
+        Self { table: Connections::new(BOUNDS), pool, receives: 0, receives_before: 0 }
     }
 
     pub(super) fn add(&mut self, now: Time, service: Service, from: IpAddr, messenger: Connection) -> ConnId {
@@ -162,6 +169,16 @@ impl ClusterConnections {
         let conn = self.table.add(now, from, false, ClusterConnection::new(service, from, messenger));
         self.table.announce(conn);
         conn
+    }
+
+    /// The next thing that the driver is to do.
+    #[inline]
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        let next = self.table.next_action();
+        if next.is_none() && self.receives > 0 {
+            self.receives_before = std::mem::take(&mut self.receives);
+        }
+        next
     }
 
     /// The connection, unless it is over.
@@ -217,8 +234,13 @@ impl ClusterConnections {
     }
 
     /// How many messages of a connection to handle before the replies to them are sent: half of those that have come. The
-    /// client has the first half of the replies to deal with while this side is about the other, and neither sleeps.
+    /// client has the first half of the replies to deal with while this side is about the other, and neither sleeps. All of
+    /// them, if there are many clients to keep this side busy.
     pub(super) fn first_half(&mut self, conn: ConnId) -> usize {
+        self.receives += 1;
+        if self.receives_before > FEW_RECEIVES {
+            return usize::MAX;
+        }
         self.get(conn).map_or(0, |connection| connection.messenger.events().div_ceil(2))
     }
 

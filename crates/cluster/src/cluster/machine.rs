@@ -327,7 +327,7 @@ impl ClusterMachine {
 
 impl Machine for ClusterMachine {
     fn next_action(&mut self, _: Time) -> Option<Action> {
-        self.connections.table.next_action()
+        self.connections.next_action()
     }
 
     fn listening(&mut self, now: Time, listener: ListenerId, result: io::Result<SocketAddr>) {
