@@ -6,11 +6,9 @@ use onego::block::{
 use onego::ceph::{self, Config};
 use onego::rbd::{self, CreateOptions, Image};
 use onego::zero_copy::Settings;
-use onego::{EngineKind, List, Segment, SegmentMut, Spin, Wait};
+use onego::{EngineKind, SegmentMut, Spin, Wait};
 use onego_cluster::Cluster;
-use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
-use std::io;
-use std::net::SocketAddr;
+use onego_wire::{Layer, NoConnections, Time};
 use std::rc::Rc;
 
 const OBJECT: u64 = 4 << 20;
@@ -19,6 +17,7 @@ const SIZE: u64 = 16 * OBJECT;
 /// An export without clients: the test submits requests in its name.
 #[derive(Default)]
 struct Nobody {
+    below: NoConnections,
     completions: Completions,
     done: Vec<(u64, Result<Outcome, Error>)>,
 }
@@ -29,39 +28,22 @@ impl Export for Nobody {
     }
 }
 
-impl Machine for Nobody {
-    fn next_action(&mut self, _: Time) -> Option<Action> {
+impl Layer for Nobody {
+    type Below = NoConnections;
+
+    fn below(&self) -> &NoConnections {
+        &self.below
+    }
+
+    fn below_mut(&mut self) -> &mut NoConnections {
+        &mut self.below
+    }
+
+    fn settle(&mut self, _: Time) {
         while let Some(completion) = self.completions.take() {
             self.done.push((completion.tag, completion.result));
         }
-        None
     }
-
-    fn listening(&mut self, _: Time, _: ListenerId, _: io::Result<SocketAddr>) {}
-
-    fn accepted(&mut self, _: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
-        None
-    }
-
-    fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {}
-
-    fn disconnected(&mut self, _: Time, _: ConnId, _: Disconnect) {}
-
-    fn landing(&mut self, _: ConnId) -> Landing {
-        Landing::default()
-    }
-
-    fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {}
-
-    fn received(&mut self, _: Time, _: ConnId, _: Segment) {}
-
-    fn transmit(&mut self, _: Time, _: ConnId, _: &mut List, _: usize) {}
-
-    fn deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn timeout(&mut self, _: Time) {}
 }
 
 /// A host with an image of [`SIZE`] bytes, and the cluster that has it.

@@ -1,15 +1,13 @@
 //! What is measured: a device, and what drives it.
 
 use crate::Error;
-use onego::block::{Completions, Device, Export, Geometry, Host, Memory, Null, Op, Request};
+use onego::Wait;
+use onego::block::{Completions, Device, Geometry, Host, Memory, Null, Op, Request};
 use onego::ceph::Config;
 use onego::rbd::{self, CreateOptions, Image};
-use onego::{List, Segment, SegmentMut, Wait};
 use onego_engine::now;
-use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
+use onego_wire::{NoConnections, Time};
 use std::cell::Cell;
-use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -98,7 +96,7 @@ impl Device for Tallied {
 pub(super) struct Bed {
     pub(super) device: Tallied,
     /// `None`: the device is done with a request at once.
-    host: Option<Host<NoClients>>,
+    host: Option<Host<NoConnections>>,
     pub(super) server: Option<u32>,
     pub(super) engine: String,
 }
@@ -129,7 +127,7 @@ impl Bed {
 
     fn on_image(size: u64, cluster: &ImageCluster) -> Result<Self, Error> {
         let ImageCluster { config, pool, image, server } = cluster;
-        let mut host = Host::open(config.engine, config.zero_copy, config.spin, |_| NoClients)?;
+        let mut host = Host::open(config.engine, config.zero_copy, config.spin, |_| NoConnections)?;
         let client = host.connect(config)?;
         let image: Image = host.block_on(async {
             client.ready().await?;
@@ -167,45 +165,4 @@ impl Bed {
         }
         Ok(())
     }
-}
-
-/// An export without clients: requests are submitted in its place.
-struct NoClients;
-
-impl Export for NoClients {
-    fn has_completions(&self) -> bool {
-        false
-    }
-}
-
-impl Machine for NoClients {
-    fn next_action(&mut self, _: Time) -> Option<Action> {
-        None
-    }
-
-    fn listening(&mut self, _: Time, _: ListenerId, _: io::Result<SocketAddr>) {}
-
-    fn accepted(&mut self, _: Time, _: ListenerId, _: SocketAddr, _: SocketAddr) -> Option<ConnId> {
-        None
-    }
-
-    fn connected(&mut self, _: Time, _: ConnId, _: SocketAddr) {}
-
-    fn disconnected(&mut self, _: Time, _: ConnId, _: Disconnect) {}
-
-    fn landing(&mut self, _: ConnId) -> Landing {
-        Landing::default()
-    }
-
-    fn landed(&mut self, _: Time, _: ConnId, _: SegmentMut, _: usize) {}
-
-    fn received(&mut self, _: Time, _: ConnId, _: Segment) {}
-
-    fn transmit(&mut self, _: Time, _: ConnId, _: &mut List, _: usize) {}
-
-    fn deadline(&self) -> Option<Time> {
-        None
-    }
-
-    fn timeout(&mut self, _: Time) {}
 }
