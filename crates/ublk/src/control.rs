@@ -122,11 +122,6 @@ impl Control {
         self.about(kernel::END_RECOVERY, id, u64::from(pid), "go on with a block device")
     }
 
-    /// Changes the size of a device that is in use. Takes the feature [`Features::UPDATE_SIZE`].
-    pub fn update_size(&mut self, id: u32, sectors: u64) -> Result<(), Error> {
-        self.about(kernel::UPDATE_SIZE, id, sectors, "change the size of a block device")
-    }
-
     /// A command that carries a number.
     fn about(&mut self, command: u32, device: u32, value: u64, what: &'static str) -> Result<(), Error> {
         let done = self.command(command, ControlCommand { device, buffer: (0, 0), value });
