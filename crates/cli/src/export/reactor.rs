@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// What a reactor is told to serve.
+/// What a reactor serves.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) sources: Vec<(Source, Prepared)>,

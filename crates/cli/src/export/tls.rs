@@ -22,7 +22,7 @@ pub(super) struct TlsOptions {
     tls: Option<TlsUse>,
 }
 
-/// Who is served.
+/// Which clients are served: those with TLS alone, or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum TlsUse {
     /// Only clients that use TLS

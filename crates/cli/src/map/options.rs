@@ -1,4 +1,4 @@
-//! What `onego map` is told.
+//! The options of `onego map`.
 
 use crate::device::Source;
 use crate::output::Format;

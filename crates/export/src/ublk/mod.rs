@@ -6,7 +6,7 @@
 //! - [`Target`] is the machine: it serves one queue of a device, and several of them, each on a reactor of its own, serve the
 //!   device.
 //! - [`KernelQueue`] is what the kernel gives it; crate `onego-ublk` has the real one.
-//! - [`Descriptor`] is what a request asks for, [`Params`] what the kernel is told of the device.
+//! - [`Descriptor`] is what a request asks for, [`Params`] describes the device to the kernel.
 
 mod descriptor;
 mod errno;

@@ -1,4 +1,4 @@
-//! What the kernel is told of a device.
+//! How a device is described to the kernel.
 
 use super::descriptor::SECTOR;
 use onego_block::Geometry;
@@ -36,7 +36,7 @@ pub enum ParamsError {
     BlockTooLarge(u32),
 }
 
-/// What the kernel is told of a device.
+/// How a device is described to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     attributes: u32,

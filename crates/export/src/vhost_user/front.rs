@@ -130,7 +130,7 @@ pub(super) struct Stopping {
     pub(super) queue: usize,
 }
 
-/// A queue, as far as the front end has told of it.
+/// A queue, as far as the front end has described it.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) size: u16,

@@ -341,7 +341,7 @@ impl NbdClient {
         }
     }
 
-    /// The server is told that nothing more comes, once that is sent.
+    /// Sends the server the end of the session behind what is still to be sent.
     fn say_farewell(&mut self) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
