@@ -1,8 +1,6 @@
 # Maps an image with the kernel's client, once for each line of options, and checks what comes back.
 # MONITOR is the monitor's address without the port; the options of a line follow the port.
 
-sums=/tmp/sums
-
 map() { # map PORT OPTIONS: the device is $id then
     echo "$MONITOR:$1 name=admin,rw,$2 rbd disk" > /sys/bus/rbd/add_single_major || return
     id=$(ls /sys/bus/rbd/devices)
@@ -10,16 +8,6 @@ map() { # map PORT OPTIONS: the device is $id then
 
 unmap() {
     echo "$id" > /sys/bus/rbd/remove_single_major
-}
-
-fill() { # files of many sizes, in folders
-    for folder in one two/three; do
-        mkdir -p "/mnt/$folder" || return
-        for kib in 1 3 64 700 5000; do
-            dd if=/dev/urandom of="/mnt/$folder/$kib" bs=1k count=$kib 2>/dev/null || return
-        done
-    done
-    (cd /mnt && find . -type f -exec sha256sum {} +) > $sums
 }
 
 verify() { # verify NAME OPTIONS...: fio writes to the device and reads back what it wrote

@@ -1,20 +1,8 @@
 # Maps images and memory as block devices, and checks what they do.
 # MONITOR is the monitor's address, ONEGO the program.
 
-sums=/tmp/sums
-
 onego() {
     $ONEGO --mon-host "$MONITOR" "$@"
-}
-
-fill() { # files of many sizes, in folders
-    for folder in one two/three; do
-        mkdir -p "/mnt/$folder" || return
-        for kib in 1 3 64 700 5000; do
-            dd if=/dev/urandom of="/mnt/$folder/$kib" bs=1k count=$kib 2>/dev/null || return
-        done
-    done
-    (cd /mnt && find . -type f -exec sha256sum {} +) > $sums
 }
 
 verify() { # verify NAME OPTIONS...: fio writes to the device and reads back what it wrote

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// What is done in the guest.
-const SCRIPT: &str = include_str!("vhost_user.sh");
+const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!("vhost_user.sh"));
 
 /// The programs of the host that the script runs.
 const PROGRAMS: &[&str] = &["fio", "mke2fs"];
