@@ -21,9 +21,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
     ("onego-msgr", &["onego-wire", "onego-buf", "onego-gcm"]),
     ("onego-ceph", &["onego-msgr", "onego-wire", "onego-buf"]),
+    ("onego-rbd", &["onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
     (
         "onego",
         &[
+            "onego-rbd",
             "onego-ceph",
             "onego-msgr",
             "onego-nfs",
@@ -83,8 +85,16 @@ const TESTKIT_TESTS: &[&str] =
     &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
-const PROTOCOLS: &[&str] =
-    &["onego-wire", "onego-block", "onego-nbd", "onego-rdma", "onego-nfs", "onego-msgr", "onego-ceph"];
+const PROTOCOLS: &[&str] = &[
+    "onego-wire",
+    "onego-block",
+    "onego-nbd",
+    "onego-rdma",
+    "onego-nfs",
+    "onego-msgr",
+    "onego-ceph",
+    "onego-rbd",
+];
 /// What they may not be built on, at any depth.
 const IO_CRATES: &[&str] =
     &["async-std", "io-uring", "libc", "mio", "nix", "onego-engine", "rustix", "smol", "socket2", "tokio"];
