@@ -13,8 +13,8 @@ use crate::waker::{Sleeper, Waker};
 use crate::zero_copy::Settings;
 use onego_buf::List;
 use onego_wire::{LocalPort, Time};
-use rustix::event::PollFlags;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFlags, Timespec};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
@@ -245,8 +245,8 @@ fn epoll_pwait2(
     ready: &mut [libc::epoll_event; EVENTS],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    let timeout = timeout.map(|timeout| libc::timespec {
-        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+    let timeout = timeout.map(|timeout| Timespec {
+        tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

@@ -39,7 +39,8 @@ impl Message {
         self.vectors.clear();
         self.vectors.extend(vectors);
         self.header.msg_iov = self.vectors.as_mut_ptr();
-        self.header.msg_iovlen = self.vectors.len();
+        // Its type is not the same in all C libraries; there are at most `MAX_SLICES`.
+        self.header.msg_iovlen = self.vectors.len() as _;
         &raw mut self.header
     }
 }

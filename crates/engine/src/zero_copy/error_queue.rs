@@ -59,7 +59,8 @@ pub(crate) fn send(socket: BorrowedFd<'_>, list: &List, bytes: usize) -> (usize,
     // SAFETY: a header of zeroes is one without name, vectors and control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = vectors.as_mut_ptr();
-    header.msg_iovlen = vectors.len();
+    // Its type is not the same in all C libraries, as with the lengths below; there are at most `MAX_SLICES`.
+    header.msg_iovlen = vectors.len() as _;
     let asked = vectors.iter().map(|vector| vector.iov_len).sum();
     // SAFETY: the header and its vectors outlive the call, and the vectors are segments of the list.
     let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &header, flags) };
@@ -72,7 +73,7 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
     // SAFETY: a header of zeroes is one without name, vectors and control data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<Control>();
+    header.msg_controllen = size_of::<Control>() as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the header outlives the call, and its control buffer has the length that it says.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut header, flags) };
@@ -92,7 +93,7 @@ pub(crate) fn notification(socket: BorrowedFd<'_>) -> Result<Option<Notification
     );
     // SAFETY: only computes a length.
     let whole = unsafe { libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as u32) } as usize;
-    if !about_errors || head.cmsg_len < whole {
+    if !about_errors || (head.cmsg_len as usize) < whole {
         return Ok(None);
     }
     // SAFETY: the message is as long as its header says, so its data are within what the kernel wrote.
