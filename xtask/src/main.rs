@@ -30,7 +30,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lint, two minutes of fuzzing, then every test: what has to pass before a change goes in
+    /// Lint, some seconds of fuzzing for each target, then every test: what has to pass before a change goes in
     Ci(test::Options),
     /// Format, clippy, rustdoc, cargo-deny, dependency direction, unsafe policy, tidiness
     Lint(lint::Options),
