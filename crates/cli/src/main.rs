@@ -26,6 +26,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use failure::Failure;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -86,6 +87,12 @@ enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Man {
+        /// The folder for them
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -120,6 +127,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "onego", &mut script);
             output::bytes(&script)
+        }
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Cli::command(), &folder).map_err(Failure::file(&folder))
         }
     }
 }
