@@ -7,6 +7,7 @@ mod cluster;
 mod cp;
 mod demo;
 mod device;
+mod errno;
 mod export;
 mod failure;
 mod interrupt;
@@ -16,6 +17,7 @@ mod output;
 mod partial;
 mod pool;
 mod process;
+mod rados;
 mod rbd;
 mod signal;
 mod size;
@@ -54,6 +56,8 @@ enum Command {
     /// Pools of a cluster
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    /// Objects in pools, by the commands of Ceph's "rados"
+    Rados(rados::Options),
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),
@@ -101,11 +105,19 @@ fn main() -> ExitCode {
     match interrupt::watch().and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !failure.is_quiet() {
-                interrupt::say(&failure.sentence());
-            }
+            report(&failure);
             failure.exit_code()
         }
+    }
+}
+
+/// Says on standard error what went wrong.
+fn report(failure: &Failure) {
+    match failure {
+        failure if failure.is_quiet() => {}
+        Failure::AsCeph { said, .. } if said.is_empty() => {}
+        Failure::AsCeph { said, .. } => interrupt::say_as_it_is(said),
+        failure => interrupt::say(&failure.sentence()),
     }
 }
 
@@ -114,6 +126,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(&cli.access, &options),
         Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
+        Command::Rados(options) => rados::run(&cli.access, &options),
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Cp(options) => cp::run(&cli.access, &options),
         Command::Export(command) => export::run(&cli.access, command),

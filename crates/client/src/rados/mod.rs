@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connect;
+mod lock;
 mod op;
 mod outputs;
 mod pending;
@@ -11,6 +12,7 @@ mod watch;
 pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
 #[cfg(feature = "block")]
 pub(crate) use connect::Unconnected;
+pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};

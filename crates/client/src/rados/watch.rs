@@ -45,6 +45,16 @@ impl Notification {
         self.notifier
     }
 
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.notify_id
+    }
+
+    /// This client's own name for the watch.
+    pub fn cookie(&self) -> u64 {
+        self.watch.cookie()
+    }
+
     /// What it says.
     pub fn payload(&self) -> &List {
         &self.payload
@@ -83,6 +93,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// This client's own name for the watch.
+    pub fn cookie(&self) -> u64 {
+        self.id.cookie()
+    }
+
     /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
     pub async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
