@@ -26,6 +26,33 @@ pub(crate) fn sentence(number: i32) -> String {
     format!("({number}) {said}")
 }
 
+/// The names of numbers from 0 on, as Linux has them and Python spells them.
+#[rustfmt::skip]
+const NAMES: [&str; 134] = [
+    "", "EPERM", "ENOENT", "ESRCH", "EINTR", "EIO", "ENXIO", "E2BIG", "ENOEXEC", "EBADF", "ECHILD",
+    "EAGAIN", "ENOMEM", "EACCES", "EFAULT", "ENOTBLK", "EBUSY", "EEXIST", "EXDEV", "ENODEV", "ENOTDIR",
+    "EISDIR", "EINVAL", "ENFILE", "EMFILE", "ENOTTY", "ETXTBSY", "EFBIG", "ENOSPC", "ESPIPE", "EROFS",
+    "EMLINK", "EPIPE", "EDOM", "ERANGE", "EDEADLOCK", "ENAMETOOLONG", "ENOLCK", "ENOSYS", "ENOTEMPTY",
+    "ELOOP", "", "ENOMSG", "EIDRM", "ECHRNG", "EL2NSYNC", "EL3HLT", "EL3RST", "ELNRNG", "EUNATCH",
+    "ENOCSI", "EL2HLT", "EBADE", "EBADR", "EXFULL", "ENOANO", "EBADRQC", "EBADSLT", "", "EBFONT", "ENOSTR",
+    "ENODATA", "ETIME", "ENOSR", "ENONET", "ENOPKG", "EREMOTE", "ENOLINK", "EADV", "ESRMNT", "ECOMM",
+    "EPROTO", "EMULTIHOP", "EDOTDOT", "EBADMSG", "EOVERFLOW", "ENOTUNIQ", "EBADFD", "EREMCHG", "ELIBACC",
+    "ELIBBAD", "ELIBSCN", "ELIBMAX", "ELIBEXEC", "EILSEQ", "ERESTART", "ESTRPIPE", "EUSERS", "ENOTSOCK",
+    "EDESTADDRREQ", "EMSGSIZE", "EPROTOTYPE", "ENOPROTOOPT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT",
+    "ENOTSUP", "EPFNOSUPPORT", "EAFNOSUPPORT", "EADDRINUSE", "EADDRNOTAVAIL", "ENETDOWN", "ENETUNREACH",
+    "ENETRESET", "ECONNABORTED", "ECONNRESET", "ENOBUFS", "EISCONN", "ENOTCONN", "ESHUTDOWN",
+    "ETOOMANYREFS", "ETIMEDOUT", "ECONNREFUSED", "EHOSTDOWN", "EHOSTUNREACH", "EALREADY", "EINPROGRESS",
+    "ESTALE", "EUCLEAN", "ENOTNAM", "ENAVAIL", "EISNAM", "EREMOTEIO", "EDQUOT", "ENOMEDIUM", "EMEDIUMTYPE",
+    "ECANCELED", "ENOKEY", "EKEYEXPIRED", "EKEYREVOKED", "EKEYREJECTED", "EOWNERDEAD", "ENOTRECOVERABLE",
+    "ERFKILL", "",
+];
+
+/// A number's name, like "ENOENT".
+pub(crate) fn name(number: i32) -> &'static str {
+    let name = usize::try_from(number).ok().and_then(|index| NAMES.get(index));
+    name.filter(|name| !name.is_empty()).unwrap_or(&"Unknown")
+}
+
 /// How a command that Ceph's programs have ends: with their words and code 1.
 pub(crate) fn failed(said: impl Into<String>) -> Failure {
     Failure::AsCeph { code: 1, said: said.into() }
@@ -54,6 +81,7 @@ mod tests {
     #[test]
     fn numbers_are_said_as_ceph_says_them() {
         assert_eq!(sentence(2), "(2) No such file or directory");
+        assert_eq!([name(2), name(110), name(0), name(9999)], ["ENOENT", "ETIMEDOUT", "Unknown", "Unknown"]);
         let missing = Error::NotFound { what: "object a".into() };
         let Failure::AsCeph { code, said } = because_twice("error getting a")(missing) else {
             panic!("it has a number");
