@@ -15,6 +15,7 @@ mod interrupt;
 mod map;
 mod nfs;
 mod output;
+mod pages;
 mod partial;
 mod pool;
 mod process;
@@ -129,7 +130,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut command = Cli::command();
+    let mut command = command();
     command.build();
     let args = ceph::arrange(&command, &ceph::WITH_WORDS, std::env::args_os().collect());
     let cli = match command
@@ -147,6 +148,11 @@ fn main() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// All commands and their options.
+fn command() -> clap::Command {
+    pages::arrange(Cli::command())
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
@@ -201,7 +207,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Calibrate(options) => bench::zc::calibrate(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "onego", &mut script);
+            clap_complete::generate(shell, &mut command(), "onego", &mut script);
             output::bytes(&script)
         }
         Command::Man { folder } => {
@@ -230,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -245,7 +251,7 @@ mod tests {
             command.get_subcommands().for_each(|sub| without(sub, &path, found));
         }
         let mut found = Vec::new();
-        without(&Cli::command(), "", &mut found);
+        without(&command(), "", &mut found);
         assert!(found.is_empty(), "{found:?}");
     }
 }
