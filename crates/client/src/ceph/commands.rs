@@ -6,7 +6,7 @@ use super::image_io::{IoOp, Shape};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{Request, WatchId, WatchTarget};
-use onego_ceph::messages::PoolOpKind;
+use onego_ceph::messages::PoolOp;
 use onego_ceph::osdmap::OsdMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) enum Question {
     /// The newest epoch of the OSD map.
     NewestMap,
     /// A new number for a snapshot of a pool's objects, or to take one back.
-    PoolSnapshot { pool: i64, op: PoolOpKind, snap: u64 },
+    PoolSnapshot(PoolOp),
 }
 
 /// What a watch is told by the reactor.

@@ -205,9 +205,7 @@ impl Core {
             Question::Command(command, input) => self.client.command(now, &command, input, ticket),
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
-            Question::PoolSnapshot { pool, op, snap } => {
-                self.client.pool_op(now, pool_op(pool, op, snap), ticket);
-            }
+            Question::PoolSnapshot(op) => self.client.pool_op(now, op, ticket),
         }
     }
 

@@ -211,6 +211,7 @@ impl Errno {
     pub const INVAL: Self = Self(22);
     pub const NOSPC: Self = Self(28);
     pub const ROFS: Self = Self(30);
+    pub const MLINK: Self = Self(31);
     pub const RANGE: Self = Self(34);
     pub const NOTEMPTY: Self = Self(39);
     pub const OVERFLOW: Self = Self(75);

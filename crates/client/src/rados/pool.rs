@@ -12,7 +12,7 @@ use onego_ceph::cls::Method;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Omap, Op, flag};
 use onego_ceph::outputs::{self, Listed};
-use onego_ceph::types::HObject;
+use onego_ceph::types::{HObject, NOSNAP, SnapContext};
 use onego_msgr::encoding::Decode as _;
 use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,10 @@ pub struct Pool {
     namespace: String,
     /// Flags of all requests.
     flags: u32,
+    /// The snapshot that reads see.
+    snap: u64,
+    /// The snapshots that writes keep.
+    snap_context: SnapContext,
 }
 
 /// An object, as it is listed.
@@ -63,6 +67,19 @@ impl Cluster {
         }
     }
 
+    /// The pool with this number.
+    pub(crate) async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
+        let known = self.map(1).await?.pool_names.get(&id).cloned();
+        let name = match known {
+            Some(name) => Some(name),
+            None => self.newest_map().await?.pool_names.get(&id).cloned(),
+        };
+        match name {
+            Some(name) => Ok(Pool::new(self.clone(), id, &name)),
+            None => Err(Error::NotFound { what: format!("pool {id}") }),
+        }
+    }
+
     /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
     /// client knows it.
     pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {
@@ -80,7 +97,15 @@ impl Cluster {
 
 impl Pool {
     pub(crate) fn new(cluster: Cluster, id: i64, name: &str) -> Self {
-        Self { cluster, id, name: name.to_owned(), namespace: String::new(), flags: 0 }
+        Self {
+            cluster,
+            id,
+            name: name.to_owned(),
+            namespace: String::new(),
+            flags: 0,
+            snap: NOSNAP,
+            snap_context: SnapContext::default(),
+        }
     }
 
     /// The same pool, seen from within a namespace.
@@ -93,6 +118,16 @@ impl Pool {
     /// wait, as they do with librados, where this is `rados_set_pool_full_try`.
     pub fn with_full_try(&self) -> Self {
         Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
+    }
+
+    /// The same pool as it was at a snapshot of this number; [`NOSNAP`] stands for now. It can only be read.
+    pub(crate) fn at_snapshot(&self, snap: u64) -> Self {
+        Self { snap, ..self.clone() }
+    }
+
+    /// The same pool, where what is written first keeps what these snapshots hold.
+    pub(crate) fn with_snap_context(&self, snap_context: &SnapContext) -> Self {
+        Self { snap_context: snap_context.clone(), ..self.clone() }
     }
 
     /// Flags of all requests.
@@ -123,6 +158,8 @@ impl Pool {
     fn request(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Request {
         let mut request = Request::new(self.id, ObjectName::from(object)).in_namespace(&self.namespace);
         request.ops.extend(ops.into_iter().map(|op| (op, 0)));
+        request.snap = self.snap;
+        request.snap_context = self.snap_context.clone();
         request.with_flags(self.flags)
     }
 
@@ -159,7 +196,7 @@ impl Pool {
     }
 
     /// One operation that changes the object.
-    async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
+    pub(crate) async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
         self.execute(object, self.request(object, [op])).await.map(drop)
     }
 

@@ -6,8 +6,9 @@ use crate::ceph::image_io::Shape;
 use crate::ceph::image_size::SIZE_QUERY;
 use crate::rados::{Cluster, Pool, ReadOp};
 use onego_ceph::cls::rbd::{
-    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetParent,
-    GetSnapContext, GetSnapshotName, GetStripeUnitCount, NamespaceList, Size, StripeUnitCount, feature,
+    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetSnapContext,
+    GetSnapshotName, GetStripeUnitCount, NamespaceList, ParentGet, ParentOverlapGet, Size, StripeUnitCount,
+    feature,
 };
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::{NOSNAP, SnapContext};
@@ -15,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 /// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
-const NAMESPACES: &str = "rbd_namespace";
+pub(super) const NAMESPACES: &str = "rbd_namespace";
 
 /// Features that are kept in objects of their own, which "rbd feature disable" takes away.
 pub(crate) const SWITCHABLE: Features =
@@ -54,6 +55,8 @@ pub struct ImageInfo {
 pub struct Parent {
     /// Number of its pool.
     pub pool: i64,
+    /// Its namespace within the pool; empty: none.
+    pub namespace: String,
     /// Id of its image.
     pub image: String,
     /// Number of the snapshot.
@@ -65,25 +68,25 @@ pub struct Parent {
 impl Parent {
     /// Looks the parent's name up, as `rbd` writes it: pool/image@snapshot.
     pub async fn name(&self, cluster: &Cluster) -> Result<String, Error> {
-        let pools = cluster.pools().await?;
-        let pool = pools
-            .into_iter()
-            .find(|pool| pool.id == self.pool)
-            .ok_or_else(|| Error::NotFound { what: format!("pool {}, which the parent is in", self.pool) })?;
-        let pool = cluster.pool(&pool.name).await?;
+        let pool = cluster.pool_by_id(self.pool).await?.in_namespace(&self.namespace);
         let image = pool.call(DIRECTORY, &DirGetName { id: self.image.clone() }).await?;
         let header = header_object(&self.image).to_string();
         let snapshot = pool.call(&header, &GetSnapshotName { snap: self.snapshot }).await?;
-        Ok(format!("{}/{image}@{snapshot}", pool.name()))
+        Ok(format!("{}/{image}@{snapshot}", place(&pool)))
+    }
+}
+
+/// A pool and its namespace as `rbd` writes them.
+pub(crate) fn place(pool: &Pool) -> String {
+    match pool.namespace() {
+        "" => pool.name().to_owned(),
+        namespace => format!("{}/{namespace}", pool.name()),
     }
 }
 
 /// The name of an image in messages.
 pub(crate) fn describe(pool: &Pool, name: &str) -> String {
-    match pool.namespace() {
-        "" => format!("image {}/{name}", pool.name()),
-        namespace => format!("image {}/{namespace}/{name}", pool.name()),
-    }
+    format!("image {}/{name}", place(pool))
 }
 
 /// Namespaces asked for at a time when one is looked for.
@@ -124,6 +127,11 @@ pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
 /// What is known of an image, without opening it: also of one that cannot be opened here.
 pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     let id = image_id(pool, name).await?;
+    info_of(pool, name, id).await
+}
+
+/// The same of an image whose id is known already.
+pub(crate) async fn info_of(pool: &Pool, name: &str, id: String) -> Result<ImageInfo, Error> {
     let header = header_object(&id).to_string();
     let mut op = ReadOp::new();
     let size = op.call(&SIZE_QUERY);
@@ -145,12 +153,18 @@ pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     }
     let mut parent = None;
     if features.contains(Features::LAYERING) {
-        let reply = pool.call(&header, &GetParent { snap: NOSNAP }).await?;
-        parent = (reply.pool >= 0).then_some(Parent {
-            pool: reply.pool,
-            image: reply.image_id,
-            snapshot: reply.snap,
-            overlap: reply.overlap,
+        let mut op = ReadOp::new();
+        let spec = op.call(&ParentGet {});
+        let overlap = op.call(&ParentOverlapGet { snap: NOSNAP });
+        let reply = pool.operate_read(&header, op).await?;
+        let spec = reply.get(&spec)?;
+        // A flattened image whose snapshots still need the parent has none itself.
+        parent = reply.get(&overlap)?.filter(|_| spec.pool >= 0).map(|overlap| Parent {
+            pool: spec.pool,
+            namespace: spec.namespace,
+            image: spec.image_id,
+            snapshot: spec.snap,
+            overlap,
         });
     }
     // Images of old clusters do not know when they were made.

@@ -1,0 +1,60 @@
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use crate::rbd::clones::counted_children;
+use crate::rbd::details::Header;
+use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
+use onego_ceph::rbd::Features;
+
+/// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
+pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let details = header.details().await?;
+    let snapshot = details.snapshot(name)?;
+    if !details.info.features.contains(Features::LAYERING) {
+        return Err(Error::Refused {
+            what: format!("{} lacks the feature layering", header.describe()),
+            errno: Errno(38),
+        });
+    }
+    if snapshot.is_protected() {
+        return Err(Error::Busy {
+            what: format!("snapshot {image}@{name}"),
+            reason: "it is protected already".into(),
+        });
+    }
+    header.check_unowned(&details.info).await?;
+    set(&header, snapshot.id, protection::PROTECTED).await?;
+    header.notify_changed().await
+}
+
+/// Lets a user's snapshot be removed. Fails with [`Error::Busy`] if clones of the first format need it.
+pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let details = header.details().await?;
+    let snapshot = details.snapshot(name)?;
+    if snapshot.protection == protection::UNPROTECTED {
+        return Err(Error::Invalid(format!("snapshot {image}@{name} is not protected")));
+    }
+    header.check_unowned(&details.info).await?;
+    // From here on nobody makes a clone; those that are there are looked for.
+    set(&header, snapshot.id, protection::UNPROTECTING).await?;
+    header.notify_changed().await?;
+    let found = counted_children(&header, snapshot.id).await;
+    let status = match &found {
+        Ok(children) if children.is_empty() => protection::UNPROTECTED,
+        _ => protection::PROTECTED,
+    };
+    set(&header, snapshot.id, status).await?;
+    header.notify_changed().await?;
+    match found?.len() {
+        0 => Ok(()),
+        count => Err(Error::Busy {
+            what: format!("snapshot {image}@{name}"),
+            reason: format!("it has {count} clones; \"rbd children\" lists them"),
+        }),
+    }
+}
+
+async fn set(header: &Header, snap: u64, status: u8) -> Result<(), Error> {
+    header.change(&SetProtectionStatus { snap, status }).await
+}
