@@ -1,5 +1,6 @@
 //! What is known of a snapshot.
 
+use crate::ceph::error::Error;
 pub use onego_ceph::cls::rbd::SnapshotNamespace as SnapshotKind;
 use onego_ceph::cls::rbd::protection;
 use std::time::SystemTime;
@@ -35,5 +36,13 @@ impl Snapshot {
     /// Must it not be removed?
     pub fn is_protected(&self) -> bool {
         self.protection == protection::PROTECTED
+    }
+}
+
+/// Says which snapshot is there already, if that is what is wrong.
+pub(super) fn taken(error: Error, image: &str, name: &str) -> Error {
+    match error {
+        Error::Exists { .. } => Error::Exists { what: format!("snapshot {image}@{name}") },
+        error => error,
     }
 }

@@ -3,12 +3,14 @@ use super::group_images::images;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::admin::new_id;
-use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::details::{GROUP_DIRECTORY, Header, ImageDetails};
+use crate::rbd::header::place;
 use crate::rbd::release::remove_snapshot;
 use crate::rbd::snapshot::{Snapshot, SnapshotKind};
 use crate::rbd::snapshots::{create_in, rollback_in};
 use onego_ceph::cls::rbd::{
-    GroupSnapList, GroupSnapRemove, GroupSnapSet, GroupSnapshot, ImageSnapshotSpec, group_snapshot_state,
+    DirGetName, GroupSnapGetById, GroupSnapList, GroupSnapRemove, GroupSnapSet, GroupSnapshot,
+    ImageSnapshotSpec, group_snapshot_state,
 };
 
 /// Snapshots asked for at a time.
@@ -19,6 +21,20 @@ pub async fn group_snapshots(pool: &Pool, group: &str) -> Result<Vec<(String, bo
     let records = records(&Group::named(pool, group).await?).await?;
     let is_whole = |record: &GroupSnapshot| record.state == group_snapshot_state::COMPLETE;
     Ok(records.into_iter().map(|record| (record.name.clone(), is_whole(&record))).collect())
+}
+
+/// The names of the pool, the group and the snapshot that a snapshot of an image in `pool` is part of.
+pub async fn group_snapshot_names(
+    pool: &Pool,
+    group_pool: i64,
+    group: &str,
+    snapshot: &str,
+) -> Result<(String, String, String), Error> {
+    let pool = pool.cluster().pool_by_id(group_pool).await?.in_namespace(pool.namespace());
+    let name = pool.call(GROUP_DIRECTORY, &DirGetName { id: group.to_owned() }).await?;
+    let group = Group { pool, id: group.to_owned() };
+    let record = group.call(&GroupSnapGetById { id: snapshot.to_owned() }).await?;
+    Ok((place(&group.pool), name, record.name))
 }
 
 /// Makes a snapshot of all images of a group.

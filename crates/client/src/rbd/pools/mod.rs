@@ -11,7 +11,8 @@ mod trash;
 
 pub use group_images::{GroupImage, add_to_group, group_images, remove_from_group};
 pub use group_snapshots::{
-    create_group_snapshot, group_snapshots, remove_group_snapshot, rename_group_snapshot, rollback_group,
+    create_group_snapshot, group_snapshot_names, group_snapshots, remove_group_snapshot,
+    rename_group_snapshot, rollback_group,
 };
 pub use groups::{create_group, groups, remove_group, rename_group};
 pub use names::rename;

@@ -1,9 +1,8 @@
-use super::taken;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps;
-use crate::rbd::snapshot::SnapshotKind;
+use crate::rbd::snapshot::{SnapshotKind, taken};
 use onego_ceph::cls::rbd::SnapshotAdd;
 
 /// The class's answer to a number that is older than that of another snapshot, which was made meanwhile.

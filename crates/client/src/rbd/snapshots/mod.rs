@@ -14,6 +14,7 @@ pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
 
 use super::details::{Header, ImageDetails};
+use super::snapshot::taken;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotRename, SnapshotSetLimit};
@@ -45,12 +46,4 @@ pub async fn set_limit(pool: &Pool, image: &str, limit: Option<u64>) -> Result<(
     let header = Header::named(pool, image).await?;
     header.change(&SnapshotSetLimit { limit: limit.unwrap_or(u64::MAX) }).await?;
     header.notify_changed().await
-}
-
-/// Says which snapshot is there already, if that is what is wrong.
-fn taken(error: Error, image: &str, name: &str) -> Error {
-    match error {
-        Error::Exists { .. } => Error::Exists { what: format!("snapshot {image}@{name}") },
-        error => error,
-    }
 }
