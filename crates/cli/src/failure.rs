@@ -205,6 +205,7 @@ fn code_of(error: &onego::ceph::Error) -> Code {
         | E::Refused { .. }
         | E::Command { .. }
         | E::Busy { .. }
+        | E::Unmet { .. }
         | E::Snapshots { .. }
         | E::Features { .. }
         | E::Clone { .. } => Code::Refused,
@@ -286,7 +287,7 @@ fn advice_on(error: &onego::ceph::Error) -> Option<&'static str> {
         E::Exists { what } if what.starts_with("image") => {
             Some("choose another name, or remove it with \"onego rbd rm\"")
         }
-        E::Busy { .. } => Some("close it there; after a crash, wait half a minute for the cluster to notice"),
+        E::Busy { reason, .. } if reason.ends_with("has it open") => Some("close it there; after a crash, wait half a minute for the cluster to notice"),
         E::Config { .. } => Some("name the cluster's ceph.conf with --conf, or its monitors with --mon-host"),
         _ => None,
     }

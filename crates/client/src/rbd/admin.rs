@@ -244,7 +244,7 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
         return Err(Error::Features { image: header.name.clone(), action: "removed", features, advice: "" });
     }
     if details.group.is_some() {
-        return Err(Error::Refused {
+        return Err(Error::Unmet {
             what: format!("{} is in a group, from which \"rbd group image rm\" takes it", header.describe()),
             errno: Errno::MLINK,
         });

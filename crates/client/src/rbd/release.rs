@@ -22,7 +22,10 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
     let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap).ok_or_else(missing)?;
     let what = || format!("snapshot {}@{}", header.name, snapshot.name);
     if snapshot.is_protected() {
-        return Err(Error::Busy { what: what(), reason: "it is protected from removal".into() });
+        return Err(Error::Unmet {
+            what: format!("{} is protected from removal: \"rbd snap unprotect\" ends that", what()),
+            errno: Errno::BUSY,
+        });
     }
     let is_hidden = matches!(snapshot.kind, SnapshotKind::Trash { .. });
     if !is_hidden {
@@ -40,7 +43,7 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
         detach_from_parent(header, details).await?;
     }
     if has_children && is_hidden {
-        return Err(Error::Busy { what: what(), reason: "it has clones".into() });
+        return Err(Error::Unmet { what: format!("{} has clones", what()), errno: Errno::BUSY });
     }
     if !has_children {
         maps::snapshot_removed(header, details, snap).await?;
@@ -72,7 +75,7 @@ pub(super) fn detach_from_parent<'a>(
                 child: child.id.clone(),
             };
             let removed =
-                child.pool.in_namespace("").operate_write(CHILDREN, WriteOp::new().call(&remove)).await;
+                child.pool.operate_write(CHILDREN, WriteOp::new().call(&remove)).await;
             ignore_missing(removed.map(drop))
         }
     })

@@ -49,13 +49,15 @@ async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>,
     Ok(children)
 }
 
-/// The clones of a snapshot of the first format, which every pool lists for itself.
+/// The clones of a snapshot of the first format, which every pool lists for itself, in the
+/// parent's namespace.
 pub(in crate::rbd) async fn counted_children(
     header: &Header,
     snap: u64,
 ) -> Result<Vec<ChildImageSpec>, Error> {
     let cluster = header.pool.cluster();
     let call = GetChildren { pool: header.pool.id(), image_id: header.id.clone(), snap };
+    let namespace = header.pool.namespace().to_owned();
     let mut children = Vec::new();
     for pool in cluster.pools().await? {
         let found =

@@ -1,4 +1,4 @@
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::admin::{CreateOptions, create, remove};
 use crate::rbd::details::Header;
@@ -53,6 +53,12 @@ pub async fn clone(
             snapshot.name
         )));
     }
+    if format == CloneFormat::Listed && pool.namespace() != child_pool.namespace() {
+        return Err(Error::Unmet {
+            what: "clones in another namespace than their parent need the second format".into(),
+            errno: Errno::XDEV,
+        });
+    }
     let features = options.features.with(Features::LAYERING);
     let options = CreateOptions { size: snapshot.size, features, ..options.clone() };
     create(child_pool, child, &options).await?;
@@ -100,7 +106,7 @@ pub(in crate::rbd) async fn attach(
         CloneFormat::Listed => {
             let add = AddChild { pool: spec.pool, image_id: spec.image_id, snap, child: child.id.clone() };
             let op = WriteOp::new().call(&add);
-            child.pool.in_namespace("").operate_write(CHILDREN, op).await?;
+            child.pool.operate_write(CHILDREN, op).await?;
             // The snapshot may have lost its protection before the list showed the clone.
             let details = parent.details().await?;
             match details.snapshots.iter().find(|snapshot| snapshot.id == snap) {

@@ -52,17 +52,14 @@ pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
     // From here on no image can be made in it.
     match set_state(&within, directory_state::ADD_DISABLED).await {
         Err(Error::Refused { errno: Errno::BUSY, .. }) => {
-            return Err(Error::Busy {
-                what: what(),
-                reason: "there are images in it, which must go first".into(),
-            });
+            return Err(busy(format!("{} contains images, which must go first", what())));
         }
         Err(Error::NotFound { .. }) => {}
         other => other?,
     }
     let removed = async {
         if !super::trash::trash(&within).await?.is_empty() {
-            return Err(Error::Busy { what: what(), reason: "there are images in its trash".into() });
+            return Err(busy(format!("{} has images in its trash, which must go first", what())));
         }
         for object in [DIRECTORY, super::trash::TRASH] {
             ignore_missing(within.remove(object).await)?;
@@ -76,6 +73,10 @@ pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
         let _ = set_state(&within, directory_state::READY).await;
     }
     removed
+}
+
+fn busy(what: String) -> Error {
+    Error::Unmet { what, errno: Errno::BUSY }
 }
 
 async fn set_state(within: &Pool, state: u8) -> Result<(), Error> {

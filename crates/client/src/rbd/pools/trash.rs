@@ -156,8 +156,11 @@ pub async fn remove_from_trash(
 ) -> Result<(), Error> {
     let spec = spec(pool, id).await?;
     if !force && time(spec.deferment_end_time) > SystemTime::now() {
-        return Err(Error::Refused {
-            what: format!("{} is still kept in the trash", describe(pool, &spec.name)),
+        return Err(Error::Unmet {
+            what: format!(
+                "{} is still kept in the trash; \"--force\" removes it all the same",
+                describe(pool, &spec.name)
+            ),
             errno: Errno::PERM,
         });
     }

@@ -54,7 +54,7 @@ async fn add(header: &Header, data: &Pool, name: &str, kind: SnapshotKind) -> Re
         match error {
             Error::Refused { errno: STALE, .. } if attempts < ATTEMPTS => {}
             Error::Refused { errno: Errno::DQUOT, .. } => {
-                return Err(Error::Refused {
+                return Err(Error::Unmet {
                     what: format!("{} has as many snapshots as it may", header.describe()),
                     errno: Errno::DQUOT,
                 });

@@ -11,15 +11,15 @@ pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> 
     let details = header.details().await?;
     let snapshot = details.snapshot(name)?;
     if !details.info.features.contains(Features::LAYERING) {
-        return Err(Error::Refused {
+        return Err(Error::Unmet {
             what: format!("{} lacks the feature layering", header.describe()),
-            errno: Errno(38),
+            errno: Errno::NOSYS,
         });
     }
     if snapshot.is_protected() {
-        return Err(Error::Busy {
-            what: format!("snapshot {image}@{name}"),
-            reason: "it is protected already".into(),
+        return Err(Error::Unmet {
+            what: format!("snapshot {image}@{name} is protected already"),
+            errno: Errno::BUSY,
         });
     }
     header.check_unowned(&details.info).await?;
@@ -48,9 +48,9 @@ pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error
     header.notify_changed().await?;
     match found?.len() {
         0 => Ok(()),
-        count => Err(Error::Busy {
-            what: format!("snapshot {image}@{name}"),
-            reason: format!("it has {count} clones; \"rbd children\" lists them"),
+        count => Err(Error::Unmet {
+            what: format!("snapshot {image}@{name} has {count} clones; \"rbd children\" lists them"),
+            errno: Errno::BUSY,
         }),
     }
 }

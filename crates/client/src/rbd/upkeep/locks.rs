@@ -3,6 +3,7 @@ use crate::rados::Pool;
 use crate::rbd::details::{Header, LOCK};
 use onego_ceph::cls::lock::{BreakLock, GetInfo, Lock, kind};
 use onego_ceph::types::{EntityName, Utime};
+use onego_msgr::addr::EntityAddr;
 
 /// The lock on an image that its users agree on.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub struct ImageLock {
     /// The client's own name for its hold.
     pub id: String,
     /// Where the client is.
-    pub address: String,
+    pub address: EntityAddr,
 }
 
 /// The lock on an image.
@@ -34,7 +35,7 @@ pub async fn locks(pool: &Pool, image: &str) -> Result<ImageLocks, Error> {
     let holder = |(id, at): (onego_ceph::cls::lock::LockerId, onego_ceph::cls::lock::LockerInfo)| ImageLock {
         locker: id.locker.to_string(),
         id: id.cookie,
-        address: at.addr.to_string(),
+        address: at.addr,
     };
     Ok(ImageLocks {
         is_exclusive: info.kind != kind::SHARED,
