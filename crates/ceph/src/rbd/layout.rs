@@ -135,6 +135,25 @@ impl Layout {
         (object, row % units_per_object * self.stripe_unit + at % self.stripe_unit)
     }
 
+    /// The image's bytes that `length` bytes of an object from its byte `offset` on hold, in the order of the object.
+    pub fn ranges(&self, object: u64, offset: u64, length: u64) -> SmallVec<[Range<u64>; 1]> {
+        let set = object / self.stripe_count * self.object_size() * self.stripe_count;
+        let column = object % self.stripe_count * self.stripe_unit;
+        let mut ranges: SmallVec<[Range<u64>; 1]> = SmallVec::new();
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let (row, within) = (at / self.stripe_unit, at % self.stripe_unit);
+            let start = set + row * self.stripe_unit * self.stripe_count + column + within;
+            let piece = (self.stripe_unit - within).min(end - at);
+            match ranges.last_mut() {
+                Some(last) if last.end == start => last.end += piece,
+                _ => ranges.push(start..start + piece),
+            }
+            at += piece;
+        }
+        ranges
+    }
+
     /// The pieces of objects that hold `length` bytes from `offset` on, each object's neighbouring bytes as one.
     pub fn map(&self, offset: u64, length: u64) -> SmallVec<[Extent; 2]> {
         let mut extents: SmallVec<[Extent; 2]> = SmallVec::new();
@@ -220,6 +239,20 @@ mod tests {
                 );
                 for object in 0..layout.objects(size) + 3 {
                     assert_eq!(layout.object_end(object, size), ends.get(&object).copied().unwrap_or(0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_an_object_are_found_in_the_image() {
+        for (unit, count) in [(0, 0), (1024, 3), (512, 4)] {
+            let layout = Layout::striped(12, unit, count).unwrap();
+            for object in 0..7 {
+                for (offset, length) in [(0, 4096), (100, 1), (500, 1500), (1024, 3072)] {
+                    let bytes: Vec<u64> = layout.ranges(object, offset, length).into_iter().flatten().collect();
+                    let expected: Vec<(u64, u64)> = (offset..offset + length).map(|at| (object, at)).collect();
+                    assert_eq!(bytes.into_iter().map(|at| layout.locate(at)).collect::<Vec<_>>(), expected);
                 }
             }
         }
