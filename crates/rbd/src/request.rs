@@ -97,7 +97,6 @@ pub struct Allocated {
 
 /// What a request to an image gave.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Outcome {
     /// It is done.
     Done,

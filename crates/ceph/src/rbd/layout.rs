@@ -250,8 +250,10 @@ mod tests {
             let layout = Layout::striped(12, unit, count).unwrap();
             for object in 0..7 {
                 for (offset, length) in [(0, 4096), (100, 1), (500, 1500), (1024, 3072)] {
-                    let bytes: Vec<u64> = layout.ranges(object, offset, length).into_iter().flatten().collect();
-                    let expected: Vec<(u64, u64)> = (offset..offset + length).map(|at| (object, at)).collect();
+                    let bytes: Vec<u64> =
+                        layout.ranges(object, offset, length).into_iter().flatten().collect();
+                    let expected: Vec<(u64, u64)> =
+                        (offset..offset + length).map(|at| (object, at)).collect();
                     assert_eq!(bytes.into_iter().map(|at| layout.locate(at)).collect::<Vec<_>>(), expected);
                 }
             }

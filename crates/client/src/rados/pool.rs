@@ -63,6 +63,20 @@ impl Cluster {
         }
     }
 
+    /// The pool with this number.
+    pub(crate) async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
+        let name = |map: &onego_ceph::osdmap::OsdMap| map.pool_names.get(&id).cloned();
+        let known = name(&*self.map(1).await?);
+        let found = match known {
+            Some(found) => Some(found),
+            None => name(&*self.newest_map().await?),
+        };
+        match found {
+            Some(found) => Ok(Pool::new(self.clone(), id, &found)),
+            None => Err(Error::NotFound { what: format!("pool {id}") }),
+        }
+    }
+
     /// Creates a pool with as many placement groups (0: as many as the cluster thinks right), and waits until this
     /// client knows it.
     pub async fn create_pool(&self, name: &str, groups: u32) -> Result<Pool, Error> {

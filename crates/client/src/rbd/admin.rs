@@ -1,24 +1,19 @@
 //! The life of an image: created, listed, resized, removed.
 
 use super::clear::clear;
-use super::header::{SWITCHABLE, check_namespace, describe, image_id, info};
+use super::header::{check_namespace, describe, image_id, info};
+use super::image::Image;
 use crate::ceph::error::Error;
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetSize, SetStripeUnitCount,
+    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetStripeUnitCount,
 };
-use onego_ceph::rbd::{
-    DIRECTORY, Features, HEADER_UPDATE, Layout, header_object, id_object, valid_image_name,
-};
+use onego_ceph::rbd::{DIRECTORY, Features, Layout, header_object, id_object, valid_image_name};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// Images asked for at a time when they are listed.
 const LIST_PAGE: u64 = 1024;
-
-/// How long others that have the image open may take to notice that it has changed.
-const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a new image is to be.
 #[derive(Debug, Clone)]
@@ -78,7 +73,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
             "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
         )));
     }
-    let features = options.all_features().without(Features::WRITABLE);
+    let features = options.all_features().without(Features::WRITABLE.without(Features::OPERATIONS));
     if !features.is_empty() {
         let advice = "; leave them out";
         return Err(Error::Features { image: name.to_owned(), action: "created", features, advice });
@@ -184,12 +179,11 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
     if !info.snapshots.is_empty() {
         return Err(Error::Snapshots { image: describe(pool, name), count: info.snapshots.len() });
     }
-    // Locks and maps of objects go with their objects; what else the image keeps elsewhere would stay behind.
-    let removable = Features::WRITABLE.with(SWITCHABLE);
-    let features = info.features.without(removable);
     if info.parent.is_some() {
         return Err(Error::Clone { image: name.to_owned(), action: "removed" });
     }
+    // What an image keeps elsewhere for other features would stay behind.
+    let features = info.features.without(Features::WRITABLE);
     if !features.is_empty() {
         return Err(Error::Features { image: name.to_owned(), action: "removed", features, advice: "" });
     }
@@ -197,7 +191,10 @@ pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64))
     if let Some(watcher) = watchers.first() {
         return busy(format!("{watcher} has it open"));
     }
-    clear(pool, &info, 0, &mut progress).await?;
+    let image = Image::open_bare(pool, info.clone()).await?;
+    image.lock().await?;
+    clear(&image, 0, &mut progress).await?;
+    image.close().await?;
     if info.features.contains(Features::OBJECT_MAP) {
         ignore_missing(pool.remove(&format!("rbd_object_map.{}", info.id)).await)?;
     }
@@ -226,13 +223,11 @@ pub async fn resize(
     size: u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let info = info(pool, name).await?;
-    info.check_readable()?;
-    info.check_writable()?;
-    if size < info.size {
-        clear(pool, &info, size, &mut progress).await?;
+    let image = Image::open(pool, name).await?;
+    image.lock().await?;
+    if size < image.size() {
+        clear(&image, size, &mut progress).await?;
     }
-    let header = header_object(&info.id).to_string();
-    pool.operate_write(&header, WriteOp::new().call(&SetSize { size })).await?;
-    pool.notify(&header, HEADER_UPDATE.to_vec(), NOTIFY_TIMEOUT).await.map(drop)
+    image.set_size(size).await?;
+    image.close().await
 }

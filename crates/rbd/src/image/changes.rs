@@ -30,14 +30,7 @@ struct Changes {
 impl<T> OpenImage<T> {
     /// Starts a change that may go out.
     #[inline]
-    pub(super) fn change(
-        &mut self,
-        now: Time,
-        host: &mut impl Host<T>,
-        io: Io,
-        token: T,
-        epoch: WriteEpoch,
-    ) {
+    pub(super) fn change(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T, epoch: WriteEpoch) {
         let key = self.ios.vacant_key() as u32;
         let mut changes = Changes { io: key, outstanding: 0, special: Vec::new() };
         let layout = self.facts.data.layout;
@@ -45,7 +38,12 @@ impl<T> OpenImage<T> {
             Io::Write { offset, data } => {
                 for extent in layout.map(offset, data.len() as u64) {
                     let data = collect(&data, &extent.buffer);
-                    self.change_object(host, &mut changes, &extent, Op::Write { offset: extent.offset, data });
+                    self.change_object(
+                        host,
+                        &mut changes,
+                        &extent,
+                        Op::Write { offset: extent.offset, data },
+                    );
                 }
             }
             Io::Zero { offset, length } => {
@@ -118,7 +116,8 @@ impl<T> OpenImage<T> {
         clearing: Clearing,
     ) {
         let overlap = self.overlap_of(extent.object);
-        let is_known_missing = self.map.as_ref().is_some_and(|map| map.state(extent.object) == state::NONEXISTENT);
+        let is_known_missing =
+            self.map.as_ref().is_some_and(|map| map.state(extent.object) == state::NONEXISTENT);
         if is_known_missing && (overlap == 0 || clearing == Clearing::Trim && extent.offset == 0) {
             return;
         }
@@ -137,7 +136,10 @@ impl<T> OpenImage<T> {
 
     /// Bytes of an object that show the parent's while it does not exist.
     pub(super) fn overlap_of(&self, object: u64) -> u64 {
-        self.facts.parent.as_ref().map_or(0, |parent| self.facts.data.layout.object_end(object, parent.overlap))
+        self.facts
+            .parent
+            .as_ref()
+            .map_or(0, |parent| self.facts.data.layout.object_end(object, parent.overlap))
     }
 
     /// Would a change leave the parent's bytes out that show in the object?

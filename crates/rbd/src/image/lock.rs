@@ -72,7 +72,8 @@ impl<T> OpenImage<T> {
                     self.settle_lock(now, host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
                     self.lock_map(host);
-                } else if !self.facts.state.has_map() && self.map.as_ref().is_some_and(|map| !map.is_failing) {
+                } else if !self.facts.state.has_map() && self.map.as_ref().is_some_and(|map| !map.is_failing)
+                {
                     self.drop_map(host);
                 }
             }
@@ -204,7 +205,11 @@ impl<T> OpenImage<T> {
             // An image of this very client, which was not closed: nothing of it is on its way.
             self.break_lock(host, &locker);
         } else {
-            tracing::warn!(image = self.facts.id, owner, "the owner of an image's lock is gone: it is shut out");
+            tracing::warn!(
+                image = self.facts.id,
+                owner,
+                "the owner of an image's lock is gone: it is shut out"
+            );
             self.shut_out(now, host, locker);
         }
     }

@@ -189,6 +189,11 @@ impl<T> OpenImage<T> {
         matches!(self.closing, Closing::Done)
     }
 
+    /// Is nothing that callers wait for in flight?
+    pub fn is_idle(&self) -> bool {
+        self.ios.is_empty() && self.held.is_empty()
+    }
+
     /// Is the request with this ticket one that nobody waits for any more? `unwanted` says so of tokens.
     ///
     /// Changes of an image with a lock go on all the same: the lock must not be let go before they have ended.
@@ -297,7 +302,8 @@ impl<T> OpenImage<T> {
             return host.finished(token, Err(error));
         }
         if self.resize.is_some() {
-            return host.finished(token, Err(ClientError::Invalid("the size is being changed already").into()));
+            return host
+                .finished(token, Err(ClientError::Invalid("the size is being changed already").into()));
         }
         self.resize = Some(Resize { size, token, step: ResizeStep::Waiting });
         self.settle(now, host);
@@ -447,7 +453,8 @@ impl<T> OpenImage<T> {
     #[inline]
     pub(super) fn finish(&mut self, now: Time, host: &mut impl Host<T>, io: u32) {
         let Running { token, error, gather, .. } = self.ios.remove(io as usize);
-        let error = error.map(|error| if error.is_blocklisted() { self.die(Error::Blocklisted) } else { error });
+        let error =
+            error.map(|error| if error.is_blocklisted() { self.die(Error::Blocklisted) } else { error });
         match gather {
             Gather::Changes { epoch, .. } => {
                 self.changing -= 1;

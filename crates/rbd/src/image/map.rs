@@ -23,7 +23,8 @@ impl<T> OpenImage<T> {
     pub(super) fn map_request(&self, op: Op) -> Request {
         let name = format!("rbd_object_map.{}", self.facts.id);
         let header = &self.facts.header;
-        Request::one(header.pool, ObjectName::from(name.as_str()), op).in_namespace(&header.namespace)
+        let request = Request::one(header.pool, ObjectName::from(name.as_str()), op);
+        request.in_namespace(&header.namespace).with_flags(self.facts.data.flags)
     }
 
     /// A request that changes the object map, as long as it is locked.
@@ -136,7 +137,8 @@ impl<T> OpenImage<T> {
     /// Has the header say that the map cannot be relied on.
     pub(super) fn invalidate_map(&mut self, host: &mut impl Host<T>) {
         let fast_diff = self.facts.state.features.contains(Features::FAST_DIFF);
-        let flags = image_flag::OBJECT_MAP_INVALID | if fast_diff { image_flag::FAST_DIFF_INVALID } else { 0 };
+        let flags =
+            image_flag::OBJECT_MAP_INVALID | if fast_diff { image_flag::FAST_DIFF_INVALID } else { 0 };
         self.facts.state.flags |= flags;
         let op = SetFlags { flags, mask: flags, snap: NOSNAP }.call();
         host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::MapInvalid));

@@ -11,9 +11,7 @@ use crate::request::Outcome;
 use onego_buf::List;
 use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
 use onego_ceph::cls::Method;
-use onego_ceph::cls::rbd::{
-    GetFeatures, GetFlags, GetSize, GetSnapContext, ParentGet, ParentOverlapGet,
-};
+use onego_ceph::cls::rbd::{GetFeatures, GetFlags, GetSize, GetSnapContext, ParentGet, ParentOverlapGet};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::Features;
 use onego_wire::{Decoded, Time};
@@ -53,7 +51,8 @@ impl<T> OpenImage<T> {
     /// A request to the header.
     pub(super) fn header_request(&self, op: Op) -> Request {
         let header = &self.facts.header;
-        Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace)
+        let request = Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace);
+        request.with_flags(self.facts.data.flags)
     }
 
     /// Reads the header for somebody who waits for it.

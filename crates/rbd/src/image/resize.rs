@@ -89,12 +89,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The map has as many objects as the image, or is lost.
-    fn map_resized(
-        &mut self,
-        host: &mut impl Host<T>,
-        objects: u64,
-        result: &Result<OpReply, ClientError>,
-    ) {
+    fn map_resized(&mut self, host: &mut impl Host<T>, objects: u64, result: &Result<OpReply, ClientError>) {
         let Some(map) = &mut self.map else { return };
         match result {
             Ok(_) => map.resize(objects),

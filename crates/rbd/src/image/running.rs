@@ -122,7 +122,10 @@ impl<T> Running<T> {
             }
             (Ok(reply), Gather::Sizes(sizes)) => {
                 // An object that is not there has no output, and holds nothing.
-                match reply.and_then(|mut reply| reply.ops.pop()).map(|op| Stat::from_bytes(&op.output.to_segment())) {
+                match reply
+                    .and_then(|mut reply| reply.ops.pop())
+                    .map(|op| Stat::from_bytes(&op.output.to_segment()))
+                {
                     None => {}
                     Some(Ok(stat)) => sizes[index].1 = stat.size,
                     Some(Err(_)) => self.fail(ClientError::Mismatch("it has no size of an object").into()),
