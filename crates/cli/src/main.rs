@@ -3,6 +3,7 @@
 
 mod access;
 mod bench;
+mod called;
 mod cluster;
 mod cp;
 mod demo;
@@ -89,7 +90,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let called = called::Called::by_this_process();
+    let cli = match Cli::try_parse_from(called.arguments()) {
+        Ok(cli) => cli,
+        Err(error) => return called.explain(&error),
+    };
     log(cli.verbose);
     match interrupt::watch().and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,7 +102,7 @@ fn main() -> ExitCode {
             if !failure.is_quiet() {
                 interrupt::say(&failure.sentence());
             }
-            failure.exit_code()
+            called.exit_code(&failure)
         }
     }
 }

@@ -16,13 +16,14 @@ mod upkeep;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
-use crate::output::Format;
 use crate::size;
 use crate::spec::PoolSpec;
 use bar::Bar;
 use image::ImageArg;
+use names::{Snap, SnapOptions};
 use onego::rados::Pool;
 use onego::rbd;
+use print::PrintOptions;
 use std::collections::BTreeMap;
 
 pub(crate) use partial_import::{MARK_EVERY, PartialImport};
@@ -51,21 +52,25 @@ pub(crate) enum Command {
         /// The pool, named as an option
         #[arg(short, long)]
         pool: Option<PoolSpec>,
-        /// Show sizes too
+        /// The namespace, named as an option
+        #[arg(long)]
+        namespace: Option<String>,
+        /// Show sizes, snapshots, parents and locks too
         #[arg(short, long)]
         long: bool,
-        /// How to print them
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        #[command(flatten)]
+        print: PrintOptions,
     },
     /// Show what is known of an image
     #[command(after_help = "Example:\n  onego rbd info rbd/disk --format json")]
     Info {
+        /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+        #[arg(value_name = "IMAGE")]
+        word: Option<String>,
         #[command(flatten)]
-        image: ImageArg,
-        /// How to print it
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        options: SnapOptions,
+        #[command(flatten)]
+        print: PrintOptions,
     },
     /// Remove an image and all its data
     #[command(visible_alias = "remove", after_help = "Example:\n  onego rbd rm rbd/disk")]
@@ -177,13 +182,15 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
                 shape.create(&image.open_pool(cluster).await?, image.name(), size, BTreeMap::new()).await
             })
         }
-        Command::Ls { place, pool, long, format } => {
-            let place = place.or(pool).unwrap_or_else(|| PoolSpec::named(crate::spec::DEFAULT_POOL));
-            access.with_cluster(async |cluster| show::list(&place.open(cluster).await?, long, format).await)
+        Command::Ls { place, pool, namespace, long, print } => {
+            let mut place = place.or(pool).unwrap_or_else(|| PoolSpec::named(crate::spec::DEFAULT_POOL));
+            place.namespace = namespace.unwrap_or(place.namespace);
+            access.with_cluster(async |cluster| show::list(&place.open(cluster).await?, long, &print).await)
         }
-        Command::Info { image, format } => access.with_cluster(async |cluster| {
-            show::info(&image.open_pool(cluster).await?, image.name(), format).await
-        }),
+        Command::Info { word, options, print } => {
+            let named = options.named(word.as_deref(), Snap::May)?;
+            access.with_cluster(async |cluster| show::info(&named.pool(cluster).await?, &named, &print).await)
+        }
         Command::Rm { image, no_progress } => access.with_cluster(async |cluster| {
             let pool = image.open_pool(cluster).await?;
             let bar = Bar::new("Removing", !no_progress);

@@ -1,4 +1,21 @@
 //! RBD images without I/O: what an image is beyond its objects, as state machines on top of the client of objects.
 //!
+//! [`OpenImage`] is one open image: it takes its users' requests and gives the layer that drives it ([`Host`]) requests to
+//! objects, watches and notifications. [`notify`] is what the users of an image tell each other.
+//!
 //! Sources: ceph `src/librbd/`, `src/cls/rbd/`, `doc/dev/rbd-diff.rst`, `doc/dev/rbd-export.rst`.
 #![forbid(unsafe_code)]
+
+mod error;
+mod facts;
+mod flush;
+mod host;
+mod image;
+pub mod notify;
+mod request;
+
+pub use error::Error;
+pub use facts::{Ancestor, DataObjects, ImageFacts, ImageState, ImageView};
+pub use host::{Host, Ticket};
+pub use image::OpenImage;
+pub use request::{Allocated, Io, MAX_IO, Outcome, STATUS_OBJECTS};

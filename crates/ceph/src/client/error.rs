@@ -207,9 +207,13 @@ pub mod errno {
     pub const EIO: i32 = -5;
     pub const EAGAIN: i32 = -11;
     pub const EACCES: i32 = -13;
+    pub const EBUSY: i32 = -16;
+    pub const EEXIST: i32 = -17;
     pub const EINVAL: i32 = -22;
     pub const ENOSPC: i32 = -28;
+    pub const EROFS: i32 = -30;
     pub const EMSGSIZE: i32 = -90;
+    pub const EOPNOTSUPP: i32 = -95;
     pub const ENOTCONN: i32 = -107;
     pub const ESHUTDOWN: i32 = -108;
     pub const ETIMEDOUT: i32 = -110;

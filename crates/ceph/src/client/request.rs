@@ -18,6 +18,18 @@ pub struct OpId(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub(crate) u64);
 
+impl WatchId {
+    /// The client's name for the watch, as the OSD lists it.
+    pub fn cookie(self) -> u64 {
+        self.0
+    }
+
+    /// The watch that the OSD lists by this name.
+    pub fn from_cookie(cookie: u64) -> Self {
+        Self(cookie)
+    }
+}
+
 /// A request: operations on one object, applied in order and as one.
 #[derive(Debug)]
 pub struct Request {

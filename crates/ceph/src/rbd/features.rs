@@ -37,10 +37,27 @@ impl Features {
 }
 
 impl Features {
-    /// Features that a write keeps true by doing nothing for them: layering matters only to clones, deep-flatten
-    /// only to their flattening, striping and the data pool are followed by every read and write.
-    pub const WRITABLE: Self =
-        Self(Self::LAYERING.0 | Self::STRIPING.0 | Self::DEEP_FLATTEN.0 | Self::DATA_POOL.0);
+    /// Features that writes keep true. Deep-flatten and the operations (clones, groups, a trash of snapshots) take nothing
+    /// of them.
+    pub const WRITABLE: Self = Self(
+        Self::LAYERING.0
+            | Self::STRIPING.0
+            | Self::EXCLUSIVE_LOCK.0
+            | Self::OBJECT_MAP.0
+            | Self::FAST_DIFF.0
+            | Self::DEEP_FLATTEN.0
+            | Self::DATA_POOL.0
+            | Self::OPERATIONS.0,
+    );
+
+    /// What `rbd create` gives an image (`rbd_default_features`).
+    pub const DEFAULT: Self = Self(
+        Self::LAYERING.0
+            | Self::EXCLUSIVE_LOCK.0
+            | Self::OBJECT_MAP.0
+            | Self::FAST_DIFF.0
+            | Self::DEEP_FLATTEN.0,
+    );
 
     /// Features without which the image's bytes cannot even be found: its data is being moved elsewhere.
     pub const UNREADABLE: Self = Self(Self::MIGRATING.0);

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// Options that name a pool and what is in it.
 #[derive(clap::Args, Default)]
-pub(super) struct PoolOptions {
+pub(crate) struct PoolOptions {
     /// The pool, if no name has one [default: rbd]
     #[arg(short, long)]
     pool: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct PoolOptions {
 
 /// Options that name an image.
 #[derive(clap::Args, Default)]
-pub(super) struct ImageOptions {
+pub(crate) struct ImageOptions {
     #[command(flatten)]
     place: PoolOptions,
     /// The image, named as an option
@@ -28,7 +28,7 @@ pub(super) struct ImageOptions {
 
 /// Options that name a snapshot.
 #[derive(clap::Args, Default)]
-pub(super) struct SnapOptions {
+pub(crate) struct SnapOptions {
     #[command(flatten)]
     image: ImageOptions,
     /// The snapshot, named as an option
@@ -38,7 +38,7 @@ pub(super) struct SnapOptions {
 
 /// Options that name what is made.
 #[derive(clap::Args, Default)]
-pub(super) struct DestOptions {
+pub(crate) struct DestOptions {
     /// The pool of what is made
     #[arg(long)]
     dest_pool: Option<String>,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 /// Options that say how to print.
 #[derive(clap::Args)]
-pub(super) struct PrintOptions {
+pub(crate) struct PrintOptions {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     format: output::Format,
@@ -52,6 +52,15 @@ fn pretty(value: &Value) -> String {
     // Memory takes all of it, and a value has no keys but text.
     value.serialize(&mut serializer).expect("a value can be written to memory");
     String::from_utf8_lossy(&text).into_owned()
+}
+
+/// An address as `rbd` prints it: without the version of the messenger.
+pub(super) fn address(addr: &impl std::fmt::Display) -> String {
+    let text = addr.to_string();
+    match text.split_once(':') {
+        Some(("v1" | "v2" | "any", rest)) => rest.to_owned(),
+        _ => text,
+    }
 }
 
 /// A time in UTC as `rbd` prints times, which is how C's `asctime` does it.

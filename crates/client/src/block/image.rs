@@ -1,19 +1,18 @@
 //! Images as devices: a layer on the client of their cluster.
 
 use super::error::block_error;
-use crate::ceph::Outcome;
 use crate::ceph::core::Core;
-use crate::ceph::done::{Allocated, ReplyTo};
-use crate::ceph::image_io::{Io, IoOp, Shape};
+use crate::ceph::done::ReplyTo;
+use crate::ceph::images::ImageKey;
 use crate::rbd::Image;
 use crate::reactor::Core as _;
 use onego_block::{Backend, BlockStatus, Caller, Device, Error, Geometry, Op, Request, StatusExtent, zeros};
+use onego_rbd::{Allocated, Io, Outcome};
 use onego_wire::{Layer, Time};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Bytes of a request that costs least for what it does.
 const PREFERRED: u32 = 4096;
@@ -25,7 +24,7 @@ const TRIM_GRANULARITY: u32 = 64 << 10;
 const MAX_IO: u64 = 32 << 20;
 
 /// Requests on their way from devices to the layer that carries them out, on one thread. Their callers bound them.
-type Inbox = Rc<RefCell<VecDeque<(Arc<Shape>, Request)>>>;
+type Inbox = Rc<RefCell<VecDeque<(ImageKey, Request)>>>;
 
 /// The client of a cluster, with the devices that its images are.
 pub(crate) struct ImageDevices {
@@ -64,20 +63,20 @@ impl ImageDevices {
         ImageOpener { inbox: Rc::clone(&self.inbox) }
     }
 
-    fn start(&mut self, now: Time, shape: Arc<Shape>, request: Request) {
+    fn start(&mut self, now: Time, image: ImageKey, request: Request) {
         let Request { offset, op, flags, caller } = request;
         // What has completed is durable, so there is nothing more to do for a write with FUA.
         let tag = self.callers.insert(caller) as u64;
-        let op = match op {
-            Op::Read { length } => IoOp::read(offset, length, ReplyTo::Tag(tag)),
-            Op::ReadInto { buffer } => IoOp::read_into(offset, buffer, ReplyTo::Tag(tag)),
-            Op::Write { data } => IoOp::write(offset, data, ReplyTo::Tag(tag)),
-            Op::Flush => IoOp::Flush { done: ReplyTo::Tag(tag) },
-            Op::Zero { length } if flags.no_hole => IoOp::write(offset, zeros(length), ReplyTo::Tag(tag)),
-            Op::Trim { length } | Op::Zero { length } => IoOp::zero(offset, length, ReplyTo::Tag(tag)),
-            Op::Status { length } => IoOp::Io(Io::Allocated { offset, length, done: ReplyTo::Tag(tag) }),
+        let io = match op {
+            Op::Read { length } => Io::Read { offset, length },
+            Op::ReadInto { buffer } => Io::ReadInto { offset, buffer },
+            Op::Write { data } => Io::Write { offset, data },
+            Op::Flush => Io::Flush,
+            Op::Zero { length } if flags.no_hole => Io::Write { offset, data: zeros(length) },
+            Op::Trim { length } | Op::Zero { length } => Io::Zero { offset, length },
+            Op::Status { length } => Io::Allocated { offset, length },
         };
-        self.core.start(now, shape, op);
+        self.core.start(now, image, io, ReplyTo::Tag(tag));
     }
 }
 
@@ -108,8 +107,8 @@ impl Layer for ImageDevices {
     }
 
     fn settle(&mut self, now: Time) {
-        while let Some((shape, request)) = { self.inbox.borrow_mut().pop_front() } {
-            self.start(now, shape, request);
+        while let Some((image, request)) = { self.inbox.borrow_mut().pop_front() } {
+            self.start(now, image, request);
         }
         self.core.settle(now);
         while let Some(completed) = self.core.next_completed() {
@@ -160,7 +159,7 @@ impl Device for ImageDevice {
             Ok(()) if request.flags.no_hole && request.flags.fast => {
                 request.complete(now, Err(Error::Unsupported("allocate zeros faster than it writes them")));
             }
-            Ok(()) => self.inbox.borrow_mut().push_back((self.image.shape(), request)),
+            Ok(()) => self.inbox.borrow_mut().push_back((self.image.key(), request)),
             Err(error) => request.complete(now, Err(error)),
         }
     }

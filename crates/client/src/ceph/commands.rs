@@ -1,14 +1,15 @@
 //! What other threads ask of the reactor.
 
-use super::done::RequestOutcome;
+use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
-use super::image_io::{IoOp, Shape};
+use super::images::{ImageControl, ImageKey, OpenedImage};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
-use onego_ceph::client::{Request, WatchId, WatchTarget};
+use onego_ceph::client::{self, Request, WatchId, WatchTarget};
 use onego_ceph::messages::PoolOp;
 use onego_ceph::osdmap::OsdMap;
-use std::sync::{Arc, Weak};
+use onego_rbd::{ImageFacts, Io};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Gives a map that is new enough, or says why there is none.
@@ -24,15 +25,22 @@ pub(crate) enum CephCommand {
     /// A question to the monitors.
     Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
     /// A request to an image.
-    Image { shape: Arc<Shape>, op: IoOp },
+    Image { image: ImageKey, io: Io, done: ReplyTo },
+    /// Opens an image. `opened` names it at once, `done` tells when it can be used.
+    OpenImage {
+        facts: Box<ImageFacts>,
+        is_watched: bool,
+        opened: oneshot::Sender<OpenedImage>,
+        done: ReplyTo,
+    },
+    /// Asks an image for something beside reads and writes.
+    ControlImage { image: ImageKey, control: ImageControl },
     /// Gives the map once it is at least that new.
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
     Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
-    /// Watches an image's header, and keeps its size true.
-    WatchImage { target: WatchTarget, shape: Weak<Shape>, done: WatchDone },
     /// Ends a watch.
-    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
+    Unwatch { watch: WatchId },
     /// Acknowledges a notification.
     Acknowledge { watch: WatchId, notify_id: u64, reply: List },
     /// Notifies the watchers of an object.
@@ -54,14 +62,14 @@ pub(crate) enum Question {
 /// What a watch is told by the reactor.
 pub(crate) enum Told {
     Notify { notify_id: u64, notifier: u64, payload: List },
-    Lost,
+    Lost(client::Error),
 }
 
 impl Told {
     pub(crate) fn notify_id(&self) -> Option<u64> {
         match self {
             Self::Notify { notify_id, .. } => Some(*notify_id),
-            Self::Lost => None,
+            Self::Lost(_) => None,
         }
     }
 }

@@ -1,24 +1,22 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
 use super::commands::{CephCommand, MapDone, Question, Told, WatchDone};
-use super::done::{Completed, OTHER_KIND, Outcome, ReplyTo, RequestOutcome};
+use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
 use super::error::Error;
-use super::image_io::{Finished, ImageIo, IoOp, Shape};
-use super::image_size::{parse_size, size_query};
+use super::images::{CoreParts, ImageControl, ImageKey, Images};
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
 use crate::waiting::{Lookout, WaitReport};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Client, Completion, Rejected, Request};
-use onego_ceph::client::{Event, Waiting, WatchId, WatchTarget};
+use onego_ceph::client::{Event, Waiting, WatchId};
 use onego_ceph::types::EntityName;
 use onego_msgr::auth;
+use onego_rbd::{Io, Outcome};
 use onego_wire::{Layer, Time};
-use slab::Slab;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most completions of tagged requests that wait to be taken. At this number [`Core::has_room`] says no, long before their
@@ -26,42 +24,58 @@ use std::time::Duration;
 const MAX_COMPLETED: usize = 1 << 16;
 
 /// What the protocol's client gives back with a completion.
-pub struct Ticket(Purpose);
+pub struct Ticket(pub(super) Purpose);
 
 /// What a request of the protocol's client is for.
-enum Purpose {
+pub(super) enum Purpose {
     Future(oneshot::Sender<RequestOutcome>),
-    /// A request that an image's request consists of.
-    Piece {
-        io: usize,
-        index: u32,
+    /// A request of an image.
+    Image {
+        key: ImageKey,
+        ticket: onego_rbd::Ticket,
     },
-    Watch(WatchDone, Watcher),
-    /// The size of an image was asked for.
-    Size(Weak<Shape>),
+    Watch(WatchDone, mpsc::Sender<Told>),
     /// A watch is given up.
-    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
+    Unwatch,
 }
 
 /// Where notifications go.
 enum Watcher {
     Stream(mpsc::Sender<Told>),
-    Image { shape: Weak<Shape>, header: WatchTarget },
+    Image(ImageKey),
 }
 
 /// Somebody who waits for a map.
-struct MapWaiter {
+pub(super) struct MapWaiter {
     epoch: u32,
     deadline: Time,
     timeout: Duration,
-    done: MapDone,
+    done: MapReply,
+}
+
+/// Where the news go that a map is here.
+enum MapReply {
+    Future(MapDone),
+    /// To an image.
+    Ticket(Ticket),
+}
+
+impl MapWaiter {
+    /// An image that waits for a map.
+    pub(super) fn image(now: Time, epoch: u32, timeout: Duration, ticket: Ticket) -> Self {
+        Self { epoch, deadline: now + timeout, timeout, done: MapReply::Ticket(ticket) }
+    }
+
+    fn is_canceled(&self) -> bool {
+        matches!(&self.done, MapReply::Future(done) if done.is_canceled())
+    }
 }
 
 /// The machine that a reactor drives.
 pub struct Core {
     client: Client<Ticket>,
     mailbox: Arc<Mailbox<CephCommand>>,
-    ios: Slab<ImageIo>,
+    images: Images,
     /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
     parked: VecDeque<(Request, Ticket)>,
     map_waiters: Vec<MapWaiter>,
@@ -84,7 +98,7 @@ impl Core {
         Self {
             client: Client::new(now, config),
             mailbox,
-            ios: Slab::new(),
+            images: Images::default(),
             parked: VecDeque::new(),
             map_waiters: Vec::new(),
             watchers: HashMap::new(),
@@ -96,30 +110,25 @@ impl Core {
     }
 
     /// Starts a request to an image.
-    pub(crate) fn start(&mut self, now: Time, shape: Arc<Shape>, op: IoOp) {
-        let op = match op {
-            IoOp::Flush { done } => {
-                if let Some(done) = shape.writes.flush(done) {
-                    self.tell(done, Ok(()));
-                }
-                return;
-            }
-            IoOp::Io(op) => op,
+    #[inline]
+    pub(crate) fn start(&mut self, now: Time, image: ImageKey, io: Io, done: ReplyTo) {
+        self.with_images(now, |images, parts| images.submit(now, parts, image, io, done));
+    }
+
+    /// Gives the images something, and ends the requests of theirs that the client refuses at once.
+    #[inline]
+    fn with_images<R>(&mut self, now: Time, give: impl FnOnce(&mut Images, &mut CoreParts<'_>) -> R) -> R {
+        let mut parts = CoreParts {
+            client: &mut self.client,
+            parked: &mut self.parked,
+            completed: &mut self.completed,
+            map_waiters: &mut self.map_waiters,
+            failed: Vec::new(),
         };
-        let entry = self.ios.vacant_entry();
-        let io = entry.key();
-        let (client, parked) = (&mut self.client, &mut self.parked);
-        let mut failed = Vec::new();
-        let started = ImageIo::start(shape, op, |request, index| {
-            let ticket = Ticket(Purpose::Piece { io, index });
-            failed.extend(submit_or_park(client, parked, now, request, ticket));
-        });
-        let nothing_to_do = started.is_done();
-        entry.insert(started);
-        if nothing_to_do {
-            self.finish(io);
-        }
+        let given = give(&mut self.images, &mut parts);
+        let failed = parts.failed;
         failed.into_iter().for_each(|completion| self.complete(now, completion));
+        given
     }
 
     fn execute(&mut self, now: Time, command: CephCommand) {
@@ -129,9 +138,21 @@ impl Core {
             CephCommand::Request { request, done } => {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
-            CephCommand::Image { shape, op } => self.start(now, shape, op),
+            CephCommand::Image { image, io, done } => self.start(now, image, io, done),
+            CephCommand::OpenImage { facts, is_watched, opened, done } => {
+                self.with_images(now, |images, parts| {
+                    let image = images.open(now, parts, *facts, is_watched, done);
+                    if let Err(image) = opened.send(image) {
+                        images.control(now, parts, image.key, ImageControl::Close(None));
+                    }
+                });
+            }
+            CephCommand::ControlImage { image, control } => {
+                self.with_images(now, |images, parts| images.control(now, parts, image, control));
+            }
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
             CephCommand::Map { epoch, timeout, done } => {
+                let done = MapReply::Future(done);
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
                 self.serve_map_waiters(now);
                 if !self.map_waiters.is_empty() {
@@ -139,13 +160,10 @@ impl Core {
                 }
             }
             CephCommand::Watch { target, events, done } => {
-                self.watch(now, target, done, Watcher::Stream(events));
+                self.watching += 1;
+                self.client.watch(now, target, Ticket(Purpose::Watch(done, events)));
             }
-            CephCommand::WatchImage { target, shape, done } => {
-                let watcher = Watcher::Image { shape, header: target.clone() };
-                self.watch(now, target, done, watcher);
-            }
-            CephCommand::Unwatch { watch, done } => self.unwatch(now, watch, done),
+            CephCommand::Unwatch { watch } => self.unwatch(now, watch),
             CephCommand::Acknowledge { watch, notify_id, reply } => {
                 self.client.acknowledge(now, watch, notify_id, reply);
             }
@@ -156,15 +174,10 @@ impl Core {
         }
     }
 
-    fn watch(&mut self, now: Time, target: WatchTarget, done: WatchDone, watcher: Watcher) {
-        self.watching += 1;
-        self.client.watch(now, target, Ticket(Purpose::Watch(done, watcher)));
-    }
-
-    fn unwatch(&mut self, now: Time, watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>>) {
+    fn unwatch(&mut self, now: Time, watch: WatchId) {
         self.watchers.remove(&watch);
         self.unwatching += 1;
-        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
+        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch));
     }
 
     /// Cancels the requests that nobody waits for any more.
@@ -173,13 +186,14 @@ impl Core {
             // The handles are gone, and with them the last commands that they gave.
             self.say_farewell(now);
         }
-        self.map_waiters.retain(|waiter| !waiter.done.is_canceled());
-        let ios = &self.ios;
+        self.map_waiters.retain(|waiter| !waiter.is_canceled());
+        self.with_images(now, |images, parts| images.sweep(now, parts));
+        let images = &self.images;
         let is_abandoned = |ticket: &Ticket| match &ticket.0 {
             Purpose::Future(done) => done.is_canceled(),
-            Purpose::Piece { io, .. } => ios.get(*io).is_some_and(ImageIo::is_abandoned),
+            Purpose::Image { key, ticket } => images.is_abandoned(*key, ticket),
             // A watch that is established all the same is given up then; the rest goes on by itself.
-            Purpose::Watch(..) | Purpose::Size(_) | Purpose::Unwatch(_) => false,
+            Purpose::Watch(..) | Purpose::Unwatch => false,
         };
         self.client.cancel_where(is_abandoned);
         let mut cancelled = Vec::new();
@@ -222,23 +236,18 @@ impl Core {
     fn complete(&mut self, now: Time, completion: Completion<Ticket>) {
         let Completion { ticket, outcome, buffer } = completion;
         match ticket.0 {
-            Purpose::Piece { io, index } => {
-                let Some(state) = self.ios.get_mut(io) else { return };
-                state.completed(index, outcome, buffer);
-                if state.is_done() {
-                    self.finish(io);
+            Purpose::Image { key, ticket } => {
+                if let Ok(client::Outcome::Watching(watch)) = &outcome {
+                    self.watchers.insert(*watch, Watcher::Image(key));
                 }
+                self.with_images(now, |images, parts| {
+                    images.completed(now, parts, key, ticket, outcome, buffer);
+                });
             }
             // The caller may have stopped waiting.
             Purpose::Future(done) => drop(done.send((outcome, buffer))),
-            Purpose::Watch(done, watcher) => self.established(now, outcome, done, watcher),
-            Purpose::Size(shape) => learn_size(&shape, outcome),
-            Purpose::Unwatch(done) => {
-                self.unwatching -= 1;
-                if let Some(done) = done {
-                    drop(done.send((outcome, buffer)));
-                }
-            }
+            Purpose::Watch(done, events) => self.established(now, outcome, done, events),
+            Purpose::Unwatch => self.unwatching -= 1,
         }
     }
 
@@ -248,7 +257,7 @@ impl Core {
         now: Time,
         outcome: Result<client::Outcome, client::Error>,
         done: WatchDone,
-        watcher: Watcher,
+        events: mpsc::Sender<Told>,
     ) {
         self.watching -= 1;
         let result = outcome.and_then(|outcome| match outcome {
@@ -256,30 +265,11 @@ impl Core {
             _ => Err(OTHER_KIND),
         });
         if let Ok(watch) = &result {
-            self.watchers.insert(*watch, watcher);
+            self.watchers.insert(*watch, Watcher::Stream(events));
         }
         // The caller may have stopped waiting.
         if let Err(Ok(watch)) = done.send(result.map_err(Error::from)) {
-            self.unwatch(now, watch, None);
-        }
-    }
-
-    /// Ends a request to an image, and the flushes that waited for it.
-    fn finish(&mut self, io: usize) {
-        let (finished, flushes) = self.ios.remove(io).finish();
-        match finished {
-            Finished::Changed(done, result) => self.tell(done, result),
-            Finished::Filled(done, result) => self.tell(done, result),
-            Finished::Read(done, result) => self.tell(done, result),
-            Finished::Found(done, result) => self.tell(done, result),
-        }
-        flushes.into_iter().for_each(|flush| self.tell(flush, Ok(())));
-    }
-
-    fn tell<T: Into<Outcome>>(&mut self, done: ReplyTo<T>, result: Result<T, Error>) {
-        match done {
-            ReplyTo::Future(done) => drop(done.send(result)),
-            ReplyTo::Tag(tag) => self.completed.push_back((tag, result.map(T::into))),
+            self.unwatch(now, watch);
         }
     }
 
@@ -291,7 +281,7 @@ impl Core {
             }
             Event::WatchLost { watch, error } => {
                 tracing::warn!(%error, "a watch is lost");
-                self.notified(now, watch, Told::Lost);
+                self.notified(now, watch, Told::Lost(error));
             }
             Event::Monitor(addr) => tracing::debug!(%addr, "monitor session open"),
             Event::BadMap(error) => tracing::error!(%error, "a map cannot be used"),
@@ -311,7 +301,9 @@ impl Core {
     fn refused_by_monitor(&mut self, error: &auth::Error) {
         if self.client.osdmap().is_none() {
             for waiter in self.map_waiters.drain(..) {
-                drop(waiter.done.send(Err(error.clone().into())));
+                if let MapReply::Future(done) = waiter.done {
+                    drop(done.send(Err(error.clone().into())));
+                }
             }
         } else {
             tracing::warn!(%error, "no session with a monitor");
@@ -323,10 +315,14 @@ impl Core {
         let notify_id = told.notify_id();
         let is_told = match self.watchers.get_mut(&watch) {
             Some(Watcher::Stream(events)) => events.try_send(told).is_ok(),
-            Some(Watcher::Image { shape, header }) => {
-                let (request, purpose) = (ask_size(header), Purpose::Size(shape.clone()));
-                self.submit(now, request, Ticket(purpose));
-                return self.acknowledge(now, watch, notify_id);
+            Some(Watcher::Image(key)) => {
+                let key = *key;
+                if notify_id.is_none() {
+                    self.watchers.remove(&watch);
+                }
+                return self.with_images(now, |images, parts| {
+                    images.notified(now, parts, key, watch, &told);
+                });
             }
             None => false,
         };
@@ -334,7 +330,7 @@ impl Core {
             // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole, so it ends here.
             self.acknowledge(now, watch, notify_id);
             if self.watchers.contains_key(&watch) {
-                self.unwatch(now, watch, None);
+                self.unwatch(now, watch);
             }
         }
     }
@@ -349,22 +345,31 @@ impl Core {
     fn serve_map_waiters(&mut self, now: Time) {
         let map = self.client.osdmap().cloned();
         let epoch = map.as_ref().map_or(0, |map| map.epoch);
-        let client = &self.client;
-        for waiter in self.map_waiters.extract_if(.., |w| epoch >= w.epoch || w.deadline <= now) {
-            let result = match &map {
-                Some(map) if epoch >= waiter.epoch => Ok(Arc::clone(map)),
-                _ => {
-                    let waiting = client.waiting(now).map(Box::new);
-                    Err(Error::NoAnswer { waited: waiter.timeout, waiting })
+        let served: Vec<MapWaiter> =
+            self.map_waiters.extract_if(.., |w| epoch >= w.epoch || w.deadline <= now).collect();
+        for waiter in served {
+            match (waiter.done, &map) {
+                (MapReply::Future(done), Some(map)) if epoch >= waiter.epoch => {
+                    drop(done.send(Ok(Arc::clone(map))));
                 }
-            };
-            drop(waiter.done.send(result));
+                (MapReply::Future(done), _) => {
+                    let waiting = self.client.waiting(now).map(Box::new);
+                    drop(done.send(Err(Error::NoAnswer { waited: waiter.timeout, waiting })));
+                }
+                (MapReply::Ticket(ticket), _) => {
+                    let late = client::Error::Timeout { after: waiter.timeout, waiting: None };
+                    let version = client::Outcome::Version(epoch.into());
+                    let outcome = if epoch >= waiter.epoch { Ok(version) } else { Err(late) };
+                    self.complete(now, Completion { ticket, outcome, buffer: None });
+                }
+            }
         }
     }
 }
 
 /// Submits a request, or parks it until there is room. Returns it as completed if it can never be submitted.
-fn submit_or_park(
+#[inline]
+pub(super) fn submit_or_park(
     client: &mut Client<Ticket>,
     parked: &mut VecDeque<(Request, Ticket)>,
     now: Time,
@@ -387,24 +392,6 @@ fn refused(rejected: Box<Rejected<Ticket>>) -> Completion<Ticket> {
     Completion { ticket: rejected.ticket, outcome: Err(rejected.error), buffer: rejected.request.read_into }
 }
 
-fn ask_size(header: &WatchTarget) -> Request {
-    let op = size_query();
-    Request::one(header.pool, header.object.clone(), op).in_namespace(&header.namespace)
-}
-
-/// Takes over an image's size from its header.
-fn learn_size(shape: &Weak<Shape>, outcome: Result<client::Outcome, client::Error>) {
-    let Some(shape) = shape.upgrade() else { return };
-    let size = match &outcome {
-        Ok(client::Outcome::Reply(reply)) => reply.ops.first().and_then(|op| parse_size(&op.output)),
-        _ => None,
-    };
-    match size {
-        Some(size) => shape.size.store(size, Ordering::Relaxed),
-        None => tracing::warn!("an image's header has changed, and its size cannot be read"),
-    }
-}
-
 impl WaitReport for Waiting {
     fn elapsed(&self) -> Duration {
         self.elapsed
@@ -424,7 +411,7 @@ impl reactor::Core for Core {
     }
 
     fn is_over(&self) -> bool {
-        self.mailbox.is_closed() && self.ios.is_empty()
+        self.mailbox.is_closed() && self.images.are_idle()
     }
 
     fn close(&self) {
@@ -433,12 +420,15 @@ impl reactor::Core for Core {
 
     /// Gives all watches up, so that nobody waits for this client when it is gone.
     fn say_farewell(&mut self, now: Time) {
-        let watches: Vec<WatchId> = self.watchers.keys().copied().collect();
-        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
+        let is_stream = |watcher: &Watcher| matches!(watcher, Watcher::Stream(_));
+        let streams = self.watchers.iter().filter(|(_, watcher)| is_stream(watcher));
+        let watches: Vec<WatchId> = streams.map(|(watch, _)| *watch).collect();
+        watches.into_iter().for_each(|watch| self.unwatch(now, watch));
+        self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 
     fn is_leaving(&self) -> bool {
-        self.watching + self.unwatching > 0
+        self.watching + self.unwatching > 0 || !self.images.is_empty()
     }
 }
 
@@ -481,11 +471,13 @@ impl Layer for Core {
     }
 
     fn due_at(&self) -> Option<Time> {
-        self.map_waiters.iter().map(|waiter| waiter.deadline).chain(self.lookout.deadline()).min()
+        let waiters = self.map_waiters.iter().map(|waiter| waiter.deadline);
+        waiters.chain(self.lookout.deadline()).chain(self.images.due_at()).min()
     }
 
     fn due(&mut self, now: Time) {
         self.serve_map_waiters(now);
+        self.with_images(now, |images, parts| images.due(now, parts));
         let client = &self.client;
         self.lookout.look(now, || client.waiting(now));
     }

@@ -2,69 +2,38 @@
 
 use super::error::Error;
 use futures_channel::oneshot;
-use onego_buf::{List, SegmentMut};
+use onego_buf::SegmentMut;
 use onego_ceph::client;
-
-/// A run of an image's bytes: do objects hold them?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allocated {
-    /// Bytes.
-    pub length: u64,
-    /// Objects hold them. If not, they read as zeros.
-    pub is_there: bool,
-}
-
-/// What a tagged request to an image gave.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It is done.
-    Done,
-    /// The caller's buffer, filled.
-    Buffer(SegmentMut),
-    /// The bytes of a read without a buffer.
-    Data(List),
-    /// Which bytes objects hold.
-    Allocated(Vec<Allocated>),
-}
-
-impl From<()> for Outcome {
-    fn from((): ()) -> Self {
-        Self::Done
-    }
-}
-
-impl From<SegmentMut> for Outcome {
-    fn from(buffer: SegmentMut) -> Self {
-        Self::Buffer(buffer)
-    }
-}
-
-impl From<List> for Outcome {
-    fn from(data: List) -> Self {
-        Self::Data(data)
-    }
-}
-
-impl From<Vec<Allocated>> for Outcome {
-    fn from(runs: Vec<Allocated>) -> Self {
-        Self::Allocated(runs)
-    }
-}
+use onego_rbd::Outcome;
+use std::collections::VecDeque;
 
 /// Where the result of a request to an image goes.
 #[derive(Debug)]
-pub(crate) enum ReplyTo<T> {
+pub(crate) enum ReplyTo {
     /// To a future.
-    Future(oneshot::Sender<Result<T, Error>>),
+    Future(oneshot::Sender<Result<Outcome, Error>>),
     /// To the completions of the reactor.
     Tag(u64),
 }
 
-impl<T> ReplyTo<T> {
+impl ReplyTo {
     /// Does nobody wait for it any more?
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self, Self::Future(done) if done.is_canceled())
+    }
+}
+
+/// Tells a result to whom it is for. `completed`: the completions of the reactor.
+#[inline]
+pub(super) fn tell(
+    completed: &mut VecDeque<(u64, Result<Outcome, Error>)>,
+    done: ReplyTo,
+    result: Result<Outcome, Error>,
+) {
+    match done {
+        // The caller may have stopped waiting.
+        ReplyTo::Future(done) => drop(done.send(result)),
+        ReplyTo::Tag(tag) => completed.push_back((tag, result)),
     }
 }
 

@@ -82,6 +82,9 @@ pub enum Error {
         /// What can be done, if anything.
         advice: &'static str,
     },
+    /// Another client has taken an image over, and the cluster takes nothing of this client any more.
+    #[error(transparent)]
+    Image(onego_rbd::Error),
     /// An image is a clone, whose parent Onego does not read yet.
     #[error("image {image} is a clone and cannot be {action} yet; \"rbd flatten\" makes it whole")]
     Clone {
@@ -158,7 +161,10 @@ impl Error {
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
             Self::Features { .. } | Self::Clone { .. } => ErrorKind::Unsupported,
-            Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => errno.kind(),
+            Self::Image(error) => kind_of_image(error),
+            Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => {
+                errno.kind()
+            }
             Self::Answer { .. } => ErrorKind::Protocol,
             Self::Auth(_) => ErrorKind::PermissionDenied,
             Self::Protocol(error) => kind_of(error),
@@ -172,6 +178,22 @@ impl Error {
     /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
+    }
+}
+
+fn kind_of_image(error: &onego_rbd::Error) -> ErrorKind {
+    match error {
+        onego_rbd::Error::Client(error) => kind_of(error),
+        onego_rbd::Error::OutOfBounds { .. }
+        | onego_rbd::Error::TooLong { .. }
+        | onego_rbd::Error::ReadOnly => ErrorKind::InvalidInput,
+        onego_rbd::Error::Features(_) => ErrorKind::Unsupported,
+        onego_rbd::Error::LockRefused { .. }
+        | onego_rbd::Error::LockedByHand { .. }
+        | onego_rbd::Error::Busy(_) => ErrorKind::Busy,
+        onego_rbd::Error::Blocklisted => ErrorKind::PermissionDenied,
+        onego_rbd::Error::Removed => ErrorKind::NotFound,
+        onego_rbd::Error::Closed => ErrorKind::Closed,
     }
 }
 
@@ -195,6 +217,21 @@ fn kind_of(error: &ProtocolError) -> ErrorKind {
 impl From<Closed> for Error {
     fn from(_: Closed) -> Self {
         Self::Closed
+    }
+}
+
+impl From<onego_rbd::Error> for Error {
+    fn from(error: onego_rbd::Error) -> Self {
+        match error {
+            onego_rbd::Error::Client(error) => Self::Protocol(error),
+            onego_rbd::Error::OutOfBounds { offset, length, size } => {
+                Self::OutOfBounds { offset, length, size }
+            }
+            error @ (onego_rbd::Error::TooLong { .. } | onego_rbd::Error::ReadOnly) => {
+                Self::Invalid(error.to_string())
+            }
+            error => Self::Image(error),
+        }
     }
 }
 

@@ -6,19 +6,18 @@ pub(crate) mod config;
 pub(crate) mod core;
 pub(crate) mod done;
 pub(crate) mod error;
-pub(crate) mod flush;
-pub(crate) mod image_io;
-pub(crate) mod image_size;
+pub(crate) mod images;
 pub(crate) mod reactor;
 
 pub use config::{CephArgs, Config, Identity, MsMode};
-pub use done::{Allocated, Completed, Outcome};
+pub use done::Completed;
 pub use error::{Errno, Error};
 pub use onego_ceph::client::{Awaited, Error as ProtocolError, Monitor, Waiting};
 pub use onego_ceph::types::EntityName;
 pub use onego_msgr::addr::{EntityAddr, Versions};
 pub use onego_msgr::auth::{AuthName, Credentials};
 pub use onego_msgr::{COMPRESSION_SETTINGS, Compression, Method as CompressionMethod};
+pub use onego_rbd::{Allocated, Outcome};
 pub use reactor::{ImageRequest, Reactor};
 
 /// Called when a client of a cluster has waited for two seconds; see [the generic hook](crate::WaitingHook).

@@ -1,6 +1,7 @@
 use crate::ceph::commands::{CephCommand, Question};
-use crate::ceph::done::{OTHER_KIND, RequestOutcome};
+use crate::ceph::done::{OTHER_KIND, ReplyTo, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
+use crate::ceph::images::{ImageControl, ImageKey};
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
 use crate::waiting::Report;
@@ -125,7 +126,7 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, command: CephCommand) -> Result<(), Error> {
-        if matches!(command, CephCommand::Watch { .. } | CephCommand::WatchImage { .. }) {
+        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { is_watched: true, .. }) {
             self.shared.has_watched.store(true, Ordering::Relaxed);
         }
         Ok(self.shared.mailbox.send(command).await?)
@@ -133,14 +134,12 @@ impl Cluster {
 
     /// Gives a watch up. Nobody waits for it.
     pub(crate) fn unwatch(&self, watch: WatchId) {
-        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });
+        self.shared.mailbox.post(CephCommand::Unwatch { watch });
     }
 
-    /// Gives a watch up, and says when it is.
-    pub(crate) fn end_watch(&self, watch: WatchId) -> oneshot::Receiver<RequestOutcome> {
-        let (done, answer) = oneshot::channel();
-        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: Some(done) });
-        answer
+    /// Closes an image.
+    pub(crate) fn close_image(&self, image: ImageKey, done: Option<ReplyTo>) {
+        self.shared.mailbox.post(CephCommand::ControlImage { image, control: ImageControl::Close(done) });
     }
 
     /// Acknowledges a notification. Nobody waits for it.

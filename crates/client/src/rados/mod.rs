@@ -15,7 +15,6 @@ pub(crate) use connect::Unconnected;
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};
-pub(crate) use pending::Answer;
 pub use pool::{ObjectEntry, Pool};
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent};
 

@@ -134,6 +134,11 @@ impl ReadOp {
         Output { index: self.ops.len() - 1, read, kind: PhantomData }
     }
 
+    /// Any operation, and its output as it is.
+    pub(crate) fn raw(&mut self, op: Op) -> Output<List> {
+        self.add(op, |output| Ok(output.clone()))
+    }
+
     /// Up to `length` bytes from byte `offset` on, fewer at the object's end; a length of 0 reads to the end.
     pub fn read(&mut self, offset: u64, length: u64) -> Output<List> {
         self.add(Op::Read { offset, length }, |output| Ok(output.clone()))

@@ -3,11 +3,12 @@
 use super::cluster::Cluster;
 use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
+use crate::ceph::images::{ImageKey, OpenedImage};
 use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;
-use onego_buf::{List, SegmentMut};
 use onego_ceph::client::WatchId;
 use onego_ceph::osdmap::OsdMap;
+use onego_rbd::Outcome;
 use std::sync::Arc;
 
 /// What an answer turns out to be that came when nobody waited any more.
@@ -16,15 +17,22 @@ pub(crate) trait Answer {
     fn watch(&self) -> Option<WatchId> {
         None
     }
+
+    /// The image that it opened, if it did.
+    fn image(&self) -> Option<ImageKey> {
+        None
+    }
 }
 
 impl Answer for RequestOutcome {}
 
-impl Answer for Result<(), Error> {}
+impl Answer for Result<Outcome, Error> {}
 
-impl Answer for Result<List, Error> {}
-
-impl Answer for Result<SegmentMut, Error> {}
+impl Answer for OpenedImage {
+    fn image(&self) -> Option<ImageKey> {
+        Some(self.key)
+    }
+}
 
 impl Answer for Result<Arc<OsdMap>, Error> {}
 
@@ -36,9 +44,10 @@ impl Answer for Result<WatchId, Error> {
 
 impl<T: Answer> Asker<T> for Cluster {
     fn abandoned(&self, late: Option<T>) {
-        match late.and_then(|late| late.watch()) {
-            Some(watch) => self.unwatch(watch),
-            None => self.sweep(),
+        match (late.as_ref().and_then(T::watch), late.as_ref().and_then(T::image)) {
+            (Some(watch), _) => self.unwatch(watch),
+            (None, Some(image)) => self.close_image(image, None),
+            (None, None) => self.sweep(),
         }
     }
 }

@@ -69,13 +69,14 @@ impl Cluster {
 
     /// The pool with this number.
     pub(crate) async fn pool_by_id(&self, id: i64) -> Result<Pool, Error> {
-        let known = self.map(1).await?.pool_names.get(&id).cloned();
-        let name = match known {
-            Some(name) => Some(name),
-            None => self.newest_map().await?.pool_names.get(&id).cloned(),
+        let name = |map: &onego_ceph::osdmap::OsdMap| map.pool_names.get(&id).cloned();
+        let known = name(&*self.map(1).await?);
+        let found = match known {
+            Some(found) => Some(found),
+            None => name(&*self.newest_map().await?),
         };
-        match name {
-            Some(name) => Ok(Pool::new(self.clone(), id, &name)),
+        match found {
+            Some(found) => Ok(Pool::new(self.clone(), id, &found)),
             None => Err(Error::NotFound { what: format!("pool {id}") }),
         }
     }

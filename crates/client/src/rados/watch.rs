@@ -106,7 +106,7 @@ impl Stream for Watch {
                 payload,
                 reply: List::new(),
             }),
-            Some(Told::Lost) | None => {
+            Some(Told::Lost(_)) | None => {
                 this.has_ended = true;
                 WatchEvent::Lost
             }

@@ -2,15 +2,16 @@
 
 use super::clear::clear;
 use super::details::{Header, ImageDetails};
-use super::header::{SWITCHABLE, check_namespace, describe, image_id};
-use super::maps::{change_map, invalidate, map_object};
+use super::header::{check_namespace, describe, image_id};
+use super::image::Image;
+use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, ObjectMapResize, ObjectMapUpdate, SetId,
-    SetSize, SetStripeUnitCount, feature, state,
+    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, ObjectMapResize, SetId, SetStripeUnitCount,
+    state,
 };
 use onego_ceph::rbd::{DIRECTORY, Features, Layout, header_object, id_object, valid_image_name};
 use onego_ceph::types::NOSNAP;
@@ -76,7 +77,7 @@ impl CreateOptions {
 impl CreateOptions {
     fn check_features(&self, name: &str) -> Result<(), Error> {
         let features = self.all_features();
-        let unknown = features.without(MAINTAINED);
+        let unknown = features.without(Features::WRITABLE.without(Features::OPERATIONS));
         if !unknown.is_empty() {
             let advice = "; leave them out";
             return Err(Error::Features {
@@ -96,9 +97,6 @@ impl CreateOptions {
         Ok(())
     }
 }
-
-/// Features that operations on an image keep true.
-const MAINTAINED: Features = Features(Features::WRITABLE.0 | SWITCHABLE.0 | feature::OPERATIONS);
 
 /// Creates an image.
 pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<(), Error> {
@@ -226,7 +224,10 @@ pub(super) async fn remove_with_id(
     };
     check_removable(&header, &details).await?;
     let (pool, info) = (&header.pool, &details.info);
-    clear(pool, info, 0, &mut progress).await?;
+    let image = Image::open_bare(pool, info.clone()).await?;
+    image.lock().await?;
+    clear(&image, 0, &mut progress).await?;
+    image.close().await?;
     detach_from_parent(&header, &details).await?;
     if info.features.contains(Features::OBJECT_MAP) {
         ignore_missing(pool.remove(&map_object(id, NOSNAP)).await)?;
@@ -239,7 +240,7 @@ async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), 
     if !details.snapshots.is_empty() {
         return Err(Error::Snapshots { image: header.describe(), count: details.snapshots.len() });
     }
-    let features = details.info.features.without(MAINTAINED);
+    let features = details.info.features.without(Features::WRITABLE);
     if !features.is_empty() {
         return Err(Error::Features { image: header.name.clone(), action: "removed", features, advice: "" });
     }
@@ -265,40 +266,11 @@ pub async fn resize(
     size: u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let header = Header::named(pool, name).await?;
-    let info = header.details().await?.info;
-    let features = info.features.without(MAINTAINED);
-    if !features.is_empty() {
-        return Err(Error::Features { image: name.to_owned(), action: "resized", features, advice: "" });
+    let image = Image::open(pool, name).await?;
+    image.lock().await?;
+    if size < image.size() {
+        clear(&image, size, &mut progress).await?;
     }
-    header.check_unowned(&info).await?;
-    let (before, after) = (info.objects(), info.layout.objects(size));
-    if size < info.size {
-        clear(pool, &info, size, &mut progress).await?;
-    }
-    if info.features.contains(Features::OBJECT_MAP) {
-        resize_map(&header, before, after).await?;
-    }
-    header.change(&SetSize { size }).await?;
-    header.notify_changed().await
-}
-
-/// Objects that one request marks (`ObjectMap` of librbd marks as many).
-const MARKED_AT_A_TIME: u64 = 262_144;
-
-/// Has the map cover as many objects as the image has from now on.
-async fn resize_map(header: &Header, before: u64, after: u64) -> Result<(), Error> {
-    let mut start = after;
-    while start < before {
-        // The class does not cut off what is said to exist.
-        let end = before.min(start + MARKED_AT_A_TIME);
-        let update = ObjectMapUpdate { start, end, state: state::NONEXISTENT, current: None };
-        change_map(header, NOSNAP, WriteOp::new().call(&update)).await?;
-        start = end;
-    }
-    let resize = ObjectMapResize { objects: after, state: state::NONEXISTENT };
-    match change_map(header, NOSNAP, WriteOp::new().call(&resize)).await {
-        Ok(()) => Ok(()),
-        Err(_) => invalidate(header, NOSNAP).await,
-    }
+    image.set_size(size).await?;
+    image.close().await
 }

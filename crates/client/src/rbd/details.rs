@@ -1,27 +1,27 @@
 //! All that an image's header says, as operations on the image need it.
 
-use super::header::{ImageInfo, describe, image_id, info_of, place};
+use super::header::{ImageInfo, describe, image_id, info_by_id, place};
 use super::snapshot::Snapshot;
 use crate::ceph::error::Error;
-use crate::rados::{Pool, ReadOp, WriteOp};
+use crate::rados::{Cluster, Pool, ReadOp, WriteOp};
 use onego_ceph::cls::Method;
-use onego_ceph::cls::lock::{self, LockInfo};
 use onego_ceph::cls::rbd::{
-    DirGetName, GetAccessTimestamp, GetFlags, GetModifyTimestamp, GetProtectionStatus, GroupSpec,
-    ImageGroupGet, OpFeaturesGet, ParentGet, ParentImageSpec, ParentOverlapGet, SnapshotGet, op_feature,
+    DirGetName, GetAccessTimestamp, GetFlags, GetModifyTimestamp, GetProtectionStatus, GetSnapshotName,
+    GroupSpec, ImageGroupGet, OpFeaturesGet, ParentGet, ParentImageSpec, ParentOverlapGet, SnapshotGet,
+    TrashGet, op_feature,
 };
-use onego_ceph::rbd::{DIRECTORY, Features, HEADER_UPDATE, header_object};
+use onego_ceph::rbd::{DIRECTORY, HEADER_UPDATE, header_object};
 use onego_ceph::types::{NOSNAP, Utime};
 use std::time::{Duration, SystemTime};
 
 /// How long others that have the image open may take to notice that it has changed.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The object that lists a pool's images in the trash (`RBD_TRASH`).
+pub(super) const TRASH: &str = "rbd_trash";
+
 /// The object that lists a pool's groups (`RBD_GROUP_DIRECTORY`).
 pub(super) const GROUP_DIRECTORY: &str = "rbd_group_directory";
-
-/// The lock that the image's owner holds on its header (`RBD_LOCK_NAME`).
-pub(super) const LOCK: &str = "rbd_lock";
 
 /// An image that an operation is about.
 #[derive(Debug, Clone)]
@@ -71,6 +71,22 @@ impl ImageDetails {
         named.ok_or_else(|| Error::NotFound { what: format!("snapshot {}@{name}", self.info.name) })
     }
 
+    /// The snapshot that it is a clone of, by its names.
+    pub async fn parent_name(&self, cluster: &Cluster) -> Result<Option<ParentName>, Error> {
+        let Some(parent) = &self.info.parent else { return Ok(None) };
+        let pool = cluster.pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
+        let (image, in_trash) = match pool.call(DIRECTORY, &DirGetName { id: parent.image.clone() }).await {
+            Ok(name) => (name, false),
+            Err(Error::NotFound { .. }) => {
+                (pool.call(TRASH, &TrashGet { id: parent.image.clone() }).await?.name, true)
+            }
+            Err(error) => return Err(error),
+        };
+        let header = header_object(&parent.image).to_string();
+        let snapshot = pool.call(&header, &GetSnapshotName { snap: parent.snapshot }).await?;
+        Ok(Some(ParentName { place: place(&pool), image, id: parent.image.clone(), snapshot, in_trash }))
+    }
+
     /// The name of the group that it is in: pool/group.
     pub async fn group_name(&self, pool: &Pool) -> Result<Option<String>, Error> {
         let Some((id, group)) = &self.group else { return Ok(None) };
@@ -78,6 +94,22 @@ impl ImageDetails {
         let name = pool.call(GROUP_DIRECTORY, &DirGetName { id: group.clone() }).await?;
         Ok(Some(format!("{}/{name}", place(&pool))))
     }
+}
+
+/// The snapshot that a clone was made of, by its names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParentName {
+    /// Its pool, and its namespace if it is in one: POOL or POOL/NAMESPACE.
+    pub place: String,
+    /// Its image.
+    pub image: String,
+    /// The image's id.
+    pub id: String,
+    /// Its own name.
+    pub snapshot: String,
+    /// Is the image in the trash?
+    pub in_trash: bool,
 }
 
 /// A time of the cluster.
@@ -112,6 +144,11 @@ impl Header {
         describe(&self.pool, &self.name)
     }
 
+    /// A snapshot of the image in messages.
+    pub(crate) fn describe_snapshot(&self, snapshot: &Snapshot) -> String {
+        format!("snapshot {}@{}", self.name, snapshot.name)
+    }
+
     /// Calls a method that only reads.
     pub(crate) async fn call<M: Method>(&self, method: &M) -> Result<M::Reply, Error> {
         self.pool.call(&self.object(), method).await
@@ -129,7 +166,7 @@ impl Header {
 
     /// What is known of the image.
     pub(crate) async fn details(&self) -> Result<ImageDetails, Error> {
-        let info = info_of(&self.pool, &self.name, self.id.clone()).await?;
+        let info = info_by_id(&self.pool, &self.name, &self.id, NOSNAP).await?;
         let mut op = ReadOp::new();
         let flags = op.call(&GetFlags { snap: NOSNAP });
         let op_features = op.call(&OpFeaturesGet {});
@@ -189,21 +226,6 @@ impl Header {
                 Ok(pool.in_namespace(self.pool.namespace()))
             }
             None => Ok(self.pool.clone()),
-        }
-    }
-
-    /// Fails if somebody owns the image: only the owner may change it.
-    pub(crate) async fn check_unowned(&self, info: &ImageInfo) -> Result<(), Error> {
-        if !info.features.contains(Features::EXCLUSIVE_LOCK) {
-            return Ok(());
-        }
-        let LockInfo { lockers, .. } = self.call(&lock::GetInfo { name: LOCK.to_owned() }).await?;
-        match lockers.iter().next() {
-            Some((id, at)) => Err(Error::Busy {
-                what: self.describe(),
-                reason: format!("{} at {} holds its lock", id.locker, at.addr),
-            }),
-            None => Ok(()),
         }
     }
 }

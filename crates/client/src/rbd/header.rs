@@ -1,18 +1,16 @@
 //! What is known of an image: its id by its name, and what its header says.
 
-use crate::ceph::error::Error;
-use crate::ceph::flush::Writes;
-use crate::ceph::image_io::Shape;
-use crate::ceph::image_size::SIZE_QUERY;
+use crate::ceph::error::{Error, undecodable};
 use crate::rados::{Cluster, Pool, ReadOp};
+use onego_ceph::client::WatchTarget;
 use onego_ceph::cls::rbd::{
-    DirGetName, GetCreateTimestamp, GetDataPool, GetFeatures, GetId, GetObjectPrefix, GetSnapContext,
-    GetSnapshotName, GetStripeUnitCount, NamespaceList, ParentGet, ParentOverlapGet, Size, StripeUnitCount,
-    feature,
+    DirGetName, GetCreateTimestamp, GetDataPool, GetId, GetObjectPrefix, GetSize, GetSnapshotName,
+    GetStripeUnitCount, NamespaceList, StripeUnitCount, feature,
 };
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
-use onego_ceph::types::{NOSNAP, SnapContext};
-use std::sync::atomic::AtomicU64;
+use onego_ceph::types::NOSNAP;
+use onego_rbd::{Ancestor, DataObjects, ImageFacts, ImageState};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
@@ -46,7 +44,7 @@ pub struct ImageInfo {
     pub created: Option<SystemTime>,
     /// For a clone, the snapshot that holds what it does not hold itself.
     pub parent: Option<Parent>,
-    pub(crate) snap_context: SnapContext,
+    pub(crate) state: ImageState,
 }
 
 /// The snapshot that a clone was made of.
@@ -127,60 +125,55 @@ pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
 /// What is known of an image, without opening it: also of one that cannot be opened here.
 pub async fn info(pool: &Pool, name: &str) -> Result<ImageInfo, Error> {
     let id = image_id(pool, name).await?;
-    info_of(pool, name, id).await
+    info_by_id(pool, name, &id, NOSNAP).await
 }
 
-/// The same of an image whose id is known already.
-pub(crate) async fn info_of(pool: &Pool, name: &str, id: String) -> Result<ImageInfo, Error> {
-    let header = header_object(&id).to_string();
+/// What is known of the image with `id`, at a snapshot or without one.
+pub(crate) async fn info_by_id(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<ImageInfo, Error> {
+    let header = header_object(id).to_string();
     let mut op = ReadOp::new();
-    let size = op.call(&SIZE_QUERY);
-    let features = op.call(&GetFeatures { snap: NOSNAP, read_only: true });
     let prefix = op.call(&GetObjectPrefix {});
-    let snaps = op.call(&GetSnapContext {});
+    let size = op.call(&GetSize { snap });
+    let outputs = ImageState::query(snap).map(|query| op.raw(query));
     let reply = pool.operate_read(&header, op).await?;
-    let Size { order, size } = reply.get(&size)?;
-    let features = Features(reply.get(&features)?.features);
-    let snap_context = reply.get(&snaps)?;
+    let outputs = outputs.each_ref().map(|output| reply.get(output));
+    let [a, b, c, d, e, f] = &outputs;
+    let list = |output: &Result<onego_buf::List, Error>| output.as_ref().cloned().unwrap_or_default();
+    let lists = [list(a), list(b), list(c), list(d), list(e), list(f)];
+    let state =
+        ImageState::parse(&lists.each_ref()).map_err(|error| undecodable(describe(pool, name), error))?;
+    let order = reply.get(&size)?.order;
     let mut layout = Layout::plain(order)?;
-    if features.contains(Features::STRIPING) {
+    if state.features.contains(Features::STRIPING) {
         let StripeUnitCount { unit, count } = pool.call(&header, &GetStripeUnitCount {}).await?;
         layout = Layout::striped(order, unit, count)?;
     }
     let mut data_pool = None;
-    if features.contains(Features::DATA_POOL) {
+    if state.features.contains(Features::DATA_POOL) {
         data_pool = Some(pool.call(&header, &GetDataPool {}).await?).filter(|pool| *pool >= 0);
     }
-    let mut parent = None;
-    if features.contains(Features::LAYERING) {
-        let mut op = ReadOp::new();
-        let spec = op.call(&ParentGet {});
-        let overlap = op.call(&ParentOverlapGet { snap: NOSNAP });
-        let reply = pool.operate_read(&header, op).await?;
-        let spec = reply.get(&spec)?;
-        // A flattened image whose snapshots still need the parent has none itself.
-        parent = reply.get(&overlap)?.filter(|_| spec.pool >= 0).map(|overlap| Parent {
-            pool: spec.pool,
-            namespace: spec.namespace,
-            image: spec.image_id,
-            snapshot: spec.snap,
-            overlap,
-        });
-    }
+    let has_parent = state.parent.pool >= 0 && !state.parent.image_id.is_empty() && state.overlap > 0;
+    let parent = has_parent.then(|| Parent {
+        pool: state.parent.pool,
+        namespace: state.parent.namespace.clone(),
+        image: state.parent.image_id.clone(),
+        snapshot: state.parent.snap,
+        overlap: state.overlap,
+    });
     // Images of old clusters do not know when they were made.
     let created = pool.call(&header, &GetCreateTimestamp {}).await.ok();
     Ok(ImageInfo {
         name: name.to_owned(),
-        id,
-        size,
+        id: id.to_owned(),
+        size: state.size,
         layout,
-        features,
+        features: state.features,
         object_prefix: reply.get(&prefix)?,
         data_pool,
-        snapshots: snap_context.snaps.clone(),
+        snapshots: state.snap_context.snaps.clone(),
         created: created.map(|t| SystemTime::UNIX_EPOCH + Duration::new(t.sec.into(), t.nsec)),
         parent,
-        snap_context,
+        state,
     })
 }
 
@@ -190,17 +183,27 @@ impl ImageInfo {
         self.layout.objects(self.size)
     }
 
-    /// What requests to the image have to know of it, if it has `size` bytes.
-    pub(crate) fn shape(&self, pool: &Pool, size: u64) -> Shape {
-        Shape {
+    /// Where the image's data lies, seen at a snapshot or without one.
+    fn data(&self, pool: &Pool, snap: u64) -> DataObjects {
+        DataObjects {
             pool: self.data_pool.unwrap_or_else(|| pool.id()),
             namespace: pool.namespace().to_owned(),
             flags: pool.flags(),
             names: DataNames::new(&self.object_prefix),
             layout: self.layout,
-            snap_context: self.snap_context.clone(),
-            size: AtomicU64::new(size),
-            writes: Writes::default(),
+            snap,
+        }
+    }
+
+    /// What an open image has to know, without the ancestors of a clone.
+    pub(crate) fn facts(&self, pool: &Pool, snap: u64) -> ImageFacts {
+        let (object, namespace) = (header_object(&self.id), pool.namespace().to_owned());
+        ImageFacts {
+            id: self.id.clone(),
+            header: WatchTarget { pool: pool.id(), object, namespace },
+            data: self.data(pool, snap),
+            state: self.state.clone(),
+            parent: None,
         }
     }
 
@@ -218,15 +221,38 @@ impl ImageInfo {
         Err(Error::Features { image: self.name.clone(), action: "written", features, advice })
     }
 
-    /// Fails if the image's bytes are not, or not only, where its layout says.
+    /// Fails if the image's bytes are not where its layout says.
     pub(crate) fn check_readable(&self) -> Result<(), Error> {
-        if self.parent.is_some() {
-            return Err(Error::Clone { image: self.name.clone(), action: "read" });
-        }
         let features = Features(self.features.0 & Features::UNREADABLE.0);
         if features.is_empty() {
             return Ok(());
         }
         Err(Error::Features { image: self.name.clone(), action: "read", features, advice: "" })
     }
+}
+
+/// Most ancestors that a clone may have. Ceph's own tools flatten long before (`rbd_max_clone_depth` would be 16).
+const MAX_ANCESTORS: usize = 64;
+
+/// The ancestors of a clone, the nearest first.
+pub(crate) async fn ancestors(pool: &Pool, info: &ImageInfo) -> Result<Option<Arc<Ancestor>>, Error> {
+    let mut chain: Vec<(DataObjects, u64)> = Vec::new();
+    let mut next = info.parent.clone();
+    while let Some(parent) = next {
+        if chain.len() >= MAX_ANCESTORS {
+            let reason =
+                format!("it has more than {MAX_ANCESTORS} ancestors: \"rbd flatten\" makes it whole");
+            return Err(Error::Invalid(format!("{}: {reason}", describe(pool, &info.name))));
+        }
+        let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
+        let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
+        let known = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
+        known.check_readable()?;
+        chain.push((known.data(&home, parent.snapshot), parent.overlap));
+        next = known.parent;
+    }
+    Ok(chain
+        .into_iter()
+        .rev()
+        .fold(None, |parent, (data, overlap)| Some(Arc::new(Ancestor { data, overlap, parent }))))
 }

@@ -1,16 +1,16 @@
-use super::header::{ImageInfo, info};
+use super::header::{ImageInfo, ancestors, describe, image_id, info, info_by_id};
+use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
-use crate::ceph::done::ReplyTo;
+use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
-use crate::ceph::image_io::{IoOp, Shape};
-use crate::rados::{Answer, Pool};
+use crate::ceph::images::{ImageControl, ImageKey, OpenedImage};
+use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
-use onego_ceph::client::{WatchId, WatchTarget};
-use onego_ceph::rbd::header_object;
+use onego_ceph::types::NOSNAP;
+use onego_rbd::{ImageFacts, ImageView, Io, Outcome};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// An open image: a block device.
 ///
@@ -39,32 +39,73 @@ pub struct Image {
 struct Open {
     pool: Pool,
     info: ImageInfo,
-    shape: Arc<Shape>,
-    /// None: the image is only read, and nobody need know.
-    watch: Option<WatchId>,
+    key: ImageKey,
+    view: Arc<ImageView>,
+    is_read_only: bool,
+    is_closed: bool,
 }
 
 impl Image {
     /// Opens the image called `name`.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let (info, shape) = look_up(pool, name).await?;
-        let target = WatchTarget {
-            pool: pool.id(),
-            object: header_object(&info.id),
-            namespace: pool.namespace().to_owned(),
-        };
-        let (done, answer) = oneshot::channel();
-        let watch = CephCommand::WatchImage { target, shape: Arc::downgrade(&shape), done };
-        pool.cluster().send(watch).await?;
-        let watch = pool.cluster().answer(answer).await??;
-        Ok(Self { open: Arc::new(Open { pool: pool.clone(), info, shape, watch: Some(watch) }) })
+        let info = info(pool, name).await?;
+        info.check_readable()?;
+        let parent = ancestors(pool, &info).await?;
+        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
+        Self::start(pool, info, facts, true).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let (info, shape) = look_up(pool, name).await?;
-        Ok(Self { open: Arc::new(Open { pool: pool.clone(), info, shape, watch: None }) })
+        let info = info(pool, name).await?;
+        info.check_readable()?;
+        let parent = ancestors(pool, &info).await?;
+        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
+        Self::start(pool, info, facts, false).await
+    }
+
+    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. It is not watched: a snapshot
+    /// that is removed meanwhile reads as an error, or as zeros.
+    pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
+        let id = image_id(pool, name).await?;
+        let snap = snapshot_id(pool, name, &id, snapshot).await?;
+        Self::open_snap(pool, name, &id, snap).await
+    }
+
+    /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
+    /// messages alone.
+    pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
+        let info = info_by_id(pool, name, id, snap).await?;
+        info.check_readable()?;
+        let parent = ancestors(pool, &info).await?;
+        let facts = ImageFacts { parent, ..info.facts(pool, snap) };
+        Self::start(pool, info, facts, false).await
+    }
+
+    /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
+    pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
+        let facts = info.facts(pool, NOSNAP);
+        Self::start(pool, info, facts, true).await
+    }
+
+    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, is_watched: bool) -> Result<Self, Error> {
+        let cluster = pool.cluster();
+        let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
+        let done = ReplyTo::Future(done);
+        let facts = Box::new(facts);
+        cluster.send(CephCommand::OpenImage { facts, is_watched, opened, done }).await?;
+        let OpenedImage { key, view } = cluster.answer(named).await?;
+        let (pool, is_read_only) = (pool.clone(), !is_watched);
+        let open = Open { pool, info, key, view, is_read_only, is_closed: false };
+        let image = Self { open: Arc::new(open) };
+        match image.open.pool.cluster().answer(ready).await? {
+            Ok(_) => Ok(image),
+            Err(Error::Image(onego_rbd::Error::Removed)) => {
+                Err(Error::NotFound { what: describe(image.pool(), &image.info().name) })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The pool that it is in.
@@ -79,7 +120,7 @@ impl Image {
 
     /// Bytes of the image, now.
     pub fn size(&self) -> u64 {
-        self.open.shape.size.load(Ordering::Relaxed)
+        self.open.view.size()
     }
 
     /// Does it take writes: was it not opened for reading alone, and are its features ones that Onego maintains?
@@ -89,55 +130,106 @@ impl Image {
 
     /// Fails with the reason for which it takes no writes.
     pub fn check_writable(&self) -> Result<(), Error> {
-        if self.open.watch.is_none() {
+        if self.open.is_read_only {
             return Err(Error::Invalid("the image is open for reading alone".into()));
         }
         self.open.info.check_writable()
     }
 
-    #[cfg(feature = "block")]
-    pub(crate) fn shape(&self) -> Arc<Shape> {
-        Arc::clone(&self.open.shape)
+    /// What the reactor knows the image by.
+    pub(crate) fn key(&self) -> ImageKey {
+        self.open.key
     }
 
-    /// Fails unless the image can do `op`.
-    pub(crate) fn admit(&self, op: &IoOp) -> Result<Arc<Shape>, Error> {
-        if op.writes() {
+    /// Fails unless the image can do `io`.
+    pub(crate) fn admit(&self, io: &Io) -> Result<ImageKey, Error> {
+        if io.writes() {
             self.check_writable()?;
         }
-        op.check(&self.open.shape)?;
-        Ok(Arc::clone(&self.open.shape))
+        io.check(self.size())?;
+        Ok(self.open.key)
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.open.pool.cluster()
     }
 
     /// Makes a request, which must lie within the image, and waits for its answer.
-    async fn submit<T>(&self, op: IoOp, answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error>
-    where
-        Result<T, Error>: Answer,
-    {
-        let (shape, cluster) = (self.admit(&op)?, self.open.pool.cluster());
-        cluster.send(CephCommand::Image { shape, op }).await?;
-        cluster.answer(answer).await?
+    async fn submit(&self, io: Io) -> Result<Outcome, Error> {
+        let image = self.admit(&io)?;
+        let (done, answer) = oneshot::channel();
+        let done = ReplyTo::Future(done);
+        self.cluster().send(CephCommand::Image { image, io, done }).await?;
+        self.cluster().answer(answer).await?
+    }
+
+    /// Asks for something beside reads and writes.
+    async fn control(&self, control: impl FnOnce(ReplyTo) -> ImageControl) -> Result<(), Error> {
+        let (done, answer) = oneshot::channel();
+        let control = control(ReplyTo::Future(done));
+        self.cluster().send(CephCommand::ControlImage { image: self.open.key, control }).await?;
+        self.cluster().answer(answer).await?.map(drop)
+    }
+
+    /// Takes the exclusive lock, and keeps it until [`unlock`](Self::unlock): other clients that ask for it are refused. Whoever
+    /// changes the image in other ways than by writes does this first. It waits for an owner that lets go, and takes the lock
+    /// away from one that is dead. Does nothing for an image without the feature exclusive-lock.
+    ///
+    /// Fails with [`Error::Image`] if the owner keeps the lock.
+    pub async fn lock(&self) -> Result<(), Error> {
+        self.check_writable()?;
+        self.control(ImageControl::Lock).await
+    }
+
+    /// Lets the exclusive lock go. Writes that are in flight end first, and the next write takes it again.
+    pub async fn unlock(&self) -> Result<(), Error> {
+        self.control(ImageControl::Unlock).await
+    }
+
+    /// Does this client own the exclusive lock, now?
+    pub fn is_lock_owner(&self) -> bool {
+        self.open.view.is_lock_owner()
+    }
+
+    /// Reads the header again: size, features, snapshots, parent. This happens by itself when another client says that the
+    /// header has changed; whoever changes it by this client does this before the next write.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        self.control(ImageControl::Refresh).await
+    }
+
+    /// Changes the size in the header and in the object map, and tells the others. What is cut off is given up before
+    /// ([`clear`](super::clear)).
+    pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
+        self.control(|done| ImageControl::Resize(size, done)).await
+    }
+
+    /// Gives up what lies in a part, also behind the end of the image.
+    pub(super) async fn trim(&self, offset: u64, length: u64) -> Result<(), Error> {
+        self.submit(Io::Trim { offset, length }).await.map(drop)
     }
 
     /// Reads `length` bytes from byte `offset` on, as a list of what was received, without a copy. What was never written
     /// reads as zeros. A length of 0 gives no bytes. Fails with [`Error::OutOfBounds`] behind the end of the image.
     pub async fn read(&self, offset: u64, length: u64) -> Result<List, Error> {
-        let (done, answer) = oneshot::channel();
-        self.submit(IoOp::read(offset, length, ReplyTo::Future(done)), answer).await
+        match self.submit(Io::Read { offset, length }).await? {
+            Outcome::Data(bytes) => Ok(bytes),
+            _ => Err(OTHER_KIND.into()),
+        }
     }
 
     /// Fills a buffer with the bytes from `offset` on, and gives it back. Large reads are received right into it. If it
     /// fails, or if the future is dropped, the buffer is gone. An empty buffer comes back at once.
     pub async fn read_into(&self, offset: u64, buffer: impl Into<SegmentMut>) -> Result<SegmentMut, Error> {
-        let (done, answer) = oneshot::channel();
-        self.submit(IoOp::read_into(offset, buffer.into(), ReplyTo::Future(done)), answer).await
+        match self.submit(Io::ReadInto { offset, buffer: buffer.into() }).await? {
+            Outcome::Buffer(buffer) => Ok(buffer),
+            _ => Err(OTHER_KIND.into()),
+        }
     }
 
     /// Writes at byte `offset`. The bytes are durable when it returns. If the future is dropped, none, some or all of them
     /// are written.
     pub async fn write(&self, offset: u64, data: impl Into<List>) -> Result<(), Error> {
-        let (done, answer) = oneshot::channel();
-        self.submit(IoOp::write(offset, data.into(), ReplyTo::Future(done)), answer).await
+        self.submit(Io::Write { offset, data: data.into() }).await.map(drop)
     }
 
     /// Gives up `length` bytes from `offset` on; they read as zeros.
@@ -147,39 +239,29 @@ impl Image {
 
     /// Makes `length` bytes from `offset` on zeros, which take no room where whole objects are.
     pub async fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), Error> {
-        let (done, answer) = oneshot::channel();
-        self.submit(IoOp::zero(offset, length, ReplyTo::Future(done)), answer).await
+        self.submit(Io::Zero { offset, length }).await.map(drop)
     }
 
     /// Waits until all writes that were submitted before are durable.
     pub async fn flush(&self) -> Result<(), Error> {
-        let (done, answer) = oneshot::channel();
-        self.submit(IoOp::Flush { done: ReplyTo::Future(done) }, answer).await
+        self.submit(Io::Flush).await.map(drop)
     }
 
     /// Closes this clone of the image. If it is the last, it waits until the cluster knows that the image is not in use;
     /// dropping it does the same without waiting.
     pub async fn close(self) -> Result<(), Error> {
         let Some(mut open) = Arc::into_inner(self.open) else { return Ok(()) };
-        let Some(watch) = open.watch.take() else { return Ok(()) };
-        let answer = open.pool.cluster().end_watch(watch);
-        let (outcome, _) = answer.await.map_err(|_| Error::Closed)?;
-        Ok(outcome.map(drop)?)
+        let (done, answer) = oneshot::channel();
+        open.is_closed = true;
+        open.pool.cluster().close_image(open.key, Some(ReplyTo::Future(done)));
+        answer.await.map_err(|_| Error::Closed)?.map(drop)
     }
-}
-
-/// What has to be known of an image to read it.
-async fn look_up(pool: &Pool, name: &str) -> Result<(ImageInfo, Arc<Shape>), Error> {
-    let info = info(pool, name).await?;
-    info.check_readable()?;
-    let shape = Arc::new(info.shape(pool, info.size));
-    Ok((info, shape))
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if let Some(watch) = self.watch.take() {
-            self.pool.cluster().unwatch(watch);
+        if !self.is_closed {
+            self.pool.cluster().close_image(self.key, None);
         }
     }
 }

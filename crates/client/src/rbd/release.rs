@@ -20,7 +20,7 @@ pub(super) const CHILDREN: &str = "rbd_children";
 pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
     let missing = || Error::NotFound { what: format!("snapshot {snap} of {}", header.describe()) };
     let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap).ok_or_else(missing)?;
-    let what = || format!("snapshot {}@{}", header.name, snapshot.name);
+    let what = || header.describe_snapshot(snapshot);
     if snapshot.is_protected() {
         return Err(Error::Unmet {
             what: format!("{} is protected from removal: \"rbd snap unprotect\" ends that", what()),
@@ -74,8 +74,7 @@ pub(super) fn detach_from_parent<'a>(
                 snap: origin.snap,
                 child: child.id.clone(),
             };
-            let removed =
-                child.pool.operate_write(CHILDREN, WriteOp::new().call(&remove)).await;
+            let removed = child.pool.operate_write(CHILDREN, WriteOp::new().call(&remove)).await;
             ignore_missing(removed.map(drop))
         }
     })

@@ -5,3 +5,4 @@ pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
 pub(super) mod users;
+pub(super) mod upkeep;

@@ -4,7 +4,7 @@ use super::snapshots::ImageWord;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::names::ImageOptions;
-use crate::rbd::print::PrintOptions;
+use crate::rbd::print::{PrintOptions, address};
 use crate::rbd::table::{self, Side::Left};
 use onego::rbd::upkeep::{self, ImageLocks};
 use serde_json::{Value, json};
@@ -81,14 +81,13 @@ fn lines(locks: &ImageLocks) -> Vec<String> {
     if !locks.is_exclusive {
         lines.push(format!("Lock tag: {}", locks.tag));
     }
-    let row = |lock: &upkeep::ImageLock| vec![lock.locker.clone(), lock.id.clone(), lock.address.clone()];
+    let row = |lock: &upkeep::ImageLock| vec![lock.locker.clone(), lock.id.clone(), address(&lock.address)];
     let rows: Vec<_> = locks.holders.iter().map(row).collect();
     lines.extend(table::lines(&[("Locker", Left), ("ID", Left), ("Address", Left)], &rows));
     lines
 }
 
 fn values(locks: &ImageLocks) -> Value {
-    let value =
-        |lock: &upkeep::ImageLock| json!({"id": lock.id, "locker": lock.locker, "address": lock.address});
+    let value = |lock: &upkeep::ImageLock| json!({"id": lock.id, "locker": lock.locker, "address": address(&lock.address)});
     locks.holders.iter().map(value).collect()
 }

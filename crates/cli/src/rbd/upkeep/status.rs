@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::rbd::names::{DestOptions, ImageOptions, Snap};
-use crate::rbd::print::PrintOptions;
+use crate::rbd::print::{PrintOptions, address};
 use onego::rados::{WatchEvent, Watcher};
 use onego::rbd::{pools, upkeep};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) fn status(access: &Access, options: &StatusOptions) -> Result<(), Fai
         let watchers = upkeep::watchers(pool, name).await?;
         let value = |watcher: &Watcher| {
             json!({
-                "address": watcher.addr.to_string(),
+                "address": address(&watcher.addr),
                 "client": watcher.name.num,
                 "cookie": watcher.cookie,
             })
@@ -38,8 +38,9 @@ fn lines(watchers: &[Watcher]) -> Vec<String> {
     if watchers.is_empty() {
         return vec!["Watchers: none".to_owned()];
     }
-    let line =
-        |watcher: &Watcher| format!("\twatcher={} {} cookie={}", watcher.addr, watcher.name, watcher.cookie);
+    let line = |watcher: &Watcher| {
+        format!("\twatcher={} {} cookie={}", address(&watcher.addr), watcher.name, watcher.cookie)
+    };
     [vec!["Watchers:".to_owned()], watchers.iter().map(line).collect()].concat()
 }
 

@@ -1,12 +1,9 @@
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::details::Header;
+use crate::rbd::details::{Header, TRASH};
 use crate::rbd::release::CHILDREN;
 use onego_ceph::cls::rbd::{ChildImageSpec, ChildrenList, DirGetName, GetChildren, TrashGet};
 use onego_ceph::rbd::DIRECTORY;
-
-/// The object that lists a pool's images in the trash (`RBD_TRASH`).
-const TRASH: &str = "rbd_trash";
 
 /// A clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +46,7 @@ async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>,
     Ok(children)
 }
 
-/// The clones of a snapshot of the first format, which every pool lists for itself, in the
+/// The clones of a snapshot of the first format, which every pool lists for itself in the
 /// parent's namespace.
 pub(in crate::rbd) async fn counted_children(
     header: &Header,
@@ -60,9 +57,9 @@ pub(in crate::rbd) async fn counted_children(
     let namespace = header.pool.namespace().to_owned();
     let mut children = Vec::new();
     for pool in cluster.pools().await? {
-        let found =
-            cluster.pool_by_id(pool.id).await?.call(CHILDREN, &call).await.or_else(none_if_missing)?;
-        let spec = |image_id| ChildImageSpec { pool: pool.id, image_id, namespace: String::new() };
+        let within = cluster.pool_by_id(pool.id).await?.in_namespace(&namespace);
+        let found = within.call(CHILDREN, &call).await.or_else(none_if_missing)?;
+        let spec = |image_id| ChildImageSpec { pool: pool.id, image_id, namespace: namespace.clone() };
         children.extend(found.into_iter().map(spec));
     }
     Ok(children)

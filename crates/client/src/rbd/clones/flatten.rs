@@ -14,18 +14,24 @@ use onego_ceph::types::NOSNAP;
 /// Source: ceph `src/librbd/operation/FlattenRequest.cc`.
 pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
+    header.owned(async |details| flatten_in(&header, details, progress).await).await
+}
+
+async fn flatten_in(
+    header: &Header,
+    details: &ImageDetails,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
     if details.info.parent.is_none() {
         return Err(Error::Invalid(format!("{} has no parent", header.describe())));
     }
-    header.check_unowned(&details.info).await?;
-    let copy = CopyDown::new(&header, &details).await?;
+    let copy = CopyDown::new(header, details).await?;
     let objects = details.info.layout.objects(copy.overlap);
     for_each_object(objects, progress, |object| copy.object(object)).await?;
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
     if deep || !others_need_parent {
-        detach_from_parent(&header, &details).await?;
+        detach_from_parent(header, details).await?;
     }
     header.change(&ParentDetach {}).await?;
     header.notify_changed().await
@@ -79,7 +85,7 @@ impl<'a> CopyDown<'a> {
         self.data.operate_write(&name, WriteOp::new().call(&CopyUp { data: Rest(bytes) })).await?;
         let shown = layout.object_end(object, self.head_overlap);
         if shown < length {
-            let data = self.data.with_snap_context(&self.details.info.snap_context);
+            let data = self.data.with_snap_context(&self.details.info.state.snap_context);
             data.zero(&name, shown, length - shown).await?;
         }
         Ok(())

@@ -59,10 +59,9 @@ pub async fn create_group_snapshot(pool: &Pool, group: &str, name: &str) -> Resu
     let made = async {
         for part in &mut record.snaps {
             let header = Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?;
-            let details = header.details().await?;
-            header.check_unowned(&details.info).await?;
             let name = format!(".group.{:x}_{}_{}", pool.id(), found.id, record.id);
-            part.snap = create_in(&header, &details, &name, kind(&found, &record.id)).await?;
+            let kind = kind(&found, &record.id);
+            part.snap = header.owned(async |details| create_in(&header, details, &name, kind).await).await?;
         }
         record.state = group_snapshot_state::COMPLETE;
         set(&found, &record).await
@@ -103,10 +102,12 @@ pub async fn rollback_group(
     let record = named(&found, group, name).await?;
     let all = record.snaps.len() as u64;
     for (done, part) in record.snaps.iter().enumerate() {
-        let (header, details) = open(&found, part).await?;
-        if let Some(snapshot) = of_group(&details, &found, &record.id) {
-            rollback_in(&header, &details, snapshot, |_, _| {}).await?;
-        }
+        let header = Header::with_id(&found.pool_of(part.pool).await?, &part.image_id).await?;
+        let back = header.owned(async |details| match of_group(details, &found, &record.id) {
+            Some(snapshot) => rollback_in(&header, details, snapshot, |_, _| {}).await,
+            None => Ok(()),
+        });
+        back.await?;
         progress(done as u64 + 1, all);
     }
     Ok(())
@@ -143,19 +144,14 @@ async fn set(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
 /// Removes the snapshots of all images, and then the record of them.
 pub(super) async fn remove_record(group: &Group, record: &GroupSnapshot) -> Result<(), Error> {
     for part in &record.snaps {
-        let (header, details) = open(group, part).await?;
-        if let Some(snapshot) = of_group(&details, group, &record.id) {
-            remove_snapshot(&header, &details, snapshot.id).await?;
-        }
+        let header = Header::with_id(&group.pool_of(part.pool).await?, &part.image_id).await?;
+        let removed = header.owned(async |details| match of_group(details, group, &record.id) {
+            Some(snapshot) => remove_snapshot(&header, details, snapshot.id).await,
+            None => Ok(()),
+        });
+        removed.await?;
     }
     group.change(&GroupSnapRemove { id: record.id.clone() }).await
-}
-
-async fn open(group: &Group, part: &ImageSnapshotSpec) -> Result<(Header, ImageDetails), Error> {
-    let header = Header::with_id(&group.pool_of(part.pool).await?, &part.image_id).await?;
-    let details = header.details().await?;
-    header.check_unowned(&details.info).await?;
-    Ok((header, details))
 }
 
 /// The image's part of a group's snapshot.

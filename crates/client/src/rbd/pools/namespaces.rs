@@ -1,5 +1,6 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::TRASH;
 use crate::rbd::header::NAMESPACES;
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{DirStateSet, NamespaceAdd, NamespaceList, NamespaceRemove, directory_state};
@@ -61,7 +62,7 @@ pub async fn remove_namespace(pool: &Pool, name: &str) -> Result<(), Error> {
         if !super::trash::trash(&within).await?.is_empty() {
             return Err(busy(format!("{} has images in its trash, which must go first", what())));
         }
-        for object in [DIRECTORY, super::trash::TRASH] {
+        for object in [DIRECTORY, TRASH] {
             ignore_missing(within.remove(object).await)?;
         }
         let remove = WriteOp::new().call(&NamespaceRemove { name: name.to_owned() });

@@ -2,7 +2,7 @@ use super::names::take_name;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::admin::remove_with_id;
-use crate::rbd::details::{Header, time};
+use crate::rbd::details::{Header, TRASH, time};
 use crate::rbd::header::describe;
 use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{
@@ -11,9 +11,6 @@ use onego_ceph::cls::rbd::{
 use onego_ceph::rbd::{DIRECTORY, id_object};
 use onego_ceph::types::Utime;
 use std::time::{Duration, SystemTime};
-
-/// The object that lists a pool's images in the trash (`RBD_TRASH`).
-pub(super) const TRASH: &str = "rbd_trash";
 
 /// Images asked for at a time.
 const PAGE: u64 = 1024;
@@ -107,25 +104,27 @@ pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
 /// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
 pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
     let header = Header::named(pool, name).await?;
-    let details = header.details().await?;
-    header.check_unowned(&details.info).await?;
     if let Some(watcher) = pool.watchers(&header.object()).await?.first() {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }
+    header.owned(async |_| hide(&header, delay).await).await
+}
+
+async fn hide(header: &Header, delay: Duration) -> Result<(), Error> {
+    let Header { pool, id, name } = header;
     let now = SystemTime::now();
     let spec = TrashImageSpec {
         source: 0,
-        name: name.to_owned(),
+        name: name.clone(),
         deletion_time: utime(now),
         deferment_end_time: utime(now + delay),
         state: state::MOVING,
     };
-    let id = header.id;
     change(pool, WriteOp::new().call(&TrashAdd { id: id.clone(), spec })).await?;
     ignore_missing(pool.remove(&id_object(name).to_string()).await)?;
-    let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
+    let entry = DirRemoveImage { name: name.clone(), id: id.clone() };
     ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
-    set_state(pool, &id, state::NORMAL, state::MOVING).await
+    set_state(pool, id, state::NORMAL, state::MOVING).await
 }
 
 /// Takes an image out of the trash; without a new name it has that of before.

@@ -14,9 +14,7 @@ const ATTEMPTS: u32 = 16;
 /// Makes a snapshot of an image.
 pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    header.check_unowned(&details.info).await?;
-    create_in(&header, &details, name, SnapshotKind::User).await.map(drop)
+    header.owned(async |details| create_in(&header, details, name, SnapshotKind::User).await.map(drop)).await
 }
 
 /// Makes a snapshot of a kind, and gives its number.

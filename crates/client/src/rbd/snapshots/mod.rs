@@ -27,12 +27,14 @@ pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
 /// Gives a user's snapshot another name.
 pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let snap = details.snapshot(from)?.id;
-    header.check_unowned(&details.info).await?;
-    let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
-    renamed.map_err(|error| taken(error, image, to))?;
-    header.notify_changed().await
+    header
+        .owned(async |details| {
+            let snap = details.snapshot(from)?.id;
+            let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
+            renamed.map_err(|error| taken(error, image, to))?;
+            header.notify_changed().await
+        })
+        .await
 }
 
 /// Most snapshots that an image may have; `None`: any number.

@@ -1,15 +1,18 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::clones::counted_children;
-use crate::rbd::details::Header;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::snapshot::Snapshot;
 use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
 use onego_ceph::rbd::Features;
 
 /// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
 pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let snapshot = details.snapshot(name)?;
+    header.owned(async |details| protect_in(&header, details, details.snapshot(name)?).await).await
+}
+
+async fn protect_in(header: &Header, details: &ImageDetails, snapshot: &Snapshot) -> Result<(), Error> {
     if !details.info.features.contains(Features::LAYERING) {
         return Err(Error::Unmet {
             what: format!("{} lacks the feature layering", header.describe()),
@@ -18,38 +21,41 @@ pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> 
     }
     if snapshot.is_protected() {
         return Err(Error::Unmet {
-            what: format!("snapshot {image}@{name} is protected already"),
+            what: format!("{} is protected already", header.describe_snapshot(snapshot)),
             errno: Errno::BUSY,
         });
     }
-    header.check_unowned(&details.info).await?;
-    set(&header, snapshot.id, protection::PROTECTED).await?;
+    set(header, snapshot.id, protection::PROTECTED).await?;
     header.notify_changed().await
 }
 
 /// Lets a user's snapshot be removed. Fails with [`Error::Busy`] if clones of the first format need it.
 pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let snapshot = details.snapshot(name)?;
+    header.owned(async |details| unprotect_in(&header, details.snapshot(name)?).await).await
+}
+
+async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {
     if snapshot.protection == protection::UNPROTECTED {
-        return Err(Error::Invalid(format!("snapshot {image}@{name} is not protected")));
+        return Err(Error::Invalid(format!("{} is not protected", header.describe_snapshot(snapshot))));
     }
-    header.check_unowned(&details.info).await?;
     // From here on nobody makes a clone; those that are there are looked for.
-    set(&header, snapshot.id, protection::UNPROTECTING).await?;
+    set(header, snapshot.id, protection::UNPROTECTING).await?;
     header.notify_changed().await?;
-    let found = counted_children(&header, snapshot.id).await;
+    let found = counted_children(header, snapshot.id).await;
     let status = match &found {
         Ok(children) if children.is_empty() => protection::UNPROTECTED,
         _ => protection::PROTECTED,
     };
-    set(&header, snapshot.id, status).await?;
+    set(header, snapshot.id, status).await?;
     header.notify_changed().await?;
     match found?.len() {
         0 => Ok(()),
         count => Err(Error::Unmet {
-            what: format!("snapshot {image}@{name} has {count} clones; \"rbd children\" lists them"),
+            what: format!(
+                "{} has {count} clones; \"rbd children\" lists them",
+                header.describe_snapshot(snapshot)
+            ),
             errno: Errno::BUSY,
         }),
     }

@@ -6,10 +6,7 @@ use crate::rbd::release::remove_snapshot;
 /// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let snap = details.snapshot(name)?.id;
-    header.check_unowned(&details.info).await?;
-    remove_snapshot(&header, &details, snap).await
+    header.owned(async |details| remove_snapshot(&header, details, details.snapshot(name)?.id).await).await
 }
 
 /// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are.
@@ -20,14 +17,18 @@ pub async fn purge(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Vec<String>, Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let users = || details.snapshots.iter().filter(|snapshot| snapshot.is_users());
-    let (protected, removable): (Vec<_>, Vec<_>) = users().partition(|snapshot| snapshot.is_protected());
-    header.check_unowned(&details.info).await?;
-    for (done, snapshot) in removable.iter().enumerate() {
-        // Each removal changes what the next one needs to know.
-        remove_snapshot(&header, &header.details().await?, snapshot.id).await?;
-        progress(done as u64 + 1, (removable.len() + protected.len()) as u64);
-    }
-    Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
+    header
+        .owned(async |details| {
+            let users = details.snapshots.iter().filter(|snapshot| snapshot.is_users());
+            let (protected, removable): (Vec<_>, Vec<_>) =
+                users.partition(|snapshot| snapshot.is_protected());
+            let all = (removable.len() + protected.len()) as u64;
+            for (done, snapshot) in removable.iter().enumerate() {
+                // Each removal changes what the next one needs to know.
+                remove_snapshot(&header, &header.details().await?, snapshot.id).await?;
+                progress(done as u64 + 1, all);
+            }
+            Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
+        })
+        .await
 }

@@ -16,10 +16,7 @@ pub async fn rollback(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let snapshot = details.snapshot(name)?;
-    header.check_unowned(&details.info).await?;
-    rollback_in(&header, &details, snapshot, progress).await
+    header.owned(async |details| rollback_in(&header, details, details.snapshot(name)?, progress).await).await
 }
 
 /// Makes an image what it was at a snapshot.
@@ -32,7 +29,7 @@ pub(in crate::rbd) async fn rollback_in(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let info = &details.info;
-    let data = header.data_pool(info).await?.with_snap_context(&info.snap_context);
+    let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
     let names = DataNames::new(&info.object_prefix);
     let objects = info.objects().max(info.layout.objects(snapshot.size));
     // Behind the end of the snapshot nothing was, so that objects there go, too.

@@ -24,7 +24,7 @@ pub async fn copy(
         Some(name) => details.snapshot(name)?.id,
         None => NOSNAP,
     };
-    let view = View::of(&header, &details, snap).await?;
+    let view = View::of(&header, snap).await?;
     create(to_pool, to, &CreateOptions { size: view.size(), ..options.clone() }).await?;
     let copied = async {
         let target = Target::open(to_pool, to).await?;
@@ -61,7 +61,7 @@ impl Target {
     pub(super) async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         let header = Header::named(pool, name).await?;
         let info = header.details().await?.info;
-        let data = header.data_pool(&info).await?.with_snap_context(&info.snap_context);
+        let data = header.data_pool(&info).await?.with_snap_context(&info.state.snap_context);
         let names = DataNames::new(&info.object_prefix);
         Ok(Self { layout: info.layout, features: info.features, data, names, header })
     }

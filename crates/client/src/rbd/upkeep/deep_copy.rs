@@ -93,7 +93,7 @@ impl Source<'_> {
         progress: impl FnMut(u64, u64),
     ) -> Result<View, Error> {
         let snap = at.map_or(NOSNAP, |snapshot| snapshot.id);
-        let view = View::of(self.header, self.details, snap).await?;
+        let view = View::of(self.header, snap).await?;
         let known = target.details().await?;
         if known.info.size != view.size() {
             resize(&target.pool, &target.name, view.size(), |_, _| {}).await?;

@@ -15,8 +15,10 @@ const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
 /// Source: ceph `src/librbd/operation/EnableFeaturesRequest.cc`.
 pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let features = with_maps(features);
+    header.owned(async |details| enable(&header, details, with_maps(features)).await).await
+}
+
+async fn enable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {
     check_mutable(features, Features(feature::MUTABLE & !feature::JOURNALING))?;
     let there = details.info.features;
     if !Features(there.0 & features.0).without(MAPS).is_empty() || there.contains(features) {
@@ -26,11 +28,10 @@ pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Re
     if features.contains(Features::OBJECT_MAP) && !all.contains(Features::EXCLUSIVE_LOCK) {
         return Err(Error::Invalid("object-map needs exclusive-lock: enable that too".into()));
     }
-    header.check_unowned(&details.info).await?;
     if features.without(there).contains(Features::OBJECT_MAP) {
-        make_maps(&header, &details).await?;
+        make_maps(header, details).await?;
     }
-    set(&header, all, features).await?;
+    set(header, all, features).await?;
     header.notify_changed().await
 }
 
@@ -39,8 +40,10 @@ pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Re
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let features = with_maps(features);
+    header.owned(async |details| disable(&header, details, with_maps(features)).await).await
+}
+
+async fn disable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {
     let mutable = feature::MUTABLE | feature::DISABLE_ONLY;
     check_mutable(features, Features(mutable & !feature::JOURNALING))?;
     let there = details.info.features;
@@ -55,15 +58,14 @@ pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> R
             Features(left.0 & needs_lock.0)
         )));
     }
-    header.check_unowned(&details.info).await?;
     if features.contains(Features::OBJECT_MAP) {
-        for snap in snaps(&details) {
+        for snap in snaps(details) {
             ignore_missing(header.pool.remove(&map_object(&header.id, snap)).await)?;
             let mask = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
             header.change(&SetFlags { flags: 0, mask, snap }).await?;
         }
     }
-    set(&header, left, features).await?;
+    set(header, left, features).await?;
     header.notify_changed().await
 }
 

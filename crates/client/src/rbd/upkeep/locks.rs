@@ -1,9 +1,12 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
-use crate::rbd::details::{Header, LOCK};
+use crate::rbd::details::Header;
 use onego_ceph::cls::lock::{BreakLock, GetInfo, Lock, kind};
 use onego_ceph::types::{EntityName, Utime};
 use onego_msgr::addr::EntityAddr;
+
+/// The lock that the image's owner, or users by hand, hold on its header (`RBD_LOCK_NAME`).
+const LOCK: &str = "rbd_lock";
 
 /// The lock on an image that its users agree on.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,15 +17,23 @@ pub async fn rebuild_object_map(
     image: &str,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let (header, details) = open(pool, image).await?;
-    header.check_unowned(&details.info).await?;
-    let all = total(&details);
+    let header = Header::named(pool, image).await?;
+    header.owned(async |details| rebuild(&header, details, &mut progress).await).await
+}
+
+async fn rebuild(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    check_map(header, details)?;
+    let all = total(details);
     let mut before = 0;
-    for (snap, size) in times(&details) {
+    for (snap, size) in times(details) {
         let objects = details.info.layout.objects(size);
-        let map = existing(&header, &details, snap, objects, |done, _| progress(before + done, all)).await?;
+        let map = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
-        change_map(&header, snap, WriteOp::new().call(&ObjectMapSave { map })).await?;
+        change_map(header, snap, WriteOp::new().call(&ObjectMapSave { map })).await?;
         let mask = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
         header.change(&SetFlags { flags: 0, mask, snap }).await?;
     }
@@ -39,19 +47,26 @@ pub async fn check_object_map(
     image: &str,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<bool, Error> {
-    let (header, details) = open(pool, image).await?;
-    header.check_unowned(&details.info).await?;
-    let all = total(&details);
+    let header = Header::named(pool, image).await?;
+    header.owned(async |details| check(&header, details, &mut progress).await).await
+}
+
+async fn check(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<bool, Error> {
+    check_map(header, details)?;
+    let all = total(details);
     let (mut before, mut right) = (0, true);
-    for (snap, size) in times(&details) {
+    for (snap, size) in times(details) {
         let objects = details.info.layout.objects(size);
-        let found =
-            existing(&header, &details, snap, objects, |done, _| progress(before + done, all)).await?;
+        let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
         let known = header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
         if !known.is_ok_and(|known| agree(&known, &found)) {
             right = false;
-            invalidate(&header, snap).await?;
+            invalidate(header, snap).await?;
         }
     }
     if !right {
@@ -60,13 +75,12 @@ pub async fn check_object_map(
     Ok(right)
 }
 
-async fn open(pool: &Pool, image: &str) -> Result<(Header, ImageDetails), Error> {
-    let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    if !details.info.features.contains(Features::OBJECT_MAP) {
-        return Err(Error::Invalid(format!("{} has no object map", header.describe())));
+fn check_map(header: &Header, details: &ImageDetails) -> Result<(), Error> {
+    if details.info.features.contains(Features::OBJECT_MAP) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!("{} has no object map", header.describe())))
     }
-    Ok((header, details))
 }
 
 /// The image's snapshots, oldest first, and the image itself, with their sizes.

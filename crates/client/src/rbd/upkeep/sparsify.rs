@@ -1,6 +1,7 @@
 use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::Header;
+use crate::rbd::header::ImageInfo;
 use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::Sparsify;
 use onego_ceph::rbd::DataNames;
@@ -13,16 +14,22 @@ pub async fn sparsify(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    let details = header.details().await?;
-    let info = &details.info;
+    header.owned(async |details| sparsify_in(&header, &details.info, block_size, progress).await).await
+}
+
+async fn sparsify_in(
+    header: &Header,
+    info: &ImageInfo,
+    block_size: u64,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
     if !block_size.is_power_of_two() || !(4096..=info.layout.object_size()).contains(&block_size) {
         return Err(Error::Invalid(format!(
             "blocks of {block_size} bytes: it must be a power of two from 4096 to {}",
             info.layout.object_size()
         )));
     }
-    header.check_unowned(info).await?;
-    let data = header.data_pool(info).await?.with_snap_context(&info.snap_context);
+    let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
     let names = DataNames::new(&info.object_prefix);
     // An object that shows a parent's bytes when it is gone has to stay, and so it does where a map says that it is there.
     let sparsify = Sparsify { block_size, remove_empty: false };

@@ -1,0 +1,300 @@
+//! The open images of a client: their machines, and what these want of the protocol's client.
+
+use super::commands::Told;
+use super::core::{MapWaiter, Purpose, Ticket, submit_or_park};
+use super::done::{ReplyTo, tell};
+use super::error::Error;
+use onego_buf::{List, SegmentMut};
+use onego_ceph::client::{self, Client, Completion, Request, WatchId, WatchTarget};
+use onego_rbd::{Host, ImageFacts, ImageView, Io, OpenImage, Outcome};
+use onego_wire::Time;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an image waits for a map of the cluster that is known to exist.
+const MAP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Names an open image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ImageKey {
+    index: u32,
+    /// What is still under way for an image that had the same place has another number.
+    generation: u32,
+}
+
+/// An image that is being opened.
+pub(crate) struct OpenedImage {
+    pub(crate) key: ImageKey,
+    pub(crate) view: Arc<ImageView>,
+}
+
+/// The open images of a client.
+#[derive(Default)]
+pub(super) struct Images {
+    slab: Slab<(u32, OpenImage<ReplyTo>)>,
+    last_generation: u32,
+    /// No image has anything to do before: a lower bound.
+    due: Option<Time>,
+}
+
+/// The parts of the core that the machine of an image needs.
+pub(super) struct CoreParts<'a> {
+    pub(super) client: &'a mut Client<Ticket>,
+    pub(super) parked: &'a mut VecDeque<(Request, Ticket)>,
+    pub(super) completed: &'a mut VecDeque<(u64, Result<Outcome, Error>)>,
+    pub(super) map_waiters: &'a mut Vec<MapWaiter>,
+    /// Requests that ended at once. They must be completed after the call.
+    pub(super) failed: Vec<Completion<Ticket>>,
+}
+
+/// What drives the machine of one image.
+struct ImageHost<'a, 'b> {
+    parts: &'a mut CoreParts<'b>,
+    due: &'a mut Option<Time>,
+    now: Time,
+    key: ImageKey,
+}
+
+impl ImageHost<'_, '_> {
+    fn ticket(&self, ticket: onego_rbd::Ticket) -> Ticket {
+        Ticket(Purpose::Image { key: self.key, ticket })
+    }
+}
+
+impl Host<ReplyTo> for ImageHost<'_, '_> {
+    #[inline]
+    fn request(&mut self, request: Request, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        let CoreParts { client, parked, failed, .. } = &mut *self.parts;
+        failed.extend(submit_or_park(client, parked, self.now, request, ticket));
+    }
+
+    fn watch(&mut self, target: WatchTarget, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.client.watch(self.now, target, ticket);
+    }
+
+    fn unwatch(&mut self, watch: WatchId, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.client.unwatch(self.now, watch, ticket);
+    }
+
+    fn notify(&mut self, target: WatchTarget, payload: List, timeout: u32, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.client.notify(self.now, target, payload, Some(timeout), ticket);
+    }
+
+    fn acknowledge(&mut self, watch: WatchId, notify_id: u64, reply: List) {
+        self.parts.client.acknowledge(self.now, watch, notify_id, reply);
+    }
+
+    fn command(&mut self, json: &str, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.client.command(self.now, json, List::new(), ticket);
+    }
+
+    fn newest_map(&mut self, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.client.newest_version(self.now, "osdmap", ticket);
+    }
+
+    fn wait_for_map(&mut self, epoch: u32, ticket: onego_rbd::Ticket) {
+        let ticket = self.ticket(ticket);
+        self.parts.map_waiters.push(MapWaiter::image(self.now, epoch, MAP_TIMEOUT, ticket));
+        self.parts.client.want_newer_map(self.now);
+    }
+
+    fn wake_at(&mut self, time: Time) {
+        *self.due = Some(self.due.map_or(time, |due| due.min(time)));
+    }
+
+    #[inline]
+    fn finished(&mut self, token: ReplyTo, result: Result<Outcome, onego_rbd::Error>) {
+        tell(self.parts.completed, token, result.map_err(Error::from));
+    }
+
+    fn epoch(&self) -> u32 {
+        self.parts.client.osdmap().map_or(0, |map| map.epoch)
+    }
+
+    fn global_id(&self) -> u64 {
+        self.parts.client.global_id()
+    }
+}
+
+impl Images {
+    /// Opens an image. `done` is finished when it can be used.
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        facts: ImageFacts,
+        is_watched: bool,
+        done: ReplyTo,
+    ) -> OpenedImage {
+        self.last_generation += 1;
+        let generation = self.last_generation;
+        let entry = self.slab.vacant_entry();
+        let key = ImageKey { index: entry.key() as u32, generation };
+        let mut host = ImageHost { parts, due: &mut self.due, now, key };
+        let image = if is_watched {
+            OpenImage::watched(&mut host, facts, done)
+        } else {
+            host.finished(done, Ok(Outcome::Done));
+            OpenImage::read_only(facts)
+        };
+        let view = Arc::clone(image.view());
+        entry.insert((generation, image));
+        OpenedImage { key, view }
+    }
+
+    /// Gives an image something. It is forgotten if it is closed then.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        key: ImageKey,
+        give: impl FnOnce(&mut OpenImage<ReplyTo>, &mut ImageHost<'_, '_>) -> R,
+    ) -> Option<R> {
+        let (generation, image) = self.slab.get_mut(key.index as usize)?;
+        if *generation != key.generation {
+            return None;
+        }
+        let given = give(image, &mut ImageHost { parts, due: &mut self.due, now, key });
+        if image.is_over() {
+            self.slab.remove(key.index as usize);
+        }
+        Some(given)
+    }
+
+    /// Gives an image a request.
+    #[inline]
+    pub(super) fn submit(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        key: ImageKey,
+        io: Io,
+        done: ReplyTo,
+    ) {
+        self.with(now, parts, key, |image, host| image.submit(now, host, io, done));
+    }
+
+    /// A request of an image has completed.
+    #[inline]
+    pub(super) fn completed(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        key: ImageKey,
+        ticket: onego_rbd::Ticket,
+        outcome: Result<client::Outcome, client::Error>,
+        buffer: Option<SegmentMut>,
+    ) {
+        self.with(now, parts, key, |image, host| image.completed(now, host, ticket, outcome, buffer));
+    }
+
+    /// Controls an image.
+    pub(super) fn control(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        key: ImageKey,
+        control: ImageControl,
+    ) {
+        self.with(now, parts, key, |image, host| match control {
+            ImageControl::Lock(done) => image.lock(now, host, done),
+            ImageControl::Unlock(done) => image.unlock(now, host, done),
+            ImageControl::Refresh(done) => image.refresh(host, done),
+            ImageControl::Resize(size, done) => image.resize(now, host, size, done),
+            ImageControl::Close(done) => image.close(now, host, done),
+        });
+    }
+
+    /// Something has happened to the watch of an image.
+    pub(super) fn notified(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        key: ImageKey,
+        watch: WatchId,
+        told: &Told,
+    ) {
+        self.with(now, parts, key, |image, host| match told {
+            Told::Notify { notify_id, payload, .. } => image.notified(now, host, watch, *notify_id, payload),
+            Told::Lost(error) => image.watch_lost(now, host, watch, error),
+        });
+    }
+
+    /// Closes all images.
+    pub(super) fn close_all(&mut self, now: Time, parts: &mut CoreParts<'_>) {
+        for key in self.keys() {
+            self.control(now, parts, key, ImageControl::Close(None));
+        }
+    }
+
+    /// Forgets the changes that wait for a lock, and that nobody waits for any more.
+    pub(super) fn sweep(&mut self, now: Time, parts: &mut CoreParts<'_>) {
+        for key in self.keys() {
+            self.with(now, parts, key, |image, host| image.forget_where(now, host, ReplyTo::is_abandoned));
+        }
+    }
+
+    /// Does nobody wait any more for a request of an image?
+    pub(super) fn is_abandoned(&self, key: ImageKey, ticket: &onego_rbd::Ticket) -> bool {
+        self.slab.get(key.index as usize).is_some_and(|(generation, image)| {
+            *generation == key.generation && image.is_abandoned(ticket, ReplyTo::is_abandoned)
+        })
+    }
+
+    /// Is nothing that callers wait for in flight?
+    pub(super) fn are_idle(&self) -> bool {
+        self.slab.iter().all(|(_, (_, image))| image.is_idle())
+    }
+
+    /// Is none open?
+    pub(super) fn is_empty(&self) -> bool {
+        self.slab.is_empty()
+    }
+
+    pub(super) fn due_at(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Wakes the images whose time has come.
+    pub(super) fn due(&mut self, now: Time, parts: &mut CoreParts<'_>) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = None;
+        for key in self.keys() {
+            self.with(now, parts, key, |image, host| image.due(now, host));
+        }
+        self.due = self.slab.iter().filter_map(|(_, (_, image))| image.deadline()).min();
+    }
+
+    fn keys(&self) -> Vec<ImageKey> {
+        let key = |(index, (generation, _)): (usize, &(u32, _))| ImageKey {
+            index: index as u32,
+            generation: *generation,
+        };
+        self.slab.iter().map(key).collect()
+    }
+}
+
+/// What can be asked of an image beside reads and writes.
+pub(crate) enum ImageControl {
+    /// Takes the exclusive lock and keeps it.
+    Lock(ReplyTo),
+    /// Lets the exclusive lock go.
+    Unlock(ReplyTo),
+    /// Reads the header again.
+    Refresh(ReplyTo),
+    /// Changes the size in the header and in the object map.
+    Resize(u64, ReplyTo),
+    /// Closes the image.
+    Close(Option<ReplyTo>),
+}

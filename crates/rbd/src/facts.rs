@@ -1,0 +1,120 @@
+//! What has to be known of an image to use it.
+
+use onego_ceph::client::{Request, WatchTarget};
+use onego_ceph::cls::rbd::{ParentImageSpec, image_flag};
+use onego_ceph::ops::Op;
+use onego_ceph::rbd::{DataNames, Features, Layout};
+use onego_ceph::types::{NOSNAP, SnapContext};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Where the data of an image lies, or that of one of its ancestors.
+#[derive(Debug, Clone)]
+pub struct DataObjects {
+    /// Their pool.
+    pub pool: i64,
+    /// Their namespace within the pool.
+    pub namespace: String,
+    /// Flags of all requests (see [`onego_ceph::ops::flag`]).
+    pub flags: u32,
+    /// What they are called.
+    pub names: DataNames,
+    /// How the image's bytes lie in them.
+    pub layout: Layout,
+    /// The snapshot to read, or [`NOSNAP`].
+    pub snap: u64,
+}
+
+impl DataObjects {
+    /// A request to an object.
+    pub(crate) fn request(&self, object: u64, op: Op) -> Request {
+        let mut request = Request::one(self.pool, self.names.name(object), op);
+        request.namespace.clone_from(&self.namespace);
+        request.snap = self.snap;
+        request.with_flags(self.flags)
+    }
+}
+
+/// The snapshot that an image is a clone of: its bytes show where the image has no object.
+#[derive(Debug, Clone)]
+pub struct Ancestor {
+    /// Where its bytes lie.
+    pub data: DataObjects,
+    /// Bytes, from the start, that show through. 0 is the same as no ancestor.
+    pub overlap: u64,
+    /// The snapshot that it is a clone of itself.
+    pub parent: Option<Arc<Ancestor>>,
+}
+
+/// What the header says, and may say otherwise later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageState {
+    /// Bytes.
+    pub size: u64,
+    /// Features.
+    pub features: Features,
+    /// See [`image_flag`].
+    pub flags: u64,
+    /// The snapshots that writes must keep.
+    pub snap_context: SnapContext,
+    /// The snapshot that the image is a clone of.
+    pub parent: ParentImageSpec,
+    /// Bytes of it that show through.
+    pub overlap: u64,
+}
+
+impl ImageState {
+    /// Can the object map be relied on?
+    pub(crate) fn has_map(&self) -> bool {
+        self.features.contains(Features::OBJECT_MAP) && self.flags & image_flag::OBJECT_MAP_INVALID == 0
+    }
+}
+
+/// All that has to be known of an image to use it.
+#[derive(Debug, Clone)]
+pub struct ImageFacts {
+    /// Its id.
+    pub id: String,
+    /// Its header.
+    pub header: WatchTarget,
+    /// Where its data lies.
+    pub data: DataObjects,
+    /// What its header says.
+    pub state: ImageState,
+    /// The snapshot that it is a clone of, if any of it shows through.
+    pub parent: Option<Arc<Ancestor>>,
+}
+
+impl ImageFacts {
+    /// Is it the image at a snapshot, which does not change?
+    pub fn is_snapshot(&self) -> bool {
+        self.data.snap != NOSNAP
+    }
+}
+
+/// What other threads may see of an open image.
+#[derive(Debug, Default)]
+pub struct ImageView {
+    size: AtomicU64,
+    is_owner: AtomicBool,
+}
+
+impl ImageView {
+    /// Bytes of the image, now.
+    pub fn size(&self) -> u64 {
+        self.size.load(Ordering::Relaxed)
+    }
+
+    /// Does this client own the exclusive lock, now?
+    pub fn is_lock_owner(&self) -> bool {
+        self.is_owner.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_size(&self, size: u64) {
+        self.size.store(size, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_owner(&self, is_owner: bool) {
+        self.is_owner.store(is_owner, Ordering::Relaxed);
+    }
+}

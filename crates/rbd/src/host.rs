@@ -1,0 +1,71 @@
+//! What an image's machine needs of the layer that drives it.
+
+use crate::error::Error;
+use crate::request::Outcome;
+use onego_buf::List;
+use onego_ceph::client::{Request, WatchId, WatchTarget};
+use onego_wire::Time;
+
+/// What a machine's request is for. It comes back with the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket(pub(crate) Purpose);
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A part of a caller's request.
+    Piece { io: u32, index: u32 },
+    /// A part of a read of an ancestor.
+    Ancestral { read: u32, index: u32 },
+    /// The parent's bytes of an object, written for the snapshots.
+    CopyUp { object: u64 },
+    /// The watch of the header.
+    Watch,
+    /// The end of the watch.
+    Unwatch,
+    /// The header is read.
+    Refresh,
+    /// A step of the lock's; an earlier number is out of date.
+    Lock { step: u32 },
+    /// The lock gets the name of a new watch.
+    Cookie,
+    /// The state of an object is changed in the object map.
+    MapUpdate { object: u64, era: u32 },
+    /// The object map is marked as one that cannot be relied on.
+    MapInvalid,
+    /// A step of a change of the size.
+    Resize,
+    /// Nobody waits for it.
+    Nobody,
+}
+
+/// The layer that drives a machine: it carries out what the machine wants.
+///
+/// None of the calls may call the machine. Each request with a ticket ends in one call of
+/// [`OpenImage::completed`](crate::OpenImage::completed), later.
+pub trait Host<T> {
+    /// Submits a request to an object.
+    fn request(&mut self, request: Request, ticket: Ticket);
+    /// Watches an object.
+    fn watch(&mut self, target: WatchTarget, ticket: Ticket);
+    /// Gives a watch up.
+    fn unwatch(&mut self, watch: WatchId, ticket: Ticket);
+    /// Notifies the watchers of an object, which have `timeout` seconds to answer.
+    fn notify(&mut self, target: WatchTarget, payload: List, timeout: u32, ticket: Ticket);
+    /// Answers a notification.
+    fn acknowledge(&mut self, watch: WatchId, notify_id: u64, reply: List);
+    /// Gives the monitors a command, in JSON.
+    fn command(&mut self, json: &str, ticket: Ticket);
+    /// Asks the monitors for the newest epoch of the OSD map.
+    fn newest_map(&mut self, ticket: Ticket);
+    /// Waits until the client has the OSD map of `epoch`: completes with [`Outcome::Version`](onego_ceph::client::Outcome).
+    fn wait_for_map(&mut self, epoch: u32, ticket: Ticket);
+    /// Calls [`OpenImage::due`](crate::OpenImage::due) at that time, or earlier.
+    fn wake_at(&mut self, time: Time);
+    /// Ends a caller's request.
+    fn finished(&mut self, token: T, result: Result<Outcome, Error>);
+    /// The epoch of the newest OSD map that the client has.
+    fn epoch(&self) -> u32;
+    /// The id that the monitors gave the client.
+    fn global_id(&self) -> u64;
+}

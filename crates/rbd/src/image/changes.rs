@@ -1,0 +1,194 @@
+//! Writes, zeros, and what is cut off.
+
+use super::machine::OpenImage;
+use super::running::{Gather, Running, SpecialPiece, collect};
+use crate::flush::WriteEpoch;
+use crate::host::{Host, Purpose, Ticket};
+use crate::request::Io;
+use onego_ceph::client::{Error as ClientError, OpReply, Request};
+use onego_ceph::cls::rbd::state;
+use onego_ceph::ops::Op;
+use onego_ceph::rbd::Extent;
+use onego_wire::Time;
+
+/// What happens to the bytes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clearing {
+    /// They are zeros.
+    Zero,
+    /// They are cut off, and nothing of a parent shows.
+    Trim,
+}
+
+/// The changes of one request.
+struct Changes {
+    io: u32,
+    outstanding: u32,
+    special: Vec<SpecialPiece>,
+}
+
+impl<T> OpenImage<T> {
+    /// Starts a change that may go out.
+    #[inline]
+    pub(super) fn change(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T, epoch: WriteEpoch) {
+        let key = self.ios.vacant_key() as u32;
+        let mut changes = Changes { io: key, outstanding: 0, special: Vec::new() };
+        let layout = self.facts.data.layout;
+        match io {
+            Io::Write { offset, data } => {
+                for extent in layout.map(offset, data.len() as u64) {
+                    let data = collect(&data, &extent.buffer);
+                    self.change_object(
+                        host,
+                        &mut changes,
+                        &extent,
+                        Op::Write { offset: extent.offset, data },
+                    );
+                }
+            }
+            Io::Zero { offset, length } => {
+                for extent in layout.map(offset, length) {
+                    self.clear_object(host, &mut changes, &extent, Clearing::Zero);
+                }
+            }
+            Io::Trim { offset, length } => {
+                for extent in layout.map(offset, length) {
+                    self.clear_object(host, &mut changes, &extent, Clearing::Trim);
+                }
+            }
+            Io::Read { .. } | Io::ReadInto { .. } | Io::Allocated { .. } | Io::Flush => {}
+        }
+        let Changes { outstanding, special, .. } = changes;
+        let gather = Gather::Changes { epoch, special };
+        self.ios.insert(Running { token, offset: 0, length: 0, outstanding, error: None, gather });
+        self.changing += 1;
+        if outstanding == 0 {
+            self.finish(now, host, key);
+        }
+    }
+
+    /// Sends a change of an object, or has it wait for the object map.
+    #[inline]
+    fn change_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, extent: &Extent, op: Op) {
+        let ticket = Ticket(Purpose::Piece { io: changes.io, index: changes.outstanding });
+        changes.outstanding += 1;
+        if self.facts.parent.is_some() {
+            let is_guarded = self.shows_parent(extent, &op);
+            return self.change_special(host, changes, extent.object, op, is_guarded);
+        }
+        let request = self.change_request(extent.object, op);
+        match &self.map {
+            Some(map) if map.state(extent.object) != state::EXISTS => {
+                self.park(host, extent.object, state::EXISTS, request, ticket);
+            }
+            _ => host.request(request, ticket),
+        }
+    }
+
+    /// Sends a change that may take more than one request.
+    #[cold]
+    fn change_special(
+        &mut self,
+        host: &mut impl Host<T>,
+        changes: &mut Changes,
+        object: u64,
+        op: Op,
+        is_guarded: bool,
+    ) {
+        let index = changes.outstanding - 1;
+        let is_removal = matches!(op, Op::Delete) && self.map.is_some();
+        let need = if matches!(op, Op::Delete) { state::PENDING } else { state::EXISTS };
+        let piece = SpecialPiece { index, object, op, is_guarded, is_removal };
+        let request = self.special_request(&piece);
+        if is_guarded || is_removal {
+            changes.special.push(piece);
+        }
+        let ticket = Ticket(Purpose::Piece { io: changes.io, index });
+        self.park(host, object, need, request, ticket);
+    }
+
+    /// Makes a part of an object read as zeros.
+    fn clear_object(
+        &mut self,
+        host: &mut impl Host<T>,
+        changes: &mut Changes,
+        extent: &Extent,
+        clearing: Clearing,
+    ) {
+        let overlap = self.overlap_of(extent.object);
+        let is_known_missing =
+            self.map.as_ref().is_some_and(|map| map.state(extent.object) == state::NONEXISTENT);
+        if is_known_missing && (overlap == 0 || clearing == Clearing::Trim && extent.offset == 0) {
+            return;
+        }
+        let to_the_end = extent.offset + extent.length == self.facts.data.layout.object_size();
+        let op = match extent.offset {
+            // An empty object hides the parent's.
+            0 if to_the_end && overlap > 0 && clearing == Clearing::Zero => Op::Truncate { size: 0 },
+            0 if to_the_end => Op::Delete,
+            size if to_the_end => Op::Truncate { size },
+            offset => Op::Zero { offset, length: extent.length },
+        };
+        let is_guarded = overlap > 0 && extent.offset < overlap && !(extent.offset == 0 && to_the_end);
+        changes.outstanding += 1;
+        self.change_special(host, changes, extent.object, op, is_guarded);
+    }
+
+    /// Bytes of an object that show the parent's while it does not exist.
+    pub(super) fn overlap_of(&self, object: u64) -> u64 {
+        self.facts
+            .parent
+            .as_ref()
+            .map_or(0, |parent| self.facts.data.layout.object_end(object, parent.overlap))
+    }
+
+    /// Would a change leave the parent's bytes out that show in the object?
+    fn shows_parent(&self, extent: &Extent, op: &Op) -> bool {
+        let overlap = self.overlap_of(extent.object);
+        let covers = matches!(op, Op::Write { .. }) && extent.offset == 0 && extent.length >= overlap;
+        // Snapshots go on showing them.
+        overlap > 0 && !(covers && self.facts.state.snap_context.snaps.is_empty())
+    }
+
+    /// A request that changes an object.
+    #[inline]
+    pub(super) fn change_request(&self, object: u64, op: Op) -> Request {
+        let snap_context = self.facts.state.snap_context.clone();
+        Request { snap_context, ..self.facts.data.request(object, op) }
+    }
+
+    /// The request of a special piece: it fails unless the object exists, where that matters.
+    pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
+        match &piece.op {
+            op if piece.is_guarded => self.change_request(piece.object, Op::Stat).and(op.clone()),
+            Op::Truncate { size: 0 } if self.overlap_of(piece.object) > 0 => {
+                let create = self.change_request(piece.object, Op::Create { exclusive: false });
+                create.and(piece.op.clone())
+            }
+            op => self.change_request(piece.object, op.clone()),
+        }
+    }
+
+    /// A special piece has completed. Is it still under way?
+    #[cold]
+    pub(super) fn special_completed(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        io: u32,
+        piece: SpecialPiece,
+        reply: &Result<Option<OpReply>, ClientError>,
+    ) -> bool {
+        match reply {
+            Ok(None) if piece.is_guarded => {
+                self.copy_up(now, host, io, piece);
+                true
+            }
+            Ok(_) if piece.is_removal => {
+                self.forget_object(host, piece.object);
+                false
+            }
+            _ => false,
+        }
+    }
+}

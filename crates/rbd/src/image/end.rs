@@ -1,0 +1,102 @@
+//! The watch of the header, and the end of an image.
+
+use super::lock_state::LockState;
+use super::machine::{Closing, OpenImage, WATCH_RETRY, WatchState};
+use super::refresh_state::Waiter;
+use crate::error::Error;
+use crate::host::{Host, Purpose, Ticket};
+use crate::request::Outcome;
+use onego_ceph::client::{self, Error as ClientError, WatchId, errno};
+use onego_wire::Time;
+
+impl<T> OpenImage<T> {
+    /// The header is watched, or cannot be.
+    pub(super) fn watched_or_not(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        outcome: Result<client::Outcome, ClientError>,
+    ) {
+        let error = match outcome {
+            Ok(client::Outcome::Watching(watch)) => {
+                self.watch = WatchState::Watching(watch);
+                // Between the last look at the header and the watch it may have changed.
+                return self.refresh_for(host, Waiter::Nobody);
+            }
+            Ok(_) => ClientError::Mismatch("it is of another kind"),
+            Err(error) => error,
+        };
+        if error.errno() == errno::ENOENT {
+            self.die(Error::Removed);
+        }
+        // Who opens the image is told; who has it open must have the watch.
+        let is_opening = self.refresh.next.iter().any(|waiter| matches!(waiter, Waiter::Caller(_)));
+        if self.death.is_some() || is_opening {
+            self.watch = WatchState::Ended;
+            self.die(error.into());
+        } else {
+            self.watch = WatchState::Waiting(now + WATCH_RETRY);
+            host.wake_at(now + WATCH_RETRY);
+        }
+    }
+
+    /// The watch is lost: notifications may have been missed, and others may take this client for dead.
+    pub fn watch_lost(&mut self, now: Time, host: &mut impl Host<T>, watch: WatchId, error: &ClientError) {
+        if self.watch_id() != Some(watch) {
+            return;
+        }
+        tracing::warn!(image = self.facts.id, %error, "the watch of an image is lost");
+        host.unwatch(watch, Ticket(Purpose::Nobody));
+        if crate::error::is_blocklisted(error) {
+            self.watch = WatchState::Ended;
+            self.die(Error::Blocklisted);
+        } else {
+            self.watch = WatchState::Pending;
+            host.watch(self.facts.header.clone(), Ticket(Purpose::Watch));
+        }
+        self.settle(now, host);
+    }
+
+    /// Tells all who wait that the image is dead.
+    pub(super) fn bury(&mut self, host: &mut impl Host<T>) {
+        let Some(death) = self.death.clone() else { return };
+        while let Some(held) = self.held.pop_front() {
+            self.end_change(host, held.epoch, held.token, Err(death.clone()));
+        }
+        let lock = &mut self.lock;
+        lock.state = LockState::Free;
+        lock.step += 1;
+        lock.takers.drain(..).for_each(|token| host.finished(token, Err(death.clone())));
+        lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
+        if let Some(resize) = self.resize.take() {
+            host.finished(resize.token, Err(death.clone()));
+        }
+        let refresh = &mut self.refresh;
+        for waiter in refresh.current.drain(..).chain(refresh.next.drain(..)) {
+            if let Waiter::Caller(token) = waiter {
+                host.finished(token, Err(death.clone()));
+            }
+        }
+        self.bury_map(host);
+    }
+
+    /// Goes on with the end of the image.
+    pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
+        let is_idle = self.ios.is_empty() && self.held.is_empty() && self.resize.is_none();
+        if !matches!(self.closing, Closing::Yes(_)) || !is_idle || self.refresh.is_in_flight {
+            return;
+        }
+        match self.watch {
+            WatchState::Watching(watch) if self.lock.state == LockState::Free => {
+                self.watch = WatchState::Ending;
+                host.unwatch(watch, Ticket(Purpose::Unwatch));
+            }
+            WatchState::Unneeded | WatchState::Ended | WatchState::Waiting(_) => {
+                if let Closing::Yes(tokens) = std::mem::replace(&mut self.closing, Closing::Done) {
+                    tokens.into_iter().for_each(|token| host.finished(token, Ok(Outcome::Done)));
+                }
+            }
+            WatchState::Watching(_) | WatchState::Pending | WatchState::Ending => {}
+        }
+    }
+}

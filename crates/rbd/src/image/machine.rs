@@ -1,0 +1,490 @@
+//! The state of an open image, and what it can be given.
+
+use super::lock_state::{Lock, LockState};
+use super::map_state::MapInUse;
+use super::refresh_state::{Refresh, Waiter};
+use super::running::{Gather, Running, SpecialPiece};
+use crate::error::{Error, is_blocklisted};
+use crate::facts::{Ancestor, ImageFacts, ImageView};
+use crate::flush::{WriteEpoch, Writes};
+use crate::host::{Host, Purpose, Ticket};
+use crate::request::{Io, Outcome};
+use onego_buf::{List, SegmentMut};
+use onego_ceph::client::{self, Error as ClientError, OpReply, WatchId, errno};
+use onego_ceph::rbd::Features;
+use onego_wire::Time;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Writes that may wait for the image's lock: as many as tagged requests may be in flight.
+const MAX_HELD: usize = 1 << 16;
+
+/// Time until a watch that cannot be established is tried again.
+pub(super) const WATCH_RETRY: Duration = Duration::from_secs(2);
+
+/// One open image. `T` is what a caller gets back with its result.
+///
+/// What it is given is in [`submit`](Self::submit) and the methods behind it; what it wants goes to the [`Host`] that each
+/// of them takes.
+#[derive(Debug)]
+pub struct OpenImage<T> {
+    pub(super) facts: ImageFacts,
+    pub(super) view: Arc<ImageView>,
+    pub(super) ios: Slab<Running<T>>,
+    pub(super) writes: Writes<T>,
+    /// Changes in flight.
+    pub(super) changing: usize,
+    /// Changes go out at once.
+    pub(super) is_open: bool,
+    /// Something waits for the end of what is in flight.
+    pub(super) is_draining: bool,
+    /// Changes that wait until they may go out.
+    pub(super) held: VecDeque<Held<T>>,
+    pub(super) death: Option<Error>,
+    pub(super) watch: WatchState,
+    pub(super) lock: Lock<T>,
+    pub(super) map: Option<MapInUse>,
+    /// Number of the last map that was opened.
+    pub(super) map_era: u32,
+    pub(super) refresh: Refresh<T>,
+    pub(super) ancestral: Slab<AncestralRead>,
+    pub(super) copyups: BTreeMap<u64, Vec<(u32, SpecialPiece)>>,
+    pub(super) resize: Option<Resize<T>>,
+    pub(super) closing: Closing<T>,
+}
+
+/// A change that waits.
+#[derive(Debug)]
+pub(super) struct Held<T> {
+    pub(super) io: Io,
+    pub(super) token: T,
+    pub(super) epoch: WriteEpoch,
+}
+
+/// The watch of the header.
+#[derive(Debug)]
+pub(super) enum WatchState {
+    /// The image is only read, and nobody need know.
+    Unneeded,
+    /// It is being established.
+    Pending,
+    /// It could not be established: it is tried again at that time.
+    Waiting(Time),
+    /// It stands.
+    Watching(WatchId),
+    /// It is being given up.
+    Ending,
+    /// It is no more.
+    Ended,
+}
+
+/// A read of bytes that an ancestor of the image has.
+#[derive(Debug)]
+pub(super) struct AncestralRead {
+    pub(super) ancestor: Arc<Ancestor>,
+    /// First byte of the image, bytes, and what came of them.
+    pub(super) parts: Vec<(u64, u64, List)>,
+    pub(super) outstanding: u32,
+    pub(super) error: Option<Error>,
+    pub(super) target: AncestralTarget,
+}
+
+/// Whom an ancestor's bytes are for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AncestralTarget {
+    /// A piece of a caller's read.
+    Piece { io: u32, index: u32 },
+    /// A part of a read of a nearer ancestor.
+    Part { read: u32, index: u32 },
+    /// An object that is written for the first time.
+    CopyUp { object: u64 },
+}
+
+/// A change of the size, under way.
+#[derive(Debug)]
+pub(super) struct Resize<T> {
+    pub(super) size: u64,
+    pub(super) token: T,
+    pub(super) step: ResizeStep,
+}
+
+/// The steps of a change of the size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResizeStep {
+    /// It waits for the lock, and for the changes in flight.
+    Waiting,
+    /// The object map gets more objects.
+    GrowingMap,
+    /// The header gets the size.
+    SettingSize,
+    /// The object map gets fewer objects.
+    ShrinkingMap,
+}
+
+/// How far the image is with its end.
+#[derive(Debug)]
+pub(super) enum Closing<T> {
+    No,
+    /// It ends when nothing is in flight any more.
+    Yes(Vec<T>),
+    Done,
+}
+
+impl<T> OpenImage<T> {
+    /// An image that is read at a snapshot, or without others knowing of it, and not changed.
+    pub fn read_only(facts: ImageFacts) -> Self {
+        Self::new(facts, WatchState::Unneeded)
+    }
+
+    /// Opens an image: `token` is finished when it is watched and its header known.
+    pub fn watched(host: &mut impl Host<T>, facts: ImageFacts, token: T) -> Self {
+        let mut image = Self::new(facts, WatchState::Pending);
+        image.refresh.next.push(Waiter::Caller(token));
+        host.watch(image.facts.header.clone(), Ticket(Purpose::Watch));
+        image
+    }
+
+    fn new(facts: ImageFacts, watch: WatchState) -> Self {
+        let view = Arc::new(ImageView::default());
+        view.set_size(facts.state.size);
+        Self {
+            facts,
+            view,
+            ios: Slab::new(),
+            writes: Writes::default(),
+            changing: 0,
+            is_open: false,
+            is_draining: false,
+            held: VecDeque::new(),
+            death: None,
+            watch,
+            lock: Lock::default(),
+            map: None,
+            map_era: 0,
+            refresh: Refresh::default(),
+            ancestral: Slab::new(),
+            copyups: BTreeMap::new(),
+            resize: None,
+            closing: Closing::No,
+        }
+    }
+
+    /// What other threads may see of it.
+    pub fn view(&self) -> &Arc<ImageView> {
+        &self.view
+    }
+
+    /// The watch of its header, if it stands.
+    pub fn watch_id(&self) -> Option<WatchId> {
+        match self.watch {
+            WatchState::Watching(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Is it closed, so that it can be forgotten?
+    pub fn is_over(&self) -> bool {
+        matches!(self.closing, Closing::Done)
+    }
+
+    /// Is nothing that callers wait for in flight?
+    pub fn is_idle(&self) -> bool {
+        self.ios.is_empty() && self.held.is_empty()
+    }
+
+    /// Is the request with this ticket one that nobody waits for any more? `unwanted` says so of tokens.
+    ///
+    /// Changes of an image with a lock go on all the same: the lock must not be let go before they have ended.
+    pub fn is_abandoned(&self, ticket: &Ticket, unwanted: impl Fn(&T) -> bool) -> bool {
+        let Purpose::Piece { io, .. } = ticket.0 else { return false };
+        let Some(running) = self.ios.get(io as usize) else { return false };
+        (!running.is_change() || self.lock.state == LockState::Free) && unwanted(&running.token)
+    }
+
+    /// Forgets the changes that wait, and that nobody waits for any more.
+    pub fn forget_where(&mut self, now: Time, host: &mut impl Host<T>, unwanted: impl Fn(&T) -> bool) {
+        for held in std::mem::take(&mut self.held) {
+            if unwanted(&held.token) {
+                self.end_change(host, held.epoch, held.token, Err(ClientError::Cancelled.into()));
+            } else {
+                self.held.push_back(held);
+            }
+        }
+        self.lock.takers.retain(|token| !unwanted(token));
+        self.settle(now, host);
+    }
+
+    /// Takes a request.
+    #[inline]
+    pub fn submit(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
+        if let Some(death) = &self.death {
+            return host.finished(token, Err(death.clone()));
+        }
+        match io {
+            Io::Flush => {
+                if let Some(token) = self.writes.flush(token) {
+                    host.finished(token, Ok(Outcome::Done));
+                }
+            }
+            io if !io.writes() => self.read(now, host, io, token),
+            io if self.is_open => {
+                let epoch = self.writes.begin();
+                self.change(now, host, io, token, epoch);
+            }
+            io => self.hold(now, host, io, token),
+        }
+    }
+
+    /// Keeps a change until it may go out.
+    #[cold]
+    fn hold(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
+        if let Err(error) = self.check_writable() {
+            return host.finished(token, Err(error));
+        }
+        if self.held.len() >= MAX_HELD {
+            return host.finished(token, Err(Error::Busy(MAX_HELD)));
+        }
+        let epoch = self.writes.begin();
+        self.held.push_back(Held { io, token, epoch });
+        self.settle(now, host);
+    }
+
+    /// Fails with the reason for which the image takes no changes.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        if let Some(death) = &self.death {
+            return Err(death.clone());
+        }
+        if matches!(self.watch, WatchState::Unneeded) {
+            return Err(Error::ReadOnly);
+        }
+        let unknown = self.facts.state.features.without(Features::WRITABLE);
+        if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
+    }
+
+    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), whoever asks for it. An image without the
+    /// feature has nothing to lock.
+    pub fn lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+        match self.check_writable() {
+            Err(error) => host.finished(token, Err(error)),
+            Ok(()) if !self.has_lock() => host.finished(token, Ok(Outcome::Done)),
+            Ok(()) => {
+                self.lock.is_pinned = true;
+                self.lock.takers.push(token);
+                self.settle(now, host);
+            }
+        }
+    }
+
+    /// Lets the exclusive lock go. The next change takes it again.
+    pub fn unlock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+        self.lock.is_pinned = false;
+        if self.death.is_some() || !self.lock.state.is_owned() {
+            return host.finished(token, Ok(Outcome::Done));
+        }
+        self.lock.leavers.push(token);
+        self.settle(now, host);
+    }
+
+    /// Reads the header again.
+    pub fn refresh(&mut self, host: &mut impl Host<T>, token: T) {
+        match &self.death {
+            Some(death) => host.finished(token, Err(death.clone())),
+            None => self.refresh_for(host, Waiter::Caller(token)),
+        }
+    }
+
+    /// Changes the size in the header and in the object map, and tells the others. What is cut off must have been given up
+    /// before ([`Io::Trim`]), under the lock.
+    pub fn resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, token: T) {
+        if let Err(error) = self.check_writable() {
+            return host.finished(token, Err(error));
+        }
+        if self.resize.is_some() {
+            return host
+                .finished(token, Err(ClientError::Invalid("the size is being changed already").into()));
+        }
+        self.resize = Some(Resize { size, token, step: ResizeStep::Waiting });
+        self.settle(now, host);
+    }
+
+    /// Closes the image: what is in flight ends, the lock is let go, the watch is given up.
+    pub fn close(&mut self, now: Time, host: &mut impl Host<T>, token: Option<T>) {
+        match &mut self.closing {
+            Closing::No => self.closing = Closing::Yes(token.into_iter().collect()),
+            Closing::Yes(tokens) => tokens.extend(token),
+            Closing::Done => {
+                if let Some(token) = token {
+                    host.finished(token, Ok(Outcome::Done));
+                }
+            }
+        }
+        self.settle(now, host);
+    }
+
+    /// A request of the machine has completed.
+    #[inline]
+    pub fn completed(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        ticket: Ticket,
+        outcome: Result<client::Outcome, ClientError>,
+        buffer: Option<SegmentMut>,
+    ) {
+        match ticket.0 {
+            Purpose::Piece { io, index } => self.piece_completed(now, host, io, index, outcome, buffer),
+            other => self.step_completed(now, host, other, outcome),
+        }
+    }
+
+    #[cold]
+    fn step_completed(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        purpose: Purpose,
+        outcome: Result<client::Outcome, ClientError>,
+    ) {
+        let refused = match &outcome {
+            Ok(client::Outcome::Reply(reply)) => reply.result == errno::ESHUTDOWN,
+            Ok(_) => false,
+            Err(error) => is_blocklisted(error),
+        };
+        if refused && !matches!(purpose, Purpose::Unwatch) {
+            self.die(Error::Blocklisted);
+        }
+        match purpose {
+            Purpose::Piece { .. } | Purpose::Nobody => {}
+            Purpose::Ancestral { read, index } => self.part_completed(now, host, read, index, outcome),
+            Purpose::CopyUp { object } => self.copied_up(now, host, object, reply(outcome)),
+            Purpose::Watch => self.watched_or_not(now, host, outcome),
+            Purpose::Unwatch => self.watch = WatchState::Ended,
+            Purpose::Refresh => self.refreshed(now, host, reply(outcome)),
+            Purpose::Lock { step } if step == self.lock.step => self.lock_step(now, host, outcome),
+            Purpose::Lock { .. } => {}
+            Purpose::Cookie => self.renamed(now, host, reply(outcome)),
+            Purpose::MapUpdate { object, era } => self.map_updated(host, object, era, reply(outcome)),
+            Purpose::MapInvalid => self.map_is_invalid(host, reply(outcome)),
+            Purpose::Resize => self.resize_step(now, host, reply(outcome)),
+        }
+        self.settle(now, host);
+    }
+
+    /// The time has come that [`Host::wake_at`] was told.
+    pub fn due(&mut self, now: Time, host: &mut impl Host<T>) {
+        if let LockState::Waiting(at) = self.lock.state
+            && at <= now
+        {
+            self.lock.state = LockState::Free;
+        }
+        if let WatchState::Waiting(at) = self.watch
+            && at <= now
+        {
+            self.watch = WatchState::Pending;
+            host.watch(self.facts.header.clone(), Ticket(Purpose::Watch));
+        }
+        self.settle(now, host);
+    }
+
+    /// When [`due`](Self::due) must be called.
+    pub fn deadline(&self) -> Option<Time> {
+        let lock = if let LockState::Waiting(at) = self.lock.state { Some(at) } else { None };
+        let watch = if let WatchState::Waiting(at) = self.watch { Some(at) } else { None };
+        lock.into_iter().chain(watch).min()
+    }
+
+    /// Does the image have an exclusive lock?
+    pub(super) fn has_lock(&self) -> bool {
+        self.facts.state.features.contains(Features::EXCLUSIVE_LOCK)
+    }
+
+    /// Goes on with whatever can go on.
+    pub(super) fn settle(&mut self, now: Time, host: &mut impl Host<T>) {
+        if self.death.is_some() {
+            self.bury(host);
+        }
+        self.settle_lock(now, host);
+        self.settle_resize(host);
+        self.is_open = self.may_write();
+        while self.is_open
+            && let Some(Held { io, token, epoch }) = self.held.pop_front()
+        {
+            match io.check(self.facts.state.size) {
+                Ok(()) => self.change(now, host, io, token, epoch),
+                Err(error) => self.end_change(host, epoch, token, Err(error)),
+            }
+        }
+        self.settle_end(host);
+        let closing = matches!(self.closing, Closing::Yes(_));
+        self.is_draining = closing || self.resize.is_some() || self.lock.state == LockState::Draining;
+        self.view.set_owner(self.lock.state == LockState::Held);
+    }
+
+    /// May changes go out?
+    fn may_write(&self) -> bool {
+        let is_ready = match self.has_lock() {
+            true => self.lock.state == LockState::Held,
+            false => matches!(self.watch, WatchState::Watching(_)),
+        };
+        is_ready
+            && self.death.is_none()
+            && self.resize.is_none()
+            && !self.refresh.is_in_flight
+            && self.map.as_ref().is_none_or(|map| !map.is_failing)
+            && self.check_writable().is_ok()
+    }
+
+    /// A change has ended, also one that never began.
+    pub(super) fn end_change(
+        &mut self,
+        host: &mut impl Host<T>,
+        epoch: WriteEpoch,
+        token: T,
+        result: Result<Outcome, Error>,
+    ) {
+        let flushes = self.writes.end(epoch);
+        host.finished(token, result);
+        flushes.into_iter().for_each(|flush| host.finished(flush, Ok(Outcome::Done)));
+    }
+
+    /// Ends a caller's request.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Time, host: &mut impl Host<T>, io: u32) {
+        let Running { token, error, gather, .. } = self.ios.remove(io as usize);
+        let error =
+            error.map(|error| if error.is_blocklisted() { self.die(Error::Blocklisted) } else { error });
+        match gather {
+            Gather::Changes { epoch, .. } => {
+                self.changing -= 1;
+                let result = error.map_or(Ok(Outcome::Done), Err);
+                self.end_change(host, epoch, token, result);
+            }
+            gather => host.finished(token, error.map_or_else(|| gather.outcome(), Err)),
+        }
+        if self.is_draining || self.death.is_some() {
+            self.settle(now, host);
+        }
+    }
+
+    /// The image is of no use any more.
+    #[cold]
+    pub(super) fn die(&mut self, error: Error) -> Error {
+        tracing::error!(image = self.facts.id, %error, "an image is lost");
+        self.death.get_or_insert(error).clone()
+    }
+}
+
+/// The reply of a request to an object, if it succeeded.
+pub(super) fn reply(outcome: Result<client::Outcome, ClientError>) -> Result<OpReply, ClientError> {
+    match outcome? {
+        client::Outcome::Reply(reply) => reply.ok(),
+        _ => Err(ClientError::Mismatch("it is of another kind")),
+    }
+}
+
+/// The error number of a failed request, or 0.
+pub(super) fn errno_of<R>(result: &Result<R, ClientError>) -> i32 {
+    result.as_ref().err().map_or(0, ClientError::errno)
+}

@@ -1,0 +1,144 @@
+//! Reads, and what comes of the pieces of all requests.
+
+use super::machine::{AncestralTarget, OpenImage};
+use super::running::{Gather, Running, pieces};
+use crate::host::{Host, Purpose, Ticket};
+use crate::request::{Io, STATUS_OBJECTS};
+use onego_buf::{List, SegmentMut};
+use onego_ceph::client::{self, Error as ClientError, OpReply, Request, errno};
+use onego_ceph::ops::Op;
+use onego_wire::Time;
+use smallvec::SmallVec;
+
+impl<T> OpenImage<T> {
+    /// Starts a request that changes nothing.
+    #[inline]
+    pub(super) fn read(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
+        let key = self.ios.vacant_key() as u32;
+        let data = &self.facts.data;
+        let mut outstanding = 0;
+        let mut send = |request| {
+            host.request(request, Ticket(Purpose::Piece { io: key, index: outstanding }));
+            outstanding += 1;
+        };
+        let (offset, length, gather) = match io {
+            Io::ReadInto { offset, mut buffer } => {
+                let length = buffer.len() as u64;
+                let mut parts = SmallVec::new();
+                for piece in pieces(&data.layout, offset, length) {
+                    let part = buffer.split_to(piece.length as usize);
+                    parts.push(None);
+                    send(Request { read_into: Some(part), ..data.request(piece.object, piece.read()) });
+                }
+                if parts.is_empty() {
+                    parts.push(Some(buffer));
+                }
+                (offset, length, Gather::Buffer(parts))
+            }
+            Io::Allocated { offset, length } => {
+                let mut sizes = Vec::new();
+                let length = length.min(STATUS_OBJECTS as u64 * data.layout.object_size());
+                for piece in pieces(&data.layout, offset, length).into_iter().take(STATUS_OBJECTS) {
+                    send(data.request(piece.object, Op::Stat));
+                    sizes.push((piece, 0));
+                }
+                (offset, length, Gather::Sizes(sizes))
+            }
+            Io::Read { offset, length } => {
+                let mut parts = SmallVec::new();
+                for piece in pieces(&data.layout, offset, length) {
+                    parts.push((piece.length, List::new()));
+                    send(data.request(piece.object, piece.read()));
+                }
+                (offset, length, Gather::Lists(parts))
+            }
+            Io::Write { .. } | Io::Zero { .. } | Io::Trim { .. } | Io::Flush => return,
+        };
+        self.ios.insert(Running { token, offset, length, outstanding, error: None, gather });
+        if outstanding == 0 {
+            self.finish(now, host, key);
+        }
+    }
+
+    /// A request to an object that a caller's request consists of has completed.
+    #[inline]
+    pub(super) fn piece_completed(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        io: u32,
+        index: u32,
+        outcome: Result<client::Outcome, ClientError>,
+        buffer: Option<SegmentMut>,
+    ) {
+        let Some(running) = self.ios.get_mut(io as usize) else { return };
+        let mut reply = accept(outcome);
+        match &mut running.gather {
+            Gather::Changes { special, .. } => {
+                if !special.is_empty()
+                    && let Some(at) = special.iter().position(|piece| piece.index == index)
+                {
+                    let piece = special.swap_remove(at);
+                    if self.special_completed(now, host, io, piece, &reply) {
+                        return;
+                    }
+                }
+            }
+            Gather::Lists(_) | Gather::Buffer(_) => {
+                if let Ok(None) = &reply
+                    && self.facts.parent.is_some()
+                {
+                    return self.inherit(now, host, io, index, buffer);
+                }
+            }
+            Gather::Sizes(sizes) => {
+                let (piece, size) = &mut sizes[index as usize];
+                // What the parent has there is not asked: it counts as held.
+                let overlap = self.facts.parent.as_ref().map_or(0, |parent| parent.overlap);
+                if let Ok(None) = &reply
+                    && piece.at < overlap
+                {
+                    *size = piece.offset + piece.length.min(overlap - piece.at);
+                    reply = Ok(None);
+                }
+            }
+        }
+        let Some(running) = self.ios.get_mut(io as usize) else { return };
+        running.completed(index, reply, buffer);
+        if running.outstanding == 0 {
+            self.finish(now, host, io);
+        }
+    }
+
+    /// An object that is not there shows what the parent has.
+    #[cold]
+    fn inherit(
+        &mut self,
+        now: Time,
+        host: &mut impl Host<T>,
+        io: u32,
+        index: u32,
+        buffer: Option<SegmentMut>,
+    ) {
+        let Some(running) = self.ios.get_mut(io as usize) else { return };
+        if let (Gather::Buffer(parts), Some(buffer)) = (&mut running.gather, buffer) {
+            parts[index as usize] = Some(buffer);
+        }
+        let pieces = pieces(&self.facts.data.layout, running.offset, running.length);
+        let piece = pieces[index as usize];
+        let Some(parent) = self.facts.parent.clone() else { return };
+        let range = piece.at..piece.at + piece.length;
+        self.read_ancestor(now, host, parent, [range], AncestralTarget::Piece { io, index });
+    }
+}
+
+/// The reply of a request to a data object. An object that is not there reads as zeros, and nothing has to be cleared in
+/// it: it has no reply.
+#[inline]
+pub(super) fn accept(outcome: Result<client::Outcome, ClientError>) -> Result<Option<OpReply>, ClientError> {
+    match outcome? {
+        client::Outcome::Reply(reply) if reply.result == errno::ENOENT => Ok(None),
+        client::Outcome::Reply(reply) => reply.ok().map(Some),
+        _ => Err(ClientError::Mismatch("it is of another kind")),
+    }
+}

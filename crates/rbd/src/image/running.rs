@@ -1,0 +1,218 @@
+//! Requests of callers that are under way.
+
+use crate::error::Error;
+use crate::flush::WriteEpoch;
+use crate::request::{Allocated, Outcome};
+use onego_buf::{List, Segment, SegmentMut};
+use onego_ceph::client::{Error as ClientError, OpReply};
+use onego_ceph::ops::{Op, Stat};
+use onego_ceph::rbd::Layout;
+use onego_msgr::encoding::Decode as _;
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Zeros that stand for what an image does not hold.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct Running<T> {
+    pub(super) token: T,
+    /// First byte of the image.
+    pub(super) offset: u64,
+    /// Bytes of the image.
+    pub(super) length: u64,
+    pub(super) outstanding: u32,
+    pub(super) error: Option<Error>,
+    pub(super) gather: Gather,
+}
+
+/// What has come of a request so far, piece by piece in the order of the image's bytes.
+#[derive(Debug)]
+pub(super) enum Gather {
+    /// Nothing is read. The pieces that need more than one request are kept.
+    Changes { epoch: WriteEpoch, special: Vec<SpecialPiece> },
+    /// Each piece fills its part of the caller's buffer.
+    Buffer(SmallVec<[Option<SegmentMut>; 1]>),
+    /// Each piece gives its part of the list.
+    Lists(SmallVec<[(u64, List); 1]>),
+    /// Each piece gives the size of its object.
+    Sizes(Vec<(Piece, u64)>),
+}
+
+/// A change of an object that may take more than one request.
+#[derive(Debug, Clone)]
+pub(super) struct SpecialPiece {
+    pub(super) index: u32,
+    pub(super) object: u64,
+    pub(super) op: Op,
+    /// It fails where the object does not exist, because the parent's bytes must be copied first.
+    pub(super) is_guarded: bool,
+    /// The object map says afterwards that the object is gone.
+    pub(super) is_removal: bool,
+}
+
+/// Neighbouring bytes of one object that are neighbours in the image too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) object: u64,
+    /// First byte, within the object.
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    /// First byte, within the image.
+    pub(super) at: u64,
+}
+
+impl Piece {
+    pub(super) fn read(&self) -> Op {
+        Op::Read { offset: self.offset, length: self.length }
+    }
+
+    /// Its bytes before the end of an object of that size, and those behind it.
+    fn split(&self, size: u64) -> [Allocated; 2] {
+        let there = size.saturating_sub(self.offset).min(self.length);
+        [
+            Allocated { length: there, is_there: true },
+            Allocated { length: self.length - there, is_there: false },
+        ]
+    }
+}
+
+/// The pieces of a range, in the order of the image's bytes.
+#[inline]
+pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[Piece; 2]> {
+    let mut pieces: SmallVec<[Piece; 2]> = SmallVec::new();
+    for extent in layout.map(offset, length) {
+        let mut within = extent.offset;
+        for range in &extent.buffer {
+            let length = range.end - range.start;
+            let at = offset + range.start;
+            pieces.push(Piece { object: extent.object, offset: within, length, at });
+            within += length;
+        }
+    }
+    pieces.sort_unstable_by_key(|piece| piece.at);
+    pieces
+}
+
+impl<T> Running<T> {
+    /// A piece has completed; `None`: its object does not exist.
+    pub(super) fn completed(
+        &mut self,
+        index: u32,
+        reply: Result<Option<OpReply>, ClientError>,
+        buffer: Option<SegmentMut>,
+    ) {
+        self.outstanding -= 1;
+        let index = index as usize;
+        if let (Gather::Buffer(parts), Some(mut buffer)) = (&mut self.gather, buffer) {
+            if let Ok(reply) = &reply {
+                buffer[reply.as_ref().map_or(0, |reply| reply.filled)..].fill(0);
+            }
+            parts[index] = Some(buffer);
+        }
+        match (reply, &mut self.gather) {
+            (Err(error), _) => self.fail(error.into()),
+            (Ok(reply), Gather::Lists(parts)) => {
+                let (length, list) = &mut parts[index];
+                if let Some(op) = reply.and_then(|reply| reply.ops.into_iter().next()) {
+                    *list = op.output;
+                }
+                fill_up(list, *length);
+            }
+            (Ok(reply), Gather::Sizes(sizes)) => {
+                // An object that is not there has no output, and holds nothing.
+                match reply
+                    .and_then(|mut reply| reply.ops.pop())
+                    .map(|op| Stat::from_bytes(&op.output.to_segment()))
+                {
+                    None => {}
+                    Some(Ok(stat)) => sizes[index].1 = stat.size,
+                    Some(Err(_)) => self.fail(ClientError::Mismatch("it has no size of an object").into()),
+                }
+            }
+            (Ok(_), Gather::Changes { .. } | Gather::Buffer(_)) => {}
+        }
+    }
+
+    /// A piece has the bytes that an ancestor had for it.
+    pub(super) fn inherited(&mut self, index: u32, bytes: Result<List, Error>) {
+        self.outstanding -= 1;
+        match (bytes, &mut self.gather) {
+            (Err(error), _) => self.fail(error),
+            (Ok(bytes), Gather::Lists(parts)) => parts[index as usize].1 = bytes,
+            (Ok(bytes), Gather::Buffer(parts)) => {
+                if let Some(buffer) = &mut parts[index as usize] {
+                    bytes.copy_to(buffer);
+                }
+            }
+            (Ok(_), Gather::Changes { .. } | Gather::Sizes(_)) => {}
+        }
+    }
+
+    /// A special piece goes out again.
+    pub(super) fn keep(&mut self, piece: SpecialPiece) {
+        if let Gather::Changes { special, .. } = &mut self.gather {
+            special.push(piece);
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+
+    /// Does it change the image?
+    pub(super) fn is_change(&self) -> bool {
+        matches!(self.gather, Gather::Changes { .. })
+    }
+}
+
+impl Gather {
+    /// What a read gave.
+    pub(super) fn outcome(self) -> Result<Outcome, Error> {
+        Ok(match self {
+            Self::Changes { .. } => Outcome::Done,
+            Self::Buffer(parts) => Outcome::Buffer(join(parts)?),
+            Self::Lists(parts) => Outcome::Data(chain(parts.into_iter().map(|(_, part)| part))),
+            Self::Sizes(sizes) => {
+                Outcome::Allocated(sizes.iter().flat_map(|(piece, size)| piece.split(*size)).collect())
+            }
+        })
+    }
+}
+
+/// Lists, one behind the other.
+pub(super) fn chain(parts: impl IntoIterator<Item = List>) -> List {
+    let mut all = List::new();
+    parts.into_iter().for_each(|part| all.append(part));
+    all
+}
+
+/// The parts of `data` in `ranges`, one behind the other.
+pub(super) fn collect(data: &List, ranges: &[Range<u64>]) -> List {
+    match ranges {
+        [whole] if whole.end - whole.start == data.len() as u64 => data.clone(),
+        _ => {
+            chain(ranges.iter().map(|part| data.slice(part.start as usize, (part.end - part.start) as usize)))
+        }
+    }
+}
+
+/// Appends zeros until the list has `length` bytes.
+pub(super) fn fill_up(list: &mut List, length: u64) {
+    while (list.len() as u64) < length {
+        let missing = (length - list.len() as u64).min(ZEROS.len() as u64);
+        list.push(Segment::from_static(&ZEROS[..missing as usize]));
+    }
+}
+
+/// Joins the parts that a buffer was split into.
+fn join(parts: SmallVec<[Option<SegmentMut>; 1]>) -> Result<SegmentMut, Error> {
+    let lost = || Error::Client(ClientError::Mismatch("a part of the buffer is lost"));
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next().flatten().ok_or_else(lost)?;
+    for part in parts {
+        whole.try_join(part.ok_or_else(lost)?).map_err(|_| lost())?;
+    }
+    Ok(whole)
+}

@@ -1,0 +1,109 @@
+//! What can be asked of an open image, and what it gives.
+
+use crate::error::Error;
+use onego_buf::{List, SegmentMut};
+
+/// Most bytes of one read or write, 64 MiB: beyond what a caller gains by, and within the client's bound on bytes in
+/// flight.
+pub const MAX_IO: u64 = 64 << 20;
+
+/// Most objects whose sizes one request asks for: enough for 256 MiB of an image with objects of the usual size.
+pub const STATUS_OBJECTS: usize = 64;
+
+/// A request to an image; offsets and lengths in bytes.
+#[derive(Debug)]
+pub enum Io {
+    /// Fills the buffer from `offset` on. Gives [`Outcome::Buffer`].
+    ReadInto {
+        /// First byte.
+        offset: u64,
+        /// Where the bytes go.
+        buffer: SegmentMut,
+    },
+    /// Gives the bytes as a list of what was received: [`Outcome::Data`].
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Gives the bytes that objects hold, of up to [`STATUS_OBJECTS`] objects: the runs from `offset` on that are there
+    /// ([`Outcome::Allocated`]).
+    Allocated {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Writes the bytes.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: List,
+    },
+    /// The bytes are zeros from now on, and take no room where that can be.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Gives up what is cut off when the image becomes smaller, also behind its end; nothing of a parent shows there.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// Completes when all writes submitted before are durable.
+    Flush,
+}
+
+impl Io {
+    /// Does it change the image?
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. })
+    }
+
+    /// Fails unless the request lies within an image of `size` bytes.
+    pub fn check(&self, size: u64) -> Result<(), Error> {
+        let (offset, length) = match self {
+            Self::ReadInto { offset, buffer } => (*offset, buffer.len() as u64),
+            Self::Write { offset, data } => (*offset, data.len() as u64),
+            Self::Read { offset, length }
+            | Self::Allocated { offset, length }
+            | Self::Zero { offset, length } => (*offset, *length),
+            Self::Flush | Self::Trim { .. } => return Ok(()),
+        };
+        if offset.checked_add(length).is_none_or(|end| end > size) {
+            return Err(Error::OutOfBounds { offset, length, size });
+        }
+        if length > MAX_IO {
+            return Err(Error::TooLong { length });
+        }
+        Ok(())
+    }
+}
+
+/// A run of an image's bytes: do objects hold them?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allocated {
+    /// Bytes.
+    pub length: u64,
+    /// Objects hold them. If not, they read as zeros.
+    pub is_there: bool,
+}
+
+/// What a request to an image gave.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// The caller's buffer, filled.
+    Buffer(SegmentMut),
+    /// The bytes of a read without a buffer.
+    Data(List),
+    /// Which bytes objects hold.
+    Allocated(Vec<Allocated>),
+}
