@@ -83,6 +83,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The client's own name for it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id.cookie()
+    }
+
     /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
     pub async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await

@@ -15,6 +15,7 @@ use onego_ceph::cls::rbd::{
 };
 use onego_ceph::rbd::{DIRECTORY, Features, Layout, header_object, id_object, valid_image_name};
 use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
 use std::collections::BTreeMap;
 
 /// Images asked for at a time when they are listed.
@@ -142,14 +143,16 @@ async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Re
         data_pool: options.data_pool.as_ref().map_or(-1, Pool::id),
     };
     let mut op = WriteOp::new().create(true).call(&create);
-    if layout.is_striped() {
-        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
-        op = op.call(&striping);
-    }
     if !options.metadata.is_empty() {
         op = op.call(&MetadataSet { entries: options.metadata.clone() });
     }
-    pool.operate_write(&header_object(id).to_string(), op).await?;
+    let header = header_object(id).to_string();
+    pool.operate_write(&header, op).await?;
+    if layout.is_striped() {
+        // Ceph's class does not see features that the same request gives the image.
+        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
+        pool.operate_write(&header, WriteOp::new().call(&striping)).await?;
+    }
     if options.all_features().contains(Features::OBJECT_MAP) {
         let resize = ObjectMapResize { objects: layout.objects(options.size), state: state::NONEXISTENT };
         pool.operate_write(&map_object(id, NOSNAP), WriteOp::new().call(&resize)).await?;
@@ -266,8 +269,18 @@ pub async fn resize(
     size: u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let image = Image::open(pool, name).await?;
-    image.lock().await?;
+    let header = Header::named(pool, name).await?;
+    let info = header.details().await?.info;
+    info.check_writable()?;
+    let image = Image::open_bare(pool, info).await?;
+    match image.lock().await {
+        Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
+            image.close().await?;
+            let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+            return header.ask_owner(ask, &mut progress).await;
+        }
+        other => other?,
+    }
     if size < image.size() {
         clear(&image, size, &mut progress).await?;
     }

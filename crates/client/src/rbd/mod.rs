@@ -12,6 +12,7 @@ mod objects;
 mod owner;
 pub mod pools;
 mod release;
+mod remote;
 mod snapshot;
 mod snapshot_id;
 pub mod snapshots;

@@ -3,6 +3,7 @@
 use crate::ceph::error::Error;
 pub use onego_ceph::cls::rbd::SnapshotNamespace as SnapshotKind;
 use onego_ceph::cls::rbd::protection;
+use onego_rbd::notify::SnapshotName;
 use std::time::SystemTime;
 
 /// A snapshot of an image.
@@ -37,6 +38,11 @@ impl Snapshot {
     pub fn is_protected(&self) -> bool {
         self.protection == protection::PROTECTED
     }
+}
+
+/// A user's snapshot, for the owner of the image.
+pub(super) fn users(name: &str) -> SnapshotName {
+    SnapshotName { name: name.to_owned(), namespace: SnapshotKind::User }
 }
 
 /// Says which snapshot is there already, if that is what is wrong.

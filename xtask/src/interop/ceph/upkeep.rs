@@ -1,15 +1,21 @@
 //! The upkeep of images: what we do Ceph's own `rbd` sees, what it does we see, and both end in the same way.
 
+use crate::cluster::process::Daemon;
 use crate::cluster::{RealCeph, Stage, Store};
 use crate::interop::steps::{json, says};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// Bytes of the images: enough for several objects, of which some are not there.
 const SIZE: &str = "10M";
+
+/// How long a client of Ceph's may take to own an image.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Our program by the name of Ceph's, beside Ceph's.
 struct Pair<'a> {
@@ -87,8 +93,8 @@ impl Pair<'_> {
     fn export(&self, image: &str, file: &str) -> Result<Vec<u8>> {
         let path = self.stage.path(file);
         self.theirs(&format!("export --no-progress {image} {file}"))?;
-        let bytes = std::fs::read(&path).with_context(|| format!("no {file}"))?;
-        std::fs::remove_file(path)?;
+        let bytes = fs::read(&path).with_context(|| format!("no {file}"))?;
+        fs::remove_file(path)?;
         Ok(bytes)
     }
 
@@ -127,6 +133,7 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
     groups(&pair)?;
     switches(&pair)?;
     copies(&pair)?;
+    owner(&pair)?;
     nothing_is_left(&pair)
 }
 
@@ -386,6 +393,42 @@ fn copies(pair: &Pair<'_>) -> Result<()> {
     pair.write("striped", "4M")?;
     pair.ours("create --size 1M --image-shared shared")?;
     pair.same("info shared").map(drop)
+}
+
+/// A client of Ceph's owns an image and keeps its lock: it does for us what changes the image.
+fn owner(pair: &Pair<'_>) -> Result<()> {
+    pair.theirs("snap create --no-progress copy@parent")?;
+    pair.theirs("clone --rbd-default-clone-format 2 copy@parent owned")?;
+    let bytes = pair.export("owned", "owned.raw")?;
+    fs::write(pair.stage.path("owner.py"), include_str!("owner.py"))?;
+    let log = pair.stage.path("owner.out");
+    let command = pair.stage.ceph_daemon("python3 owner.py owned");
+    let mut owner = Daemon::spawn("owner.py", command, &log)?;
+    owner.wait_until("an exclusive lock", PATIENCE, || {
+        fs::read_to_string(&log).is_ok_and(|said| said.contains("locked"))
+    })?;
+    pair.ours("snap create owned@one")?;
+    pair.both_fail("snap create owned@one --no-progress")?;
+    pair.ours("snap rename owned@one owned@two")?;
+    pair.ours("snap protect owned@two")?;
+    pair.same("snap ls owned")?;
+    pair.ours("snap unprotect owned@two")?;
+    pair.ours("resize --size 12M owned")?;
+    pair.ours("flatten owned")?;
+    pair.ours("feature disable owned object-map")?;
+    pair.ours("feature enable owned object-map")?;
+    pair.ours("object-map rebuild owned")?;
+    pair.ours("sparsify owned")?;
+    pair.ours("snap rm owned@two")?;
+    pair.same("info owned")?;
+    pair.same("status owned")?;
+    pair.ours("resize --size 10M --allow-shrink owned")?;
+    pair.both_fail("rm owned --no-progress")?;
+    owner.stop()?;
+    pair.has("owned", &bytes)?;
+    pair.map_is_right("owned")?;
+    pair.ours("snap purge copy")?;
+    pair.ours("rm owned").map(drop)
 }
 
 /// What is removed leaves no data behind.

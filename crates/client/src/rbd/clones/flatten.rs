@@ -8,13 +8,20 @@ use crate::rbd::view::View;
 use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, ParentDetach, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
 
 /// Gives a clone all that it shows of its parent, and ends that it is a clone. `progress` is told (done, all) in objects.
 ///
 /// Source: ceph `src/librbd/operation/FlattenRequest.cc`.
 pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| flatten_in(&header, details, progress).await).await
+    if header.details().await?.info.parent.is_none() {
+        return Err(Error::Invalid(format!("{} has no parent", header.describe())));
+    }
+    let ask = |id| Operation::Flatten { id };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| flatten_in(&header, details, progress).await)
+        .await
 }
 
 async fn flatten_in(
@@ -22,9 +29,6 @@ async fn flatten_in(
     details: &ImageDetails,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    if details.info.parent.is_none() {
-        return Err(Error::Invalid(format!("{} has no parent", header.describe())));
-    }
     let copy = CopyDown::new(header, details).await?;
     let objects = details.info.layout.objects(copy.overlap);
     for_each_object(objects, progress, |object| copy.object(object)).await?;

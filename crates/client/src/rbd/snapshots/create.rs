@@ -2,8 +2,9 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps;
-use crate::rbd::snapshot::{SnapshotKind, taken};
+use crate::rbd::snapshot::{SnapshotKind, taken, users};
 use onego_ceph::cls::rbd::SnapshotAdd;
+use onego_rbd::notify::Operation;
 
 /// The class's answer to a number that is older than that of another snapshot, which was made meanwhile.
 const STALE: Errno = Errno(116);
@@ -14,7 +15,14 @@ const ATTEMPTS: u32 = 16;
 /// Makes a snapshot of an image.
 pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| create_in(&header, details, name, SnapshotKind::User).await.map(drop)).await
+    let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags: 0 };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| create_in(&header, details, name, SnapshotKind::User).await.map(drop),
+        )
+        .await
 }
 
 /// Makes a snapshot of a kind, and gives its number.

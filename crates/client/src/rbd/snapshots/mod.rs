@@ -14,10 +14,11 @@ pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
 
 use super::details::{Header, ImageDetails};
-use super::snapshot::taken;
+use super::snapshot::{taken, users};
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotRename, SnapshotSetLimit};
+use onego_rbd::notify::Operation;
 
 /// The snapshots of an image, oldest first.
 pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
@@ -27,13 +28,19 @@ pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
 /// Gives a user's snapshot another name.
 pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
+    let known = header.details().await?.snapshot(from)?.id;
+    let ask = |id| Operation::SnapRename { snap: known, snapshot: users(to), id };
     header
-        .owned(async |details| {
-            let snap = details.snapshot(from)?.id;
-            let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
-            renamed.map_err(|error| taken(error, image, to))?;
-            header.notify_changed().await
-        })
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| {
+                let snap = details.snapshot(from)?.id;
+                let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
+                renamed.map_err(|error| taken(error, image, to))?;
+                header.notify_changed().await
+            },
+        )
         .await
 }
 

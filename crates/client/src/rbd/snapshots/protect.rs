@@ -2,14 +2,22 @@ use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
 use crate::rbd::clones::counted_children;
 use crate::rbd::details::{Header, ImageDetails};
-use crate::rbd::snapshot::Snapshot;
+use crate::rbd::snapshot::{Snapshot, users};
 use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
 use onego_ceph::rbd::Features;
+use onego_rbd::notify::Operation;
 
 /// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
 pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| protect_in(&header, details, details.snapshot(name)?).await).await
+    let ask = |id| Operation::SnapProtect { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| protect_in(&header, details, details.snapshot(name)?).await,
+        )
+        .await
 }
 
 async fn protect_in(header: &Header, details: &ImageDetails, snapshot: &Snapshot) -> Result<(), Error> {
@@ -32,7 +40,14 @@ async fn protect_in(header: &Header, details: &ImageDetails, snapshot: &Snapshot
 /// Lets a user's snapshot be removed. Fails with [`Error::Busy`] if clones of the first format need it.
 pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| unprotect_in(&header, details.snapshot(name)?).await).await
+    let ask = |id| Operation::SnapUnprotect { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| unprotect_in(&header, details.snapshot(name)?).await,
+        )
+        .await
 }
 
 async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {

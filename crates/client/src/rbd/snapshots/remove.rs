@@ -2,11 +2,20 @@ use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::details::Header;
 use crate::rbd::release::remove_snapshot;
+use crate::rbd::snapshot::users;
+use onego_rbd::notify::Operation;
 
 /// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
 pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| remove_snapshot(&header, details, details.snapshot(name)?.id).await).await
+    let ask = |id| Operation::SnapRemove { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| remove_snapshot(&header, details, details.snapshot(name)?.id).await,
+        )
+        .await
 }
 
 /// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are.

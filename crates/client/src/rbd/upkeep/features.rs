@@ -6,6 +6,7 @@ use crate::rbd::release::ignore_missing;
 use onego_ceph::cls::rbd::{ObjectMapResize, SetFeatures, SetFlags, feature, image_flag, state};
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
 
 /// What an image has together or not at all: each is of no use without the other.
 const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
@@ -15,7 +16,9 @@ const MAPS: Features = Features(feature::OBJECT_MAP | feature::FAST_DIFF);
 /// Source: ceph `src/librbd/operation/EnableFeaturesRequest.cc`.
 pub async fn enable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| enable(&header, details, with_maps(features)).await).await
+    let features = with_maps(features);
+    let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: true, id };
+    header.owned_or_asked(ask, |_, _| {}, async |details, _| enable(&header, details, features).await).await
 }
 
 async fn enable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {
@@ -40,7 +43,9 @@ async fn enable(header: &Header, details: &ImageDetails, features: Features) -> 
 /// Source: ceph `src/librbd/operation/DisableFeaturesRequest.cc`.
 pub async fn disable_features(pool: &Pool, image: &str, features: Features) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| disable(&header, details, with_maps(features)).await).await
+    let features = with_maps(features);
+    let ask = |id| Operation::UpdateFeatures { features: features.0, enabled: false, id };
+    header.owned_or_asked(ask, |_, _| {}, async |details, _| disable(&header, details, features).await).await
 }
 
 async fn disable(header: &Header, details: &ImageDetails, features: Features) -> Result<(), Error> {

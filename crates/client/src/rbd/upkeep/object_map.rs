@@ -6,6 +6,7 @@ use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
 use std::cell::RefCell;
 
 /// Makes the maps of an image and its snapshots anew, by a look at every object. `progress` is told (done, all) in objects.
@@ -15,16 +16,19 @@ use std::cell::RefCell;
 pub async fn rebuild_object_map(
     pool: &Pool,
     image: &str,
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| rebuild(&header, details, &mut progress).await).await
+    let ask = |id| Operation::RebuildObjectMap { id };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| rebuild(&header, details, progress).await)
+        .await
 }
 
 async fn rebuild(
     header: &Header,
     details: &ImageDetails,
-    progress: &mut impl FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
     check_map(header, details)?;
     let all = total(details);

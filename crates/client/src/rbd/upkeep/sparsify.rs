@@ -5,6 +5,7 @@ use crate::rbd::header::ImageInfo;
 use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::Sparsify;
 use onego_ceph::rbd::DataNames;
+use onego_rbd::notify::Operation;
 
 /// Gives back the room of blocks of `block_size` bytes that are zeros. `progress` is told (done, all) in objects.
 pub async fn sparsify(
@@ -14,7 +15,12 @@ pub async fn sparsify(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| sparsify_in(&header, &details.info, block_size, progress).await).await
+    let ask = |id| Operation::Sparsify { id, sparse_size: block_size };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| {
+            sparsify_in(&header, &details.info, block_size, progress).await
+        })
+        .await
 }
 
 async fn sparsify_in(
