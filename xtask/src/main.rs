@@ -3,6 +3,7 @@
 
 mod cluster;
 mod compare;
+mod dist;
 mod documents;
 mod fuzz;
 mod guest;
@@ -30,7 +31,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Lint, two minutes of fuzzing, then every test: what has to pass before a change goes in
+    /// Lint, some seconds of fuzzing for each target, then every test: what has to pass before a change goes in
     Ci(test::Options),
     /// Format, clippy, rustdoc, cargo-deny, dependency direction, unsafe policy, tidiness
     Lint(lint::Options),
@@ -40,6 +41,8 @@ enum Task {
     Interop(interop::Options),
     /// Our figures and a peer's, in one run on this machine
     Compare(compare::Options),
+    /// What users install: the static program, its manual, a package for Debian, an image for containers
+    Dist(dist::Options),
     /// Fuzz the decoders
     Fuzz(fuzz::Options),
     /// Tests under the address sanitizer, and loom over what is lock-free
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options, &[]),
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),
+        Task::Dist(options) => dist::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize => sanitize::run(),
         Task::SendGarbage(options) => interop::attacks::garbage::run(&options),

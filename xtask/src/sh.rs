@@ -30,14 +30,29 @@ pub(crate) fn output(command: &mut Command) -> Result<Output> {
     command.output().with_context(|| format!("cannot start `{}`", line(command)))
 }
 
-/// Runs a command and returns its standard output. An error, with the end of what it said, if it fails.
-pub(crate) fn bytes(command: &mut Command) -> Result<Vec<u8>> {
+/// Runs a command and returns what it wrote. An error, with the end of that, if it fails.
+fn checked(command: &mut Command) -> Result<Output> {
     let output = output(command)?;
     if !output.status.success() {
-        let said = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-        bail!("`{}` failed: {}\n{}", line(command), output.status, tail(&said));
+        bail!("`{}` failed: {}\n{}", line(command), output.status, tail(&both(&output)));
     }
-    Ok(output.stdout)
+    Ok(output)
+}
+
+/// What a command wrote to standard output, and then what it wrote to standard error.
+fn both(output: &Output) -> Vec<u8> {
+    [output.stdout.as_slice(), output.stderr.as_slice()].concat()
+}
+
+/// Runs a command and returns its standard output. An error, with the end of what it said, if it fails.
+pub(crate) fn bytes(command: &mut Command) -> Result<Vec<u8>> {
+    Ok(checked(command)?.stdout)
+}
+
+/// Runs a command and returns all that it said, errors last. An error, with the end of that, if it fails.
+pub(crate) fn said(command: &mut Command) -> Result<String> {
+    let said = both(&checked(command)?);
+    Ok(String::from_utf8_lossy(&said).trim_end().to_owned())
 }
 
 /// Runs a command and returns its standard output as text. An error, with the end of what it said, if it fails.

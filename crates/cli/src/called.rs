@@ -32,13 +32,11 @@ impl Called {
         arguments
     }
 
-    /// Prints what is wrong with the command line, or the help that it asks for.
-    pub(crate) fn explain(&self, error: &clap::Error) -> ExitCode {
-        // If nobody listens, there is nobody to tell.
-        let _ = error.print();
+    /// How the program ends where the command line cannot be read; `code` is how it ends otherwise.
+    pub(crate) fn unread_code(&self, code: ExitCode) -> ExitCode {
         match self {
-            Self::Rbd(_) if error.use_stderr() => ExitCode::FAILURE,
-            _ => ExitCode::from(error.exit_code() as u8),
+            Self::Rbd(_) if code != ExitCode::SUCCESS => ExitCode::FAILURE,
+            _ => code,
         }
     }
 

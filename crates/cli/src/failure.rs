@@ -99,6 +99,9 @@ pub(crate) enum Failure {
     Corrupt(u64),
     #[error("{0} requests failed")]
     Requests(u64),
+    /// A command that Ceph's programs have failed as theirs does: with their words and their code. No words: all is said.
+    #[error("{said}")]
+    AsCeph { code: u8, said: String },
 }
 
 impl Failure {
@@ -130,9 +133,10 @@ impl Failure {
 
     /// How the program ends.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        match self.code() {
-            Code::Interrupted => signal::exit_code().into(),
-            code => code.into(),
+        match (self, self.code()) {
+            (Self::AsCeph { code, .. }, _) => (*code).into(),
+            (_, Code::Interrupted) => signal::exit_code().into(),
+            (_, code) => code.into(),
         }
     }
 
@@ -160,7 +164,8 @@ impl Failure {
             | Self::Io { .. }
             | Self::Output(_)
             | Self::Bench(_)
-            | Self::Requests(_) => Code::Failed,
+            | Self::Requests(_)
+            | Self::AsCeph { .. } => Code::Failed,
         }
     }
 

@@ -108,10 +108,15 @@ fn end() -> ! {
 
 /// Says a line on standard error, in place of a bar that may be there.
 pub(crate) fn say(line: &str) {
+    say_as_it_is(&format!("onego: {line}"));
+}
+
+/// The same with the words of another program.
+pub(crate) fn say_as_it_is(line: &str) {
     let mut stderr = std::io::stderr().lock();
     let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
     // If nobody listens, there is nobody to tell.
-    let _ = writeln!(stderr, "{clear}onego: {line}");
+    let _ = writeln!(stderr, "{clear}{line}");
 }
 
 /// Has a signal asked the command to end?

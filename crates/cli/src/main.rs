@@ -4,29 +4,36 @@
 mod access;
 mod bench;
 mod called;
+mod ceph;
 mod cluster;
 mod cp;
 mod demo;
 mod device;
+mod errno;
 mod export;
 mod failure;
 mod interrupt;
 mod map;
 mod nfs;
 mod output;
+mod pages;
 mod partial;
 mod pool;
 mod process;
+mod rados;
 mod rbd;
 mod signal;
 mod size;
 mod spec;
 
 use access::Access;
-use clap::{CommandFactory, Parser, Subcommand};
+use called::Called;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use failure::Failure;
+use failure::{Code, Failure};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -54,6 +61,35 @@ enum Command {
     /// Pools of a cluster
     #[command(subcommand)]
     Pool(pool::PoolCommand),
+    /// Objects in pools, by the commands of Ceph's "rados"
+    Rados(rados::Options),
+    /// What the cluster is like
+    #[command(after_help = "Examples:\n  onego status\n  onego status --watch")]
+    Status(ceph::StatusOptions),
+    /// Whether the cluster is well, and why not
+    #[command(after_help = "Examples:\n  onego health\n  onego health detail")]
+    Health(ceph::CephCommand),
+    /// How full the cluster and its pools are
+    #[command(after_help = "Examples:\n  onego df\n  onego df detail --format json")]
+    Df(ceph::CephCommand),
+    /// Commands about OSDs: tree, df, ls, dump, and all others of Ceph
+    #[command(after_help = "Examples:\n  onego osd tree\n  onego osd pool create images 32")]
+    Osd(ceph::CephCommand),
+    /// Commands about placement groups: stat, dump, and all others of Ceph
+    #[command(after_help = "Examples:\n  onego pg stat\n  onego pg dump pgs_brief")]
+    Pg(ceph::CephCommand),
+    /// Commands about monitors: stat, dump, and all others of Ceph
+    #[command(after_help = "Example:\n  onego mon stat")]
+    Mon(ceph::CephCommand),
+    /// Which monitors agree
+    #[command(name = "quorum_status", after_help = "Example:\n  onego quorum_status --format json-pretty")]
+    QuorumStatus(ceph::CephCommand),
+    /// Which versions of Ceph the daemons have
+    #[command(after_help = "Example:\n  onego versions")]
+    Versions(ceph::CephCommand),
+    /// Give the monitors any command of Ceph
+    #[command(after_help = ceph::EXAMPLES)]
+    Ceph(ceph::CephCommand),
     /// Images: block devices that a cluster keeps
     #[command(subcommand)]
     Rbd(rbd::Command),
@@ -87,23 +123,64 @@ enum Command {
         /// The shell
         shell: Shell,
     },
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Man {
+        /// The folder for them
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
-    let called = called::Called::by_this_process();
-    let cli = match Cli::try_parse_from(called.arguments()) {
+    let called = Called::by_this_process();
+    let mut command = command();
+    command.build();
+    let args = ceph::arrange(&command, &ceph::WITH_WORDS, called.arguments().to_vec());
+    let cli = match command
+        .try_get_matches_from_mut(args.clone())
+        .and_then(|found| Cli::from_arg_matches(&found))
+    {
         Ok(cli) => cli,
-        Err(error) => return called.explain(&error),
+        Err(error) => return called.unread_code(unread(error, command, &args)),
     };
     log(cli.verbose);
     match interrupt::watch().and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            if !failure.is_quiet() {
-                interrupt::say(&failure.sentence());
-            }
+            report(&failure);
             called.exit_code(&failure)
         }
+    }
+}
+
+/// All commands and their options.
+fn command() -> clap::Command {
+    pages::arrange(Cli::command())
+}
+
+/// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
+fn unread(error: clap::Error, command: clap::Command, args: &[OsString]) -> ExitCode {
+    // If nobody listens, there is nobody to tell.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    let read = command.ignore_errors(true).try_get_matches_from(args);
+    let name = read.as_ref().ok().and_then(|read| read.subcommand_name());
+    match name {
+        Some("rados") => Code::Failed.into(),
+        Some(name) if name == "status" || ceph::WITH_WORDS.contains(&name) => ceph::INVALID.into(),
+        _ => Code::Usage.into(),
+    }
+}
+
+/// Says on standard error what went wrong.
+fn report(failure: &Failure) {
+    match failure {
+        failure if failure.is_quiet() => {}
+        Failure::AsCeph { said, .. } if said.is_empty() => {}
+        Failure::AsCeph { said, .. } => interrupt::say_as_it_is(said),
+        failure => interrupt::say(&failure.sentence()),
     }
 }
 
@@ -112,6 +189,16 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(&cli.access, &options),
         Command::Cluster(command) => cluster::run(&cli.access, command),
         Command::Pool(command) => pool::run(&cli.access, command),
+        Command::Rados(options) => rados::run(&cli.access, &options),
+        Command::Status(options) => ceph::status(&cli.access, &options),
+        Command::Health(command) => ceph::run(&cli.access, &["health"], &command),
+        Command::Df(command) => ceph::run(&cli.access, &["df"], &command),
+        Command::Osd(command) => ceph::run(&cli.access, &["osd"], &command),
+        Command::Pg(command) => ceph::run(&cli.access, &["pg"], &command),
+        Command::Mon(command) => ceph::run(&cli.access, &["mon"], &command),
+        Command::QuorumStatus(command) => ceph::run(&cli.access, &["quorum_status"], &command),
+        Command::Versions(command) => ceph::run(&cli.access, &["versions"], &command),
+        Command::Ceph(command) => ceph::run(&cli.access, &[], &command),
         Command::Rbd(command) => rbd::run(&cli.access, command),
         Command::Cp(options) => cp::run(&cli.access, &options),
         Command::Export(command) => export::run(&cli.access, command),
@@ -123,8 +210,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Calibrate(options) => bench::zc::calibrate(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "onego", &mut script);
+            clap_complete::generate(shell, &mut command(), "onego", &mut script);
             output::bytes(&script)
+        }
+        Command::Man { folder } => {
+            clap_mangen::generate_to(Cli::command(), &folder).map_err(Failure::file(&folder))
         }
     }
 }
@@ -149,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
@@ -164,7 +254,7 @@ mod tests {
             command.get_subcommands().for_each(|sub| without(sub, &path, found));
         }
         let mut found = Vec::new();
-        without(&Cli::command(), "", &mut found);
+        without(&command(), "", &mut found);
         assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -43,7 +45,7 @@ impl Target {
     }
 }
 
-/// Seconds for each target where tests wait: two minutes for all of them.
+/// Seconds for each target where tests wait: a minute or two for all of them.
 const BRIEFLY: u32 = 5;
 
 /// libFuzzer's bounds. No decoder may take more than a few times its input: an input that makes one allocation of
@@ -76,7 +78,7 @@ pub(crate) fn briefly() -> Result<()> {
     run(&Options { target: None, seconds: BRIEFLY, long: false, keep: false })
 }
 
-/// Fuzzes one target or all of them, one after the other.
+/// Fuzzes one target or all of them.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let workspace = Workspace::load()?;
     let folder = workspace.workspace_root.join("fuzz");
@@ -95,20 +97,48 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return keep(&workspace, &folder, &targets);
     }
     let seconds = if options.long { 300 } else { options.seconds };
-    let mut failed = Vec::new();
     for target in &targets {
-        sh::step(&format!("fuzz {} for {seconds} s", target.name));
         first_inputs(&folder, target)?;
-        if let Err(error) = fuzz(&workspace, &target.name, seconds) {
-            eprintln!("{error:#}");
-            failed.push(target.name.as_str());
+    }
+    let failed = match &targets[..] {
+        [only] => sh::run(&mut fuzz(&workspace, &only.name, seconds)).map_err(|error| vec![error]),
+        _ => fuzz_all(&workspace, &targets, seconds),
+    };
+    match failed {
+        Ok(()) => println!("\n{} targets fuzzed for {seconds} s each, nothing found", targets.len()),
+        Err(failed) => {
+            let failed: Vec<_> = failed.iter().map(|error| format!("{error:#}")).collect();
+            bail!("these found something (the input is in fuzz/artifacts):\n{}", failed.join("\n"));
         }
     }
-    if !failed.is_empty() {
-        bail!("these targets found something (the input is in fuzz/artifacts): {}", failed.join(", "));
-    }
-    println!("\n{} targets fuzzed for {seconds} s each, nothing found", targets.len());
     Ok(())
+}
+
+/// Fuzzes these targets, as many at a time as there are processors: each keeps one busy.
+fn fuzz_all(workspace: &Workspace, targets: &[Target], seconds: u32) -> Result<(), Vec<anyhow::Error>> {
+    sh::run(&mut cargo_fuzz(workspace, &["build"])).map_err(|error| vec![error])?;
+    let left = Mutex::new(targets.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(target) = next() {
+                    match sh::said(&mut fuzz(workspace, &target.name, seconds)) {
+                        Ok(said) => {
+                            let last = said.lines().last().unwrap_or_default();
+                            eprintln!("fuzz {}: {last}", target.name);
+                        }
+                        Err(error) => failed.lock().unwrap_or_else(PoisonError::into_inner).push(error),
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        failed if failed.is_empty() => Ok(()),
+        failed => Err(failed),
+    }
 }
 
 /// The targets, whose names are those of their files, in the folders of `fuzz_targets`.
@@ -133,9 +163,7 @@ fn keep(workspace: &Workspace, folder: &Path, targets: &[Target]) -> Result<()> 
     for target in targets {
         sh::step(&format!("minimise the corpus of {}", target.name));
         first_inputs(folder, target)?;
-        let mut command = workspace.cargo();
-        command.env("RUSTC_BOOTSTRAP", "1").args(["fuzz", "cmin", &target.name, "--"]).args(BOUNDS);
-        sh::run(&mut command)?;
+        sh::run(cargo_fuzz(workspace, &["cmin", &target.name, "--"]).args(BOUNDS))?;
         let packed = corpus::pack(&target.corpus(folder), &target.archive(folder))?;
         let corpus::Packed { kept, left_out, bytes } = packed;
         println!("{}: {kept} inputs kept in {bytes} bytes, {left_out} too large for them", target.name);
@@ -143,12 +171,18 @@ fn keep(workspace: &Workspace, folder: &Path, targets: &[Target]) -> Result<()> 
     Ok(())
 }
 
-fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Result<()> {
+/// The command that fuzzes a target for that time.
+fn fuzz(workspace: &Workspace, target: &str, seconds: u32) -> Command {
+    let mut command = cargo_fuzz(workspace, &["run", target, "--"]);
+    command.arg(format!("-max_total_time={seconds}")).args(BOUNDS);
+    command
+}
+
+fn cargo_fuzz(workspace: &Workspace, arguments: &[&str]) -> Command {
     let mut command = workspace.cargo();
     // The sanitizer's flags are unstable in name only: this lets the toolchain of the workspace take them.
-    command.env("RUSTC_BOOTSTRAP", "1");
-    command.args(["fuzz", "run", target, "--", &format!("-max_total_time={seconds}")]).args(BOUNDS);
-    sh::run(&mut command)
+    command.env("RUSTC_BOOTSTRAP", "1").arg("fuzz").args(arguments);
+    command
 }
 
 /// Gives a target its first inputs: those that the tree keeps, and those that Ceph's programs make.

@@ -67,6 +67,7 @@ pub(crate) enum Command {
 }
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
+    access.refuse_cluster("files of a server of NFS belong to no cluster")?;
     match command {
         Command::Serve(options) => serve::run(access, options),
         Command::Ls(options) => show::ls(access, &options),

@@ -52,7 +52,7 @@ pub(crate) struct DestOptions {
 
 /// An image or a group, and perhaps a snapshot of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
+pub(crate) struct Named {
     pub(super) place: PoolSpec,
     pub(super) name: String,
     pub(super) snap: Option<String>,

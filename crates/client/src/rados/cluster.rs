@@ -8,7 +8,7 @@ use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::List;
 use onego_ceph::client::{Outcome, Waiting, WatchId};
-use onego_ceph::messages::{CommandReply, StatfsReply};
+use onego_ceph::messages::{self, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +60,17 @@ impl Drop for Shared {
 /// What a command gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutput {
+    /// What is meant for people.
+    pub status: String,
+    /// What is meant for programs.
+    pub output: Vec<u8>,
+}
+
+/// What a command gave, also if it failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandReply {
+    /// Zero, or a negative error number.
+    pub result: i32,
     /// What is meant for people.
     pub status: String,
     /// What is meant for programs.
@@ -190,12 +201,19 @@ impl Cluster {
     /// # Ok(()) }
     /// ```
     pub async fn command(&self, json: &str, input: List) -> Result<CommandOutput, Error> {
-        match self.ask(Question::Command(json.to_owned(), input)).await? {
-            Outcome::Command(CommandReply { result, status, output, .. }) if result >= 0 => {
-                Ok(CommandOutput { status, output: output.to_vec() })
-            }
-            Outcome::Command(CommandReply { result, status, .. }) => {
+        match self.command_reply(json, input).await? {
+            CommandReply { result: 0.., status, output } => Ok(CommandOutput { status, output }),
+            CommandReply { result, status, .. } => {
                 Err(Error::Command { what: json.to_owned(), status, errno: Errno(-result) })
+            }
+        }
+    }
+
+    /// The same, but that the cluster refuses is no error: it may give an output, too.
+    pub async fn command_reply(&self, json: &str, input: List) -> Result<CommandReply, Error> {
+        match self.ask(Question::Command(json.to_owned(), input)).await? {
+            Outcome::Command(messages::CommandReply { result, status, output, .. }) => {
+                Ok(CommandReply { result, status, output: output.to_vec() })
             }
             _ => Err(OTHER_KIND.into()),
         }

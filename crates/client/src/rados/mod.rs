@@ -2,6 +2,7 @@
 
 mod cluster;
 mod connect;
+mod lock;
 mod op;
 mod outputs;
 mod pending;
@@ -9,9 +10,10 @@ mod pool;
 mod snap_ids;
 mod watch;
 
-pub use cluster::{Cluster, CommandOutput, PoolInfo, Usage};
+pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, Usage};
 #[cfg(feature = "block")]
 pub(crate) use connect::Unconnected;
+pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};

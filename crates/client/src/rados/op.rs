@@ -6,11 +6,13 @@ use onego_buf::List;
 use onego_ceph::cls::Method;
 use onego_ceph::ops::{self, Compare, CompareWith, Omap, Op};
 use onego_ceph::outputs;
+use onego_ceph::types::Utime;
 use onego_msgr::encoding::Decode;
 use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::SystemTime;
 
 /// Reads of one object that see it in one state. [`Pool::operate_read`](super::Pool::operate_read) carries them out: in
 /// order, up to the first that fails, which fails them all.
@@ -46,6 +48,8 @@ pub struct ReadOp {
 #[derive(Debug, Clone, Default)]
 pub struct WriteOp {
     pub(super) ops: Vec<Op>,
+    /// The time that the change bears; `None`: when it is submitted.
+    pub(super) mtime: Option<Utime>,
 }
 
 /// What an operation of a [`ReadOp`] gives: [`ReadReply::get`] reads it.
@@ -285,6 +289,15 @@ impl WriteOp {
     /// Calls a method of an object class that may change the object.
     pub fn call<M: Method>(self, method: &M) -> Self {
         self.and(method.call())
+    }
+
+    /// Has the object changed at this time, in place of when the changes are submitted. Times before 1970 and after 2106
+    /// are cut to these.
+    pub fn modified(mut self, time: SystemTime) -> Self {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let sec = u32::try_from(since.as_secs()).unwrap_or(u32::MAX);
+        self.mtime = Some(Utime { sec, nsec: since.subsec_nanos() });
+        self
     }
 
     /// Fails all, with ERANGE or EOVERFLOW, unless the object has this version.

@@ -34,6 +34,8 @@ pub struct Pool {
     id: i64,
     name: String,
     namespace: String,
+    /// Hashed instead of the objects' names unless it is empty.
+    locator: String,
     /// Flags of all requests.
     flags: u32,
     /// The snapshot that reads see.
@@ -103,6 +105,7 @@ impl Pool {
             id,
             name: name.to_owned(),
             namespace: String::new(),
+            locator: String::new(),
             flags: 0,
             snap: NOSNAP,
             snap_context: SnapContext::default(),
@@ -112,6 +115,12 @@ impl Pool {
     /// The same pool, seen from within a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    /// The same pool, in which objects are placed by this key instead of their names; an empty one is none. An object
+    /// has its key for life, and is not found without it.
+    pub fn with_locator(&self, key: &str) -> Self {
+        Self { locator: key.to_owned(), ..self.clone() }
     }
 
     /// The same pool, to which nothing waits for room: while it is full, writes that make objects, or make them longer,
@@ -151,6 +160,11 @@ impl Pool {
         &self.namespace
     }
 
+    /// The key by which objects are placed; empty: by their names.
+    pub fn locator(&self) -> &str {
+        &self.locator
+    }
+
     /// The cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
@@ -158,6 +172,7 @@ impl Pool {
 
     fn request(&self, object: &str, ops: impl IntoIterator<Item = Op>) -> Request {
         let mut request = Request::new(self.id, ObjectName::from(object)).in_namespace(&self.namespace);
+        request.key.clone_from(&self.locator);
         request.ops.extend(ops.into_iter().map(|op| (op, 0)));
         request.snap = self.snap;
         request.snap_context = self.snap_context.clone();
@@ -186,7 +201,8 @@ impl Pool {
     /// Fails with [`Error::NotFound`] or [`Error::Exists`] if an operation demands otherwise, and with [`Error::Refused`] if
     /// one fails in another way. If the future is dropped, they may have been applied.
     pub async fn operate_write(&self, object: &str, op: WriteOp) -> Result<u64, Error> {
-        let request = self.request(object, op.ops).with_flags(flag::WRITE);
+        let mut request = self.request(object, op.ops).with_flags(flag::WRITE);
+        request.mtime = op.mtime;
         Ok(self.execute(object, request).await?.1)
     }
 

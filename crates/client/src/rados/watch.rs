@@ -45,6 +45,16 @@ impl Notification {
         self.notifier
     }
 
+    /// Its number.
+    pub fn id(&self) -> u64 {
+        self.notify_id
+    }
+
+    /// This client's own name for the watch.
+    pub fn cookie(&self) -> u64 {
+        self.watch.cookie()
+    }
+
     /// What it says.
     pub fn payload(&self) -> &List {
         &self.payload
@@ -83,8 +93,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The client's own name for it.
-    pub(crate) fn id(&self) -> u64 {
+    /// This client's own name for the watch.
+    pub fn cookie(&self) -> u64 {
         self.id.cookie()
     }
 

@@ -35,7 +35,7 @@ impl Header {
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<(), Error> {
         let mut watch = self.pool.watch(&self.object()).await?;
-        let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.id() };
+        let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.cookie() };
         let id = AsyncRequestId { client, request: 1 };
         let operation = operation(id);
         // Owners of before 17.1 answer these when they are done, and say nothing later.

@@ -25,6 +25,7 @@ numbers! {
     BADF = 9;
     BUSY = 16;
     EXIST = 17;
+    XDEV = 18;
     INVAL = 22;
     FBIG = 27;
     NOSPC = 28;
@@ -33,6 +34,7 @@ numbers! {
     NOSYS = 38;
     NODATA = 61;
     OVERFLOW = 75;
+    OLDSNAPC = 85;
     MSGSIZE = 90;
     OPNOTSUPP = 95;
     NOTCONN = 107;

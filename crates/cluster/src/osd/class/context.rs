@@ -1,4 +1,4 @@
-//! What methods see of their object and their caller, and what is known of a method.
+//! What methods see of their object and their caller.
 
 use crate::osd::errno::{Errno, Outcome};
 use crate::osd::session::Origin;
@@ -21,13 +21,9 @@ pub(crate) struct Context<'a> {
     pub(crate) number: i32,
 }
 
-/// A method that can be called.
-pub(crate) struct Entry {
-    pub(crate) class: &'static str,
-    pub(crate) name: &'static str,
-    /// May it change the object? Then it may be called on one that does not exist.
-    pub(crate) writes: bool,
-    pub(crate) run: fn(&mut Context<'_>, &[u8]) -> Outcome<Vec<u8>>,
+/// How many entries a caller wants that asks for `max`.
+pub(super) fn at_most(max: u64) -> usize {
+    usize::try_from(max).unwrap_or(usize::MAX)
 }
 
 impl Context<'_> {
@@ -74,6 +70,14 @@ impl Context<'_> {
         self.changes();
         self.state.omap_remove(key.as_bytes());
         Ok(())
+    }
+
+    /// Removes a key that may not be there, and neither may the object.
+    pub(super) fn unset_if_there(&mut self, key: &str) {
+        if self.raw(key).is_ok() {
+            self.changes();
+            self.state.omap_remove(key.as_bytes());
+        }
     }
 
     /// Keys that start with `prefix` behind `prefix` + `after`, without the prefix, and their values.

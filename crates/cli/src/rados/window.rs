@@ -1,0 +1,60 @@
+//! Requests in flight: several at a time, the oldest first.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Requests under way and results that were not taken yet, in the order in which they were made.
+pub(super) struct Window<'a, T> {
+    entries: VecDeque<Entry<'a, T>>,
+    /// As many are under way at most.
+    size: usize,
+}
+
+enum Entry<'a, T> {
+    Pending(Pin<Box<dyn Future<Output = T> + 'a>>),
+    Done(T),
+}
+
+impl<'a, T> Window<'a, T> {
+    pub(super) fn new(size: usize) -> Self {
+        Self { entries: VecDeque::with_capacity(size), size }
+    }
+
+    /// Is there room for one more?
+    pub(super) fn has_room(&self) -> bool {
+        self.entries.len() < self.size
+    }
+
+    /// Begins a request. The caller sees to it that there is room.
+    pub(super) fn begin(&mut self, request: impl Future<Output = T> + 'a) {
+        self.entries.push_back(Entry::Pending(Box::pin(request)));
+    }
+
+    /// Waits for the oldest request; `None`: there is none. All others go on meanwhile.
+    pub(super) async fn oldest(&mut self) -> Option<T> {
+        poll_fn(|context| {
+            self.advance(context);
+            match self.entries.front() {
+                None => Poll::Ready(None),
+                Some(Entry::Pending(_)) => Poll::Pending,
+                Some(Entry::Done(_)) => match self.entries.pop_front() {
+                    Some(Entry::Done(result)) => Poll::Ready(Some(result)),
+                    _ => Poll::Ready(None),
+                },
+            }
+        })
+        .await
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>) {
+        for entry in &mut self.entries {
+            if let Entry::Pending(request) = entry
+                && let Poll::Ready(result) = request.as_mut().poll(context)
+            {
+                *entry = Entry::Done(result);
+            }
+        }
+    }
+}
