@@ -24,6 +24,8 @@ Exit codes:
   130  interrupted (SIGINT); 143: terminated (SIGTERM)
   141  nobody reads the output any more
 
+Called by the name \"rbd\" it takes the commands of Ceph's program, and ends with the number of the error as that does.
+
 Example:
   onego demo";
 
@@ -167,6 +169,18 @@ impl Failure {
         }
     }
 
+    /// How the program ends if it is called as Ceph's own `rbd`: with the number of the error.
+    pub(crate) fn rbd_exit_code(&self) -> ExitCode {
+        let number = match self {
+            Self::Client(error) => rbd_number(error),
+            Self::Usage(_) => Errno::INVAL.0,
+            Self::NoAnswer { .. } => Errno::TIMEDOUT.0,
+            Self::File { source, .. } | Self::Io { source, .. } => source.raw_os_error().unwrap_or(1),
+            _ => return self.exit_code(),
+        };
+        ExitCode::from(u8::try_from(number).unwrap_or(1))
+    }
+
     /// What went wrong, with what, and what can be done about it, in one line.
     pub(crate) fn sentence(&self) -> String {
         let advice = match self {
@@ -201,6 +215,24 @@ fn command_name(json: &str) -> String {
 /// What a cluster answers that could do what is asked, and will not: EPERM, EACCES, ENOSPC, EROFS, EDQUOT.
 const REFUSALS: [i32; 5] = [-1, -13, -28, -30, -122];
 
+/// The number by which `rbd` ends on such an error.
+fn rbd_number(error: &onego::ceph::Error) -> i32 {
+    use onego::ceph::Error as E;
+    match error {
+        E::NotFound { .. } => Errno::NOENT.0,
+        E::Exists { .. } => Errno::EXIST.0,
+        E::Busy { .. } => Errno::BUSY.0,
+        E::Snapshots { .. } => Errno::NOTEMPTY.0,
+        E::Unmet { errno, .. } | E::Refused { errno, .. } | E::Command { errno, .. } => errno.0,
+        E::Protocol(error) if error.errno() < 0 => -error.errno(),
+        E::Features { .. } => Errno::NOSYS.0,
+        error if error.kind() == ErrorKind::TimedOut => Errno::TIMEDOUT.0,
+        error if error.kind() == ErrorKind::Busy => Errno::ROFS.0,
+        error if error.kind() == ErrorKind::InvalidInput => Errno::INVAL.0,
+        _ => 1,
+    }
+}
+
 fn code_of(error: &onego::ceph::Error) -> Code {
     use onego::ceph::Error as E;
     match error {
@@ -210,6 +242,7 @@ fn code_of(error: &onego::ceph::Error) -> Code {
         | E::Refused { .. }
         | E::Command { .. }
         | E::Busy { .. }
+        | E::Unmet { .. }
         | E::Snapshots { .. }
         | E::Features { .. }
         | E::Clone { .. } => Code::Refused,
@@ -291,7 +324,9 @@ fn advice_on(error: &onego::ceph::Error) -> Option<&'static str> {
         E::Exists { what } if what.starts_with("image") => {
             Some("choose another name, or remove it with \"onego rbd rm\"")
         }
-        E::Busy { .. } => Some("close it there; after a crash, wait half a minute for the cluster to notice"),
+        E::Busy { reason, .. } if reason.ends_with("has it open") => {
+            Some("close it there; after a crash, wait half a minute for the cluster to notice")
+        }
         E::Config { .. } => Some("name the cluster's ceph.conf with --conf, or its monitors with --mon-host"),
         _ => None,
     }

@@ -3,6 +3,7 @@
 
 mod access;
 mod bench;
+mod called;
 mod ceph;
 mod cluster;
 mod cp;
@@ -26,6 +27,7 @@ mod size;
 mod spec;
 
 use access::Access;
+use called::Called;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use failure::{Code, Failure};
@@ -130,22 +132,23 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let called = Called::by_this_process();
     let mut command = command();
     command.build();
-    let args = ceph::arrange(&command, &ceph::WITH_WORDS, std::env::args_os().collect());
+    let args = ceph::arrange(&command, &ceph::WITH_WORDS, called.arguments().to_vec());
     let cli = match command
         .try_get_matches_from_mut(args.clone())
         .and_then(|found| Cli::from_arg_matches(&found))
     {
         Ok(cli) => cli,
-        Err(error) => return unread(error, command, &args),
+        Err(error) => return called.unread_code(unread(error, command, &args)),
     };
     log(cli.verbose);
     match interrupt::watch().and_then(|()| run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
-            failure.exit_code()
+            called.exit_code(&failure)
         }
     }
 }

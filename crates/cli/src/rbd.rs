@@ -1,23 +1,29 @@
 //! `onego rbd`.
 
+mod bar;
 mod export;
 mod image;
 mod import;
+mod names;
 mod partial_import;
+mod print;
 mod shape;
 mod show;
+mod table;
 mod transfer;
+mod upkeep;
 
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
-use crate::output::Format;
 use crate::size;
 use crate::spec::PoolSpec;
+use bar::Bar;
 use image::ImageArg;
+use names::{Snap, SnapOptions};
 use onego::rados::Pool;
 use onego::rbd;
-use onego_bench::report::progress::Progress;
+use print::PrintOptions;
 use std::collections::BTreeMap;
 
 pub(crate) use partial_import::{MARK_EVERY, PartialImport};
@@ -46,21 +52,25 @@ pub(crate) enum Command {
         /// The pool, named as an option
         #[arg(short, long)]
         pool: Option<PoolSpec>,
-        /// Show sizes too
+        /// The namespace, named as an option
+        #[arg(long)]
+        namespace: Option<String>,
+        /// Show sizes, snapshots, parents and locks too
         #[arg(short, long)]
         long: bool,
-        /// How to print them
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        #[command(flatten)]
+        print: PrintOptions,
     },
     /// Show what is known of an image
     #[command(after_help = "Example:\n  onego rbd info rbd/disk --format json")]
     Info {
+        /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+        #[arg(value_name = "IMAGE")]
+        word: Option<String>,
         #[command(flatten)]
-        image: ImageArg,
-        /// How to print it
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
+        options: SnapOptions,
+        #[command(flatten)]
+        print: PrintOptions,
     },
     /// Remove an image and all its data
     #[command(visible_alias = "remove", after_help = "Example:\n  onego rbd rm rbd/disk")]
@@ -92,6 +102,60 @@ pub(crate) enum Command {
     /// Write an image to a file
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Options),
+    /// Snapshots of an image
+    #[command(subcommand)]
+    Snap(upkeep::SnapCommand),
+    /// Make an image that shows a snapshot's bytes until it has its own
+    #[command(after_help = "Example:\n  onego rbd clone rbd/disk@monday rbd/copy")]
+    Clone(Box<upkeep::CloneOptions>),
+    /// Show the clones of an image, or of a snapshot
+    #[command(after_help = "Example:\n  onego rbd children rbd/disk@monday")]
+    Children(upkeep::ChildrenOptions),
+    /// Give a clone all bytes that it shows of its parent, and make it an image of its own
+    #[command(after_help = "Example:\n  onego rbd flatten rbd/copy")]
+    Flatten(upkeep::FlattenOptions),
+    /// Copy what an image, or a snapshot, shows to a new image
+    #[command(visible_alias = "copy", after_help = "Example:\n  onego rbd cp rbd/disk rbd/copy")]
+    Cp(Box<upkeep::CopyOptions>),
+    /// Copies with all there is
+    #[command(subcommand)]
+    Deep(Box<upkeep::DeepCommand>),
+    /// Give back the room of blocks that are zeros
+    #[command(after_help = "Example:\n  onego rbd sparsify rbd/disk")]
+    Sparsify(upkeep::SparsifyOptions),
+    /// Give an image another name
+    #[command(visible_alias = "mv", after_help = "Example:\n  onego rbd rename rbd/disk rbd/root")]
+    Rename(upkeep::RenameOptions),
+    /// Images that were removed and can be restored
+    #[command(subcommand)]
+    Trash(upkeep::TrashCommand),
+    /// Namespaces of a pool
+    #[command(subcommand)]
+    Namespace(upkeep::NamespaceCommand),
+    /// Groups of images, of which snapshots are made together
+    #[command(subcommand)]
+    Group(upkeep::GroupCommand),
+    /// Keys and values that users note at an image
+    #[command(subcommand)]
+    ImageMeta(upkeep::MetadataCommand),
+    /// Options that an image or a pool sets
+    #[command(subcommand)]
+    Config(upkeep::ConfigCommand),
+    /// Features of an image
+    #[command(subcommand)]
+    Feature(upkeep::FeatureCommand),
+    /// The map of the objects of an image
+    #[command(subcommand)]
+    ObjectMap(upkeep::ObjectMapCommand),
+    /// The lock on an image
+    #[command(subcommand)]
+    Lock(upkeep::LockCommand),
+    /// Show the clients that have an image open
+    #[command(after_help = "Example:\n  onego rbd status rbd/disk")]
+    Status(upkeep::StatusOptions),
+    /// Show what the users of an image tell each other
+    #[command(after_help = "Example:\n  onego rbd watch rbd/disk")]
+    Watch(upkeep::WatchOptions),
 }
 
 const IMPORT_EXAMPLES: &str = "\
@@ -118,13 +182,15 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
                 shape.create(&image.open_pool(cluster).await?, image.name(), size, BTreeMap::new()).await
             })
         }
-        Command::Ls { place, pool, long, format } => {
-            let place = place.or(pool).unwrap_or_else(|| PoolSpec::named(crate::spec::DEFAULT_POOL));
-            access.with_cluster(async |cluster| show::list(&place.open(cluster).await?, long, format).await)
+        Command::Ls { place, pool, namespace, long, print } => {
+            let mut place = place.or(pool).unwrap_or_else(|| PoolSpec::named(crate::spec::DEFAULT_POOL));
+            place.namespace = namespace.unwrap_or(place.namespace);
+            access.with_cluster(async |cluster| show::list(&place.open(cluster).await?, long, &print).await)
         }
-        Command::Info { image, format } => access.with_cluster(async |cluster| {
-            show::info(&image.open_pool(cluster).await?, image.name(), format).await
-        }),
+        Command::Info { word, options, print } => {
+            let named = options.named(word.as_deref(), Snap::May)?;
+            access.with_cluster(async |cluster| show::info(&named.pool(cluster).await?, &named, &print).await)
+        }
         Command::Rm { image, no_progress } => access.with_cluster(async |cluster| {
             let pool = image.open_pool(cluster).await?;
             let bar = Bar::new("Removing", !no_progress);
@@ -142,6 +208,24 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         }),
         Command::Import(options) => import::run(access, &options),
         Command::Export(options) => export::run(access, &options),
+        Command::Snap(command) => upkeep::snap(access, command),
+        Command::Clone(options) => upkeep::clone(access, &options),
+        Command::Children(options) => upkeep::children(access, &options),
+        Command::Flatten(options) => upkeep::flatten(access, &options),
+        Command::Cp(options) => upkeep::copy(access, &options),
+        Command::Deep(command) => upkeep::deep(access, &command),
+        Command::Sparsify(options) => upkeep::sparsify(access, &options),
+        Command::Rename(options) => upkeep::rename(access, &options),
+        Command::Trash(command) => upkeep::trash(access, &command),
+        Command::Namespace(command) => upkeep::namespace(access, &command),
+        Command::Group(command) => upkeep::group(access, &command),
+        Command::ImageMeta(command) => upkeep::metadata(access, &command),
+        Command::Config(command) => upkeep::config(access, &command),
+        Command::Feature(command) => upkeep::feature(access, &command),
+        Command::ObjectMap(command) => upkeep::object_map(access, &command),
+        Command::Lock(command) => upkeep::lock(access, &command),
+        Command::Status(options) => upkeep::status(access, &options),
+        Command::Watch(options) => upkeep::watch(access, &options),
     }
 }
 
@@ -160,24 +244,4 @@ async fn refuse_to_shrink(pool: &Pool, name: &str, size: u64, allowed: bool) -> 
         )));
     }
     Ok(())
-}
-
-/// Progress of what says itself how much there is.
-struct Bar(Progress);
-
-impl Bar {
-    fn new(task: &str, shown: bool) -> Self {
-        Self(Progress::of_bytes(task, Some(0), shown))
-    }
-
-    fn at(&self, done: u64, all: u64) {
-        self.0.of(all);
-        self.0.at(done);
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish();
-    }
 }

@@ -73,11 +73,35 @@ impl FromStr for ImageSpec {
     }
 }
 
+/// An image, or a snapshot of it: `[POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SnapSpec {
+    pub(crate) image: ImageSpec,
+    pub(crate) snapshot: Option<String>,
+}
+
+impl FromStr for SnapSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (image, snapshot) = match text.split_once('@') {
+            Some((_, "")) => return Err(format!("{text:?} names no snapshot behind @")),
+            Some((image, snapshot)) => (image, Some(snapshot.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self { image: image.parse()?, snapshot })
+    }
+}
+
 impl ImageSpec {
     /// Where the image is, if `--pool` says `pool`.
     pub(crate) fn place(&self, pool: Option<&str>) -> PoolSpec {
-        let other = || PoolSpec::named(pool.unwrap_or(DEFAULT_POOL));
-        self.place.clone().unwrap_or_else(other)
+        self.place_or(PoolSpec::named(pool.unwrap_or(DEFAULT_POOL)))
+    }
+
+    /// Where the image is, if options say `other`.
+    pub(crate) fn place_or(&self, other: PoolSpec) -> PoolSpec {
+        self.place.clone().unwrap_or(other)
     }
 }
 
@@ -112,6 +136,16 @@ mod tests {
         let spec: ImageSpec = "slow/tenant/disk".parse().unwrap();
         let place = PoolSpec { pool: "slow".into(), namespace: "tenant".into() };
         assert_eq!(spec.place(Some("fast")), place);
+    }
+
+    #[test]
+    fn snapshots_are_named_behind_their_images() {
+        let spec: SnapSpec = "rbd/disk@monday".parse().unwrap();
+        assert_eq!((spec.image.to_string().as_str(), spec.snapshot.as_deref()), ("rbd/disk", Some("monday")));
+        assert_eq!("disk".parse::<SnapSpec>().unwrap().snapshot, None);
+        assert!("disk@".parse::<SnapSpec>().is_err());
+        assert!("@monday".parse::<SnapSpec>().is_err());
+        assert!("disk@a@b".parse::<SnapSpec>().unwrap().snapshot.as_deref() == Some("a@b"));
     }
 
     #[test]

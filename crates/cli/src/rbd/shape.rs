@@ -2,16 +2,32 @@
 
 use crate::failure::Failure;
 use crate::size;
-use onego::rados::Pool;
-use onego::rbd::{self, CreateOptions, Features, Layout};
+use onego::rados::{Cluster, Pool};
+use onego::rbd::{self, CreateOptions, Features, ImageInfo, Layout};
 use std::collections::BTreeMap;
+
+/// 4 MiB (`rbd_default_order`).
+const DEFAULT_ORDER: u8 = 22;
+
+/// Features that follow from something else than the source's features, or that come later.
+const NOT_INHERITED: Features = Features(
+    Features::STRIPING.0
+        | Features::DATA_POOL.0
+        | Features::JOURNALING.0
+        | Features::OPERATIONS.0
+        | Features::MIGRATING.0
+        | Features::NON_PRIMARY.0,
+);
 
 /// How the bytes of a new image lie in the cluster.
 #[derive(clap::Args)]
 pub(crate) struct Shape {
-    /// Bytes of an object: a power of two from 4K to 32M
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size::bytes)]
-    object_size: u64,
+    /// Bytes of an object: a power of two from 4K to 32M [default: 4M]
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    object_size: Option<u64>,
+    /// Logarithm of the bytes of an object
+    #[arg(long, hide = true, conflicts_with = "object_size")]
+    order: Option<u8>,
     /// Bytes that go to an object before the next one's turn
     #[arg(long, value_name = "SIZE", value_parser = size::bytes, requires = "stripe_count")]
     stripe_unit: Option<u64>,
@@ -21,19 +37,51 @@ pub(crate) struct Shape {
     /// The pool of the data, if it is not the image's
     #[arg(long, value_name = "POOL")]
     data_pool: Option<String>,
-    /// Features of the image; may be given more than once
-    #[arg(long, value_name = "FEATURES", default_value = "layering")]
+    /// Features of the image; may be given more than once [default: layering, or those of the image that it is made of]
+    #[arg(long, value_name = "FEATURES")]
     image_feature: Vec<Features>,
+    /// Only features with which many clients can write at a time
+    #[arg(long)]
+    image_shared: bool,
 }
 
 impl Shape {
     pub(crate) fn layout(&self) -> Result<Layout, Failure> {
-        if !self.object_size.is_power_of_two() {
-            return Err(Failure::Usage(format!("object size {} is no power of two", self.object_size)));
-        }
-        let order = self.object_size.ilog2() as u8;
+        let order = match (self.object_size, self.order) {
+            (Some(size), _) if !size.is_power_of_two() => {
+                return Err(Failure::Usage(format!("object size {size} is no power of two")));
+            }
+            (Some(size), _) => size.ilog2() as u8,
+            (None, order) => order.unwrap_or(DEFAULT_ORDER),
+        };
         let layout = Layout::striped(order, self.stripe_unit.unwrap_or(0), self.stripe_count.unwrap_or(0));
         Ok(layout.map_err(onego::ceph::Error::from)?)
+    }
+
+    /// What is made of an image: as that, but for what the options say.
+    pub(super) async fn like(&self, source: &ImageInfo, cluster: &Cluster) -> Result<CreateOptions, Failure> {
+        let says_layout = self.object_size.is_some() || self.stripe_unit.is_some() || self.order.is_some();
+        let layout = if says_layout { self.layout()? } else { source.layout };
+        let features = match self.features() {
+            Some(features) => features,
+            None => source.features.without(NOT_INHERITED),
+        };
+        let mut options = CreateOptions::new(source.size).with_layout(layout).with_features(features);
+        options.data_pool = match &self.data_pool {
+            Some(name) => Some(cluster.pool(name).await?),
+            None => None,
+        };
+        Ok(options)
+    }
+
+    /// The features that the options say.
+    fn features(&self) -> Option<Features> {
+        if self.image_shared {
+            // Those that many clients can write at a time with.
+            return Some(Features::LAYERING);
+        }
+        let said = self.image_feature.iter().copied().reduce(Features::with);
+        said.filter(|features| !features.is_empty())
     }
 
     pub(crate) async fn create(
@@ -47,7 +95,7 @@ impl Shape {
             Some(name) => Some(pool.cluster().pool(name).await?),
             None => None,
         };
-        let features = self.image_feature.iter().fold(Features::NONE, |all, some| all.with(*some));
+        let features = self.features().unwrap_or(Features::LAYERING);
         let mut options = CreateOptions::new(size).with_layout(self.layout()?).with_features(features);
         options.data_pool = data_pool;
         options.metadata = metadata;

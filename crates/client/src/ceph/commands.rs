@@ -6,6 +6,7 @@ use super::images::{ImageControl, ImageKey, OpenedImage};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};
+use onego_ceph::messages::PoolOp;
 use onego_ceph::osdmap::OsdMap;
 use onego_rbd::{ImageFacts, Io};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) enum CephCommand {
     Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
     /// A question to the monitors.
     Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
+    /// Tells the global id of this client.
+    GlobalId { done: oneshot::Sender<u64> },
     /// A request to an image.
     Image { image: ImageKey, io: Io, done: ReplyTo },
     /// Opens an image. `opened` names it at once, `done` tells when it can be used.
@@ -54,6 +57,8 @@ pub(crate) enum Question {
     Statfs(Option<i64>),
     /// The newest epoch of the OSD map.
     NewestMap,
+    /// A new number for a snapshot of a pool's objects, or to take one back.
+    PoolSnapshot(PoolOp),
 }
 
 /// What a watch is told by the reactor.

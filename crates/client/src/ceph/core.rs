@@ -138,6 +138,7 @@ impl Core {
             CephCommand::Request { request, done } => {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
+            CephCommand::GlobalId { done } => drop(done.send(self.client.global_id())),
             CephCommand::Image { image, io, done } => self.start(now, image, io, done),
             CephCommand::OpenImage { facts, is_watched, opened, done } => {
                 self.with_images(now, |images, parts| {
@@ -219,6 +220,7 @@ impl Core {
             Question::Command(command, input) => self.client.command(now, &command, input, ticket),
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
+            Question::PoolSnapshot(op) => self.client.pool_op(now, op, ticket),
         }
     }
 

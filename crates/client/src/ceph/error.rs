@@ -54,6 +54,14 @@ pub enum Error {
         /// By what.
         reason: String,
     },
+    /// Something is not as it has to be for what is asked.
+    #[error("{what}")]
+    Unmet {
+        /// What is not.
+        what: String,
+        /// The number by which Ceph's own programs say so.
+        errno: Errno,
+    },
     /// An image has snapshots, which would be lost with it (ENOTEMPTY).
     #[error("{image} has {count} snapshots; \"rbd snap purge\" removes them")]
     Snapshots {
@@ -154,7 +162,9 @@ impl Error {
             Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
             Self::Features { .. } | Self::Clone { .. } => ErrorKind::Unsupported,
             Self::Image(error) => kind_of_image(error),
-            Self::Refused { errno, .. } | Self::Command { errno, .. } => errno.kind(),
+            Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => {
+                errno.kind()
+            }
             Self::Answer { .. } => ErrorKind::Protocol,
             Self::Auth(_) => ErrorKind::PermissionDenied,
             Self::Protocol(error) => kind_of(error),
@@ -243,10 +253,13 @@ impl Errno {
     pub const ACCES: Self = Self(13);
     pub const BUSY: Self = Self(16);
     pub const EXIST: Self = Self(17);
+    pub const XDEV: Self = Self(18);
     pub const INVAL: Self = Self(22);
     pub const NOSPC: Self = Self(28);
     pub const ROFS: Self = Self(30);
+    pub const MLINK: Self = Self(31);
     pub const RANGE: Self = Self(34);
+    pub const NOSYS: Self = Self(38);
     pub const NOTEMPTY: Self = Self(39);
     pub const OVERFLOW: Self = Self(75);
     pub const OPNOTSUPP: Self = Self(95);

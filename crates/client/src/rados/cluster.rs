@@ -163,6 +163,13 @@ impl Cluster {
         self.shared.mailbox.ask_sweep();
     }
 
+    /// The id that the monitors gave this client.
+    pub(crate) async fn global_id(&self) -> Result<u64, Error> {
+        let (done, answer) = oneshot::channel();
+        self.send(CephCommand::GlobalId { done }).await?;
+        Ok(self.answer(answer).await?)
+    }
+
     /// The map of the cluster, once it has reached `epoch`.
     pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
         let (done, answer) = oneshot::channel();
@@ -178,7 +185,7 @@ impl Cluster {
         }
     }
 
-    async fn ask(&self, question: Question) -> Result<Outcome, Error> {
+    pub(super) async fn ask(&self, question: Question) -> Result<Outcome, Error> {
         let (done, answer) = oneshot::channel();
         self.send(CephCommand::Monitor { question, done }).await?;
         let (outcome, _): RequestOutcome = self.answer(answer).await?;

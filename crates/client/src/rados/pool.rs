@@ -12,7 +12,7 @@ use onego_ceph::cls::Method;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Omap, Op, flag};
 use onego_ceph::outputs::{self, Listed};
-use onego_ceph::types::HObject;
+use onego_ceph::types::{HObject, NOSNAP, SnapContext};
 use onego_msgr::encoding::Decode as _;
 use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +38,10 @@ pub struct Pool {
     locator: String,
     /// Flags of all requests.
     flags: u32,
+    /// The snapshot that reads see.
+    snap: u64,
+    /// The snapshots that writes keep.
+    snap_context: SnapContext,
 }
 
 /// An object, as it is listed.
@@ -103,6 +107,8 @@ impl Pool {
             namespace: String::new(),
             locator: String::new(),
             flags: 0,
+            snap: NOSNAP,
+            snap_context: SnapContext::default(),
         }
     }
 
@@ -122,6 +128,16 @@ impl Pool {
     /// wait, as they do with librados, where this is `rados_set_pool_full_try`.
     pub fn with_full_try(&self) -> Self {
         Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
+    }
+
+    /// The same pool as it was at a snapshot of this number; [`NOSNAP`] stands for now. It can only be read.
+    pub(crate) fn at_snapshot(&self, snap: u64) -> Self {
+        Self { snap, ..self.clone() }
+    }
+
+    /// The same pool, where what is written first keeps what these snapshots hold.
+    pub(crate) fn with_snap_context(&self, snap_context: &SnapContext) -> Self {
+        Self { snap_context: snap_context.clone(), ..self.clone() }
     }
 
     /// Flags of all requests.
@@ -158,6 +174,8 @@ impl Pool {
         let mut request = Request::new(self.id, ObjectName::from(object)).in_namespace(&self.namespace);
         request.key.clone_from(&self.locator);
         request.ops.extend(ops.into_iter().map(|op| (op, 0)));
+        request.snap = self.snap;
+        request.snap_context = self.snap_context.clone();
         request.with_flags(self.flags)
     }
 
@@ -195,7 +213,7 @@ impl Pool {
     }
 
     /// One operation that changes the object.
-    async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
+    pub(crate) async fn change(&self, object: &str, op: Op) -> Result<(), Error> {
         self.execute(object, self.request(object, [op])).await.map(drop)
     }
 

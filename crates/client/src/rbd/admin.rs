@@ -1,15 +1,21 @@
 //! The life of an image: created, listed, resized, removed.
 
 use super::clear::clear;
-use super::header::{check_namespace, describe, image_id, info};
+use super::details::{Header, ImageDetails};
+use super::header::{check_namespace, describe, image_id};
 use super::image::Image;
-use crate::ceph::error::Error;
+use super::maps::map_object;
+use super::release::{detach_from_parent, ignore_missing};
+use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
 use onego_ceph::cls::rbd::{
-    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, SetId, SetStripeUnitCount,
+    Create, DirAddImage, DirList, DirRemoveImage, MetadataSet, ObjectMapResize, SetId, SetStripeUnitCount,
+    state,
 };
 use onego_ceph::rbd::{DIRECTORY, Features, Layout, header_object, id_object, valid_image_name};
+use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
 use std::collections::BTreeMap;
 
 /// Images asked for at a time when they are listed.
@@ -60,9 +66,36 @@ impl CreateOptions {
     }
 
     fn all_features(&self) -> Features {
+        // Each of the two is of no use without the other (`RBD_FEATURES_IMPLICIT_ENABLE`).
+        let has_map = self.features.contains(Features::OBJECT_MAP);
+        let fast_diff = if has_map { Features::FAST_DIFF } else { Features::NONE };
         let striping = if self.layout.is_striped() { Features::STRIPING } else { Features::NONE };
         let data_pool = if self.data_pool.is_some() { Features::DATA_POOL } else { Features::NONE };
-        self.features.with(striping).with(data_pool)
+        self.features.with(fast_diff).with(striping).with(data_pool)
+    }
+}
+
+impl CreateOptions {
+    fn check_features(&self, name: &str) -> Result<(), Error> {
+        let features = self.all_features();
+        let unknown = features.without(Features::WRITABLE.without(Features::OPERATIONS));
+        if !unknown.is_empty() {
+            let advice = "; leave them out";
+            return Err(Error::Features {
+                image: name.to_owned(),
+                action: "created",
+                features: unknown,
+                advice,
+            });
+        }
+        for (feature, needed) in
+            [(Features::OBJECT_MAP, Features::EXCLUSIVE_LOCK), (Features::FAST_DIFF, Features::OBJECT_MAP)]
+        {
+            if features.contains(feature) && !features.contains(needed) {
+                return Err(Error::Invalid(format!("the feature {feature} needs {needed}")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -73,11 +106,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
             "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
         )));
     }
-    let features = options.all_features().without(Features::WRITABLE.without(Features::OPERATIONS));
-    if !features.is_empty() {
-        let advice = "; leave them out";
-        return Err(Error::Features { image: name.to_owned(), action: "created", features, advice });
-    }
+    options.check_features(name)?;
     check_namespace(pool).await?;
     let id = new_id()?;
     let what = || describe(pool, name);
@@ -114,18 +143,25 @@ async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Re
         data_pool: options.data_pool.as_ref().map_or(-1, Pool::id),
     };
     let mut op = WriteOp::new().create(true).call(&create);
-    if layout.is_striped() {
-        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
-        op = op.call(&striping);
-    }
     if !options.metadata.is_empty() {
         op = op.call(&MetadataSet { entries: options.metadata.clone() });
     }
-    pool.operate_write(&header_object(id).to_string(), op).await.map(drop)
+    let header = header_object(id).to_string();
+    pool.operate_write(&header, op).await?;
+    if layout.is_striped() {
+        // Ceph's class does not see features that the same request gives the image.
+        let striping = SetStripeUnitCount { unit: layout.stripe_unit(), count: layout.stripe_count() };
+        pool.operate_write(&header, WriteOp::new().call(&striping)).await?;
+    }
+    if options.all_features().contains(Features::OBJECT_MAP) {
+        let resize = ObjectMapResize { objects: layout.objects(options.size), state: state::NONEXISTENT };
+        pool.operate_write(&map_object(id, NOSNAP), WriteOp::new().call(&resize)).await?;
+    }
+    Ok(())
 }
 
 /// An id that no other image has: 56 random bits, in the form of those that librbd gives.
-fn new_id() -> Result<String, Error> {
+pub(super) fn new_id() -> Result<String, Error> {
     let mut random = [0; 8];
     getrandom::fill(&mut random[..7])
         .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
@@ -165,54 +201,64 @@ fn page(pool: Pool, after: String) -> NextPage<String, Error> {
 }
 
 /// Removes an image with all its data, also while the pool is full. `progress` is told (done, all) in bytes.
-pub async fn remove(pool: &Pool, name: &str, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+pub async fn remove(pool: &Pool, name: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
     let pool = &pool.with_full_try();
-    let info = match info(pool, name).await {
-        // The header went in an earlier removal that did not end: remove what is left.
-        Err(Error::NotFound { what }) => {
-            let id = image_id(pool, name).await.map_err(|_| Error::NotFound { what })?;
-            return forget(pool, name, &id).await;
-        }
-        other => other?,
-    };
-    let busy = |reason: String| Err(Error::Busy { what: describe(pool, name), reason });
-    if !info.snapshots.is_empty() {
-        return Err(Error::Snapshots { image: describe(pool, name), count: info.snapshots.len() });
-    }
-    if info.parent.is_some() {
-        return Err(Error::Clone { image: name.to_owned(), action: "removed" });
-    }
-    // What an image keeps elsewhere for other features would stay behind.
-    let features = info.features.without(Features::WRITABLE);
-    if !features.is_empty() {
-        return Err(Error::Features { image: name.to_owned(), action: "removed", features, advice: "" });
-    }
-    let watchers = pool.watchers(&header_object(&info.id).to_string()).await?;
-    if let Some(watcher) = watchers.first() {
-        return busy(format!("{watcher} has it open"));
-    }
-    let image = Image::open_bare(pool, info.clone()).await?;
-    image.lock().await?;
-    clear(&image, 0, &mut progress).await?;
-    image.close().await?;
-    if info.features.contains(Features::OBJECT_MAP) {
-        ignore_missing(pool.remove(&format!("rbd_object_map.{}", info.id)).await)?;
-    }
-    ignore_missing(pool.remove(&header_object(&info.id).to_string()).await)?;
-    forget(pool, name, &info.id).await
-}
-
-/// Takes a name back.
-async fn forget(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
-    let entry = DirRemoveImage { name: name.to_owned(), id: id.to_owned() };
+    let id = image_id(pool, name).await?;
+    remove_with_id(pool, name, &id, progress).await?;
+    let entry = DirRemoveImage { name: name.to_owned(), id };
     ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
     ignore_missing(pool.remove(&id_object(name).to_string()).await)
 }
 
-fn ignore_missing(result: Result<(), Error>) -> Result<(), Error> {
-    match result {
-        Err(Error::NotFound { .. }) => Ok(()),
-        other => other,
+/// Removes an image but for its name. `name` is for messages alone.
+///
+/// Source: ceph `src/librbd/image/RemoveRequest.cc`.
+pub(super) async fn remove_with_id(
+    pool: &Pool,
+    name: &str,
+    id: &str,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let header = Header { pool: pool.with_full_try(), id: id.to_owned(), name: name.to_owned() };
+    let details = match header.details().await {
+        // The header went in an earlier removal that did not end.
+        Err(Error::NotFound { .. }) => return Ok(()),
+        other => other?,
+    };
+    check_removable(&header, &details).await?;
+    let (pool, info) = (&header.pool, &details.info);
+    let image = Image::open_bare(pool, info.clone()).await?;
+    image.lock().await?;
+    clear(&image, 0, &mut progress).await?;
+    image.close().await?;
+    detach_from_parent(&header, &details).await?;
+    if info.features.contains(Features::OBJECT_MAP) {
+        ignore_missing(pool.remove(&map_object(id, NOSNAP)).await)?;
+    }
+    ignore_missing(pool.remove(&header.object()).await)
+}
+
+/// Fails if something would be left behind, or if somebody uses the image.
+async fn check_removable(header: &Header, details: &ImageDetails) -> Result<(), Error> {
+    if !details.snapshots.is_empty() {
+        return Err(Error::Snapshots { image: header.describe(), count: details.snapshots.len() });
+    }
+    let features = details.info.features.without(Features::WRITABLE);
+    if !features.is_empty() {
+        return Err(Error::Features { image: header.name.clone(), action: "removed", features, advice: "" });
+    }
+    if details.group.is_some() {
+        return Err(Error::Unmet {
+            what: format!("{} is in a group, from which \"rbd group image rm\" takes it", header.describe()),
+            errno: Errno::MLINK,
+        });
+    }
+    let watchers = header.pool.watchers(&header.object()).await?;
+    match watchers.first() {
+        Some(watcher) => {
+            Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") })
+        }
+        None => Ok(()),
     }
 }
 
@@ -223,8 +269,18 @@ pub async fn resize(
     size: u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
-    let image = Image::open(pool, name).await?;
-    image.lock().await?;
+    let header = Header::named(pool, name).await?;
+    let info = header.details().await?.info;
+    info.check_writable()?;
+    let image = Image::open_bare(pool, info).await?;
+    match image.lock().await {
+        Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
+            image.close().await?;
+            let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+            return header.ask_owner(ask, &mut progress).await;
+        }
+        other => other?,
+    }
     if size < image.size() {
         clear(&image, size, &mut progress).await?;
     }

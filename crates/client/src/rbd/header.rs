@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
-const NAMESPACES: &str = "rbd_namespace";
+pub(super) const NAMESPACES: &str = "rbd_namespace";
 
 /// Features that are kept in objects of their own, which "rbd feature disable" takes away.
 pub(crate) const SWITCHABLE: Features =
@@ -53,7 +53,7 @@ pub struct ImageInfo {
 pub struct Parent {
     /// Number of its pool.
     pub pool: i64,
-    /// Its namespace within the pool.
+    /// Its namespace within the pool; empty: none.
     pub namespace: String,
     /// Id of its image.
     pub image: String,
@@ -66,28 +66,25 @@ pub struct Parent {
 impl Parent {
     /// Looks the parent's name up, as `rbd` writes it: pool/image@snapshot.
     pub async fn name(&self, cluster: &Cluster) -> Result<String, Error> {
-        let pools = cluster.pools().await?;
-        let pool = pools
-            .into_iter()
-            .find(|pool| pool.id == self.pool)
-            .ok_or_else(|| Error::NotFound { what: format!("pool {}, which the parent is in", self.pool) })?;
-        let pool = cluster.pool(&pool.name).await?.in_namespace(&self.namespace);
+        let pool = cluster.pool_by_id(self.pool).await?.in_namespace(&self.namespace);
         let image = pool.call(DIRECTORY, &DirGetName { id: self.image.clone() }).await?;
         let header = header_object(&self.image).to_string();
         let snapshot = pool.call(&header, &GetSnapshotName { snap: self.snapshot }).await?;
-        Ok(match pool.namespace() {
-            "" => format!("{}/{image}@{snapshot}", pool.name()),
-            namespace => format!("{}/{namespace}/{image}@{snapshot}", pool.name()),
-        })
+        Ok(format!("{}/{image}@{snapshot}", place(&pool)))
+    }
+}
+
+/// A pool and its namespace as `rbd` writes them.
+pub(crate) fn place(pool: &Pool) -> String {
+    match pool.namespace() {
+        "" => pool.name().to_owned(),
+        namespace => format!("{}/{namespace}", pool.name()),
     }
 }
 
 /// The name of an image in messages.
 pub(crate) fn describe(pool: &Pool, name: &str) -> String {
-    match pool.namespace() {
-        "" => format!("image {}/{name}", pool.name()),
-        namespace => format!("image {}/{namespace}/{name}", pool.name()),
-    }
+    format!("image {}/{name}", place(pool))
 }
 
 /// Namespaces asked for at a time when one is looked for.

@@ -1,5 +1,5 @@
 use super::header::{ImageInfo, ancestors, describe, image_id, info, info_by_id};
-use super::snapshots::snapshot_id;
+use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
@@ -70,7 +70,13 @@ impl Image {
     pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
         let snap = snapshot_id(pool, name, &id, snapshot).await?;
-        let info = info_by_id(pool, name, &id, snap).await?;
+        Self::open_snap(pool, name, &id, snap).await
+    }
+
+    /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
+    /// messages alone.
+    pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
+        let info = info_by_id(pool, name, id, snap).await?;
         info.check_readable()?;
         let parent = ancestors(pool, &info).await?;
         let facts = ImageFacts { parent, ..info.facts(pool, snap) };

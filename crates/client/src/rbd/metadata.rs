@@ -3,7 +3,7 @@
 use super::header::ImageInfo;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
-use onego_ceph::cls::rbd::{MetadataGet, MetadataRemove, MetadataSet};
+use onego_ceph::cls::rbd::{Metadata, MetadataGet, MetadataList, MetadataRemove, MetadataSet};
 use onego_ceph::rbd::header_object;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,31 @@ pub async fn metadata(pool: &Pool, image: &ImageInfo, key: &str) -> Result<Optio
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Entries asked for at a time when all are.
+const PAGE: u64 = 64;
+
+/// All keys and values of an object that has some: an image's header, or a pool's settings.
+pub(crate) async fn all(pool: &Pool, object: &str) -> Result<Metadata, Error> {
+    let mut all = Metadata::new();
+    loop {
+        let after = all.last_key_value().map(|(key, _)| key.clone()).unwrap_or_default();
+        let page = match pool.call(object, &MetadataList { after, max: PAGE }).await {
+            Err(Error::NotFound { .. }) => return Ok(all),
+            other => other?,
+        };
+        let is_last = (page.len() as u64) < PAGE;
+        all.extend(page);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// All keys of an image and their values.
+pub async fn all_metadata(pool: &Pool, image: &ImageInfo) -> Result<Metadata, Error> {
+    all(pool, &header_object(&image.id).to_string()).await
 }
 
 /// Gives a key of an image a value.

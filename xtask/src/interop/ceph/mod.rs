@@ -6,3 +6,4 @@ pub(super) mod images;
 pub(super) mod load;
 pub(super) mod shared_images;
 pub(super) mod users;
+pub(super) mod upkeep;

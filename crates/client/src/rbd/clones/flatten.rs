@@ -1,0 +1,121 @@
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::maps::change_map;
+use crate::rbd::objects::for_each_object;
+use crate::rbd::release::detach_from_parent;
+use crate::rbd::view::View;
+use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, ParentDetach, Rest, state};
+use onego_ceph::rbd::{DataNames, Features};
+use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
+
+/// Gives a clone all that it shows of its parent, and ends that it is a clone. `progress` is told (done, all) in objects.
+///
+/// Source: ceph `src/librbd/operation/FlattenRequest.cc`.
+pub async fn flatten(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    if header.details().await?.info.parent.is_none() {
+        return Err(Error::Invalid(format!("{} has no parent", header.describe())));
+    }
+    let ask = |id| Operation::Flatten { id };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| flatten_in(&header, details, progress).await)
+        .await
+}
+
+async fn flatten_in(
+    header: &Header,
+    details: &ImageDetails,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let copy = CopyDown::new(header, details).await?;
+    let objects = details.info.layout.objects(copy.overlap);
+    for_each_object(objects, progress, |object| copy.object(object)).await?;
+    let deep = details.info.features.contains(Features::DEEP_FLATTEN);
+    let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
+    if deep || !others_need_parent {
+        detach_from_parent(header, details).await?;
+    }
+    header.change(&ParentDetach {}).await?;
+    header.notify_changed().await
+}
+
+/// Copies objects of the parent into a clone.
+struct CopyDown<'a> {
+    header: &'a Header,
+    details: &'a ImageDetails,
+    /// The pool of the clone's data.
+    data: Pool,
+    names: DataNames,
+    parent: View,
+    /// Bytes that the image shows of the parent.
+    head_overlap: u64,
+    /// Bytes that the image or a snapshot of it shows of the parent.
+    overlap: u64,
+}
+
+impl<'a> CopyDown<'a> {
+    async fn new(header: &'a Header, details: &'a ImageDetails) -> Result<Self, Error> {
+        let head_overlap = details.info.parent.as_ref().map_or(0, |parent| parent.overlap);
+        let of_snapshots = details.snapshots.iter().filter_map(|snapshot| snapshot.overlap);
+        Ok(Self {
+            header,
+            details,
+            data: header.data_pool(&details.info).await?,
+            names: DataNames::new(&details.info.object_prefix),
+            parent: View::of_parent(header, details).await?,
+            head_overlap,
+            overlap: of_snapshots.fold(head_overlap, u64::max),
+        })
+    }
+
+    async fn object(&self, object: u64) -> Result<(), Error> {
+        let name = self.names.name(object).to_string();
+        match self.data.stat(&name).await {
+            Ok(_) => return Ok(()),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let layout = &self.details.info.layout;
+        let length = layout.object_end(object, self.overlap);
+        let bytes = self.parent.read_ranges(&layout.ranges(object, 0, length)).await?;
+        // What is zeros need not be there: it is zeros without a parent, too.
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        self.mark(object).await?;
+        // Without snapshots in its context, the copy becomes what all snapshots see.
+        self.data.operate_write(&name, WriteOp::new().call(&CopyUp { data: Rest(bytes) })).await?;
+        let shown = layout.object_end(object, self.head_overlap);
+        if shown < length {
+            let data = self.data.with_snap_context(&self.details.info.state.snap_context);
+            data.zero(&name, shown, length - shown).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes that an object will exist, in the image and in all of its snapshots.
+    async fn mark(&self, object: u64) -> Result<(), Error> {
+        let features = self.details.info.features;
+        if !features.contains(Features::OBJECT_MAP) {
+            return Ok(());
+        }
+        let snapshots =
+            self.details.snapshots.iter().enumerate().filter(|(_, snapshot)| snapshot.overlap.is_some());
+        let snapshots = snapshots.map(|(place, snapshot)| {
+            // It changes in the oldest, and is the same from then on.
+            let clean = place > 0 && features.contains(Features::FAST_DIFF);
+            (snapshot.id, if clean { state::EXISTS_CLEAN } else { state::EXISTS })
+        });
+        for (snap, state) in snapshots.chain([(NOSNAP, state::EXISTS)]) {
+            let update = ObjectMapUpdate { start: object, end: object + 1, state, current: None };
+            // A map of a snapshot may end before the object.
+            match change_map(self.header, snap, WriteOp::new().call(&update)).await {
+                Err(_) if snap != NOSNAP => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}

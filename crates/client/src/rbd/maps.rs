@@ -1,0 +1,140 @@
+//! What becomes of the maps of objects when snapshots come and go. A map that is lost is marked as one that cannot be
+//! relied on; no operation fails by it.
+//!
+//! Source: ceph `src/librbd/object_map/Snapshot{Create,Remove,Rollback}Request.cc`.
+
+use super::details::{Header, ImageDetails};
+use super::snapshot::Snapshot;
+use crate::ceph::error::Error;
+use crate::rados::WriteOp;
+use onego_ceph::cls::rbd::{
+    ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags, image_flag,
+    state,
+};
+use onego_ceph::rbd::Features;
+use onego_ceph::types::NOSNAP;
+
+/// Flags of a map that says nothing.
+const INVALID: u64 = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
+
+/// The object that holds the map of an image, or of one of its snapshots.
+pub(super) fn map_object(id: &str, snap: u64) -> String {
+    match snap {
+        NOSNAP => format!("rbd_object_map.{id}"),
+        snap => format!("rbd_object_map.{id}.{snap:016x}"),
+    }
+}
+
+/// Marks the map of an image, or of one of its snapshots, as one that cannot be relied on.
+pub(super) async fn invalidate(header: &Header, snap: u64) -> Result<(), Error> {
+    header.change(&SetFlags { flags: INVALID, mask: INVALID, snap }).await
+}
+
+/// A snapshot has been made: it keeps the map as it is, and the image's own begins to say what changes from here on.
+pub(super) async fn snapshot_made(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
+    if !details.info.features.contains(Features::OBJECT_MAP) {
+        return Ok(());
+    }
+    let copied = async {
+        let map = header.pool.read(&map_object(&header.id, NOSNAP), 0, 0).await?;
+        header.pool.write_full(&map_object(&header.id, snap), map).await?;
+        if details.info.features.contains(Features::FAST_DIFF) {
+            change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSnapAdd {})).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    match copied.await {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            invalidate(header, snap).await?;
+            invalidate(header, NOSNAP).await
+        }
+    }
+}
+
+/// A snapshot is removed: what was written in it counts as written in the next one.
+pub(super) async fn snapshot_removed(
+    header: &Header,
+    details: &ImageDetails,
+    snap: u64,
+) -> Result<(), Error> {
+    if !details.info.features.contains(Features::OBJECT_MAP) {
+        return Ok(());
+    }
+    let object = map_object(&header.id, snap);
+    let next = details.snapshots.iter().find(|later| later.id > snap).map_or(NOSNAP, |later| later.id);
+    if details.info.features.contains(Features::FAST_DIFF) {
+        let merged = async {
+            let map = header.pool.call(&object, &ObjectMapLoad {}).await?;
+            change_map(header, next, WriteOp::new().call(&ObjectMapSnapRemove { map })).await
+        };
+        if merged.await.is_err() {
+            invalidate(header, next).await?;
+        }
+    }
+    match header.pool.remove(&object).await {
+        Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The image is as the snapshot was. All that exists counts as written since the last snapshot, whatever it was before.
+pub(super) async fn rolled_back(
+    header: &Header,
+    details: &ImageDetails,
+    snapshot: &Snapshot,
+) -> Result<(), Error> {
+    if !details.info.features.contains(Features::OBJECT_MAP) {
+        return Ok(());
+    }
+    let objects = details.info.layout.objects(snapshot.size);
+    let copied = async {
+        let mut map = header.pool.call(&map_object(&header.id, snapshot.id), &ObjectMapLoad {}).await?;
+        map.resize(objects, state::NONEXISTENT);
+        dirty(&mut map);
+        change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await
+    };
+    let valid = snapshot.flags & image_flag::OBJECT_MAP_INVALID == 0;
+    match copied.await {
+        Ok(()) if valid => Ok(()),
+        _ => invalidate(header, NOSNAP).await,
+    }
+}
+
+/// All objects that are there count as written.
+fn dirty(map: &mut ObjectMap) {
+    for object in 0..map.len() {
+        if map.get(object) == state::EXISTS_CLEAN {
+            map.set(object, state::EXISTS);
+        }
+    }
+}
+
+/// Changes the map of an image, or of one of its snapshots.
+pub(super) async fn change_map(header: &Header, snap: u64, op: WriteOp) -> Result<(), Error> {
+    header.pool.operate_write(&map_object(&header.id, snap), op).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_of_snapshots_are_called_as_librbd_calls_them() {
+        assert_eq!(map_object("10eb82de2980", NOSNAP), "rbd_object_map.10eb82de2980");
+        assert_eq!(map_object("10eb82de2980", 0x1f), "rbd_object_map.10eb82de2980.000000000000001f");
+    }
+
+    #[test]
+    fn what_a_rollback_brings_back_counts_as_written() {
+        let mut map = ObjectMap::new(4);
+        map.set(1, state::EXISTS_CLEAN);
+        map.set(2, state::PENDING);
+        map.set(3, state::EXISTS);
+        dirty(&mut map);
+        assert_eq!(
+            map.iter().collect::<Vec<_>>(),
+            [state::NONEXISTENT, state::EXISTS, state::PENDING, state::EXISTS]
+        );
+    }
+}

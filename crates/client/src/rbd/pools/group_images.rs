@@ -1,0 +1,108 @@
+use super::group::Group;
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use crate::rbd::details::Header;
+use onego_ceph::cls::rbd::{
+    DirGetName, GroupImageList, GroupImageRemove, GroupImageSet, GroupImageSpec, GroupImageStatus,
+    ImageGroupAdd, ImageGroupRemove, link_state,
+};
+use onego_ceph::rbd::DIRECTORY;
+
+/// Images asked for at a time.
+const PAGE: u64 = 1024;
+
+/// An image of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GroupImage {
+    /// Name of its pool.
+    pub pool: String,
+    /// Its name.
+    pub image: String,
+    /// Is it being added or removed?
+    pub is_incomplete: bool,
+}
+
+/// The images of a group.
+pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, Error> {
+    let group = Group::named(pool, group).await?;
+    let mut named = Vec::new();
+    for GroupImageStatus { spec, state } in images(&group).await? {
+        let pool = group.pool_of(spec.pool).await?;
+        let image = pool.call(DIRECTORY, &DirGetName { id: spec.image_id }).await?;
+        let pool = pool.name().to_owned();
+        named.push(GroupImage { pool, image, is_incomplete: state == link_state::INCOMPLETE });
+    }
+    Ok(named)
+}
+
+/// Puts an image into a group, which must be in the same namespace.
+///
+/// Source: ceph `src/librbd/api/Group.cc`.
+pub async fn add_to_group(
+    (pool, group): (&Pool, &str),
+    (image_pool, image): (&Pool, &str),
+) -> Result<(), Error> {
+    check_namespaces(pool, image_pool)?;
+    let group = Group::named(pool, group).await?;
+    let header = Header::named(image_pool, image).await?;
+    let spec = GroupImageSpec { image_id: header.id.clone(), pool: image_pool.id() };
+    let status = |state| GroupImageSet { status: GroupImageStatus { spec: spec.clone(), state } };
+    group.change(&status(link_state::INCOMPLETE)).await?;
+    if let Err(error) = header.change(&ImageGroupAdd { group: group.spec() }).await {
+        // It stays outside. The first error is the one to tell.
+        let _ = group.change(&GroupImageRemove { spec }).await;
+        return Err(match error {
+            Error::Exists { .. } => Error::Exists { what: format!("another group of {}", header.describe()) },
+            error => error,
+        });
+    }
+    header.notify_changed().await?;
+    group.change(&status(link_state::ATTACHED)).await
+}
+
+/// Takes an image out of a group.
+pub async fn remove_from_group(
+    (pool, group): (&Pool, &str),
+    (image_pool, image): (&Pool, &str),
+) -> Result<(), Error> {
+    check_namespaces(pool, image_pool)?;
+    let group = Group::named(pool, group).await?;
+    let header = Header::named(image_pool, image).await?;
+    unlink(&group, &GroupImageSpec { image_id: header.id, pool: image_pool.id() }).await
+}
+
+fn check_namespaces(group: &Pool, image: &Pool) -> Result<(), Error> {
+    if group.namespace() == image.namespace() {
+        Ok(())
+    } else {
+        Err(Error::Invalid("a group and its images must be in the same namespace".into()))
+    }
+}
+
+/// The images of a group by their ids.
+pub(super) async fn images(group: &Group) -> Result<Vec<GroupImageStatus>, Error> {
+    let mut all: Vec<GroupImageStatus> = Vec::new();
+    loop {
+        let after = all.last().map(|status| status.spec.clone()).unwrap_or_default();
+        let page = group.call(&GroupImageList { after, max: PAGE }).await?;
+        let is_last = (page.len() as u64) < PAGE;
+        all.extend(page);
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// Ends that an image is in a group.
+pub(super) async fn unlink(group: &Group, spec: &GroupImageSpec) -> Result<(), Error> {
+    let status = GroupImageStatus { spec: spec.clone(), state: link_state::INCOMPLETE };
+    group.change(&GroupImageSet { status }).await?;
+    let header = Header::with_id(&group.pool_of(spec.pool).await?, &spec.image_id).await?;
+    match header.change(&ImageGroupRemove { group: group.spec() }).await {
+        Ok(()) => header.notify_changed().await?,
+        Err(Error::NotFound { .. } | Error::Refused { errno: Errno(61), .. }) => {}
+        Err(error) => return Err(error),
+    }
+    group.change(&GroupImageRemove { spec: spec.clone() }).await
+}

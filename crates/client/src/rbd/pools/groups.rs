@@ -1,0 +1,72 @@
+use super::group::{Group, describe};
+use super::group_images::{images, unlink};
+use super::group_snapshots::{records, remove_record};
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::admin::new_id;
+use crate::rbd::details::GROUP_DIRECTORY as DIRECTORY;
+use crate::rbd::release::ignore_missing;
+use onego_ceph::cls::Method;
+use onego_ceph::cls::rbd::{GroupDirAdd, GroupDirList, GroupDirRemove, GroupDirRename};
+
+/// Groups asked for at a time.
+const PAGE: u64 = 1024;
+
+/// The names of a pool's groups.
+pub async fn groups(pool: &Pool) -> Result<Vec<String>, Error> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after = all.last().cloned().unwrap_or_default();
+        let page = match pool.call(DIRECTORY, &GroupDirList { after, max: PAGE }).await {
+            Err(Error::NotFound { .. }) => return Ok(all),
+            other => other?,
+        };
+        let is_last = (page.len() as u64) < PAGE;
+        all.extend(page.into_keys());
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// Makes a group of images, with none in it.
+pub async fn create_group(pool: &Pool, name: &str) -> Result<(), Error> {
+    let id = new_id()?;
+    let add = GroupDirAdd { name: name.to_owned(), id: id.clone() };
+    change(pool, &add).await.map_err(|error| match error {
+        Error::Exists { .. } => Error::Exists { what: describe(pool, name) },
+        error => error,
+    })?;
+    if let Err(error) = pool.create(&Group::object_of(&id), true).await {
+        // A group without a header cannot be used. The first error is the one to tell.
+        let _ = change(pool, &GroupDirRemove { name: name.to_owned(), id }).await;
+        return Err(error);
+    }
+    Ok(())
+}
+
+/// Gives a group another name.
+pub async fn rename_group(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
+    let group = Group::named(pool, from).await?;
+    change(pool, &GroupDirRename { from: from.to_owned(), to: to.to_owned(), id: group.id }).await
+}
+
+/// Removes a group with its snapshots; its images stay. Without such a group there is nothing to do, as Ceph has it.
+pub async fn remove_group(pool: &Pool, name: &str) -> Result<(), Error> {
+    let group = match Group::named(pool, name).await {
+        Err(Error::NotFound { .. }) => return Ok(()),
+        other => other?,
+    };
+    for record in records(&group).await? {
+        remove_record(&group, &record).await?;
+    }
+    for image in images(&group).await? {
+        unlink(&group, &image.spec).await?;
+    }
+    ignore_missing(pool.remove(&group.object()).await)?;
+    change(pool, &GroupDirRemove { name: name.to_owned(), id: group.id }).await
+}
+
+async fn change<M: Method>(pool: &Pool, method: &M) -> Result<(), Error> {
+    pool.operate_write(DIRECTORY, WriteOp::new().call(method)).await.map(drop)
+}

@@ -1,0 +1,21 @@
+//! What a pool keeps of its images: their names, the trash, namespaces, groups, settings.
+
+mod group;
+mod group_images;
+mod group_snapshots;
+mod groups;
+mod names;
+mod namespaces;
+mod settings;
+mod trash;
+
+pub use group_images::{GroupImage, add_to_group, group_images, remove_from_group};
+pub use group_snapshots::{
+    create_group_snapshot, group_snapshot_names, group_snapshots, remove_group_snapshot,
+    rename_group_snapshot, rollback_group,
+};
+pub use groups::{create_group, groups, remove_group, rename_group};
+pub use names::rename;
+pub use namespaces::{create_namespace, namespaces, remove_namespace};
+pub use settings::{pool_settings, remove_pool_setting, set_pool_setting};
+pub use trash::{TrashEntry, TrashSource, move_to_trash, remove_from_trash, restore, trash};

@@ -1,0 +1,36 @@
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::Header;
+use crate::rbd::header::describe;
+use onego_ceph::cls::rbd::{DirRenameImage, SetId};
+use onego_ceph::rbd::{DIRECTORY, id_object, valid_image_name};
+
+/// Gives an image another name.
+///
+/// Source: ceph `src/librbd/operation/RenameRequest.cc`.
+pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
+    let header = Header::named(pool, from).await?;
+    take_name(pool, to, &header.id).await?;
+    let rename = DirRenameImage { from: from.to_owned(), to: to.to_owned(), id: header.id.clone() };
+    if let Err(error) = pool.operate_write(DIRECTORY, WriteOp::new().call(&rename)).await {
+        // Nothing is called so. The first error is the one to tell.
+        let _ = pool.remove(&id_object(to).to_string()).await;
+        return Err(error);
+    }
+    pool.remove(&id_object(from).to_string()).await?;
+    header.notify_changed().await
+}
+
+/// Has a name mean the image with `id`.
+pub(super) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
+    if !valid_image_name(name) {
+        return Err(Error::Invalid(format!(
+            "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"
+        )));
+    }
+    let named = WriteOp::new().create(true).call(&SetId { id: id.to_owned() });
+    match pool.operate_write(&id_object(name).to_string(), named).await {
+        Err(Error::Exists { .. }) => Err(Error::Exists { what: describe(pool, name) }),
+        other => other.map(drop),
+    }
+}

@@ -1,0 +1,25 @@
+//! Settings of a pool for all of its images (`rbd config pool`), by the names of their options.
+
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::metadata::all;
+use onego_ceph::cls::rbd::{Metadata, MetadataRemove, MetadataSet};
+
+/// The object that holds them (`RBD_INFO`).
+const INFO: &str = "rbd_info";
+
+/// What the pool's metadata has.
+pub async fn pool_settings(pool: &Pool) -> Result<Metadata, Error> {
+    all(pool, INFO).await
+}
+
+/// Gives a key of the pool's metadata a value.
+pub async fn set_pool_setting(pool: &Pool, key: &str, value: &[u8]) -> Result<(), Error> {
+    let entries = Metadata::from([(key.to_owned(), value.to_owned())]);
+    pool.operate_write(INFO, WriteOp::new().call(&MetadataSet { entries })).await.map(drop)
+}
+
+/// Removes a key of the pool's metadata.
+pub async fn remove_pool_setting(pool: &Pool, key: &str) -> Result<(), Error> {
+    pool.operate_write(INFO, WriteOp::new().call(&MetadataRemove { key: key.to_owned() })).await.map(drop)
+}

@@ -1,0 +1,193 @@
+use super::names::take_name;
+use crate::ceph::error::{Errno, Error};
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::admin::remove_with_id;
+use crate::rbd::details::{Header, TRASH, time};
+use crate::rbd::header::describe;
+use crate::rbd::release::ignore_missing;
+use onego_ceph::cls::rbd::{
+    DirAddImage, DirRemoveImage, TrashAdd, TrashGet, TrashImageSpec, TrashList, TrashRemove, TrashStateSet,
+};
+use onego_ceph::rbd::{DIRECTORY, id_object};
+use onego_ceph::types::Utime;
+use std::time::{Duration, SystemTime};
+
+/// Images asked for at a time.
+const PAGE: u64 = 1024;
+
+/// States of an image in the trash (`cls::rbd::TrashImageState`).
+mod state {
+    pub(super) const NORMAL: u8 = 0;
+    pub(super) const MOVING: u8 = 1;
+    pub(super) const REMOVING: u8 = 2;
+    pub(super) const RESTORING: u8 = 3;
+}
+
+/// What put an image into the trash (`cls::rbd::TrashImageSource`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TrashSource {
+    /// A user.
+    User,
+    /// The end of its mirroring.
+    Mirroring,
+    /// Its move elsewhere.
+    Migration,
+    /// A removal that has not ended.
+    Removing,
+    /// A user who wants clones to keep it.
+    UserParent,
+    /// Something that came later.
+    Other(u8),
+}
+
+impl TrashSource {
+    fn of(number: u8) -> Self {
+        match number {
+            0 => Self::User,
+            1 => Self::Mirroring,
+            2 => Self::Migration,
+            3 => Self::Removing,
+            4 => Self::UserParent,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// An image in the trash.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct TrashEntry {
+    /// Its id, by which it is named there.
+    pub id: String,
+    /// Its name before.
+    pub name: String,
+    /// What put it there.
+    pub source: TrashSource,
+    /// When it was put there.
+    pub deleted: SystemTime,
+    /// Until when it is kept.
+    pub kept_until: SystemTime,
+}
+
+impl TrashEntry {
+    fn of(id: String, spec: TrashImageSpec) -> Self {
+        Self {
+            id,
+            name: spec.name,
+            source: TrashSource::of(spec.source),
+            deleted: time(spec.deletion_time),
+            kept_until: time(spec.deferment_end_time),
+        }
+    }
+}
+
+/// The images in the trash, by their ids.
+pub async fn trash(pool: &Pool) -> Result<Vec<TrashEntry>, Error> {
+    let mut all: Vec<TrashEntry> = Vec::new();
+    loop {
+        let after = all.last().map(|entry| entry.id.clone()).unwrap_or_default();
+        let page = match pool.call(TRASH, &TrashList { after, max: PAGE }).await {
+            Err(Error::NotFound { .. }) => return Ok(all),
+            other => other?,
+        };
+        let is_last = (page.len() as u64) < PAGE;
+        all.extend(page.into_iter().map(|(id, spec)| TrashEntry::of(id, spec)));
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+/// Moves an image to the trash, where it is kept for `delay` at least. Clones of it go on working.
+///
+/// Source: ceph `src/librbd/api/Trash.cc`, `src/librbd/trash/MoveRequest.cc`.
+pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(), Error> {
+    let header = Header::named(pool, name).await?;
+    if let Some(watcher) = pool.watchers(&header.object()).await?.first() {
+        return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
+    }
+    header.owned(async |_| hide(&header, delay).await).await
+}
+
+async fn hide(header: &Header, delay: Duration) -> Result<(), Error> {
+    let Header { pool, id, name } = header;
+    let now = SystemTime::now();
+    let spec = TrashImageSpec {
+        source: 0,
+        name: name.clone(),
+        deletion_time: utime(now),
+        deferment_end_time: utime(now + delay),
+        state: state::MOVING,
+    };
+    change(pool, WriteOp::new().call(&TrashAdd { id: id.clone(), spec })).await?;
+    ignore_missing(pool.remove(&id_object(name).to_string()).await)?;
+    let entry = DirRemoveImage { name: name.clone(), id: id.clone() };
+    ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
+    set_state(pool, id, state::NORMAL, state::MOVING).await
+}
+
+/// Takes an image out of the trash; without a new name it has that of before.
+pub async fn restore(pool: &Pool, id: &str, name: Option<&str>) -> Result<(), Error> {
+    let spec = spec(pool, id).await?;
+    let name = name.unwrap_or(&spec.name);
+    set_state(pool, id, state::RESTORING, spec.state).await?;
+    let restored = async {
+        take_name(pool, name, id).await?;
+        let entry = DirAddImage { name: name.to_owned(), id: id.to_owned() };
+        pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await
+    };
+    if let Err(error) = restored.await {
+        // It stays in the trash. The first error is the one to tell.
+        let _ = set_state(pool, id, spec.state, state::RESTORING).await;
+        return Err(error);
+    }
+    change(pool, WriteOp::new().call(&TrashRemove { id: id.to_owned() })).await
+}
+
+/// Removes an image from the trash, with all its data. Before its time is over, only with `force`. `progress` is told
+/// (done, all) in bytes.
+pub async fn remove_from_trash(
+    pool: &Pool,
+    id: &str,
+    force: bool,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let spec = spec(pool, id).await?;
+    if !force && time(spec.deferment_end_time) > SystemTime::now() {
+        return Err(Error::Unmet {
+            what: format!(
+                "{} is still kept in the trash; \"--force\" removes it all the same",
+                describe(pool, &spec.name)
+            ),
+            errno: Errno::PERM,
+        });
+    }
+    set_state(pool, id, state::REMOVING, spec.state).await?;
+    let removed = remove_with_id(pool, &spec.name, id, progress).await;
+    if let Err(error) = removed {
+        let _ = set_state(pool, id, state::NORMAL, state::REMOVING).await;
+        return Err(error);
+    }
+    change(pool, WriteOp::new().call(&TrashRemove { id: id.to_owned() })).await
+}
+
+async fn spec(pool: &Pool, id: &str) -> Result<TrashImageSpec, Error> {
+    match pool.call(TRASH, &TrashGet { id: id.to_owned() }).await {
+        Err(Error::NotFound { .. }) => Err(Error::NotFound { what: format!("image {id} in the trash") }),
+        other => other,
+    }
+}
+
+async fn set_state(pool: &Pool, id: &str, state: u8, expected: u8) -> Result<(), Error> {
+    change(pool, WriteOp::new().call(&TrashStateSet { id: id.to_owned(), state, expected })).await
+}
+
+async fn change(pool: &Pool, op: WriteOp) -> Result<(), Error> {
+    pool.operate_write(TRASH, op).await.map(drop)
+}
+
+fn utime(at: SystemTime) -> Utime {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Utime { sec: since.as_secs() as u32, nsec: since.subsec_nanos() }
+}

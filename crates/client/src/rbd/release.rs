@@ -1,0 +1,108 @@
+//! The end of a snapshot, and of a clone. Each may bring about the other: the last snapshot that needs the parent ends the
+//! clone, and the last clone of a hidden snapshot ends that.
+
+use super::details::{Header, ImageDetails};
+use super::maps;
+use super::snapshot::SnapshotKind;
+use crate::ceph::error::{Errno, Error};
+use crate::rados::WriteOp;
+use onego_ceph::cls::rbd::{
+    ChildDetach, ChildImageSpec, ParentImageSpec, RemoveChild, SnapshotGet, SnapshotRemove, SnapshotTrashAdd,
+};
+use std::pin::Pin;
+
+/// The object that lists a pool's clones of the first format by their parents (`RBD_CHILDREN`).
+pub(super) const CHILDREN: &str = "rbd_children";
+
+/// Removes a snapshot of any kind.
+///
+/// Source: ceph `src/librbd/operation/SnapshotRemoveRequest.cc`.
+pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, snap: u64) -> Result<(), Error> {
+    let missing = || Error::NotFound { what: format!("snapshot {snap} of {}", header.describe()) };
+    let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == snap).ok_or_else(missing)?;
+    let what = || header.describe_snapshot(snapshot);
+    if snapshot.is_protected() {
+        return Err(Error::Unmet {
+            what: format!("{} is protected from removal: \"rbd snap unprotect\" ends that", what()),
+            errno: Errno::BUSY,
+        });
+    }
+    let is_hidden = matches!(snapshot.kind, SnapshotKind::Trash { .. });
+    if !is_hidden {
+        // Whoever removes the last clone then removes the snapshot, too.
+        match header.change(&SnapshotTrashAdd { snap }).await {
+            Ok(()) | Err(Error::Exists { .. } | Error::Refused { errno: Errno::OPNOTSUPP, .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let has_children = header.call(&SnapshotGet { snap }).await?.child_count > 0;
+    // The parent was this snapshot's alone.
+    let others_need_parent = details.info.parent.is_some()
+        || details.snapshots.iter().any(|other| other.id != snap && other.overlap.is_some());
+    if snapshot.overlap.is_some() && !others_need_parent {
+        detach_from_parent(header, details).await?;
+    }
+    if has_children && is_hidden {
+        return Err(Error::Unmet { what: format!("{} has clones", what()), errno: Errno::BUSY });
+    }
+    if !has_children {
+        maps::snapshot_removed(header, details, snap).await?;
+        ignore_missing(header.data_pool(&details.info).await?.remove_snap_id(snap).await)?;
+        header.change(&SnapshotRemove { snap }).await?;
+    }
+    header.notify_changed().await
+}
+
+/// The parent's side of the end of a clone: it is no longer counted, or listed. A snapshot that only waited for its last
+/// clone to go is removed.
+///
+/// Boxed, because that removal may end a clone in turn.
+///
+/// Source: ceph `src/librbd/image/DetachChildRequest.cc`.
+pub(super) fn detach_from_parent<'a>(
+    child: &'a Header,
+    details: &'a ImageDetails,
+) -> Pin<Box<dyn Future<Output = Result<(), Error>> + 'a>> {
+    Box::pin(async move {
+        let Some(origin) = &details.origin else { return Ok(()) };
+        if details.is_counted_clone() {
+            detach_counted(child, origin).await
+        } else {
+            let remove = RemoveChild {
+                pool: origin.pool,
+                image_id: origin.image_id.clone(),
+                snap: origin.snap,
+                child: child.id.clone(),
+            };
+            let removed = child.pool.operate_write(CHILDREN, WriteOp::new().call(&remove)).await;
+            ignore_missing(removed.map(drop))
+        }
+    })
+}
+
+async fn detach_counted(child: &Header, origin: &ParentImageSpec) -> Result<(), Error> {
+    let pool = child.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
+    let parent = Header::with_id(&pool, &origin.image_id).await?;
+    let spec = ChildImageSpec {
+        pool: child.pool.id(),
+        image_id: child.id.clone(),
+        namespace: child.pool.namespace().to_owned(),
+    };
+    ignore_missing(parent.change(&ChildDetach { snap: origin.snap, child: spec }).await)?;
+    let details = parent.details().await?;
+    let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == origin.snap);
+    let is_waiting = snapshot.is_some_and(|snapshot| {
+        matches!(snapshot.kind, SnapshotKind::Trash { .. }) && snapshot.children == 0
+    });
+    if is_waiting {
+        return remove_snapshot(&parent, &details, origin.snap).await;
+    }
+    parent.notify_changed().await
+}
+
+pub(super) fn ignore_missing(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(Error::NotFound { .. }) => Ok(()),
+        other => other,
+    }
+}

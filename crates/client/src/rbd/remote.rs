@@ -1,0 +1,125 @@
+//! Changes of an image by the client that owns its exclusive lock and keeps it: it is asked for them by a notification,
+//! answers whether it takes the work on, and says how far it is and when it has ended.
+//!
+//! Source: ceph `src/librbd/ImageWatcher.cc`.
+
+use super::details::Header;
+use crate::ceph::error::{Errno, Error, undecodable};
+use crate::rados::{Notified, Watch, WatchEvent};
+use onego_msgr::encoding::{Decode, Encode};
+use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+/// How long the owner may take to say whether it takes the work on (`rbd_request_timed_out_seconds`). One of before 17.1 has
+/// ended some kinds of work by then.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How far the owner is, as far as it has said so.
+#[derive(Default)]
+struct Heard {
+    /// It has ended, with 0 or a negative errno.
+    ended: Option<i32>,
+    /// The header has changed.
+    changed: bool,
+}
+
+impl Header {
+    /// Has the owner of the exclusive lock change the image. `operation` is made with the id that the work has.
+    /// `progress` is told (done, all), in whatever the owner counts.
+    pub(super) async fn ask_owner(
+        &self,
+        operation: impl FnOnce(AsyncRequestId) -> Operation,
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let mut watch = self.pool.watch(&self.object()).await?;
+        let client = ClientId { gid: self.pool.cluster().global_id().await?, handle: watch.cookie() };
+        let id = AsyncRequestId { client, request: 1 };
+        let operation = operation(id);
+        // Owners of before 17.1 answer these when they are done, and say nothing later.
+        let may_end_silently = is_short(&operation);
+        let payload = Notification::Operation(operation).to_bytes();
+        let mut heard = Heard::default();
+        let notified = {
+            let object = self.object();
+            let notify = pin!(self.pool.notify(&object, payload, ANSWER_TIMEOUT));
+            while_listening(notify, &mut watch, id, &mut heard, progress).await?
+        };
+        self.check_answer(&notified)?;
+        while heard.ended.is_none() && !(may_end_silently && heard.changed) {
+            match watch.next().await {
+                Some(event) => heard.take(event, id, progress),
+                None => return Err(self.no_answer()),
+            }
+        }
+        match heard.ended.unwrap_or(0) {
+            0.. => Ok(()),
+            errno => Err(self.refused(errno)),
+        }
+    }
+
+    /// Fails unless the owner has taken the work on.
+    fn check_answer(&self, notified: &Notified) -> Result<(), Error> {
+        // Only the owner answers with something.
+        let answer = notified.acknowledgements.iter().find(|answer| !answer.reply.is_empty());
+        let answer = answer.ok_or_else(|| self.no_answer())?;
+        let Response { result } =
+            Response::from_bytes(&answer.reply).map_err(|error| undecodable(self.describe(), error))?;
+        if result < 0 { Err(self.refused(result)) } else { Ok(()) }
+    }
+
+    fn no_answer(&self) -> Error {
+        Error::Busy { what: self.describe(), reason: "the owner of its lock does not answer".into() }
+    }
+
+    fn refused(&self, errno: i32) -> Error {
+        crate::ceph::error::check(errno, || format!("the owner of the lock of {}", self.describe()))
+            .err()
+            .unwrap_or_else(|| Error::Unmet { what: self.describe(), errno: Errno::INVAL })
+    }
+}
+
+impl Heard {
+    /// Takes what a watcher of the image is told. Every notification is acknowledged by that.
+    fn take(&mut self, event: WatchEvent, id: AsyncRequestId, progress: &mut impl FnMut(u64, u64)) {
+        let WatchEvent::Notify(notification) = event else { return };
+        match Notification::from_bytes(&notification.payload().to_vec()) {
+            Ok(Notification::AsyncProgress { id: of, offset, total }) if of == id => progress(offset, total),
+            Ok(Notification::AsyncComplete { id: of, result }) if of == id => self.ended = Some(result),
+            Ok(Notification::HeaderUpdate) => self.changed = true,
+            _ => {}
+        }
+    }
+}
+
+/// Work that takes no longer than an answer may.
+fn is_short(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::SnapRemove { .. }
+            | Operation::SnapRename { .. }
+            | Operation::SnapProtect { .. }
+            | Operation::SnapUnprotect { .. }
+            | Operation::Rename { .. }
+            | Operation::UpdateFeatures { .. }
+    )
+}
+
+/// Waits for something, and takes meanwhile what a watch is told: this client is notified, too, and must acknowledge it.
+async fn while_listening<T>(
+    mut future: Pin<&mut impl Future<Output = T>>,
+    watch: &mut Watch,
+    id: AsyncRequestId,
+    heard: &mut Heard,
+    progress: &mut impl FnMut(u64, u64),
+) -> T {
+    poll_fn(|cx| {
+        while let Poll::Ready(Some(event)) = pin!(watch.next()).poll(cx) {
+            heard.take(event, id, progress);
+        }
+        future.as_mut().poll(cx)
+    })
+    .await
+}

@@ -1,0 +1,71 @@
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::maps;
+use crate::rbd::snapshot::{SnapshotKind, taken, users};
+use onego_ceph::cls::rbd::SnapshotAdd;
+use onego_rbd::notify::Operation;
+
+/// The class's answer to a number that is older than that of another snapshot, which was made meanwhile.
+const STALE: Errno = Errno(116);
+
+/// How often another number is asked for.
+const ATTEMPTS: u32 = 16;
+
+/// Makes a snapshot of an image.
+pub async fn create(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::SnapCreate { snapshot: users(name), id, flags: 0 };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| create_in(&header, details, name, SnapshotKind::User).await.map(drop),
+        )
+        .await
+}
+
+/// Makes a snapshot of a kind, and gives its number.
+pub(in crate::rbd) async fn create_in(
+    header: &Header,
+    details: &ImageDetails,
+    name: &str,
+    kind: SnapshotKind,
+) -> Result<u64, Error> {
+    if name.is_empty() || name.contains(['/', '@']) {
+        return Err(Error::Invalid(format!(
+            "{name:?} is no name for a snapshot: it must have neither / nor @"
+        )));
+    }
+    if details.snapshots.iter().any(|snapshot| snapshot.name == name && snapshot.kind == kind) {
+        return Err(Error::Exists { what: format!("snapshot {}@{name}", header.name) });
+    }
+    let data = header.data_pool(&details.info).await?;
+    let snap = add(header, &data, name, kind).await?;
+    maps::snapshot_made(header, details, snap).await?;
+    header.notify_changed().await?;
+    Ok(snap)
+}
+
+/// Records a snapshot under a new number.
+async fn add(header: &Header, data: &Pool, name: &str, kind: SnapshotKind) -> Result<u64, Error> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let snap = data.new_snap_id().await?;
+        let add = SnapshotAdd { name: name.to_owned(), snap, namespace: kind.clone() };
+        let Err(error) = header.change(&add).await else { return Ok(snap) };
+        // The first error is the one to tell.
+        let _ = data.remove_snap_id(snap).await;
+        match error {
+            Error::Refused { errno: STALE, .. } if attempts < ATTEMPTS => {}
+            Error::Refused { errno: Errno::DQUOT, .. } => {
+                return Err(Error::Unmet {
+                    what: format!("{} has as many snapshots as it may", header.describe()),
+                    errno: Errno::DQUOT,
+                });
+            }
+            error => return Err(taken(error, &header.name, name)),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Snapshots of images: made, listed, renamed, protected, rolled back to, removed.
+
+mod create;
+mod protect;
+mod remove;
+mod rollback;
+
+pub use super::snapshot::{Snapshot, SnapshotKind};
+pub use create::create;
+pub(super) use create::create_in;
+pub use protect::{protect, unprotect};
+pub use remove::{purge, remove};
+pub use rollback::rollback;
+pub(super) use rollback::rollback_in;
+
+use super::details::{Header, ImageDetails};
+use super::snapshot::{taken, users};
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use onego_ceph::cls::rbd::{SnapshotGetLimit, SnapshotRename, SnapshotSetLimit};
+use onego_rbd::notify::Operation;
+
+/// The snapshots of an image, oldest first.
+pub async fn list(pool: &Pool, image: &str) -> Result<Vec<Snapshot>, Error> {
+    Ok(ImageDetails::of(pool, image).await?.snapshots)
+}
+
+/// Gives a user's snapshot another name.
+pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let known = header.details().await?.snapshot(from)?.id;
+    let ask = |id| Operation::SnapRename { snap: known, snapshot: users(to), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| {
+                let snap = details.snapshot(from)?.id;
+                let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
+                renamed.map_err(|error| taken(error, image, to))?;
+                header.notify_changed().await
+            },
+        )
+        .await
+}
+
+/// Most snapshots that an image may have; `None`: any number.
+pub async fn limit(pool: &Pool, image: &str) -> Result<Option<u64>, Error> {
+    let limit = Header::named(pool, image).await?.call(&SnapshotGetLimit {}).await?;
+    Ok(Some(limit).filter(|limit| *limit != u64::MAX))
+}
+
+/// Changes how many snapshots an image may have. More that are there stay.
+pub async fn set_limit(pool: &Pool, image: &str, limit: Option<u64>) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    header.change(&SnapshotSetLimit { limit: limit.unwrap_or(u64::MAX) }).await?;
+    header.notify_changed().await
+}

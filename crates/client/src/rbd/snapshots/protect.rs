@@ -1,0 +1,81 @@
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use crate::rbd::clones::counted_children;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::snapshot::{Snapshot, users};
+use onego_ceph::cls::rbd::{SetProtectionStatus, protection};
+use onego_ceph::rbd::Features;
+use onego_rbd::notify::Operation;
+
+/// Has a user's snapshot stay until it is unprotected: clones of the first format need that.
+pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::SnapProtect { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| protect_in(&header, details, details.snapshot(name)?).await,
+        )
+        .await
+}
+
+async fn protect_in(header: &Header, details: &ImageDetails, snapshot: &Snapshot) -> Result<(), Error> {
+    if !details.info.features.contains(Features::LAYERING) {
+        return Err(Error::Unmet {
+            what: format!("{} lacks the feature layering", header.describe()),
+            errno: Errno::NOSYS,
+        });
+    }
+    if snapshot.is_protected() {
+        return Err(Error::Unmet {
+            what: format!("{} is protected already", header.describe_snapshot(snapshot)),
+            errno: Errno::BUSY,
+        });
+    }
+    set(header, snapshot.id, protection::PROTECTED).await?;
+    header.notify_changed().await
+}
+
+/// Lets a user's snapshot be removed. Fails with [`Error::Busy`] if clones of the first format need it.
+pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::SnapUnprotect { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| unprotect_in(&header, details.snapshot(name)?).await,
+        )
+        .await
+}
+
+async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {
+    if snapshot.protection == protection::UNPROTECTED {
+        return Err(Error::Invalid(format!("{} is not protected", header.describe_snapshot(snapshot))));
+    }
+    // From here on nobody makes a clone; those that are there are looked for.
+    set(header, snapshot.id, protection::UNPROTECTING).await?;
+    header.notify_changed().await?;
+    let found = counted_children(header, snapshot.id).await;
+    let status = match &found {
+        Ok(children) if children.is_empty() => protection::UNPROTECTED,
+        _ => protection::PROTECTED,
+    };
+    set(header, snapshot.id, status).await?;
+    header.notify_changed().await?;
+    match found?.len() {
+        0 => Ok(()),
+        count => Err(Error::Unmet {
+            what: format!(
+                "{} has {count} clones; \"rbd children\" lists them",
+                header.describe_snapshot(snapshot)
+            ),
+            errno: Errno::BUSY,
+        }),
+    }
+}
+
+async fn set(header: &Header, snap: u64, status: u8) -> Result<(), Error> {
+    header.change(&SetProtectionStatus { snap, status }).await
+}

@@ -1,0 +1,43 @@
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use crate::rbd::details::Header;
+use crate::rbd::release::remove_snapshot;
+use crate::rbd::snapshot::users;
+use onego_rbd::notify::Operation;
+
+/// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
+pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::SnapRemove { snapshot: users(name), id };
+    header
+        .owned_or_asked(
+            ask,
+            |_, _| {},
+            async |details, _| remove_snapshot(&header, details, details.snapshot(name)?.id).await,
+        )
+        .await
+}
+
+/// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are.
+/// `progress` is told (done, all).
+pub async fn purge(
+    pool: &Pool,
+    image: &str,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Vec<String>, Error> {
+    let header = Header::named(pool, image).await?;
+    header
+        .owned(async |details| {
+            let users = details.snapshots.iter().filter(|snapshot| snapshot.is_users());
+            let (protected, removable): (Vec<_>, Vec<_>) =
+                users.partition(|snapshot| snapshot.is_protected());
+            let all = (removable.len() + protected.len()) as u64;
+            for (done, snapshot) in removable.iter().enumerate() {
+                // Each removal changes what the next one needs to know.
+                remove_snapshot(&header, &header.details().await?, snapshot.id).await?;
+                progress(done as u64 + 1, all);
+            }
+            Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
+        })
+        .await
+}

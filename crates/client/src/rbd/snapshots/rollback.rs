@@ -1,0 +1,51 @@
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::maps;
+use crate::rbd::objects::for_each_object;
+use crate::rbd::snapshot::Snapshot;
+use onego_ceph::cls::rbd::SetSize;
+use onego_ceph::ops::Op;
+use onego_ceph::rbd::DataNames;
+
+/// Makes an image what it was at a user's snapshot. `progress` is told (done, all) in objects.
+pub async fn rollback(
+    pool: &Pool,
+    image: &str,
+    name: &str,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    header.owned(async |details| rollback_in(&header, details, details.snapshot(name)?, progress).await).await
+}
+
+/// Makes an image what it was at a snapshot.
+///
+/// Source: ceph `src/librbd/operation/SnapshotRollbackRequest.cc`.
+pub(in crate::rbd) async fn rollback_in(
+    header: &Header,
+    details: &ImageDetails,
+    snapshot: &Snapshot,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let info = &details.info;
+    let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
+    let names = DataNames::new(&info.object_prefix);
+    let objects = info.objects().max(info.layout.objects(snapshot.size));
+    // Behind the end of the snapshot nothing was, so that objects there go, too.
+    for_each_object(objects, progress, |object| {
+        let (data, name) = (&data, names.name(object).to_string());
+        async move {
+            match data.change(&name, Op::Rollback { snap: snapshot.id }).await {
+                Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+    })
+    .await?;
+    if snapshot.size != info.size {
+        header.change(&SetSize { size: snapshot.size }).await?;
+    }
+    maps::rolled_back(header, details, snapshot).await?;
+    header.notify_changed().await
+}

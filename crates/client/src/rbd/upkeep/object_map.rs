@@ -1,0 +1,150 @@
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::maps::{change_map, invalidate, map_object};
+use crate::rbd::objects::for_each_object;
+use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state};
+use onego_ceph::rbd::{DataNames, Features};
+use onego_ceph::types::NOSNAP;
+use onego_rbd::notify::Operation;
+use std::cell::RefCell;
+
+/// Makes the maps of an image and its snapshots anew, by a look at every object. `progress` is told (done, all) in objects.
+///
+/// What exists counts as written since the snapshot before: a difference by the maps says too much until then, never too
+/// little.
+pub async fn rebuild_object_map(
+    pool: &Pool,
+    image: &str,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::RebuildObjectMap { id };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| rebuild(&header, details, progress).await)
+        .await
+}
+
+async fn rebuild(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    check_map(header, details)?;
+    let all = total(details);
+    let mut before = 0;
+    for (snap, size) in times(details) {
+        let objects = details.info.layout.objects(size);
+        let map = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
+        before += objects;
+        change_map(header, snap, WriteOp::new().call(&ObjectMapSave { map })).await?;
+        let mask = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
+        header.change(&SetFlags { flags: 0, mask, snap }).await?;
+    }
+    header.notify_changed().await
+}
+
+/// Compares the map of an image, and those of its snapshots, with the objects. One that is wrong is marked as such. Gives
+/// whether all are right. `progress` is told (done, all) in objects.
+pub async fn check_object_map(
+    pool: &Pool,
+    image: &str,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<bool, Error> {
+    let header = Header::named(pool, image).await?;
+    header.owned(async |details| check(&header, details, &mut progress).await).await
+}
+
+async fn check(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<bool, Error> {
+    check_map(header, details)?;
+    let all = total(details);
+    let (mut before, mut right) = (0, true);
+    for (snap, size) in times(details) {
+        let objects = details.info.layout.objects(size);
+        let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
+        before += objects;
+        let known = header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
+        if !known.is_ok_and(|known| agree(&known, &found)) {
+            right = false;
+            invalidate(header, snap).await?;
+        }
+    }
+    if !right {
+        header.notify_changed().await?;
+    }
+    Ok(right)
+}
+
+fn check_map(header: &Header, details: &ImageDetails) -> Result<(), Error> {
+    if details.info.features.contains(Features::OBJECT_MAP) {
+        Ok(())
+    } else {
+        Err(Error::Invalid(format!("{} has no object map", header.describe())))
+    }
+}
+
+/// The image's snapshots, oldest first, and the image itself, with their sizes.
+fn times(details: &ImageDetails) -> Vec<(u64, u64)> {
+    let snapshots = details.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.size));
+    snapshots.chain([(NOSNAP, details.info.size)]).collect()
+}
+
+/// Objects of the image and all of its snapshots.
+fn total(details: &ImageDetails) -> u64 {
+    times(details).iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
+}
+
+/// A map of the objects that exist.
+async fn existing(
+    header: &Header,
+    details: &ImageDetails,
+    snap: u64,
+    objects: u64,
+    progress: impl FnMut(u64, u64),
+) -> Result<ObjectMap, Error> {
+    let data = header.data_pool(&details.info).await?.at_snapshot(snap);
+    let names = DataNames::new(&details.info.object_prefix);
+    let map = RefCell::new(ObjectMap::new(objects));
+    for_each_object(objects, progress, |object| {
+        let (data, map, name) = (&data, &map, names.name(object).to_string());
+        async move {
+            match data.stat(&name).await {
+                Ok(_) => map.borrow_mut().set(object, state::EXISTS),
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        }
+    })
+    .await?;
+    Ok(map.into_inner())
+}
+
+/// Does a map know of all objects that exist? One that is said to exist and does not costs a look at it, no more.
+fn agree(known: &ObjectMap, found: &ObjectMap) -> bool {
+    let exists = |map: &ObjectMap, object| map.get(object) != state::NONEXISTENT;
+    known.len() == found.len()
+        && (0..found.len()).all(|object| exists(known, object) || !exists(found, object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_may_know_too_much_and_never_too_little() {
+        let mut found = ObjectMap::new(3);
+        found.set(1, state::EXISTS);
+        let mut known = ObjectMap::new(3);
+        assert!(!agree(&known, &found));
+        known.set(1, state::EXISTS_CLEAN);
+        assert!(agree(&known, &found));
+        known.set(2, state::EXISTS);
+        assert!(agree(&known, &found));
+        assert!(!agree(&ObjectMap::new(2), &found));
+    }
+}

@@ -1,0 +1,56 @@
+use crate::ceph::error::{Errno, Error};
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::Header;
+use crate::rbd::header::ImageInfo;
+use crate::rbd::objects::for_each_object;
+use onego_ceph::cls::rbd::Sparsify;
+use onego_ceph::rbd::DataNames;
+use onego_rbd::notify::Operation;
+
+/// Gives back the room of blocks of `block_size` bytes that are zeros. `progress` is told (done, all) in objects.
+pub async fn sparsify(
+    pool: &Pool,
+    image: &str,
+    block_size: u64,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let header = Header::named(pool, image).await?;
+    let ask = |id| Operation::Sparsify { id, sparse_size: block_size };
+    header
+        .owned_or_asked(ask, progress, async |details, progress| {
+            sparsify_in(&header, &details.info, block_size, progress).await
+        })
+        .await
+}
+
+async fn sparsify_in(
+    header: &Header,
+    info: &ImageInfo,
+    block_size: u64,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    if !block_size.is_power_of_two() || !(4096..=info.layout.object_size()).contains(&block_size) {
+        return Err(Error::Invalid(format!(
+            "blocks of {block_size} bytes: it must be a power of two from 4096 to {}",
+            info.layout.object_size()
+        )));
+    }
+    let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
+    let names = DataNames::new(&info.object_prefix);
+    // An object that shows a parent's bytes when it is gone has to stay, and so it does where a map says that it is there.
+    let sparsify = Sparsify { block_size, remove_empty: false };
+    for_each_object(info.objects(), progress, |object| {
+        let (data, sparsify, name) = (&data, &sparsify, names.name(object).to_string());
+        async move {
+            match data.operate_write(&name, WriteOp::new().call(sparsify)).await {
+                Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+                Err(Error::Refused { errno: Errno::OPNOTSUPP, .. }) => Err(Error::Refused {
+                    what: "the cluster cannot sparsify objects".into(),
+                    errno: Errno::OPNOTSUPP,
+                }),
+                Err(error) => Err(error),
+            }
+        }
+    })
+    .await
+}
