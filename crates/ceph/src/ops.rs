@@ -103,6 +103,7 @@ pub mod flag {
     pub const RW_ORDERED: u32 = 0x4000;
     pub const IGNORE_CACHE: u32 = 0x8000;
     pub const IGNORE_OVERLAY: u32 = 0x20000;
+    pub const ENFORCE_SNAPC: u32 = 0x100000;
     pub const REDIRECTED: u32 = 0x200000;
     pub const KNOWN_REDIRECT: u32 = 0x400000;
     pub const FULL_TRY: u32 = 0x800000;

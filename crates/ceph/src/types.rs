@@ -297,6 +297,17 @@ pub struct SnapContext {
     pub snaps: Vec<u64>,
 }
 
+impl SnapContext {
+    /// The newest snapshot id that there can be (`CEPH_MAXSNAP`): those above it have a meaning of their own.
+    const MAX: u64 = u64::MAX - 2;
+
+    /// Are the snapshots in order, and none newer than `seq`?
+    pub fn is_valid(&self) -> bool {
+        let in_order = || self.snaps.is_sorted_by(|newer, older| newer > older);
+        self.snaps.first().is_none_or(|newest| *newest <= self.seq && in_order()) && self.seq <= Self::MAX
+    }
+}
+
 impl Decode for SnapContext {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self { seq: r.u64("snapc seq")?, snaps: Vec::decode(r)? })

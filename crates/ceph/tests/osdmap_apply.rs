@@ -3,7 +3,7 @@
 mod osdmap_support;
 
 use onego_ceph::osdmap::{
-    CrimsonChange, Incremental, MAX_OSDS, MapError, OsdMap, SnapSet, StretchMode, state,
+    CrimsonChange, Incremental, IntervalSet, MAX_OSDS, MapError, OsdMap, StretchMode, state,
 };
 use onego_ceph::types::{PgId, Utime, Uuid};
 use onego_msgr::encoding::{Decode, Encode};
@@ -157,7 +157,7 @@ fn snapshots_wait_in_a_queue_until_they_are_purged() {
     let mut map = map();
     map.removed_snaps_queue.clear();
     let snaps = |start, len| {
-        let mut set = SnapSet::default();
+        let mut set = IntervalSet::default();
         set.insert(start, len);
         set
     };

@@ -169,7 +169,7 @@ impl Groups {
     /// How the groups are. `osd` is the OSD of a number.
     pub(crate) fn reports<'a>(&self, osd: impl Fn(i32) -> &'a Osd) -> Vec<(PgId, GroupReport, u64)> {
         let report = |(pg, group): (PgId, &Group)| {
-            let of = |id: i32| osd(id).group_usage(pg);
+            let of = |id: i32| osd(id).group_contents(pg);
             // If nobody serves it, those that would know best tell.
             let usage = match group.primary {
                 -1 => group.holders.first().map(|id| of(*id)).unwrap_or_default(),

@@ -1,10 +1,10 @@
 //! What changes from one epoch of the map to the next (ceph `src/osd/OSDMap.{h,cc}`, OSDMap::Incremental).
 
 use super::codec::{decode_f32, decode_wrapper, encode_wrapper};
+use super::intervals::IntervalSet;
 use super::map::{Ratios, StretchMode};
 use super::osd::OsdXInfo;
 use super::pool::Pool;
-use super::snaps::SnapSet;
 use crate::types::{Epoch, PgId, Utime, Uuid};
 use onego_msgr::addr::{AddrVec, EntityAddr};
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
@@ -61,8 +61,8 @@ pub struct Incremental {
     pub old_pg_upmap: BTreeSet<PgId>,
     pub new_pg_upmap_items: BTreeMap<PgId, Vec<(i32, i32)>>,
     pub old_pg_upmap_items: BTreeSet<PgId>,
-    pub new_removed_snaps: BTreeMap<i64, SnapSet>,
-    pub new_purged_snaps: BTreeMap<i64, SnapSet>,
+    pub new_removed_snaps: BTreeMap<i64, IntervalSet>,
+    pub new_purged_snaps: BTreeMap<i64, IntervalSet>,
     /// Zero: as before.
     pub new_last_up_change: Utime,
     /// Zero: as before.

@@ -1,9 +1,9 @@
 //! The map itself.
 
 use super::flags::flag;
+use super::intervals::IntervalSet;
 use super::osd::{OsdInfo, OsdXInfo, PRIMARY_AFFINITY_MAX, state};
 use super::pool::{Pool, flag as pool_flag};
-use super::snaps::SnapSet;
 use crate::crush::{CrushMap, Layout};
 use crate::types::{Epoch, PgId, Utime, Uuid};
 use onego_msgr::addr::{AddrVec, EntityAddr};
@@ -105,9 +105,9 @@ pub struct OsdMap {
     pub require_min_compat_client: u8,
     /// See [`release`](super::release).
     pub require_osd_release: u8,
-    pub new_removed_snaps: BTreeMap<i64, SnapSet>,
-    pub new_purged_snaps: BTreeMap<i64, SnapSet>,
-    pub removed_snaps_queue: BTreeMap<i64, SnapSet>,
+    pub new_removed_snaps: BTreeMap<i64, IntervalSet>,
+    pub new_purged_snaps: BTreeMap<i64, IntervalSet>,
+    pub removed_snaps_queue: BTreeMap<i64, IntervalSet>,
     pub crush_node_flags: BTreeMap<i32, u32>,
     pub device_class_flags: BTreeMap<i32, u32>,
     pub stretch_mode: StretchMode,

@@ -8,16 +8,17 @@ mod apply;
 mod codec;
 mod flags;
 mod incremental;
+mod intervals;
 mod map;
 mod osd;
 mod place;
 mod pool;
 mod pool_codec;
-mod snaps;
 
 pub use apply::MapError;
 pub use flags::{flag, release};
 pub use incremental::{CrimsonChange, Incremental};
+pub use intervals::IntervalSet;
 pub use map::{MAX_OSDS, OsdMap, Ratios, StretchMode};
 pub use osd::{OsdInfo, OsdXInfo, PRIMARY_AFFINITY_MAX, WEIGHT_IN, state};
 pub use place::Placement;
@@ -25,4 +26,3 @@ pub use pool::{
     HitSetParams, OBJECT_HASH_LINUX, OBJECT_HASH_RJENKINS, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption,
     PoolSnap, flag as pool_flag,
 };
-pub use snaps::SnapSet;

@@ -1,8 +1,8 @@
 //! Pools (ceph `src/osd/osd_types.{h,cc}`, pg_pool_t).
 
-use super::snaps::SnapSet;
+use super::intervals::IntervalSet;
 use crate::hash;
-use crate::types::{EVersion, Epoch, PgId, Utime};
+use crate::types::{EVersion, Epoch, PgId, SnapContext, Utime};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -160,7 +160,7 @@ pub struct Pool {
     pub snap_seq: u64,
     pub snap_epoch: Epoch,
     pub snaps: BTreeMap<u64, PoolSnap>,
-    pub removed_snaps: SnapSet,
+    pub removed_snaps: IntervalSet,
     pub auid: u64,
     pub quota_max_bytes: u64,
     pub quota_max_objects: u64,
@@ -229,7 +229,7 @@ impl Default for Pool {
             snap_seq: 0,
             snap_epoch: 0,
             snaps: BTreeMap::new(),
-            removed_snaps: SnapSet::default(),
+            removed_snaps: IntervalSet::default(),
             auid: 0,
             quota_max_bytes: 0,
             quota_max_objects: 0,
@@ -297,6 +297,11 @@ impl Pool {
     /// Is the flag (see [`flag`]) set?
     pub fn has_flag(&self, flag: u64) -> bool {
         self.flags & flag != 0
+    }
+
+    /// The snapshots of the pool that the monitors manage.
+    pub fn snap_context(&self) -> SnapContext {
+        SnapContext { seq: self.snap_seq, snaps: self.snaps.keys().rev().copied().collect() }
     }
 
     /// The hash of an object: of its locator key or, if it has none, of its name, together with its namespace.

@@ -1,7 +1,7 @@
 //! The encoding of pools (ceph `src/osd/osd_types.cc`, pg_pool_t::encode and pg_pool_t::decode).
 
+use super::intervals::IntervalSet;
 use super::pool::{HitSetParams, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption, PoolSnap};
-use super::snaps::SnapSet;
 use crate::types::{EVersion, PgId, Utime};
 use onego_msgr::encoding::{Decode, Encode, envelope, write_envelope};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
@@ -35,7 +35,7 @@ impl Pool {
         pool.snap_seq = r.u64(WHAT)?;
         pool.snap_epoch = r.u32(WHAT)?;
         pool.snaps = BTreeMap::decode(r)?;
-        pool.removed_snaps = SnapSet::decode(r)?;
+        pool.removed_snaps = IntervalSet::decode(r)?;
         pool.auid = r.u64(WHAT)?;
         pool.flags = r.u64(WHAT)?;
         r.u32(WHAT)?; // crash_replay_interval, which is gone

@@ -1,6 +1,6 @@
 //! A map as JSON, as `osdmaptool --dump json` prints it.
 
-use onego_ceph::osdmap::{HitSetParams, OsdMap, Pool, PoolOption, SnapSet, state};
+use onego_ceph::osdmap::{HitSetParams, IntervalSet, OsdMap, Pool, PoolOption, state};
 use onego_ceph::types::{PgId, Utime};
 use onego_msgr::addr::{AddrKind, AddrVec, EntityAddr};
 use serde_json::{Map, Value, json};
@@ -291,9 +291,9 @@ fn by_pg(map: &BTreeMap<PgId, Vec<i32>>, what: &str) -> Value {
     map.iter().map(|(pg, osds)| json!({ "pgid": pg.to_string(), what: osds })).collect()
 }
 
-fn by_pool(map: &BTreeMap<i64, SnapSet>) -> Value {
+fn by_pool(map: &BTreeMap<i64, IntervalSet>) -> Value {
     let interval = |(begin, length)| json!({ "begin": begin, "length": length });
-    let snaps = |set: &SnapSet| set.iter().map(interval).collect::<Vec<_>>();
+    let snaps = |set: &IntervalSet| set.iter().map(interval).collect::<Vec<_>>();
     map.iter().map(|(pool, set)| json!({ "pool": pool, "snaps": snaps(set) })).collect()
 }
 

@@ -4,8 +4,8 @@ use onego_ceph::crush::{
     Bucket, ChooseArg, CrushMap, ITEM_NONE, Layout, Rule, Step, StepOp, WEIGHT_ONE, Weights,
 };
 use onego_ceph::osdmap::{
-    HitSetParams, OsdInfo, OsdMap, OsdXInfo, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption, PoolSnap,
-    Ratios, SnapSet, StretchMode, WEIGHT_IN, flag, pool_flag, release, state,
+    HitSetParams, IntervalSet, OsdInfo, OsdMap, OsdXInfo, PeeringCrush, PgMerge, Pool, PoolKind, PoolOption,
+    PoolSnap, Ratios, StretchMode, WEIGHT_IN, flag, pool_flag, release, state,
 };
 use onego_ceph::types::{EVersion, PgId, Utime, Uuid};
 use onego_msgr::addr::{AddrVec, EntityAddr};
@@ -310,7 +310,7 @@ fn settings(rng: &mut SmallRng, map: &mut OsdMap) {
         map.stretch_mode =
             StretchMode { enabled: true, bucket_count: 2, degraded: 1, recovering: 0, bucket: 8 };
     }
-    let mut snaps = SnapSet::default();
+    let mut snaps = IntervalSet::default();
     snaps.insert(rng.random_range(0..100), 5);
     for queue in [&mut map.new_removed_snaps, &mut map.new_purged_snaps, &mut map.removed_snaps_queue] {
         queue.insert(1, snaps.clone());

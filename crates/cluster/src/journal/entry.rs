@@ -88,9 +88,13 @@ mod tag {
     pub(super) const MARK: u8 = 9;
     pub(super) const LOG: u8 = 10;
     pub(super) const GROUPS: u8 = 16;
-    pub(super) const GROUP: u8 = 17;
+    /// A group before format 5, when objects had no clones.
+    pub(super) const GROUP_WITHOUT_CLONES: u8 = 17;
     pub(super) const OBJECT: u8 = 18;
     pub(super) const END: u8 = 19;
+    pub(super) const GROUP: u8 = 20;
+    /// An object that knows of snapshots.
+    pub(super) const OBJECT_WITH_SNAPSHOTS: u8 = 21;
 }
 
 impl Entry {
@@ -156,7 +160,7 @@ impl Entry {
                 group.encode(w);
             }
             Self::Object { osd, pool, name, state } => {
-                w.u8(tag::OBJECT);
+                w.u8(if state.knows_snapshots() { tag::OBJECT_WITH_SNAPSHOTS } else { tag::OBJECT });
                 w.i32(*osd);
                 w.i64(*pool);
                 name.encode(w);
@@ -196,13 +200,21 @@ impl Entry {
             tag::WIPE => Self::Wipe { osd: r.i32("OSD")? },
             tag::MARK => Self::Mark,
             tag::GROUPS => Self::Groups(r.blob("placement groups")?.to_vec()),
-            tag::GROUP => {
-                Self::Group { osd: r.i32("OSD")?, pg: PgId::decode(r)?, group: Box::new(Group::decode(r)?) }
+            kind @ (tag::GROUP | tag::GROUP_WITHOUT_CLONES) => {
+                let (osd, pg) = (r.i32("OSD")?, PgId::decode(r)?);
+                let group =
+                    if kind == tag::GROUP { Group::decode(r)? } else { Group::decode_without_clones(r)? };
+                Self::Group { osd, pg, group: Box::new(group) }
             }
-            tag::OBJECT => {
+            kind @ (tag::OBJECT | tag::OBJECT_WITH_SNAPSHOTS) => {
                 let (osd, pool) = (r.i32("OSD")?, r.i64("pool")?);
                 let name = Name::decode(r)?;
-                Self::Object { osd, pool, name, state: State::decode(&mut parts)? }
+                Self::Object {
+                    osd,
+                    pool,
+                    name,
+                    state: State::decode(&mut parts, kind == tag::OBJECT_WITH_SNAPSHOTS)?,
+                }
             }
             tag::END => Self::End,
             other => return Err(DecodeError::Invalid { what: "kind of a record", value: other.into() }),

@@ -51,10 +51,10 @@ pub trait Files {
 const IDENTITY: &str = "onego-cluster";
 
 /// What is in it: the format of everything beside it.
-const FORMAT: &str = "Onego cluster, format 4\n";
+const FORMAT: &str = "Onego cluster, format 5\n";
 
-/// A format of which every file is one of [`FORMAT`], too. Versions that know no other refuse what is written from now on.
-const OLDER: &str = "Onego cluster, format 3\n";
+/// Formats of which every file is one of [`FORMAT`], too. Versions that know no other refuse what is written from now on.
+const OLDER: [&str; 2] = ["Onego cluster, format 3\n", "Onego cluster, format 4\n"];
 
 /// A data directory that no other process uses.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Directory {
         lock.read_to_string(&mut found).map_err(failed("read"))?;
         // A start that ended early may have left a part of it.
         let is_new = found.len() < FORMAT.len() && FORMAT.starts_with(&found);
-        if found == OLDER || is_new && is_alone(&path).map_err(failed("read"))? {
+        if OLDER.contains(&found.as_str()) || is_new && is_alone(&path).map_err(failed("read"))? {
             write_identity(&mut lock, &path).map_err(failed("write to"))?;
         } else if found != FORMAT {
             return Err(DataError::Format { path, found: found.trim().to_owned(), known: FORMAT.trim() });

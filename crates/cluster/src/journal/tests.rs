@@ -347,7 +347,7 @@ fn a_directory_of_the_format_before_is_read_and_marked_with_the_new_one() {
     fs::write(path.join("onego-cluster"), "Onego cluster, format 3\n").unwrap();
     let directory = Directory::open(&path).unwrap();
     assert!(Restored::load(&directory, Some(MEMORY)).unwrap().kept.is_some());
-    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 4\n");
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_directory_is_for_one_cluster_and_nobody_else() {
     assert!(matches!(Directory::open(&path), Err(DataError::Format { .. })), "there is a log of something");
     fs::remove_file(path.join("log")).unwrap();
     Directory::open(&path).unwrap();
-    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 4\n");
+    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
 }
 
 #[test]

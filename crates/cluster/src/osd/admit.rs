@@ -43,7 +43,7 @@ pub(super) fn is_blocklisted(map: &OsdMap, addr: &EntityAddr) -> bool {
 }
 
 /// Decides on a request.
-pub(super) fn admit(request: &OsdOp, origin: &Origin, map: &OsdMap) -> Verdict {
+pub(super) fn admit(request: &mut OsdOp, origin: &Origin, map: &OsdMap) -> Verdict {
     let ops = &request.ops[..];
     if !map.blocklist.is_empty() && is_blocklisted(map, &origin.addr) {
         return Verdict::Refuse(Errno::SHUTDOWN);
@@ -67,19 +67,34 @@ pub(super) fn admit(request: &OsdOp, origin: &Origin, map: &OsdMap) -> Verdict {
     };
     match (access, request.snap) {
         (_, NOSNAP) | (Access::Read, SNAPDIR) => {}
-        (Access::Read, _) => return Verdict::Refuse(Errno::NOENT),
+        (Access::Read, snap) if is_removed(map, pg.pool, snap) => return Verdict::Refuse(Errno::NOENT),
+        (Access::Read, _) => {}
         _ => return Verdict::Refuse(Errno::INVAL),
     }
     // As Ceph's OSDs, before anything else that only concerns changes (PrimaryLogPG.cc, do_op).
     if access == Access::Write && brought(ops) > MAX_WRITE {
         return Verdict::Refuse(Errno::MSGSIZE);
     }
-    if access == Access::Write && !request.snap_context.snaps.is_empty() {
-        // There are snapshots, and this write would have to keep what they show.
-        tracing::info!(object = ?request.object, "a write that has to keep a snapshot is refused: this cluster keeps none");
-        return Verdict::Refuse(Errno::OPNOTSUPP);
+    if access == Access::Write {
+        if pool.has_flag(pool_flag::POOL_SNAPS) && request.flags & flag::ENFORCE_SNAPC == 0 {
+            request.snap_context = pool.snap_context();
+        }
+        let snap_context = &mut request.snap_context;
+        if !snap_context.is_valid() {
+            return Verdict::Refuse(Errno::INVAL);
+        }
+        if !snap_context.snaps.is_empty()
+            && let Some(removed) = map.removed_snaps_queue.get(&pg.pool)
+        {
+            snap_context.snaps.retain(|snap| !removed.contains(*snap));
+        }
     }
     Verdict::Admit(access)
+}
+
+/// Was a snapshot removed, and are OSDs still to forget it?
+fn is_removed(map: &OsdMap, pool: i64, snap: u64) -> bool {
+    map.removed_snaps_queue.get(&pool).is_some_and(|removed| removed.contains(snap))
 }
 
 /// How a request that makes its object longer, or makes one, is refused because the pool is full, if it is refused

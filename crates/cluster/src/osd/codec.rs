@@ -5,11 +5,13 @@
 
 use super::duplicates::Done;
 use super::group::{Group, Missing};
-use super::store::Name;
+use super::store::clones::ObjectClone;
 use super::store::object::State;
+use super::store::{Contents, Name};
 use super::transaction::{Mutation, Transaction};
 use onego_buf::{List, Segment};
 use onego_ceph::messages::{ObjectName, OpResult};
+use onego_ceph::osdmap::IntervalSet;
 use onego_ceph::types::{EVersion, PgId, ReqId, Utime};
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
@@ -149,6 +151,10 @@ mod tag {
     pub(super) const OMAP_CLEAR: u8 = 13;
     pub(super) const STAMP: u8 = 14;
     pub(super) const TOUCH: u8 = 15;
+    pub(super) const MAKE_CLONE: u8 = 16;
+    pub(super) const SNAP_SEQ: u8 = 17;
+    pub(super) const ROLL_BACK: u8 = 18;
+    pub(super) const TRIM: u8 = 19;
 }
 
 impl Mutation {
@@ -212,6 +218,23 @@ impl Mutation {
                 w.u8(tag::TOUCH);
                 mtime.encode(w);
             }
+            Self::MakeClone { id, snaps } => {
+                w.u8(tag::MAKE_CLONE);
+                w.u64(*id);
+                snaps.encode(w);
+            }
+            Self::SnapSeq { seq } => {
+                w.u8(tag::SNAP_SEQ);
+                w.u64(*seq);
+            }
+            Self::RollBack { id } => {
+                w.u8(tag::ROLL_BACK);
+                w.u64(*id);
+            }
+            Self::Trim { snaps } => {
+                w.u8(tag::TRIM);
+                snaps.encode(w);
+            }
         }
     }
 
@@ -240,6 +263,10 @@ impl Mutation {
             tag::OMAP_CLEAR => Self::OmapClear,
             tag::STAMP => Self::Stamp { version: r.u64(what)? },
             tag::TOUCH => Self::Touch { mtime: Utime::decode(r)? },
+            tag::MAKE_CLONE => Self::MakeClone { id: r.u64(what)?, snaps: Vec::decode(r)? },
+            tag::SNAP_SEQ => Self::SnapSeq { seq: r.u64(what)? },
+            tag::ROLL_BACK => Self::RollBack { id: r.u64(what)? },
+            tag::TRIM => Self::Trim { snaps: Vec::decode(r)? },
             other => return Err(DecodeError::Invalid { what, value: other.into() }),
         })
     }
@@ -280,8 +307,30 @@ impl Transaction {
     }
 }
 
+/// Bytes of an object that are there: pairs of offset and length.
+type Runs = Vec<(u64, u64)>;
+
 impl State {
+    /// Writes the object. Its clones, if it knows of snapshots, come after it, the newest first, each with the bytes alone that
+    /// the one before does not have.
     pub(crate) fn encode(&self, to: &mut Body) {
+        self.encode_part(self.runs(0, u64::MAX), to);
+        if !self.knows_snapshots() {
+            return;
+        }
+        to.front.bool(self.exists);
+        to.front.u64(self.snap_seq);
+        to.front.count(self.clones().len());
+        for clone in self.clones().iter().rev() {
+            to.front.u64(clone.id);
+            clone.snaps.encode(&mut to.front);
+            clone.overlap.encode(&mut to.front);
+            clone.state.encode_part(clone.own_runs(), to);
+        }
+    }
+
+    /// Writes the object without its clones, and of its bytes these.
+    fn encode_part(&self, runs: Runs, to: &mut Body) {
         let w = &mut to.front;
         w.u64(self.size);
         self.mtime.encode(w);
@@ -289,7 +338,6 @@ impl State {
         self.meta().xattrs().encode(w);
         self.meta().omap().encode(w);
         w.blob(self.meta().header());
-        let runs = self.runs(0, u64::MAX);
         runs.encode(w);
         let no_holes = Segment::from_static(b"");
         for (offset, len) in runs {
@@ -297,12 +345,36 @@ impl State {
         }
     }
 
-    /// Reads an object that exists.
-    pub(crate) fn decode(parts: &mut Parts<'_>) -> Decoded<Self> {
+    /// Reads an object, which exists unless it `knows_snapshots` and says otherwise.
+    pub(crate) fn decode(parts: &mut Parts<'_>, knows_snapshots: bool) -> Decoded<Self> {
         let r = &mut parts.front;
+        let (mut state, runs) = Self::decode_part(r)?;
+        let mut clones = Vec::new();
+        if knows_snapshots {
+            state.exists = r.bool("existence of an object")?;
+            state.snap_seq = r.u64("newest snapshot of an object")?;
+            for _ in 0..r.count(1, "clones of an object")? {
+                let (id, snaps, overlap) =
+                    (r.u64("clone of an object")?, Vec::decode(r)?, IntervalSet::decode(r)?);
+                let (state, runs) = Self::decode_part(r)?;
+                clones.push((ObjectClone::new(id, snaps, overlap, state), runs));
+            }
+        }
+        let all = runs.iter().chain(clones.iter().flat_map(|(_, runs)| runs));
+        parts.skip_to_payload(all.fold(0, |sum, (_, len)| sum.saturating_add(*len)))?;
+        state.decode_data(runs, parts)?;
+        for (mut clone, runs) in clones {
+            state.share_overlap(&mut clone)?;
+            clone.state.decode_data(runs, parts)?;
+            state.restore_clone(clone);
+        }
+        Ok(state)
+    }
+
+    fn decode_part(r: &mut Reader<'_>) -> Decoded<(Self, Runs)> {
         let mut state = Self::default();
         state.create();
-        let size = r.u64("size of an object")?;
+        state.size = r.u64("size of an object")?;
         state.mtime = Utime::decode(r)?;
         state.version = r.u64("version of an object")?;
         for _ in 0..r.count(8, "attributes")? {
@@ -316,16 +388,19 @@ impl State {
         if !header.is_empty() {
             state.omap_set_header(header.to_vec());
         }
-        let runs = Vec::<(u64, u64)>::decode(r)?;
-        parts.skip_to_payload(runs.iter().fold(0, |sum, (_, len)| sum.saturating_add(*len)))?;
+        Ok((state, Runs::decode(r)?))
+    }
+
+    /// Reads these bytes of the object.
+    fn decode_data(&mut self, runs: Runs, parts: &mut Parts<'_>) -> Decoded<()> {
         for (offset, len) in runs {
-            if offset.checked_add(len).is_none_or(|end| end > size) {
-                return Err(DecodeError::OverBound { what: "bytes of an object", value: len, bound: size });
+            if offset.checked_add(len).is_none_or(|end| end > self.size) {
+                let (what, bound) = ("bytes of an object", self.size);
+                return Err(DecodeError::OverBound { what, value: len, bound });
             }
-            state.write(offset, parts.payload(len)?);
+            self.write(offset, parts.payload(len)?);
         }
-        state.grow_to(size);
-        Ok(state)
+        Ok(())
     }
 }
 
@@ -350,21 +425,34 @@ impl Encode for Group {
         self.log.iter().for_each(|change| change.encode(w));
         self.outcomes.encode(w);
         self.missing.encode(w);
-        w.u64(self.objects);
-        w.u64(self.bytes);
+        w.u64(self.contents.objects);
+        w.u64(self.contents.bytes);
+        w.u64(self.contents.clones);
     }
 }
 
 impl Decode for Group {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        let mut group = Self::decode_without_clones(r)?;
+        group.contents.clones = r.u64("clones of a group")?;
+        Ok(group)
+    }
+}
+
+impl Group {
+    /// Reads a group of a time when objects had no clones.
+    pub(crate) fn decode_without_clones(r: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self {
             version: EVersion::decode(r)?,
             tail: EVersion::decode(r)?,
             log: Vec::decode(r)?.into(),
             outcomes: Decode::decode(r)?,
             missing: Missing::decode(r)?,
-            objects: r.u64("objects of a group")?,
-            bytes: r.u64("bytes of a group")?,
+            contents: Contents {
+                objects: r.u64("objects of a group")?,
+                bytes: r.u64("bytes of a group")?,
+                clones: 0,
+            },
         })
     }
 }

@@ -4,7 +4,7 @@ use super::admit::is_blocklisted;
 use super::group::Group;
 use super::rights::Rights;
 use super::session::{Origin, SessionId};
-use super::store::{PoolUsage, Store};
+use super::store::{PoolObjects, PoolUsage, Store};
 use super::watch::Watches;
 use onego_ceph::messages::WatchNotify;
 use onego_ceph::osdmap::OsdMap;
@@ -123,15 +123,15 @@ impl Osd {
 
     /// What is in a pool.
     pub fn pool_usage(&self, pool: i64) -> PoolUsage {
-        self.store.pool(pool).map_or_else(PoolUsage::default, |pool| pool.usage)
+        self.store.pool(pool).map_or_else(PoolUsage::default, PoolObjects::usage)
     }
 
     /// What is in all pools.
     pub fn usage(&self) -> Usage {
         let empty = Usage { used: self.store.used(), limit: self.config.memory_limit, ..Usage::default() };
-        self.store.pools().fold(empty, |sum, (_, pool)| Usage {
-            objects: sum.objects + pool.usage.objects,
-            bytes: sum.bytes + pool.usage.bytes,
+        self.store.pools().map(|(_, pool)| pool.usage()).fold(empty, |sum, pool| Usage {
+            objects: sum.objects + pool.objects,
+            bytes: sum.bytes + pool.bytes,
             ..sum
         })
     }

@@ -33,6 +33,7 @@ numbers! {
     NOSYS = 38;
     NODATA = 61;
     OVERFLOW = 75;
+    OLDSNAPC = 85;
     MSGSIZE = 90;
     OPNOTSUPP = 95;
     NOTCONN = 107;

@@ -11,7 +11,7 @@ use super::transaction::Editor;
 use super::watch::{NotifyCall, WatchKey, Watches};
 use onego_buf::{List, Segment};
 use onego_ceph::ops::{Op, Stat, WatchOp};
-use onego_ceph::types::{NOSNAP, Utime};
+use onego_ceph::types::Utime;
 use onego_msgr::encoding::Encode;
 use onego_wire::{Time, Writer};
 use std::collections::BTreeSet;
@@ -66,9 +66,9 @@ pub(super) struct Execution<'a> {
 }
 
 /// What an operation gives: a number that is not negative, and bytes.
-type Output = Outcome<(i32, List)>;
+pub(super) type Output = Outcome<(i32, List)>;
 
-fn nothing() -> Output {
+pub(super) fn nothing() -> Output {
     Ok((0, List::new()))
 }
 
@@ -98,7 +98,7 @@ impl Execution<'_> {
             Op::Truncate { size } => self.truncate(size),
             Op::Create { exclusive } => self.create(exclusive),
             Op::Delete => self.delete(),
-            Op::Rollback { .. } => self.rollback(),
+            Op::Rollback { snap } => self.rollback(snap),
             Op::SetAllocHint { .. } => {
                 self.touch();
                 nothing()
@@ -130,7 +130,7 @@ impl Execution<'_> {
         self.modify();
     }
 
-    fn modify(&mut self) {
+    pub(super) fn modify(&mut self) {
         self.changed = true;
         self.user_changed = true;
     }
@@ -227,17 +227,11 @@ impl Execution<'_> {
         nothing()
     }
 
-    fn delete(&mut self) -> Output {
+    pub(super) fn delete(&mut self) -> Output {
         self.must_exist()?;
         self.modify();
         self.state.delete();
         self.effects.push(Effect::Gone);
-        nothing()
-    }
-
-    /// There are no snapshots, so an object is at any of them what it is now.
-    fn rollback(&mut self) -> Output {
-        self.changed |= self.state.exists;
         nothing()
     }
 
@@ -280,7 +274,7 @@ impl Execution<'_> {
             Op::AssertVer { version: 0 } => return Err(Errno::INVAL),
             Op::AssertVer { version } if version < self.state.version => return Err(Errno::RANGE),
             Op::AssertVer { version } if version > self.state.version => return Err(Errno::OVERFLOW),
-            Op::ListSnaps => self.list_snaps(&mut w),
+            Op::ListSnaps => self.list_snaps().encode(&mut w),
             _ => {}
         }
         bytes(w)
@@ -297,20 +291,6 @@ impl Execution<'_> {
             output.append(self.state.read(offset, len, self.zeros));
         }
         Ok((0, output))
-    }
-
-    /// The head alone: there are no clones (`obj_list_snap_response_t`).
-    fn list_snaps(&self, w: &mut Writer) {
-        onego_msgr::encoding::write_envelope(w, 2, 1, |w| {
-            w.count(1);
-            onego_msgr::encoding::write_envelope(w, 1, 1, |w| {
-                w.u64(NOSNAP);
-                w.count(0);
-                w.count(0);
-                w.u64(self.state.size);
-            });
-            w.u64(0);
-        });
     }
 
     fn run_xattr_op(&mut self, op: Op) -> Output {

@@ -6,6 +6,7 @@
 //! for each write.
 
 use super::duplicates::Duplicates;
+use super::store::Contents;
 use onego_ceph::types::EVersion;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,9 +46,8 @@ pub(crate) struct Group {
     pub(super) tail: EVersion,
     pub(crate) outcomes: Duplicates,
     pub(crate) missing: Missing,
-    /// Objects, and the sum of their sizes.
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
+    /// The objects that the OSD has of it.
+    pub(crate) contents: Contents,
 }
 
 impl Default for Group {
@@ -59,8 +59,7 @@ impl Default for Group {
             tail: EVersion::default(),
             outcomes: Duplicates::default(),
             missing: Missing::NOTHING,
-            objects: 0,
-            bytes: 0,
+            contents: Contents::default(),
         }
     }
 }
@@ -109,14 +108,14 @@ impl Group {
             }
             _ => Missing { places: BTreeSet::new(), from: first.into() },
         };
-        let (objects, bytes) = behind.map_or((0, 0), |behind| (behind.objects, behind.bytes));
-        Self { missing, objects, bytes, ..self.clone() }
+        let contents = behind.map(|behind| behind.contents).unwrap_or_default();
+        Self { missing, contents, ..self.clone() }
     }
 
     /// What there is of the group, whose places begin with `first`, is not to be relied on any more.
     pub(crate) fn disown(&mut self, first: Place) {
         let missing = Missing { places: BTreeSet::new(), from: first.into() };
-        *self = Self { missing, objects: self.objects, bytes: self.bytes, ..Self::default() };
+        *self = Self { missing, contents: self.contents, ..Self::default() };
     }
 
     /// The part of this group in the places from `first` to `last`, as a group of its own. Objects are to be counted anew.
@@ -137,8 +136,7 @@ impl Group {
         let mut outcomes = vec![std::mem::take(&mut self.outcomes)];
         for other in others {
             self.version = self.version.max(other.version);
-            self.objects += other.objects;
-            self.bytes += other.bytes;
+            self.contents.replace(Contents::default(), other.contents);
             outcomes.push(other.outcomes);
         }
         self.log.clear();

@@ -24,6 +24,7 @@ mod replicas;
 mod request;
 mod rights;
 mod session;
+mod snapshots;
 mod store;
 mod transaction;
 mod watch;

@@ -3,19 +3,12 @@
 use super::daemon::Osd;
 use super::group::{END, Group, Place};
 use super::store::object::State;
-use super::store::{Name, ObjectId, hash_range};
+use super::store::{Contents, Name, ObjectId, hash_range};
 use super::transaction::Transaction;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use onego_ceph::types::PgId;
 use onego_wire::Time;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What an OSD has of a placement group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct GroupUsage {
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
-}
 
 impl AsRef<Osd> for Osd {
     fn as_ref(&self) -> &Osd {
@@ -34,8 +27,7 @@ impl Osd {
     pub(super) fn settle(&mut self, pg: PgId, id: ObjectId) -> &mut Group {
         let (before, now) = self.store.changed(id);
         let group = self.groups.entry(pg).or_default();
-        group.objects = group.objects + now.objects - before.objects;
-        group.bytes = group.bytes + now.bytes - before.bytes;
+        group.contents.replace(before, now);
         group
     }
 
@@ -102,9 +94,8 @@ impl Osd {
         self.groups.keys().copied()
     }
 
-    pub(crate) fn group_usage(&self, pg: PgId) -> GroupUsage {
-        let usage = |group: &Group| GroupUsage { objects: group.objects, bytes: group.bytes };
-        self.groups.get(&pg).map(usage).unwrap_or_default()
+    pub(crate) fn group_contents(&self, pg: PgId) -> Contents {
+        self.groups.get(&pg).map(|group| group.contents).unwrap_or_default()
     }
 
     /// Takes over the watches on a group's objects from the OSD that served it before. To watch is a property of the
@@ -136,13 +127,7 @@ impl Osd {
         let mut group = whole.catch_up(behind, first);
         if group.missing.from == u64::from(first) {
             // There may be objects that nobody counts: of a group that was given away and not cleared yet.
-            let ids: Vec<ObjectId> = self
-                .store
-                .places(pg.pool, first, last)
-                .flat_map(|place| self.store.at(pg.pool, place))
-                .collect();
-            let sizes = ids.iter().map(|id| self.store.object(*id).state.size);
-            (group.objects, group.bytes) = (ids.len() as u64, sizes.sum());
+            group.contents = self.store.contents(pg.pool, first, last);
         }
         self.groups.insert(pg, group);
     }
@@ -195,7 +180,7 @@ impl Osd {
     }
 
     fn remove_object(&mut self, pg: PgId, id: ObjectId) {
-        self.store.state_mut(id).0.delete();
+        *self.store.state_mut(id).0 = State::default();
         self.watches.object_gone(id);
         self.settle(pg, id);
     }
@@ -240,9 +225,7 @@ impl Osd {
             for pg in std::iter::once(parent).chain(children) {
                 let (first, last) = hash_range(pg, after.pg_num);
                 let mut part = whole.part(first, last);
-                let ids = self.store.places(pool, first, last).flat_map(|place| self.store.at(pool, place));
-                let sizes: Vec<u64> = ids.map(|id| self.store.object(id).state.size).collect();
-                (part.objects, part.bytes) = (sizes.len() as u64, sizes.iter().sum());
+                part.contents = self.store.contents(pool, first, last);
                 self.groups.insert(pg, part);
             }
         }
@@ -306,7 +289,7 @@ pub(super) mod tests {
                 assert!(target.recover(source, pg, &pool(), budget) <= 2 * budget);
                 steps += 1;
             }
-            assert_eq!(target.group_usage(pg), source.group_usage(pg), "{pg}");
+            assert_eq!(target.group_contents(pg), source.group_contents(pg), "{pg}");
         }
         steps
     }
@@ -385,7 +368,7 @@ pub(super) mod tests {
             bench.osd.map_changed(&map);
             let groups: Vec<PgId> = bench.osd.groups().collect();
             assert!(groups.iter().all(|pg| pg.seed < pg_num));
-            assert_eq!(groups.iter().map(|pg| bench.osd.group_usage(*pg).objects).sum::<u64>(), 100);
+            assert_eq!(groups.iter().map(|pg| bench.osd.group_contents(*pg).objects).sum::<u64>(), 100);
         }
         assert_eq!(bench.osd.groups().count(), 3);
     }

@@ -9,6 +9,7 @@
 //! undone. Nothing has to be known of who shares what.
 
 use super::daemon::Osd;
+use super::store::object::State;
 use super::store::{Identity, ObjectId};
 use super::transaction::Transaction;
 use onego_ceph::types::PgId;
@@ -128,7 +129,7 @@ impl Osd {
         match theirs {
             Some(theirs) => self.store.state_mut(ours).0.clone_from(&theirs.state),
             None => {
-                self.store.state_mut(ours).0.delete();
+                *self.store.state_mut(ours).0 = State::default();
                 self.watches.object_gone(ours);
             }
         }

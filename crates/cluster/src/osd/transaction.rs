@@ -17,19 +17,65 @@ use std::ops::Deref;
 pub(crate) enum Mutation {
     Create,
     Delete,
-    Write { offset: u64, data: List },
-    GrowTo { size: u64 },
-    Truncate { size: u64 },
-    Zero { offset: u64, len: u64 },
-    SetXattr { name: String, value: Vec<u8> },
-    RemoveXattr { name: String },
-    OmapSet { key: Vec<u8>, value: Vec<u8> },
-    OmapRemove { key: Vec<u8> },
-    OmapRemoveRange { from: Vec<u8>, to: Vec<u8> },
-    OmapSetHeader { header: Vec<u8> },
+    Write {
+        offset: u64,
+        data: List,
+    },
+    GrowTo {
+        size: u64,
+    },
+    Truncate {
+        size: u64,
+    },
+    Zero {
+        offset: u64,
+        len: u64,
+    },
+    SetXattr {
+        name: String,
+        value: Vec<u8>,
+    },
+    RemoveXattr {
+        name: String,
+    },
+    OmapSet {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    OmapRemove {
+        key: Vec<u8>,
+    },
+    OmapRemoveRange {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    OmapSetHeader {
+        header: Vec<u8>,
+    },
     OmapClear,
-    Stamp { version: u64 },
-    Touch { mtime: Utime },
+    Stamp {
+        version: u64,
+    },
+    Touch {
+        mtime: Utime,
+    },
+    /// A clone is made of what the object is.
+    MakeClone {
+        id: u64,
+        snaps: Vec<u64>,
+    },
+    /// The newest snapshot that writes knew of.
+    SnapSeq {
+        seq: u64,
+    },
+    /// The object becomes what a clone is.
+    RollBack {
+        id: u64,
+    },
+    /// Snapshots are gone.
+    Trim {
+        snaps: Vec<u64>,
+    },
 }
 
 /// All that a write does to its placement group.
@@ -151,6 +197,22 @@ impl<'a> Editor<'a> {
         self.state.omap_clear();
     }
 
+    pub(crate) fn make_clone(&mut self, id: u64, snaps: Vec<u64>) {
+        self.note(|| Mutation::MakeClone { id, snaps: snaps.clone() });
+        self.state.make_clone(id, snaps);
+    }
+
+    /// A write knew of this snapshot.
+    pub(crate) fn set_snap_seq(&mut self, seq: u64) {
+        self.note(|| Mutation::SnapSeq { seq });
+        self.state.snap_seq = seq;
+    }
+
+    pub(crate) fn roll_back(&mut self, id: u64) {
+        self.note(|| Mutation::RollBack { id });
+        self.state.roll_back(id);
+    }
+
     /// The object has this version now.
     pub(crate) fn stamp(&mut self, version: u64) {
         self.note(|| Mutation::Stamp { version });
@@ -183,6 +245,10 @@ impl State {
             Mutation::OmapClear => self.omap_clear(),
             Mutation::Stamp { version } => self.version = *version,
             Mutation::Touch { mtime } => self.mtime = *mtime,
+            Mutation::MakeClone { id, snaps } => self.make_clone(*id, snaps.clone()),
+            Mutation::SnapSeq { seq } => self.snap_seq = *seq,
+            Mutation::RollBack { id } => self.roll_back(*id),
+            Mutation::Trim { snaps } => self.trim(snaps),
         }
     }
 }

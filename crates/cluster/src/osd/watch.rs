@@ -241,6 +241,11 @@ impl Watches {
         self.watches.is_empty()
     }
 
+    /// Does anybody watch the object?
+    pub(crate) fn is_watched(&self, object: ObjectId) -> bool {
+        self.of_object(object).next().is_some()
+    }
+
     /// The objects that are watched.
     pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
         self.watches.keys().map(|key| key.object).collect()

@@ -19,21 +19,9 @@ const FOLDER: &str = "src/test/pybind";
 const MADE_OF: &str = "two files of src/test/pybind";
 
 /// Tests that fail, each with its reason. One that passes does not belong here.
-const FAILURES: &[(&str, &str)] = &[
-    ("TestRados::test_get_pool_base_tier", NO_TIERS),
-    ("TestIoctx::test_create_snap", NO_SNAPSHOTS),
-    ("TestIoctx::test_list_snaps", NO_SNAPSHOTS),
-    ("TestIoctx::test_lookup_snap", NO_SNAPSHOTS),
-    ("TestIoctx::test_remove_snap", NO_SNAPSHOTS),
-    ("TestIoctx::test_snap_read", NO_SNAPSHOTS),
-    ("TestIoctx::test_snap_rollback", NO_SNAPSHOTS),
-    ("TestIoctx::test_snap_rollback_removed", NO_SNAPSHOTS),
-    ("TestIoctx::test_snap_timestamp", NO_SNAPSHOTS),
-    ("TestIoCtxSelfManagedSnaps::test", NO_SNAPSHOTS),
-    ("TestIoctxEc::test_alignment", NO_ERASURE_CODING),
-];
+const FAILURES: &[(&str, &str)] =
+    &[("TestRados::test_get_pool_base_tier", NO_TIERS), ("TestIoctxEc::test_alignment", NO_ERASURE_CODING)];
 const NO_TIERS: &str = "the embedded cluster has no cache tiers";
-const NO_SNAPSHOTS: &str = "the embedded cluster keeps no snapshots";
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";
 
 /// Tests that count the references to an object, and fail with Python 3.14, which borrows one of those that were counted

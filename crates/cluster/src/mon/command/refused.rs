@@ -3,7 +3,6 @@
 //! Source: ceph `src/mon/MonCommands.h`, `src/mgr/MgrCommands.h`.
 
 use crate::errno::EOPNOTSUPP;
-use crate::mon::monitor::pools::NO_SNAPSHOTS;
 use crate::mon::refusal::Refusal;
 
 const NO_ERASURE_CODING: &str = "the embedded cluster has no erasure-coded pools";
@@ -80,9 +79,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("osd pool scrub", NO_SCRUB),
     ("osd pool deep-scrub", NO_SCRUB),
     ("osd pool repair", NO_SCRUB),
-    ("osd pool mksnap", NO_SNAPSHOTS),
-    ("osd pool rmsnap", NO_SNAPSHOTS),
-    ("osd pool force-remove-snap", NO_SNAPSHOTS),
     ("osd pool availability-status", NO_SUCH_VIEW),
     ("osd pool clear-availability-status", NO_SUCH_VIEW),
     ("osd pool autoscale-status", NO_MANAGER),

@@ -1,7 +1,7 @@
 //! The commands there are.
 
 use super::osds::{crush, osd, osd_df, osd_dump, pg, placement};
-use super::pools::{pool, pool_set, quota};
+use super::pools::{pool, pool_set, pool_snaps, quota};
 use super::syntax::{Arg, ArgKind, Command, arg, change, many, opt, secret, show};
 use super::{auth, config, config_key, log, mons, status};
 
@@ -82,6 +82,7 @@ const PG: Arg = arg("pgid", ArgKind::Pg);
 const UPMAP_ARGS: &[Arg] = &[PG, Arg { required: true, ..many("id", ArgKind::Text) }];
 const MAP_ARGS: &[Arg] = &[POOL, arg("object", ArgKind::Object), opt("nspace", ArgKind::Text)];
 const RENAME_ARGS: &[Arg] = &[arg("srcpool", ArgKind::Pool), arg("destpool", ArgKind::Pool)];
+const SNAP_ARGS: &[Arg] = &[POOL, arg("snap", ArgKind::Text)];
 const SET_ARGS: &[Arg] =
     &[POOL, arg("var", ArgKind::Choices(pool_set::SETTABLE)), arg("val", ArgKind::Text), SURE];
 const APPLICATION_ARGS: &[Arg] =
@@ -215,6 +216,8 @@ pub(super) const COMMANDS: &[Command] = &[
     change("osd pool delete", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
     change("osd pool rm", DELETE_ARGS, "remove a pool and all that is in it", pool::delete),
     change("osd pool rename", RENAME_ARGS, "give a pool another name", pool::rename),
+    change("osd pool mksnap", SNAP_ARGS, "make a snapshot of a pool", pool_snaps::make),
+    change("osd pool rmsnap", SNAP_ARGS, "remove a snapshot of a pool", pool_snaps::remove),
     change("osd pool set", SET_ARGS, "change a property of a pool", pool_set::set),
     change("osd pool application enable", &[POOL, APP, SURE], "say what a pool is for", pool::application_enable),
     change("osd pool application disable", &[POOL, APP, SURE], "say that a pool is not for something any more",

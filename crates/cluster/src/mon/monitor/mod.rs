@@ -5,6 +5,7 @@ mod boot;
 mod logging;
 pub(super) mod pools;
 mod reports;
+mod snapshots;
 mod state;
 mod subscriptions;
 

@@ -1,14 +1,9 @@
 //! Making, changing and removing pools.
 //!
-//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_new_pool`, `prepare_pool_op`, `_prepare_remove_pool`),
-//! `src/osd/osd_types.cc` (`pg_pool_t::add_unmanaged_snap`, `remove_unmanaged_snap`).
-//!
-//! Ids of snapshots are given out although OSDs refuse the writes that would need one to be kept: librbd takes an id and
-//! gives it back before it makes the first image of a pool, to see whether the pool is fit for images (ceph
-//! `src/librbd/image/ValidatePoolRequest.cc`).
+//! Source: ceph `src/mon/OSDMonitor.cc` (`prepare_new_pool`, `prepare_pool_op`, `_prepare_remove_pool`).
 
 use super::state::Mon;
-use crate::errno::{EEXIST, ENOENT, EOPNOTSUPP, EPERM, ERANGE};
+use crate::errno::{EEXIST, ENOENT, EPERM, ERANGE};
 use crate::mon::osds::ids;
 use crate::mon::refusal::Refusal;
 use onego_ceph::caps::{MonAccess, OsdAccess, OsdCap};
@@ -34,9 +29,6 @@ const MAX_POOLS: usize = 2048;
 
 /// Bytes of a pool's name. Ceph has no bound; this one keeps a map of [`MAX_POOLS`] pools below a few MiB.
 const MAX_NAME: usize = 1024;
-
-/// The answer to a client that asks for a snapshot.
-pub(in crate::mon) const NO_SNAPSHOTS: &str = "the embedded cluster keeps no snapshots";
 
 /// A pool to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -274,43 +266,14 @@ impl Mon {
             return Err(Refusal::new(ENOENT, format!("there is no pool {id}")));
         }
         match op.op {
+            PoolOpKind::Create => Ok(None),
             PoolOpKind::Delete => self.delete_pool(now, id).map(|_| None),
+            PoolOpKind::CreateSnap => self.create_pool_snap(now, id, &op.name).map(|_| None),
+            PoolOpKind::DeleteSnap => self.delete_pool_snap(now, id, &op.name).map(|_| None),
             PoolOpKind::CreateUnmanagedSnap => {
-                let snap = self.create_snap(now, id);
-                Ok(Some(snap.to_le_bytes().to_vec()))
+                self.create_snap(now, id).map(|snap| Some(snap.to_le_bytes().to_vec()))
             }
             PoolOpKind::DeleteUnmanagedSnap => self.delete_snap(now, id, op.snap).map(|()| None),
-            PoolOpKind::Create | PoolOpKind::CreateSnap | PoolOpKind::DeleteSnap => {
-                Err(Refusal::new(EOPNOTSUPP, NO_SNAPSHOTS))
-            }
         }
-    }
-
-    /// Gives out the id of a new snapshot, which the client manages.
-    fn create_snap(&mut self, now: Time, pool: i64) -> u64 {
-        let mut snap = 0;
-        self.edit_pool(now, pool, |pool, epoch| {
-            // The first id is never given out: once it said that the pool's snapshots are the clients'.
-            snap = pool.snap_seq.max(1) + 1;
-            pool.snap_seq = snap;
-            pool.snap_epoch = epoch;
-            pool.flags |= pool_flag::SELFMANAGED_SNAPS;
-        });
-        snap
-    }
-
-    /// Takes a snapshot out of use: OSDs drop what they keep for it.
-    fn delete_snap(&mut self, now: Time, id: i64, snap: u64) -> Result<(), Refusal> {
-        let pool = self.osdmap().pools.get(&id).filter(|pool| (1..=pool.snap_seq).contains(&snap));
-        let mut pool = pool.ok_or_else(|| Refusal::missing(format!("there is no snapshot {snap}")))?.clone();
-        let mut change = self.maps.change(now);
-        pool.snap_seq += 1;
-        pool.snap_epoch = change.epoch;
-        change.new_pools.insert(id, pool);
-        change.new_removed_snaps.entry(id).or_default().insert(snap, 1);
-        // The OSD has purged it by the time that it serves this epoch.
-        change.new_purged_snaps.entry(id).or_default().insert(snap, 1);
-        self.commit(change);
-        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::duplicates::Done;
 use super::errno::Errno;
 use super::execute::{Effect, Execution};
 use super::session::{Origin, SessionId};
+use super::store::clones::Shown;
 use super::store::object::State;
 use super::store::{Name, ObjectId, identity};
 use super::transaction::{Editor, Mutation, Transaction};
@@ -18,7 +19,7 @@ use ending::{Ending, Ops, Results, answer, settle_outputs, to_remember};
 use onego_ceph::messages::{OpResult, OsdOp};
 use onego_ceph::ops::{flag, op_flag};
 use onego_ceph::osdmap::OsdMap;
-use onego_ceph::types::{EVersion, EntityName, ReqId, Utime};
+use onego_ceph::types::{EVersion, EntityName, NOSNAP, ReqId, SNAPDIR, SnapContext, Utime};
 use onego_wire::Time;
 
 /// What an OSD has to know to carry out a request.
@@ -74,15 +75,17 @@ impl Osd {
         answer(request, ending, cx.map)
     }
 
+    /// Carries out operations on an object, or on `state`, which is what it was at a snapshot.
     fn execution<'a>(
         &'a mut self,
         cx: &RequestContext<'_>,
         origin: &'a Origin,
         id: ObjectId,
+        state: Option<&'a mut State>,
         notes: Option<&'a mut Vec<Mutation>>,
     ) -> Execution<'a> {
-        let (state, zeros) = self.store.state_mut(id);
-        let state = Editor::new(state, notes);
+        let (head, zeros) = self.store.state_mut(id);
+        let state = Editor::new(state.unwrap_or(head), notes);
         Execution {
             now: cx.now,
             origin,
@@ -99,11 +102,11 @@ impl Osd {
     }
 
     fn read(&mut self, cx: &RequestContext<'_>, origin: &Origin, request: &mut OsdOp) -> Ending {
-        let Some(id) = self.store.find(&identity(request)) else {
+        let Some((id, mut at_snapshot)) = self.find_readable(request) else {
             let floor = self.groups.get(&request.pg.pg).map_or(0, |group| group.version.version);
             return Ending { user_version: floor, ..Ending::failed(Errno::NOENT, &request.ops) };
         };
-        let mut execution = self.execution(cx, origin, id, None);
+        let mut execution = self.execution(cx, origin, id, at_snapshot.as_mut(), None);
         let (result, results) = run_all(&mut execution, &mut request.ops);
         let user_version = execution.state.version;
         let effects = std::mem::take(&mut execution.effects);
@@ -111,10 +114,32 @@ impl Osd {
             self.apply_effects(cx.now, origin, id, user_version, effects);
         }
         let depends_on = self.store.object(id).record;
-        let usage = &mut self.store.pool_mut(request.pg.pg.pool).usage;
+        let usage = &mut self.store.pool_mut(request.pg.pg.pool).requests;
         usage.reads += 1;
         usage.read_bytes += results.iter().map(|op| op.output.len() as u64).sum::<u64>();
         Ending { result, results, user_version, depends_on, ..Ending::new(true) }
+    }
+
+    /// The object that a request reads, and, if that is another state than the newest, a copy of what it was at the snapshot.
+    fn find_readable(&self, request: &OsdOp) -> Option<(ObjectId, Option<State>)> {
+        let id = self.store.find(&identity(request))?;
+        let head = &self.store.object(id).state;
+        match request.snap {
+            NOSNAP => head.exists.then_some((id, None)),
+            SNAPDIR => Some((id, None)),
+            snap => match head.at_snapshot(snap) {
+                Shown::Head => Some((id, None)),
+                Shown::Clone(at) => Some((id, Some(head.clones()[at].state.clone()))),
+                Shown::Nothing => None,
+            },
+        }
+    }
+
+    /// A copy of the object, if a write by this snapshot context has to keep what it is.
+    fn to_keep(&self, object: Option<ObjectId>, snap_context: &SnapContext) -> Option<State> {
+        let newest = *snap_context.snaps.first()?;
+        let state = &self.store.object(object?).state;
+        (state.exists && newest > state.snap_seq).then(|| state.clone())
     }
 
     /// Carries out a request that may change its object, and that was not done before. `version`: its group's. None: there
@@ -133,26 +158,39 @@ impl Osd {
         if found.is_none() && !admit::has_right_hash(request, map) {
             return Some(Ending::failed(Errno::INVAL, &request.ops));
         }
+        let snap_context = &request.snap_context;
+        if request.flags & flag::ORDER_SNAP != 0
+            && found.is_some_and(|id| self.store.object(id).state.snap_seq > snap_context.seq)
+        {
+            return Some(Ending::failed(Errno::OLDSNAPC, &request.ops));
+        }
+        // Held from here on, so that what is written needs memory of its own.
+        let kept = self.to_keep(found, snap_context);
+        let makes_clone = kept.is_some();
         if let Err(error) = self.check_space(cx, found, &request.ops) {
             return Some(self.refuse(cx, request, reqid, Ending::failed(error, &request.ops)));
         }
         let id = found.unwrap_or_else(|| self.store.prepare(&identity(request)));
         let brought: u64 = request.ops.iter().map(|(op, _)| admit::payload_len(op) as u64).sum();
-        let before = Before::of(&self.store.object(id).state, found.is_some());
+        let before = Before::of(&self.store.object(id).state);
         let next = EVersion { version: version.version + 1, epoch };
         let noted = self.config.transactions;
         let mut mutations = Vec::new();
 
         let full = admit::full_pool(request, map);
         let may_be_undone = full.is_some() || admit::may_fail_half_way(&request.ops);
-        let undo = may_be_undone.then(|| self.store.object(id).state.clone());
+        let undo = kept.or_else(|| may_be_undone.then(|| self.store.object(id).state.clone()));
         let notes = noted.then_some(&mut mutations);
-        let mut execution = self.execution(cx, origin, id, notes);
+        let mut execution = self.execution(cx, origin, id, None, notes);
+        if makes_clone {
+            execution.keep_for(&request.snap_context);
+        }
         let (mut result, mut results) = run_all(&mut execution, &mut request.ops);
         let mut changed = execution.changed;
         let effects = std::mem::take(&mut execution.effects);
-        let no_room = full.filter(|_| result >= 0 && before.is_grown_to(&execution.state));
-        if (result < 0 && changed) || no_room.is_some() {
+        let grows = changed && makes_clone || before.is_grown_to(&execution.state);
+        let no_room = full.filter(|_| result >= 0 && grows);
+        if (result < 0 && changed) || (makes_clone && !changed) || no_room.is_some() {
             if let Some(undo) = undo {
                 execution.state.undo(undo);
             }
@@ -165,13 +203,14 @@ impl Osd {
         }
         if changed && result >= 0 {
             stamp(&mut execution, next.version, request.mtime);
+            execution.know_of(&request.snap_context);
         }
         let user_version = execution.state.version;
         if result >= 0 && !effects.is_empty() {
             self.apply_effects(cx.now, origin, id, user_version, effects);
         }
         self.store.set_record(id, cx.record);
-        let usage = &mut self.store.pool_mut(pg.pool).usage;
+        let usage = &mut self.store.pool_mut(pg.pool).requests;
         usage.writes += 1;
         if changed {
             usage.written_bytes += brought;
@@ -283,8 +322,8 @@ struct Before {
 }
 
 impl Before {
-    fn of(state: &State, existed: bool) -> Self {
-        Self { existed, size: state.size }
+    fn of(state: &State) -> Self {
+        Self { existed: state.exists, size: state.size }
     }
 
     /// Has an object come to be, or become longer?

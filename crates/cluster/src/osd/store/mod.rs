@@ -1,5 +1,6 @@
 //! All objects, found by name and listed in the order of their hashes.
 
+pub(crate) mod clones;
 pub(crate) mod compare;
 pub(crate) mod object;
 
@@ -63,19 +64,52 @@ pub(crate) struct Object {
     counted: Counted,
 }
 
-/// What an object adds to what there is.
+/// What there is of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Contents {
+    /// Number of objects: those that exist or have clones, and their clones.
+    pub(crate) objects: u64,
+    /// Number of clones.
+    pub(crate) clones: u64,
+    /// Bytes of their data, and of what clones have alone.
+    pub(crate) bytes: u64,
+}
+
+impl Contents {
+    pub(crate) fn of(state: &State) -> Self {
+        let clones = state.clones().len() as u64;
+        let objects = u64::from(state.is_kept()) + clones;
+        Self { objects, clones, bytes: state.size + state.clone_bytes() }
+    }
+
+    /// A part of it has become something else.
+    pub(crate) fn replace(&mut self, before: Self, now: Self) {
+        self.objects = self.objects + now.objects - before.objects;
+        self.clones = self.clones + now.clones - before.clones;
+        self.bytes = self.bytes + now.bytes - before.bytes;
+    }
+}
+
+impl std::iter::Sum for Contents {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |mut sum, part| {
+            sum.replace(Self::default(), part);
+            sum
+        })
+    }
+}
+
+/// What the store counts an object as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counted {
-    /// 1 if it exists.
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
+    pub(crate) contents: Contents,
     /// Memory that it takes.
     footprint: u64,
 }
 
 impl Counted {
     fn of(state: &State) -> Self {
-        Self { objects: u64::from(state.exists), bytes: state.size, footprint: state.footprint() }
+        Self { contents: Contents::of(state), footprint: state.footprint() }
     }
 }
 
@@ -112,9 +146,11 @@ impl Object {
 /// What is in a pool, and what was done with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUsage {
-    /// Number of objects.
+    /// Number of objects, clones and those included that are only there for their clones.
     pub objects: u64,
-    /// Sum of the objects' sizes, holes included.
+    /// Number of clones: objects as they were at snapshots.
+    pub clones: u64,
+    /// Sum of the objects' sizes, holes included, and of what clones do not share.
     pub bytes: u64,
     /// Requests that only read.
     pub reads: u64,
@@ -134,7 +170,16 @@ pub(crate) struct PoolObjects {
     by_hash: FxHashMap<u32, SameHash>,
     /// By hash read from its low end, which is the order of listings (hobject_t's bitwise order).
     order: BTreeMap<u32, SameHash>,
-    pub(crate) usage: PoolUsage,
+    contents: Contents,
+    /// What was done with the pool.
+    pub(crate) requests: PoolUsage,
+}
+
+impl PoolObjects {
+    pub(crate) fn usage(&self) -> PoolUsage {
+        let Contents { objects, clones, bytes } = self.contents;
+        PoolUsage { objects, clones, bytes, ..self.requests }
+    }
 }
 
 /// All objects.
@@ -224,20 +269,19 @@ impl Store {
 
     /// The object may be something else now, or nothing: counts it again. Returns what it was counted as before, and what
     /// it is counted as now.
-    pub(crate) fn changed(&mut self, id: ObjectId) -> (Counted, Counted) {
+    pub(crate) fn changed(&mut self, id: ObjectId) -> (Contents, Contents) {
         let object = &mut self.objects[id.0];
         let now = Counted::of(&object.state);
-        if now == object.counted && now.objects > 0 {
+        if now == object.counted && now.contents.objects > 0 {
             // It was written over: nearly all writes to a disk that is full.
-            return (now, now);
+            return (now.contents, now.contents);
         }
         let before = std::mem::replace(&mut object.counted, now);
         self.used = self.used - before.footprint + now.footprint;
         let (pool, hash) = (object.pool, object.name.hash);
         let pool = self.pools.entry(pool).or_default();
-        pool.usage.objects = pool.usage.objects + now.objects - before.objects;
-        pool.usage.bytes = pool.usage.bytes + now.bytes - before.bytes;
-        if now.objects == 0 {
+        pool.contents.replace(before.contents, now.contents);
+        if now.contents.objects == 0 {
             if pool.by_hash.get_mut(&hash).is_some_and(|same_hash| forget(same_hash, id)) {
                 pool.by_hash.remove(&hash);
             }
@@ -247,13 +291,19 @@ impl Store {
             }
             self.objects.remove(id.0);
         }
-        (before, now)
+        (before.contents, now.contents)
     }
 
     /// The places from `first` to `last` at which a pool has objects.
     pub(crate) fn places(&self, pool: i64, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let order = self.pools.get(&pool).map(|pool| &pool.order);
         order.into_iter().flat_map(move |order| order.range(first..=last)).map(|(place, _)| *place)
+    }
+
+    /// What a pool has at the places from `first` to `last`.
+    pub(crate) fn contents(&self, pool: i64, first: u32, last: u32) -> Contents {
+        let ids = self.places(pool, first, last).flat_map(|place| self.at(pool, place));
+        ids.map(|id| Contents::of(&self.object(id).state)).sum()
     }
 
     /// The objects at a place.

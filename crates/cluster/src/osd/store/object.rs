@@ -1,5 +1,6 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
+use super::clones::Clones;
 use super::compare;
 use onego_buf::extents::Extents;
 use onego_buf::{List, Segment};
@@ -24,7 +25,7 @@ pub(crate) struct Meta {
 }
 
 /// Is it one and the same memory?
-fn is_same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+fn is_one<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
     matches!((a, b), (Some(a), Some(b)) if Arc::ptr_eq(a, b))
 }
 
@@ -46,6 +47,10 @@ impl Meta {
 
     pub(crate) fn header(&self) -> &[u8] {
         &self.header
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn set_xattr(&mut self, name: String, value: Vec<u8>) {
@@ -90,56 +95,80 @@ pub(crate) struct State {
     pub(crate) mtime: Utime,
     /// Version as users count it: it changes with whatever they can see.
     pub(crate) version: u64,
+    /// The newest snapshot that writes knew of.
+    pub(crate) snap_seq: u64,
     /// Shared by copies, among them those of other OSDs.
-    data: Option<Arc<Extents>>,
-    meta: Option<Arc<Meta>>,
+    pub(super) data: Option<Arc<Extents>>,
+    pub(super) meta: Option<Arc<Meta>>,
+    /// What it was at snapshots. An object that has any but does not exist is only there for them.
+    pub(super) clones: Option<Arc<Clones>>,
 }
 
 impl State {
+    /// Is there anything of the object, be it for a snapshot?
+    pub(crate) fn is_kept(&self) -> bool {
+        self.exists || self.clones.is_some()
+    }
+
     /// Memory that the object takes.
     pub(crate) fn footprint(&self) -> u64 {
-        if !self.exists {
+        if !self.is_kept() {
             return 0;
         }
-        OBJECT_OVERHEAD + self.data.as_ref().map_or(0, |data| data.pinned()) + self.meta().bytes
+        OBJECT_OVERHEAD + self.pinned_data() + self.meta().bytes + self.clone_footprint()
+    }
+
+    /// Memory that the data takes.
+    pub(super) fn pinned_data(&self) -> u64 {
+        self.data.as_ref().map_or(0, |data| data.pinned())
     }
 
     pub(crate) fn meta(&self) -> &Meta {
         self.meta.as_deref().unwrap_or(&NO_META)
     }
 
-    fn data_mut(&mut self) -> &mut Extents {
+    pub(super) fn data_mut(&mut self) -> &mut Extents {
         Arc::make_mut(self.data.get_or_insert_default())
     }
 
     /// Gives up the memory that is shared with `other`, which can then be changed in place. What is left is not the
     /// object any more, until it is replaced by a copy of what `other` has become.
     pub(crate) fn let_go(&mut self, other: &Self) {
-        if is_same(self.data.as_ref(), other.data.as_ref()) {
+        if is_one(self.data.as_ref(), other.data.as_ref()) {
             self.data = None;
         }
-        if is_same(self.meta.as_ref(), other.meta.as_ref()) {
+        if is_one(self.meta.as_ref(), other.meta.as_ref()) {
             self.meta = None;
+        }
+        if is_one(self.clones.as_ref(), other.clones.as_ref()) {
+            self.clones = None;
         }
     }
 
     /// Shares the memory of `other` if both are the same to the last byte. Returns whether they are.
     pub(crate) fn share_if_same(&mut self, other: &Self) -> bool {
-        let scalars = |state: &Self| (state.exists, state.size, state.mtime, state.version);
+        let is_same = self.is_same(other);
+        if is_same {
+            self.clone_from(other);
+        }
+        is_same
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let scalars = |state: &Self| (state.exists, state.size, state.mtime, state.version, state.snap_seq);
         let no_holes = Segment::from_static(b"");
         let is_same_run = |(offset, len)| {
             let (ours, theirs) = (self.read(offset, len, &no_holes), other.read(offset, len, &no_holes));
             compare::extents(&ours, &theirs).is_ok()
         };
         let runs = self.runs(0, u64::MAX);
-        let is_same = scalars(self) == scalars(other)
+        let (clones, theirs) = (self.clones(), other.clones());
+        scalars(self) == scalars(other)
             && self.meta() == other.meta()
             && runs == other.runs(0, u64::MAX)
-            && runs.into_iter().all(is_same_run);
-        if is_same {
-            self.clone_from(other);
-        }
-        is_same
+            && runs.into_iter().all(is_same_run)
+            && clones.len() == theirs.len()
+            && clones.iter().zip(theirs).all(|(clone, other)| clone.is_same(other))
     }
 
     fn meta_mut(&mut self) -> &mut Meta {
@@ -150,9 +179,11 @@ impl State {
         self.exists = true;
     }
 
-    /// The object is gone, with all that belongs to it; its version goes on if it comes back.
+    /// The object is gone, with all that belongs to it but its clones; its version goes on if it comes back.
     pub(crate) fn delete(&mut self) {
-        *self = Self { version: self.version, ..Self::default() };
+        self.unlike_clone(0, self.size);
+        let (version, snap_seq, clones) = (self.version, self.snap_seq, self.clones.take());
+        *self = Self { version, snap_seq, clones, ..Self::default() };
     }
 
     /// The bytes in `offset..offset + len`, fewer at the end.
@@ -183,6 +214,7 @@ impl State {
 
     /// Writes `data` at `offset`; the object grows as need be.
     pub(crate) fn write(&mut self, offset: u64, data: List) {
+        self.unlike_clone(offset, data.len() as u64);
         self.grow_to(offset + data.len() as u64);
         self.data_mut().write(offset, data);
     }
@@ -194,6 +226,7 @@ impl State {
 
     pub(crate) fn truncate(&mut self, size: u64) {
         if size < self.size {
+            self.unlike_clone(size, self.size - size);
             self.data_mut().truncate(size);
         }
         self.size = size;
@@ -201,6 +234,7 @@ impl State {
 
     /// Makes a part of the object zeros; it neither grows nor shrinks.
     pub(crate) fn zero(&mut self, offset: u64, len: u64) {
+        self.unlike_clone(offset, len);
         self.data_mut().remove(offset, len);
     }
 

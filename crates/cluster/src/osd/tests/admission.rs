@@ -114,22 +114,6 @@ fn a_client_that_is_shut_out_gets_nothing_done() {
 }
 
 #[test]
-fn nothing_is_done_that_snapshots_would_have_to_be_kept_for() {
-    let mut bench = Bench::new();
-    bench.run(write(0, b"x"));
-    let mut request = bench.request("o", vec![(write(0, b"y"), 0)]);
-    request.snap_context = SnapContext { seq: 4, snaps: vec![4] };
-    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::OPNOTSUPP));
-    let mut request = bench.request("o", vec![(read(0, 1), 0)]);
-    request.snap = 4;
-    assert_eq!(bench.send(CLIENT, request).result, failed(Errno::NOENT));
-    // Snapshots that were removed again leave but a number.
-    let mut request = bench.request("o", vec![(write(0, b"y"), 0)]);
-    request.snap_context = SnapContext { seq: 4, snaps: vec![] };
-    assert_eq!(bench.send(CLIENT, request).result, 0);
-}
-
-#[test]
 fn names_that_are_empty_or_too_long_are_refused() {
     let mut bench = Bench::new();
     assert_eq!(bench.ask("", vec![write(0, b"x")]).result, failed(Errno::INVAL));

@@ -134,16 +134,3 @@ fn versions_count_up_and_can_be_demanded() {
     assert_eq!(bench.run(Op::AssertVer { version: next }), 0);
     assert_eq!(bench.run(Op::AssertVer { version: next + 1 }), failed(Errno::OVERFLOW));
 }
-
-#[test]
-fn an_object_without_snapshots_lists_its_head() {
-    let mut bench = Bench::new();
-    bench.run(write(0, b"data"));
-    let mut request = bench.request("o", vec![(Op::ListSnaps, 0)]);
-    request.snap = onego_ceph::types::SNAPDIR;
-    let output = bench.send(CLIENT, request).ops[0].output.to_vec();
-    let mut r = Reader::new(&output);
-    r.take(6 + 4 + 6, "envelopes and count").unwrap();
-    assert_eq!(r.u64("clone"), Ok(NOSNAP));
-    assert_eq!((r.u32("snaps"), r.u32("overlaps"), r.u64("size")), (Ok(0), Ok(0), Ok(4)));
-}

@@ -10,7 +10,7 @@ use crate::mon::command::pools::pool::{pool_json, pool_line};
 use crate::mon::monitor::Mon;
 use crate::mon::osd_flags;
 use crate::mon::text::{self, stamp};
-use onego_ceph::osdmap::{OsdMap, PRIMARY_AFFINITY_MAX, SnapSet, WEIGHT_IN, state};
+use onego_ceph::osdmap::{IntervalSet, OsdMap, PRIMARY_AFFINITY_MAX, WEIGHT_IN, state};
 use onego_ceph::types::PgId;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -77,8 +77,8 @@ fn xinfo_json(map: &OsdMap, osd: usize) -> Value {
     })
 }
 
-fn snaps_json(pools: &BTreeMap<i64, SnapSet>) -> Value {
-    let one = |(pool, snaps): (&i64, &SnapSet)| {
+fn snaps_json(pools: &BTreeMap<i64, IntervalSet>) -> Value {
+    let one = |(pool, snaps): (&i64, &IntervalSet)| {
         let intervals: Vec<Value> =
             snaps.iter().map(|(begin, length)| json!({"begin": begin, "length": length})).collect();
         json!({"pool": pool, "snaps": intervals})

@@ -1,33 +1,33 @@
-//! Sets of snapshot ids as intervals (ceph `src/include/interval_set.h`).
+//! Sets of numbers as intervals, of snapshots' ids for one (ceph `src/include/interval_set.h`).
 
 use onego_msgr::encoding::{Decode, Encode};
 use onego_wire::{DecodeError, Decoded, Reader, Writer};
 use std::collections::BTreeMap;
 
-/// A set of snapshot ids, kept as disjoint intervals that do not touch.
+/// A set of numbers, kept as disjoint intervals that do not touch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SnapSet {
-    /// First id and length of each interval.
+pub struct IntervalSet {
+    /// First number and length of each interval.
     intervals: BTreeMap<u64, u64>,
 }
 
-impl SnapSet {
-    /// Is there no id?
+impl IntervalSet {
+    /// Is there no number?
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Is the id in the set?
+    /// Is the number in the set?
     pub fn contains(&self, id: u64) -> bool {
         self.intervals.range(..=id).next_back().is_some_and(|(start, len)| id - start < *len)
     }
 
-    /// The intervals: first id and length.
+    /// The intervals: first number and length.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.intervals.iter().map(|(start, len)| (*start, *len))
     }
 
-    /// Adds `len` ids from `start` on. What would be past the last id there is, is left out.
+    /// Adds `len` numbers from `start` on. What would be past the last number there is, is left out.
     pub fn insert(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
@@ -45,7 +45,7 @@ impl SnapSet {
         self.intervals.insert(first, end - first);
     }
 
-    /// Takes out `len` ids from `start` on.
+    /// Takes out `len` numbers from `start` on.
     pub fn remove(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
@@ -78,9 +78,22 @@ impl SnapSet {
             self.remove(start, len);
         }
     }
+
+    /// Takes out all that is not in `other`.
+    pub fn intersect(&mut self, other: &Self) {
+        let mut outside = self.clone();
+        outside.subtract(other);
+        self.subtract(&outside);
+    }
+
+    /// Are any of the `len` numbers from `start` on in the set?
+    pub fn overlaps(&self, start: u64, len: u64) -> bool {
+        let before_end = self.intervals.range(..start.saturating_add(len)).next_back();
+        len > 0 && before_end.is_some_and(|(at, n)| at + n > start)
+    }
 }
 
-impl Decode for SnapSet {
+impl Decode for IntervalSet {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         const WHAT: &str = "snapshot interval";
         let intervals: BTreeMap<u64, u64> = BTreeMap::decode(r)?;
@@ -94,7 +107,7 @@ impl Decode for SnapSet {
     }
 }
 
-impl Encode for SnapSet {
+impl Encode for IntervalSet {
     fn encode(&self, w: &mut Writer) {
         self.intervals.encode(w);
     }
@@ -104,8 +117,8 @@ impl Encode for SnapSet {
 mod tests {
     use super::*;
 
-    fn set(intervals: &[(u64, u64)]) -> SnapSet {
-        SnapSet { intervals: intervals.iter().copied().collect() }
+    fn set(intervals: &[(u64, u64)]) -> IntervalSet {
+        IntervalSet { intervals: intervals.iter().copied().collect() }
     }
 
     #[test]
@@ -134,7 +147,7 @@ mod tests {
 
     #[test]
     fn intervals_agree_with_a_set_of_numbers() {
-        let (mut s, mut model) = (SnapSet::default(), std::collections::BTreeSet::new());
+        let (mut s, mut model) = (IntervalSet::default(), std::collections::BTreeSet::new());
         let mut x = 1_u64;
         for _ in 0..2000 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -147,14 +160,18 @@ mod tests {
                 model.retain(|id| !(start..start + len).contains(id));
             }
             assert!((0..60).all(|id| s.contains(id) == model.contains(&id)));
-            assert_eq!(SnapSet::from_bytes(&s.to_bytes()).as_ref(), Ok(&s));
+            assert_eq!(s.overlaps(start, len), (start..start + len).any(|id| model.contains(&id)));
+            let (mut both, odd) = (s.clone(), set(&[(start, 3), (start + 5, len + 1)]));
+            both.intersect(&odd);
+            assert!((0..70).all(|id| both.contains(id) == (model.contains(&id) && odd.contains(id))));
+            assert_eq!(IntervalSet::from_bytes(&s.to_bytes()).as_ref(), Ok(&s));
         }
     }
 
     #[test]
     fn intervals_that_overlap_or_overflow_are_refused() {
         for bad in [set(&[(1, 2), (2, 2)]), set(&[(5, 0)]), set(&[(u64::MAX, 2)])] {
-            assert!(SnapSet::from_bytes(&bad.to_bytes()).is_err());
+            assert!(IntervalSet::from_bytes(&bad.to_bytes()).is_err());
         }
     }
 }
