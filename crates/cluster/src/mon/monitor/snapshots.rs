@@ -112,14 +112,13 @@ impl Mon {
         pool.snaps.remove(&snap);
         pool.snap_seq += 1;
         pool.snap_epoch = change.epoch;
-        // The new number is that of no snapshot: it counts as purged, so that what is purged has no gaps.
-        change.new_purged_snaps.entry(id).or_default().insert(pool.snap_seq, 1);
         change.new_pools.insert(id, pool);
         change.new_removed_snaps.entry(id).or_default().insert(snap, 1);
         self.commit(change)
     }
 
-    /// The OSDs keep nothing for these snapshots any more.
+    /// The OSDs keep nothing for these snapshots any more. All of them are in the map's queue: clients end themselves over one
+    /// that is not (OSDMap::apply_incremental).
     pub(crate) fn snaps_purged(&mut self, now: Time, purged: BTreeMap<i64, IntervalSet>) -> Epoch {
         let mut change = self.maps.change(now);
         change.new_purged_snaps = purged;
