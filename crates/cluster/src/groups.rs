@@ -167,16 +167,16 @@ impl Groups {
     }
 
     /// How the groups are. `osd` is the OSD of a number.
-    pub(crate) fn reports<'a>(&self, osd: impl Fn(i32) -> &'a Osd) -> Vec<(PgId, GroupReport, u64)> {
+    pub(crate) fn reports<'a>(&self, osd: impl Fn(i32) -> &'a Osd) -> Vec<(PgId, GroupReport)> {
         let report = |(pg, group): (PgId, &Group)| {
             let of = |id: i32| osd(id).group_contents(pg);
             // If nobody serves it, those that would know best tell.
-            let usage = match group.primary {
+            let contents = match group.primary {
                 -1 => group.holders.first().map(|id| of(*id)).unwrap_or_default(),
                 primary => of(primary),
             };
             let copies = group.size.saturating_sub(group.acting.len()) as u64;
-            let degraded = if group.last.stale { 0 } else { usage.objects * copies };
+            let degraded = if group.last.stale { 0 } else { contents.objects * copies };
             let backfilling = group
                 .targets
                 .iter()
@@ -187,7 +187,7 @@ impl Groups {
                 recovering: !group.targets.is_empty() && !backfilling,
                 ..group.last
             };
-            (pg, GroupReport { state, objects: usage.objects, bytes: usage.bytes, degraded }, usage.bytes)
+            (pg, GroupReport { state, contents, degraded })
         };
         self.iter().map(report).collect()
     }

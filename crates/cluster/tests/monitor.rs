@@ -93,7 +93,7 @@ fn versions_and_space_are_told() {
 }
 
 #[test]
-fn pool_operations_make_pools_and_give_ids_of_snapshots_and_refuse_pool_snapshots() {
+fn pool_operations_make_pools_and_snapshots_of_one_kind_in_each() {
     let mut net = Net::new();
     let client = net.client(MON);
     let mut run = |op, pool, snap, name: &str, fsid| {
@@ -110,7 +110,17 @@ fn pool_operations_make_pools_and_give_ids_of_snapshots_and_refuse_pool_snapshot
     assert_eq!(run(PoolOpKind::CreateUnmanagedSnap, 77, 0, "", fsid).result, -2);
     assert_eq!(run(PoolOpKind::Create, 0, 0, "new", fsid).result, 0);
     assert_eq!(run(PoolOpKind::Create, 0, 0, "new", fsid).result, -17);
-    assert_eq!(run(PoolOpKind::CreateSnap, 1, 0, "snap", fsid).result, -95);
+    assert_eq!(
+        run(PoolOpKind::CreateSnap, 1, 0, "snap", fsid).result,
+        -22,
+        "clients manage those of the pool"
+    );
+    assert_eq!(run(PoolOpKind::CreateSnap, 2, 0, "snap", fsid).result, 0);
+    assert_eq!(run(PoolOpKind::CreateSnap, 2, 0, "snap", fsid).result, 0);
+    assert_eq!(run(PoolOpKind::CreateUnmanagedSnap, 2, 0, "", fsid).result, -22);
+    assert_eq!(run(PoolOpKind::DeleteUnmanagedSnap, 2, 1, "", fsid).result, -22);
+    assert_eq!(run(PoolOpKind::DeleteSnap, 2, 0, "snap", fsid).result, 0);
+    assert_eq!(run(PoolOpKind::DeleteSnap, 2, 0, "snap", fsid).result, 0);
     assert_eq!(run(PoolOpKind::Delete, 77, 0, "", fsid).result, -2);
     assert_eq!(run(PoolOpKind::Delete, 2, 0, "", Uuid([9; 16])).result, -22);
     let last = run(PoolOpKind::Delete, 2, 0, "", fsid);

@@ -245,7 +245,6 @@ fn what_ceph_can_do_and_the_cluster_cannot_is_refused_with_its_reason() {
         ("osd crush set-device-class", "no device classes"),
         ("osd setcrushmap", "item by item"),
         ("osd reweight-by-utilization", "balancing"),
-        ("osd pool mksnap", "snapshots"),
         ("fs new", "file systems"),
         ("mgr module enable", "no modules"),
         ("pg deep-scrub", "scrub"),

@@ -28,6 +28,8 @@ pub mod flag {
     pub const RECOVERY_DELETES: u32 = 1 << 19;
     /// Snapshots are purged in one way: all do since Mimic.
     pub const PURGED_SNAPDIRS: u32 = 1 << 20;
+    /// OSDs keep what they have for snapshots that were removed.
+    pub const NOSNAPTRIM: u32 = 1 << 21;
     /// The log of a placement group has a hard limit: in all since Nautilus.
     pub const PGLOG_HARDLIMIT: u32 = 1 << 22;
 }

@@ -5,6 +5,7 @@ use super::notes::{Durability, Keeping, Notes};
 use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
 use super::store_bench::StoreBench;
+use super::trimming::Trimming;
 use crate::auth::{MANAGERS, MONITORS, OSDS, authority, gate, mon_cap, osd_rights};
 use crate::config::{MAX_OSDS, OsdSettings, Settings};
 use crate::groups::{Groups, follow, pair};
@@ -59,6 +60,7 @@ pub(super) struct Daemons {
     pub(super) osds: Vec<OsdDaemon>,
     pub(super) groups: Groups,
     pub(super) recovery: Recovery,
+    pub(super) trimming: Trimming,
     /// Benchmarks of OSDs that are under way, one an OSD at most.
     pub(super) benches: Vec<StoreBench>,
     /// When they go on.
@@ -153,6 +155,7 @@ impl Daemons {
             osds: osds.collect(),
             groups,
             recovery: Recovery::default(),
+            trimming: Trimming::default(),
             benches: Vec::new(),
             benches_due: None,
             mon,
@@ -198,10 +201,11 @@ impl Daemons {
         let pools = self.mon.osdmap().pools.keys();
         let mut pools: BTreeMap<i64, PoolUsage> = pools.map(|id| (*id, self.requests(*id))).collect();
         let mut groups = BTreeMap::new();
-        for (pg, report, bytes) in self.groups.reports(|id| &self.osds[id as usize].osd) {
+        for (pg, report) in self.groups.reports(|id| &self.osds[id as usize].osd) {
             let pool = pools.entry(pg.pool).or_default();
-            pool.objects += report.objects;
-            pool.bytes += bytes;
+            pool.objects += report.contents.objects;
+            pool.clones += report.contents.clones;
+            pool.bytes += report.contents.bytes;
             groups.insert(pg, report);
         }
         Usage {
@@ -354,6 +358,7 @@ impl Daemons {
                 break;
             }
         }
+        self.trimming.follow(now, self.mon.osdmap());
         if self.osds.len() > 1 {
             self.recovery.find_strays(now, &self.groups, &self.osds);
         }
@@ -436,6 +441,7 @@ impl Daemons {
         let osds = self.osds.iter().filter_map(|daemon| daemon.osd.deadline());
         osds.chain(self.mon.deadline())
             .chain(self.recovery.deadline())
+            .chain(self.trimming.deadline())
             .chain(self.fullness_due)
             .chain(self.benches_due)
             .min()
@@ -453,7 +459,12 @@ impl Daemons {
                 notes.add(&entry);
             }
         };
-        if self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds, &mut note) {
+        let purged = self.trimming.go_on(now, &map, &self.groups, &mut self.osds, &mut note);
+        let caught_up = self.recovery.go_on(now, &map, &mut self.groups, &mut self.osds, &mut note);
+        if !purged.is_empty() {
+            self.mon.snaps_purged(now, purged);
+        }
+        if caught_up || self.mon.osdmap().epoch != map.epoch {
             self.map_changed(now, connections);
         }
         self.report_fuller(now, connections);

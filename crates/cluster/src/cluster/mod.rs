@@ -15,6 +15,7 @@ mod requests;
 mod server;
 mod store_bench;
 mod tell;
+mod trimming;
 
 pub use daemons::Addresses;
 pub use machine::ClusterMachine;

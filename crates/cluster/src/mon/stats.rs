@@ -111,7 +111,7 @@ fn encode_stat_sum(w: &mut Writer, space: &PoolSpace) {
         let zeros = |w: &mut Writer, count: usize| (0..count).for_each(|_| w.i64(0));
         w.u64(usage.bytes);
         w.u64(usage.objects);
-        w.i64(0); // clones
+        w.u64(usage.clones);
         w.u64(space.copies);
         w.i64(0); // missing on the primary
         w.u64(space.degraded);

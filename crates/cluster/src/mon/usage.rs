@@ -1,6 +1,6 @@
 //! How full the cluster is and how its placement groups are, as its OSDs tell it.
 
-use crate::osd::PoolUsage;
+use crate::osd::{Contents, PoolUsage};
 use onego_ceph::types::PgId;
 use std::collections::BTreeMap;
 
@@ -44,9 +44,7 @@ impl OsdUsage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GroupReport {
     pub(crate) state: GroupState,
-    /// Its objects, and the bytes of their data.
-    pub(crate) objects: u64,
-    pub(crate) bytes: u64,
+    pub(crate) contents: Contents,
     /// Copies of objects that there should be and are not.
     pub(crate) degraded: u64,
 }

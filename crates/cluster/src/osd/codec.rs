@@ -279,8 +279,11 @@ impl Transaction {
         self.object.encode(w);
         // No change has the version 0.
         self.version.unwrap_or_default().encode(w);
-        self.reqid.encode(w);
-        self.done.encode(w);
+        // No request has the name of nobody.
+        let nobody = (ReqId::default(), Done::default());
+        let (reqid, done) = self.outcome.as_ref().unwrap_or(&nobody);
+        reqid.encode(w);
+        done.encode(w);
         w.count(self.mutations.len());
         self.mutations.iter().for_each(|mutation| mutation.encode(to));
     }
@@ -290,8 +293,8 @@ impl Transaction {
         let pg = PgId::decode(r)?;
         let object = Name::decode(r)?;
         let version = Some(EVersion::decode(r)?).filter(|version| *version != EVersion::default());
-        let reqid = ReqId::decode(r)?;
-        let done = Done::decode(r)?;
+        let outcome = Some((ReqId::decode(r)?, Done::decode(r)?));
+        let outcome = outcome.filter(|(reqid, _)| *reqid != ReqId::default());
         let count = r.count(1, "changes of an object")?;
         let mut lens = Vec::new();
         let mut mutations =
@@ -303,7 +306,7 @@ impl Transaction {
                 *data = parts.payload(lens.next().unwrap_or(0))?;
             }
         }
-        Ok(Self { pg, object, version, mutations, reqid, done })
+        Ok(Self { pg, object, version, mutations, outcome })
     }
 }
 

@@ -19,7 +19,7 @@ use std::collections::hash_map::Entry;
 const MAX: usize = 8192;
 
 /// What became of a write.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Done {
     pub(crate) result: i32,
     pub(crate) version: EVersion,

@@ -27,6 +27,7 @@ mod session;
 mod snapshots;
 mod store;
 mod transaction;
+mod trim;
 mod watch;
 
 pub(crate) use admit::may_write;
@@ -40,8 +41,9 @@ pub use rights::Rights;
 pub use session::SessionId;
 pub use store::PoolUsage;
 pub(crate) use store::object::State;
-pub(crate) use store::{Name, bounds, identity};
+pub(crate) use store::{Contents, Name, bounds, identity};
 pub(crate) use transaction::Transaction;
+pub(crate) use trim::ToTrim;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -34,9 +34,11 @@ impl Osd {
     /// Does again what a request did here before a restart. What changes an object that is missing is left out: the object
     /// comes as a whole later.
     pub(crate) fn apply(&mut self, transaction: &Transaction, record: u64) {
-        let Transaction { pg, object, version, mutations, reqid, done } = transaction;
+        let Transaction { pg, object, version, mutations, outcome } = transaction;
         let group = self.groups.entry(*pg).or_default();
-        group.outcomes.record(reqid, done.clone());
+        if let Some((reqid, done)) = outcome {
+            group.outcomes.record(reqid, done.clone());
+        }
         let Some(version) = *version else { return };
         let place = object.hash.reverse_bits();
         group.advance(version, place, true);

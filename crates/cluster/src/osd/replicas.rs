@@ -108,9 +108,11 @@ impl Osd {
             }
             return;
         };
-        let Transaction { pg, object, version, reqid, done, .. } = transaction;
+        let Transaction { pg, object, version, outcome, .. } = transaction;
         let group = self.groups.entry(*pg).or_default();
-        group.outcomes.record(reqid, done.clone());
+        if let Some((reqid, done)) = outcome {
+            group.outcomes.record(reqid, done.clone());
+        }
         let place = object.hash.reverse_bits();
         let has_place = group.has(place);
         if let Some(version) = *version {

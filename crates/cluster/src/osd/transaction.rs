@@ -78,7 +78,7 @@ pub(crate) enum Mutation {
     },
 }
 
-/// All that a write does to its placement group.
+/// All that a write, or what an OSD does to an object by itself, does to a placement group.
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     pub(crate) pg: PgId,
@@ -86,8 +86,8 @@ pub(crate) struct Transaction {
     /// The group's version from then on; none: nothing has changed, there is but an outcome to remember.
     pub(crate) version: Option<EVersion>,
     pub(crate) mutations: Vec<Mutation>,
-    pub(crate) reqid: ReqId,
-    pub(crate) done: Done,
+    /// The request and what became of it; none: no client asked for this.
+    pub(crate) outcome: Option<(ReqId, Done)>,
 }
 
 /// An object that is being changed.
@@ -206,6 +206,12 @@ impl<'a> Editor<'a> {
     pub(crate) fn set_snap_seq(&mut self, seq: u64) {
         self.note(|| Mutation::SnapSeq { seq });
         self.state.snap_seq = seq;
+    }
+
+    /// These snapshots are gone.
+    pub(crate) fn trim(&mut self, snaps: Vec<u64>) {
+        self.state.trim(&snaps);
+        self.note(|| Mutation::Trim { snaps });
     }
 
     pub(crate) fn roll_back(&mut self, id: u64) {

@@ -84,7 +84,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("osd pool autoscale-status", NO_MANAGER),
     ("osd pool", BY_ITSELF),
     ("osd require-osd-release", FIXED_RELEASE),
-    ("osd set-require-min-compat-client", FIXED_RELEASE),
     ("osd set-allow-crimson", FIXED_RELEASE),
     ("osd set-group", FLAGS_FOR_ALL),
     ("osd unset-group", FLAGS_FOR_ALL),

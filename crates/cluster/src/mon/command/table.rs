@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use super::osds::{crush, osd, osd_df, osd_dump, pg, placement};
+use super::osds::{crush, osd, osd_df, osd_dump, pg, placement, releases};
 use super::pools::{pool, pool_set, pool_snaps, quota};
 use super::syntax::{Arg, ArgKind, Command, arg, change, many, opt, secret, show};
 use super::{auth, config, config_key, log, mons, status};
@@ -163,7 +163,9 @@ pub(super) const COMMANDS: &[Command] = &[
     show("osd metadata", &[opt("id", ArgKind::Entity)], "what OSDs say of themselves", osd::metadata),
     show("osd versions", &[], "which versions of OSDs run", mons::osd_versions),
     show("osd perf", &[], "how long OSDs take", osd::perf),
-    show("osd get-require-min-compat-client", &[], "the oldest clients that are served", osd::min_compat_client),
+    show("osd get-require-min-compat-client", &[], "the oldest clients that are served", releases::min_compat_client),
+    change("osd set-require-min-compat-client", &[arg("version", ArgKind::Text), SURE], "say which clients the cluster is for",
+        releases::set_min_compat_client),
     change("osd set", &[arg("key", ArgKind::Choices(osd::SETTABLE)), SURE], "set a flag of the map", osd::set),
     change("osd unset", &[arg("key", ArgKind::Choices(osd::SETTABLE))], "clear a flag of the map", osd::unset),
     change("osd set-full-ratio", RATIO_ARGS, "from where on an OSD is full", osd::set_full_ratio),

@@ -173,6 +173,16 @@ impl Mon {
         Ok(self.commit(change))
     }
 
+    /// The cluster is for clients from this release on.
+    pub(in crate::mon) fn set_min_compat_client(&mut self, now: Time, release: u8) -> Epoch {
+        if self.osdmap().require_min_compat_client == release {
+            return self.maps.epoch();
+        }
+        let mut change = self.maps.change(now);
+        change.new_require_min_compat_client = Some(release);
+        self.commit(change)
+    }
+
     /// Changes a pool that is there by `edit`, unless that changes nothing.
     pub(in crate::mon) fn edit_pool(
         &mut self,

@@ -117,7 +117,8 @@ impl Mon {
         self.commit(change)
     }
 
-    /// The OSDs keep nothing for these snapshots any more.
+    /// The OSDs keep nothing for these snapshots any more. All of them are in the map's queue: clients end themselves over one
+    /// that is not (OSDMap::apply_incremental).
     pub(crate) fn snaps_purged(&mut self, now: Time, purged: BTreeMap<i64, IntervalSet>) -> Epoch {
         let mut change = self.maps.change(now);
         change.new_purged_snaps = purged;

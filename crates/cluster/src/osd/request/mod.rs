@@ -159,9 +159,8 @@ impl Osd {
             return Some(Ending::failed(Errno::INVAL, &request.ops));
         }
         let snap_context = &request.snap_context;
-        if request.flags & flag::ORDER_SNAP != 0
-            && found.is_some_and(|id| self.store.object(id).state.snap_seq > snap_context.seq)
-        {
+        let known = |id| self.store.object(id).state.snapset_seq();
+        if request.flags & flag::ORDER_SNAP != 0 && found.and_then(known) > Some(snap_context.seq) {
             return Some(Ending::failed(Errno::OLDSNAPC, &request.ops));
         }
         // Held from here on, so that what is written needs memory of its own.
@@ -236,8 +235,7 @@ impl Osd {
                     object: Name::of(&identity(request)),
                     version: changed.then_some(next),
                     mutations,
-                    reqid: *reqid,
-                    done: done.clone(),
+                    outcome: Some((*reqid, done.clone())),
                 },
             );
         }
@@ -264,8 +262,7 @@ impl Osd {
                     object: Name::of(&identity(request)),
                     version: None,
                     mutations: Vec::new(),
-                    reqid: *reqid,
-                    done: done.clone(),
+                    outcome: Some((*reqid, done.clone())),
                 },
             );
         }

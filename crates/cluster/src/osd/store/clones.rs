@@ -177,6 +177,12 @@ impl State {
         *self = Self { snap_seq: self.snap_seq, clones: self.clones.take(), version: self.version, ..state };
     }
 
+    /// Those of these snapshots that clones are there for.
+    pub(crate) fn shown_for(&self, snaps: &IntervalSet) -> Vec<u64> {
+        let shown = self.clones().iter().flat_map(|clone| &clone.snaps);
+        shown.copied().filter(|snap| snaps.contains(*snap)).collect()
+    }
+
     /// These snapshots are gone, and with them the clones that no other shows.
     pub(crate) fn trim(&mut self, removed: &[u64]) {
         let clones = self.clones_mut();

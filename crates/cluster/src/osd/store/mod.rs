@@ -13,7 +13,7 @@ use onego_ceph::types::{HObject, NOSNAP, PgId};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names an object in memory for as long as it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,6 +171,8 @@ pub(crate) struct PoolObjects {
     /// By hash read from its low end, which is the order of listings (hobject_t's bitwise order).
     order: BTreeMap<u32, SameHash>,
     contents: Contents,
+    /// The places of objects that have clones.
+    with_clones: BTreeSet<u32>,
     /// What was done with the pool.
     pub(crate) requests: PoolUsage,
 }
@@ -279,6 +281,9 @@ impl Store {
         let before = std::mem::replace(&mut object.counted, now);
         self.used = self.used - before.footprint + now.footprint;
         let (pool, hash) = (object.pool, object.name.hash);
+        if now.contents.clones != before.contents.clones {
+            self.index_clones(pool, hash);
+        }
         let pool = self.pools.entry(pool).or_default();
         pool.contents.replace(before.contents, now.contents);
         if now.contents.objects == 0 {
@@ -292,6 +297,24 @@ impl Store {
             self.objects.remove(id.0);
         }
         (before.contents, now.contents)
+    }
+
+    /// Clones of an object with this hash have come or gone.
+    fn index_clones(&mut self, pool: i64, hash: u32) {
+        let Some(pool) = self.pools.get_mut(&pool) else { return };
+        let has_clones = |id: &usize| !self.objects[*id].state.clones().is_empty();
+        let place = hash.reverse_bits();
+        if pool.by_hash.get(&hash).is_some_and(|same_hash| same_hash.iter().any(has_clones)) {
+            pool.with_clones.insert(place);
+        } else {
+            pool.with_clones.remove(&place);
+        }
+    }
+
+    /// The places from `first` to `last` at which a pool has objects with clones.
+    pub(crate) fn places_with_clones(&self, pool: i64, first: u32, last: u32) -> impl Iterator<Item = u32> {
+        let places = self.pools.get(&pool).map(|pool| &pool.with_clones);
+        places.into_iter().flat_map(move |places| places.range(first..=last)).copied()
     }
 
     /// The places from `first` to `last` at which a pool has objects.

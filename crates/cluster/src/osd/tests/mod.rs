@@ -5,6 +5,7 @@ mod data;
 mod metadata;
 mod model;
 mod rights;
+mod snapshot_model;
 mod snapshots;
 mod space;
 mod watching;

@@ -4,10 +4,10 @@ use super::*;
 use onego_ceph::ops::{Compare, CompareWith};
 
 /// Numbers that look random, the same in each run.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+    pub(super) fn roll(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }

@@ -13,7 +13,7 @@ impl Bench {
     }
 
     /// The same, when `seq` is the newest snapshot that there ever was.
-    fn change_by(&mut self, seq: u64, snaps: &[u64], ops: Vec<Op>) -> i32 {
+    pub(super) fn change_by(&mut self, seq: u64, snaps: &[u64], ops: Vec<Op>) -> i32 {
         let mut request = self.request("o", ops.into_iter().map(|op| (op, 0)).collect());
         request.snap_context = SnapContext { seq, snaps: snaps.to_vec() };
         self.send(CLIENT, request).result
@@ -26,7 +26,7 @@ impl Bench {
     }
 
     /// What the object `o` is at a snapshot; none: it does not exist.
-    fn seen(&mut self, snap: u64) -> Option<Vec<u8>> {
+    pub(super) fn seen(&mut self, snap: u64) -> Option<Vec<u8>> {
         let reply = self.at(snap, read(0, 0));
         if reply.result == failed(Errno::NOENT) {
             return None;
@@ -35,14 +35,14 @@ impl Bench {
         Some(reply.ops[0].output.to_vec())
     }
 
-    fn snaps(&mut self) -> CloneInfos {
+    pub(super) fn snaps(&mut self) -> CloneInfos {
         let reply = self.at(SNAPDIR, Op::ListSnaps);
         assert_eq!(reply.result, 0);
         CloneInfos::from_bytes(&reply.ops[0].output.to_vec()).unwrap()
     }
 
     /// The map says that these snapshots are removed.
-    fn remove_snaps(&mut self, snaps: &[u64]) {
+    pub(super) fn remove_snaps(&mut self, snaps: &[u64]) {
         let removed = self.map.removed_snaps_queue.entry(POOL).or_default();
         snaps.iter().for_each(|snap| removed.insert(*snap, 1));
         self.osd.map_changed(&self.map);

@@ -7,3 +7,4 @@ pub(crate) mod osd_df;
 pub(crate) mod osd_dump;
 pub(crate) mod pg;
 pub(crate) mod placement;
+pub(crate) mod releases;

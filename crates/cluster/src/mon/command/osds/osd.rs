@@ -149,10 +149,6 @@ pub(crate) fn perf(mon: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json, table.render()))
 }
 
-pub(crate) fn min_compat_client(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
-    Ok(call.show(&json!("luminous"), "luminous\n"))
-}
-
 pub(crate) fn profiles(_: &mut Mon, call: &Call<'_>) -> CommandOutcome {
     Ok(call.show(&json!([]), ""))
 }

@@ -3,6 +3,7 @@
 //! Source: ceph `src/osd/OSDMap.cc` (`dump`, `print`), `src/osd/osd_types.cc` (`pg_pool_t::dump`).
 
 use super::osd::map_at;
+use super::releases;
 use crate::mon::command::call::joined;
 use crate::mon::command::call::{Call, CommandOutcome};
 use crate::mon::command::mons::{addr_text, addrs_json};
@@ -115,7 +116,7 @@ fn map_json(map: &OsdMap) -> Value {
         "cluster_snapshot": map.cluster_snapshot,
         "pool_max": map.pool_max,
         "max_osd": map.max_osd,
-        "require_min_compat_client": "luminous",
+        "require_min_compat_client": releases::name(map.require_min_compat_client),
         "min_compat_client": "jewel",
         "require_osd_release": "pacific",
     });
@@ -165,7 +166,10 @@ fn map_text(map: &OsdMap) -> String {
         "full_ratio {}\nbackfillfull_ratio {}\nnearfull_ratio {}\n",
         map.ratios.full, map.ratios.backfillfull, map.ratios.nearfull
     );
-    text += "require_min_compat_client luminous\nmin_compat_client jewel\nrequire_osd_release pacific\n";
+    text += &format!(
+        "require_min_compat_client {}\nmin_compat_client jewel\nrequire_osd_release pacific\n",
+        releases::name(map.require_min_compat_client)
+    );
     text += "stretch_mode_enabled false\n";
     for (id, pool) in &map.pools {
         text += &pool_line(*id, &map.pool_names[id], pool);

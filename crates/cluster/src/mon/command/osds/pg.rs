@@ -119,9 +119,10 @@ fn list_where(mon: &Mon, call: &Call<'_>, serves: fn(&Placement, i32) -> bool) -
     let mut table =
         Table::new(&columns.map(|heading| (heading, Left, if heading == "PG" { Left } else { Right })));
     for (pg, place) in &groups {
-        let GroupReport { state, objects, degraded, bytes } = report(pg);
+        let GroupReport { state, contents, degraded } = report(pg);
         let set = |osds: &[i32], primary| format!("{}p{primary}", osd_set(osds));
-        let [objects, degraded, bytes] = [objects, degraded, bytes].map(|number| number.to_string());
+        let numbers = [contents.objects, degraded, contents.bytes];
+        let [objects, degraded, bytes] = numbers.map(|number| number.to_string());
         let (up, acting) = (set(&place.up, place.up_primary), set(&place.acting, place.acting_primary));
         table.row([pg.to_string(), objects, degraded, bytes, state.name(), up, acting]);
     }
@@ -137,8 +138,8 @@ fn osd_set(osds: &[i32]) -> String {
 fn group_json(pg: PgId, place: &Placement, report: &GroupReport) -> Value {
     json!({"pgid": pg.to_string(), "state": report.state.name(), "up": place.up, "acting": place.acting,
         "up_primary": place.up_primary, "acting_primary": place.acting_primary,
-        "stat_sum": {"num_objects": report.objects, "num_bytes": report.bytes,
-            "num_objects_degraded": report.degraded}})
+        "stat_sum": {"num_objects": report.contents.objects, "num_object_clones": report.contents.clones,
+            "num_bytes": report.contents.bytes, "num_objects_degraded": report.degraded}})
 }
 
 fn pool_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
@@ -146,7 +147,8 @@ fn pool_stats(map: &OsdMap, usage: &Usage) -> Vec<Value> {
         let used = usage.pool(*id);
         let copies = used.objects * u64::from(pool.size);
         json!({"poolid": id, "num_pg": pool.pg_num, "stat_sum": {
-            "num_bytes": used.bytes, "num_objects": used.objects, "num_object_copies": copies,
+            "num_bytes": used.bytes, "num_objects": used.objects, "num_object_clones": used.clones,
+            "num_object_copies": copies,
             "num_read": used.reads, "num_read_kb": used.read_bytes >> 10,
             "num_write": used.writes, "num_write_kb": used.written_bytes >> 10,
         }})

@@ -10,7 +10,7 @@ use crate::mon::monitor::Mon;
 use crate::mon::monitor::pools::{DEFAULT_PG_NUM, NewPool};
 use crate::mon::refusal::Refusal;
 use crate::mon::text::{self, stamp};
-use onego_ceph::osdmap::{Pool, pool_flag};
+use onego_ceph::osdmap::{Pool, PoolSnap, pool_flag};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -64,11 +64,15 @@ fn pool_numbers(pool: &Pool) -> Value {
         "snap_mode": if pool.has_flag(pool_flag::SELFMANAGED_SNAPS) { "selfmanaged" } else { "pool" },
         "snap_seq": pool.snap_seq,
         "snap_epoch": pool.snap_epoch,
-        "pool_snaps": [],
+        "pool_snaps": pool.snaps.values().map(pool_snap_json).collect::<Vec<_>>(),
         "removed_snaps": "[]",
         "quota_max_bytes": pool.quota_max_bytes,
         "quota_max_objects": pool.quota_max_objects,
     })
+}
+
+fn pool_snap_json(snap: &PoolSnap) -> Value {
+    json!({"snapid": snap.id, "stamp": stamp(snap.stamp), "name": snap.name})
 }
 
 fn pool_cache(pool: &Pool) -> Value {
