@@ -112,8 +112,6 @@ impl Mon {
         pool.snaps.remove(&snap);
         pool.snap_seq += 1;
         pool.snap_epoch = change.epoch;
-        // The new number is that of no snapshot: it counts as purged, so that what is purged has no gaps.
-        change.new_purged_snaps.entry(id).or_default().insert(pool.snap_seq, 1);
         change.new_pools.insert(id, pool);
         change.new_removed_snaps.entry(id).or_default().insert(snap, 1);
         self.commit(change)
