@@ -12,6 +12,7 @@ mod errno;
 mod export;
 mod failure;
 mod interrupt;
+mod listen;
 mod map;
 mod nfs;
 mod output;

@@ -123,7 +123,14 @@ fn input(path: Option<&Path>) -> Result<List, Failure> {
     } else {
         fs::File::open(path).and_then(|file| file.take(MAX_INPUT).read_to_end(&mut input))
     };
-    read.map_err(|error| errno::failed(format!("Can't open input file {}: {error}", path.display())))?;
+    read.map_err(|error| {
+        // As Python says it.
+        let number = error.raw_os_error().unwrap_or_default();
+        let sentence = errno::sentence(number);
+        let reason = sentence.split_once(' ').map_or(sentence.as_str(), |(_, reason)| reason);
+        let path = path.display();
+        errno::failed(format!("Can't open input file {path}: [Errno {number}] {reason}: '{path}'"))
+    })?;
     Ok(input.into())
 }
 

@@ -3,6 +3,7 @@
 //! Sources: what `rados` of Ceph 16.2 and 18.2 prints, and ceph `doc/man/8/rados.rst`.
 
 mod attributes;
+mod df;
 mod hexdump;
 mod listing;
 mod lock;
@@ -34,6 +35,9 @@ enum RadosCommand {
     /// List the pools
     #[command(after_help = "Example:\n  onego rados lspools")]
     Lspools,
+    /// Show how full pools are, and what was done with them
+    #[command(after_help = "Example:\n  onego rados df --format json")]
+    Df,
     /// List the objects of a pool
     #[command(after_help = "Examples:\n  onego rados -p rbd ls\n  onego rados -p rbd --all ls --format json")]
     Ls(listing::LsOptions),
@@ -145,12 +149,13 @@ async fn dispatch(cluster: &Cluster, scope: &Scope, command: &RadosCommand) -> R
     use RadosCommand as C;
     match command {
         C::Lspools => return listing::pools(cluster).await,
+        C::Df => return df::show(cluster, scope).await,
         C::Ls(options) => return listing::objects(cluster, scope, options).await,
         _ => {}
     }
     let pool = &scope.open_pool(cluster).await?;
     match command {
-        C::Lspools | C::Ls(_) => Ok(()),
+        C::Lspools | C::Df | C::Ls(_) => Ok(()),
         C::Get(options) => transfer::get(pool, scope, options).await,
         C::Put(options) => transfer::put(pool, scope, options).await,
         C::Append(options) => transfer::append(pool, scope, options).await,

@@ -52,6 +52,8 @@ pub(crate) enum Question {
     Command(String, List),
     /// How full the cluster is.
     Statfs(Option<i64>),
+    /// How full pools are, by their names.
+    PoolStats(Vec<String>),
     /// The newest epoch of the OSD map.
     NewestMap,
 }

@@ -1,7 +1,9 @@
 //! Our client on real Ceph, and what is tested in both directions.
 
+pub(super) mod beside;
 pub(super) mod cephx;
 pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
+mod masks;
 pub(super) mod users;
