@@ -1,5 +1,6 @@
 //! `onego ceph`, and the commands to monitors that operators give most: the cluster's own text, printed as Ceph's `ceph` does.
 
+pub(crate) mod errno;
 mod line;
 mod signature;
 mod value;
@@ -8,7 +9,6 @@ mod words;
 pub(crate) use line::arrange;
 
 use crate::access::Access;
-use crate::errno;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;

@@ -1,7 +1,7 @@
 //! How full pools are.
 
 use super::scope::{Scope, Style, json};
-use crate::errno::because;
+use crate::ceph::errno::because;
 use crate::failure::Failure;
 use crate::output;
 use onego::rados::{Cluster, PoolUsage};
@@ -145,7 +145,7 @@ fn bytes(bytes: u64) -> String {
     const WIDTH: usize = 7;
     let index = (bytes.max(1).ilog2() / 10) as usize;
     let (unit, factor) = (UNITS[index], 1_u64 << (10 * index));
-    if bytes % factor == 0 {
+    if bytes.is_multiple_of(factor) {
         return format!("{} {unit}", bytes / factor);
     }
     let value = bytes as f64 / factor as f64;
