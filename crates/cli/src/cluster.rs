@@ -3,15 +3,16 @@
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
-use crate::output;
+use crate::listen::Listen;
+use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
 use onego::ceph::Versions;
 use onego_bench::embedded::READY;
-use onego_cluster::{Cluster, Config, Lifetimes, MAX_OSDS, NewPool};
+use onego_cluster::{Cluster, Config, KEYRING, Lifetimes, MAX_OSDS, NewPool};
 use serde_json::json;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(clap::Subcommand)]
@@ -49,7 +50,7 @@ Examples:
 const EXAMPLES: &str = "\
 Examples:
   onego cluster start --conf-dir /tmp/onego
-  onego cluster start --listen 10.0.0.5:3300 --memory 4G
+  onego cluster start --listen 10.0.0.5:3300 --memory 4G --format json
   onego cluster start --conf-dir /tmp/onego --osds 3 --pool-size 2
   onego cluster start --data /var/lib/onego --listen 10.0.0.5:3300
   onego -c /tmp/onego/ceph.conf cluster osd stop 1
@@ -59,13 +60,13 @@ Ceph's own programs work on it too:
   ceph -c /tmp/onego/ceph.conf -s
   rbd -c /tmp/onego/ceph.conf create disk --size 10G
 
-A line that starts with \"ready:\" says that it serves, and where its ceph.conf is.";
+A line that starts with \"ready:\" says that it serves, and where its ceph.conf is; with --format json one line of JSON does.";
 
 #[derive(clap::Args)]
 pub(crate) struct StartOptions {
     /// Where to listen; the port is the monitor's, the one in --data or any free one if there is none
-    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1", value_parser = listen)]
-    listen: SocketAddr,
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1")]
+    listen: Listen,
     /// Where the state is kept, so that it is there at the next start: what is acknowledged is durable. Made if it does not
     /// exist. Data is held in memory all the same
     #[arg(long, value_name = "DIR", conflicts_with = "null_writes")]
@@ -97,6 +98,9 @@ pub(crate) struct StartOptions {
     /// --data]
     #[arg(long, value_name = "LIMIT", value_parser = memory)]
     memory: Option<u64>,
+    /// How to say that it serves
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
     /// End when the program that started this one ends
     #[arg(long, hide = true)]
     die_with_parent: bool,
@@ -112,13 +116,6 @@ fn memory(text: &str) -> Result<u64, String> {
         }
         size => Ok(size),
     }
-}
-
-/// Reads an address with or without a port.
-fn listen(text: &str) -> Result<SocketAddr, String> {
-    let with_port = text.parse::<SocketAddr>();
-    let alone = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
-    with_port.or_else(|_| alone()).map_err(|_| format!("{text:?} is no IP address, with a port or without"))
 }
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
@@ -167,9 +164,9 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
     let mut config = Config::default()
-        .with_listen(options.listen.ip())
+        .with_listen(options.listen.ip)
         .with_versions(access.messenger)
-        .with_mon_port(options.listen.port())
+        .with_mon_port(options.listen.with_default_port(0).port())
         .with_null_writes(options.null_writes)
         .with_ticket_lifetimes(ticket_lifetimes)
         .with_secure_only(options.secure_only)
@@ -184,13 +181,34 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     config.osds = options.osds;
     let cluster = Cluster::start(config)?;
     let conf = cluster.write_conf(&conf_dir)?;
+    announce(&cluster, &conf, options.format)?;
+    if let Some(warning) = warning(options.listen.ip, cluster.keyring().is_some()) {
+        interrupt::say(&warning);
+    }
+    let failure = cluster.failure();
+    let served = process::serve(cluster, failure, signals);
+    drop(clear);
+    served
+}
+
+/// Says that the cluster serves, and where.
+fn announce(cluster: &Cluster, conf: &Path, format: Format) -> Result<(), Failure> {
+    let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
+    if format == Format::Json {
+        return output::json(&json!({
+            "fsid": cluster.fsid().to_string(),
+            "monitor": cluster.mon_addr().to_string(),
+            "osds": osds,
+            "conf": conf,
+            "keyring": cluster.keyring().map(|_| conf.with_file_name(KEYRING)),
+        }));
+    }
     let conf = conf.display();
     if let Some(old) = cluster.old_mon_addr() {
         output::lines([format!(
             "the monitor was at {old} before: users of an older ceph.conf need this one (--listen ADDRESS:PORT keeps it)"
         )])?;
     }
-    let osds: Vec<String> = cluster.osd_addrs().iter().map(ToString::to_string).collect();
     output::lines([
         format!("cluster {}", cluster.fsid()),
         format!(
@@ -203,14 +221,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         format!("try: ceph -c {conf} -s"),
         format!("     onego -c {conf} rbd create disk --size 10G"),
         format!("{READY} {conf}"),
-    ])?;
-    if let Some(warning) = warning(options.listen.ip(), cluster.keyring().is_some()) {
-        interrupt::say(&warning);
-    }
-    let failure = cluster.failure();
-    let served = process::serve(cluster, failure, signals);
-    drop(clear);
-    served
+    ])
 }
 
 /// Warns where users may do more than people may think.
@@ -254,18 +265,5 @@ mod tests {
             assert_eq!(said.is_some(), warned, "{listen}: {said:?}");
             assert!(said.is_none_or(|said| said.contains(listen) && said.contains("--auth cephx")));
         }
-    }
-
-    #[test]
-    fn addresses_are_read_with_and_without_a_port() {
-        for (text, address) in [
-            ("127.0.0.1", "127.0.0.1:0"),
-            ("10.0.0.5:3300", "10.0.0.5:3300"),
-            ("::1", "[::1]:0"),
-            ("[::1]:3300", "[::1]:3300"),
-        ] {
-            assert_eq!(listen(text).unwrap().to_string(), address);
-        }
-        assert!(listen("not-an-address").unwrap_err().contains("\"not-an-address\""));
     }
 }

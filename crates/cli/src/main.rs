@@ -9,14 +9,13 @@ mod cluster;
 mod cp;
 mod demo;
 mod device;
-mod errno;
 mod export;
 mod failure;
 mod interrupt;
+mod listen;
 mod map;
 mod nfs;
 mod output;
-mod pages;
 mod partial;
 mod pool;
 mod process;
@@ -155,7 +154,7 @@ fn main() -> ExitCode {
 
 /// All commands and their options.
 fn command() -> clap::Command {
-    pages::arrange(Cli::command())
+    access::pages::arrange(Cli::command())
 }
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.

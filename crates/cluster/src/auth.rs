@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 /// The keyring that is written beside a `ceph.conf`.
-pub(crate) const KEYRING: &str = "ceph.client.admin.keyring";
+pub const KEYRING: &str = "ceph.client.admin.keyring";
 
 /// What cephx is made from.
 #[derive(Debug, Clone)]

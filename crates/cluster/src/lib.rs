@@ -11,7 +11,7 @@ mod mon;
 pub mod osd;
 mod version;
 
-pub use auth::Cephx;
+pub use auth::{Cephx, KEYRING};
 pub use cluster::{Addresses, Cluster, ClusterMachine, Error, Keeping, Stats};
 pub use config::{Config, MAX_OSDS, OsdSettings, Settings};
 pub use mon::{NewPool, OsdUsage, Usage};

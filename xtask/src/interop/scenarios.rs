@@ -115,6 +115,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nbd-tls", "the same by TLS, with certificates of all kinds", export::tls::clients;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
+    "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
     since_reef:
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::rados_tests::run;

@@ -26,7 +26,7 @@ use hub::{Ended, Hub, Role};
 use mon::{Ask, Asker, FromMonitor, Monitors};
 use osdc::{Objects, Places};
 
-use crate::messages::{MonCommand, PoolOp, Statfs};
+use crate::messages::{GetPoolStats, MonCommand, PoolOp, Statfs};
 use crate::monmap::MonMap;
 use crate::ops::MAX_PAYLOAD;
 use crate::osdmap::OsdMap;
@@ -134,6 +134,11 @@ impl<T> Client<T> {
     /// Asks how full the cluster is, or as it looks from a pool. Ends with [`Outcome::Statfs`].
     pub fn statfs(&mut self, now: Time, pool: Option<i64>, ticket: T) {
         self.ask(now, Ask::Statfs(Statfs { fsid: Uuid::default(), data_pool: pool }), ticket);
+    }
+
+    /// Asks how full pools are, and what was done with them. Ends with [`Outcome::PoolStats`].
+    pub fn pool_stats(&mut self, now: Time, pools: Vec<String>, ticket: T) {
+        self.ask(now, Ask::PoolStats(GetPoolStats { fsid: Uuid::default(), pools }), ticket);
     }
 
     /// Asks for the newest version of a map such as "osdmap". Ends with [`Outcome::Version`].

@@ -1,7 +1,7 @@
 //! What a caller asks for, and what it gets.
 
 use super::error::Error;
-use crate::messages::{CommandReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
+use crate::messages::{CommandReply, GetPoolStatsReply, ObjectName, OpResult, PoolOpReply, StatfsReply};
 use crate::ops::{Op, flag};
 use crate::types::{EVersion, EntityName, Epoch, NOSNAP, SnapContext, Utime};
 use onego_buf::{List, SegmentMut};
@@ -178,6 +178,8 @@ pub enum Outcome {
     Command(CommandReply),
     /// How full the cluster is.
     Statfs(StatfsReply),
+    /// How full pools are.
+    PoolStats(GetPoolStatsReply),
     /// The reply to a pool operation.
     Pool(PoolOpReply),
     /// The newest version of a map.

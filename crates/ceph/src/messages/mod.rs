@@ -7,6 +7,7 @@ mod log;
 mod mon;
 mod osd;
 mod osd_op;
+mod pool_stats;
 
 pub use onego_msgr::auth::messages::{Auth, AuthReply};
 pub use onego_msgr::types::{Payload, kind};
@@ -18,3 +19,4 @@ pub use mon::{
 };
 pub use osd::{Backoff, BackoffOp, MapUpdate, WatchEvent, WatchNotify};
 pub use osd_op::{MAX_NAME_LEN, ObjectName, OpResult, OsdOp, OsdOpReply, Redirect};
+pub use pool_stats::{GetPoolStats, GetPoolStatsReply, PoolStat};

@@ -1,5 +1,6 @@
 //! `onego ceph`, and the commands to monitors that operators give most: the cluster's own text, printed as Ceph's `ceph` does.
 
+pub(crate) mod errno;
 mod line;
 mod signature;
 mod value;
@@ -8,7 +9,6 @@ mod words;
 pub(crate) use line::arrange;
 
 use crate::access::Access;
-use crate::errno;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -123,7 +123,14 @@ fn input(path: Option<&Path>) -> Result<List, Failure> {
     } else {
         fs::File::open(path).and_then(|file| file.take(MAX_INPUT).read_to_end(&mut input))
     };
-    read.map_err(|error| errno::failed(format!("Can't open input file {}: {error}", path.display())))?;
+    read.map_err(|error| {
+        // As Python says it.
+        let number = error.raw_os_error().unwrap_or_default();
+        let sentence = errno::sentence(number);
+        let reason = sentence.split_once(' ').map_or(sentence.as_str(), |(_, reason)| reason);
+        let path = path.display();
+        errno::failed(format!("Can't open input file {path}: [Errno {number}] {reason}: '{path}'"))
+    })?;
     Ok(input.into())
 }
 

@@ -151,7 +151,9 @@ fn int(word: &str) -> Result<i64, Unfit> {
         Some("0b") => i64::from_str_radix(&lower[2..], 2),
         _ if digits.starts_with(['+', '-']) => "".parse(),
         // Leading zeros would be octal elsewhere, so they are refused.
-        _ if digits.len() > 1 && digits.starts_with('0') && digits.trim_matches('0') != "" => "".parse(),
+        _ if digits.len() > 1 && digits.starts_with('0') && !digits.trim_matches('0').is_empty() => {
+            "".parse()
+        }
         _ => digits.parse(),
     };
     match parsed {

@@ -261,3 +261,78 @@ impl<'a> Fitting<'a> {
         Err(Mismatch::Unused { refused: self.refused, unused })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::signature;
+    use super::*;
+
+    const DESCRIBED: &str = r#"{
+        "cmd000": {"sig": ["status"], "help": "show it", "flags": 0},
+        "cmd001": {"sig": ["osd", "tree", {"name": "epoch", "type": "CephInt", "range": "0", "req": false}], "help": "the tree"},
+        "cmd002": {"sig": ["osd", "pool", "create", {"name": "pool", "type": "CephPoolname"},
+            {"name": "pg_num", "type": "CephInt", "range": "0", "req": false},
+            {"name": "kind", "type": "CephChoices", "strings": "replicated|erasure", "req": false},
+            {"name": "bulk", "type": "CephBool", "req": false}], "help": "make a pool"},
+        "cmd003": {"sig": ["osd", "in", {"name": "ids", "type": "CephString", "n": "N"}], "help": "mark in"},
+        "cmd004": {"sig": ["osd", "pool", "rm", {"name": "pool", "type": "CephPoolname"},
+            {"name": "pool2", "type": "CephPoolname", "req": false},
+            {"name": "yes_i_really_really_mean_it", "type": "CephBool", "req": false}], "help": "remove a pool"},
+        "cmd005": {"sig": ["osd", "old"], "help": "gone", "flags": 2},
+        "cmd006": {"sig": ["pg", "ls", {"name": "states", "type": "CephChoices", "strings": "active|clean", "n": "N", "req": false}],
+            "help": "groups"}
+    }"#;
+
+    fn found(line: &str) -> Result<String, String> {
+        let signatures = signature::parse(DESCRIBED.as_bytes()).unwrap();
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        command(&signatures, &words).map(|command| Value::from(command).to_string())
+    }
+
+    #[test]
+    fn words_become_the_command_that_they_fit() {
+        for (line, json) in [
+            ("status", r#"{"prefix":"status"}"#),
+            ("osd tree", r#"{"prefix":"osd tree"}"#),
+            ("osd tree 7", r#"{"epoch":7,"prefix":"osd tree"}"#),
+            (
+                "osd pool create a 8 erasure",
+                r#"{"kind":"erasure","pg_num":8,"pool":"a","prefix":"osd pool create"}"#,
+            ),
+            ("osd pool create a erasure", r#"{"kind":"erasure","pool":"a","prefix":"osd pool create"}"#),
+            (
+                "osd pool create a --pg-num 8 --bulk",
+                r#"{"bulk":true,"pg_num":8,"pool":"a","prefix":"osd pool create"}"#,
+            ),
+            ("osd pool create --pg_num=8 a", r#"{"pg_num":8,"pool":"a","prefix":"osd pool create"}"#),
+            ("osd in 1 2", r#"{"ids":["1","2"],"prefix":"osd in"}"#),
+            ("pg ls active,clean", r#"{"prefix":"pg ls","states":["active","clean"]}"#),
+            (
+                "osd pool rm a a --yes-i-really-really-mean-it",
+                r#"{"pool":"a","pool2":"a","prefix":"osd pool rm","yes_i_really_really_mean_it":true}"#,
+            ),
+        ] {
+            let command = found(line).map(|json| serde_json::from_str::<Value>(&json).unwrap());
+            assert_eq!(command, Ok(serde_json::from_str(json).unwrap()), "{line}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_no_command_are_told_why() {
+        for (line, said) in [
+            (
+                "osd tree x",
+                "x not valid:  x doesn't represent an int\nInvalid command: unused arguments: ['x']\nosd tree [<epoch:int>] :  the tree",
+            ),
+            ("osd tree -1", "-1 not valid:  -1 not in range [0]"),
+            ("osd pool create", "Invalid command: missing required parameter pool(<poolname>)\n"),
+            ("osd pool create a --size 3", "Invalid command: Unexpected argument '--size'\n"),
+            ("osd in", "Invalid command: saw 0 of ids(<string>)..., expected at least 1\n"),
+            ("bogus", "no valid command found; 6 closest matches:\nstatus\nosd tree [<epoch:int>]\n"),
+            ("osd old", "no valid command found; 4 closest matches:\nosd tree"),
+        ] {
+            let refused = found(line).unwrap_err();
+            assert!(refused.starts_with(said), "{line}: {refused}");
+        }
+    }
+}

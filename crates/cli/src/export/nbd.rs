@@ -8,16 +8,20 @@ use super::tls::TlsOptions;
 use crate::access::Access;
 use crate::device::{Prepared, SOURCES};
 use crate::failure::Failure;
+use crate::listen::Listen;
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use onego_bench::embedded::READY;
 use serde_json::json;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
-/// Where it listens if nothing else is said: the port of NBD (nbd proto.md, 'Introduction').
-const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10809);
+/// Where it listens if nothing else is said.
+const DEFAULT_ADDRESS: Listen = Listen { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), port: None };
+
+/// The port of NBD (nbd proto.md, 'Introduction').
+const DEFAULT_PORT: u16 = 10809;
 
 pub(crate) fn examples() -> String {
     format!("{EXAMPLES}\n\nSources:\n{SOURCES}\n{NOTES}")
@@ -54,9 +58,9 @@ pub(crate) struct Options {
     /// What to serve
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<Served>,
-    /// Where to listen; port 0: any [default: 127.0.0.1:10809, or the sockets of the service manager]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: Option<SocketAddr>,
+    /// Where to listen; port 0: any, no port: 10809 [default: 127.0.0.1, or the sockets of the service manager]
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    listen: Option<Listen>,
     /// Listen on a Unix socket instead, which is made, and removed at the end
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
@@ -151,7 +155,7 @@ fn listen(options: &Options) -> Result<Vec<Listening>, Failure> {
     }
     let one = match &options.socket {
         Some(path) => Listening::unix(path)?,
-        None => Listening::tcp(options.listen.unwrap_or(DEFAULT_ADDRESS))?,
+        None => Listening::tcp(options.listen.unwrap_or(DEFAULT_ADDRESS).with_default_port(DEFAULT_PORT))?,
     };
     Ok(vec![one])
 }

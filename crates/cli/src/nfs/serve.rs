@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::listen::Listen;
 use crate::output::{self, Format};
 use crate::process::{self, die_with_parent};
 use crate::size;
@@ -17,7 +18,7 @@ Examples:
   onego nfs serve --mem --size 4G --listen 10.0.0.5 --allow 10.0.0.0/8 --squash root
   onego nfs serve /srv/data --read-only
   onego nfs serve /srv/data --handle-key /var/lib/onego-nfs.key
-  onego nfs serve --mem --tcp 0 --format json
+  onego nfs serve --mem --listen 127.0.0.1:0 --format json
   onego nfs serve --mem --rdma --inline 16K
   onego nfs serve --mem --listen 10.0.0.5 --rdma --rdma-device
 
@@ -43,12 +44,12 @@ pub(crate) struct Options {
     /// Serve an empty file system in memory instead, which is lost at the end
     #[arg(long, conflicts_with = "dir")]
     mem: bool,
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    listen: IpAddr,
-    /// The port for NFS and MOUNT over TCP; 0: any
-    #[arg(long, value_name = "PORT", default_value_t = 2049)]
-    tcp: u16,
+    /// Where to listen; the port is that of NFS and MOUNT over TCP, 0: any, no port: 2049
+    #[arg(long, value_name = "ADDRESS[:PORT]", default_value = "127.0.0.1")]
+    listen: Listen,
+    /// The port alone
+    #[arg(long, value_name = "PORT", hide = true)]
+    tcp: Option<u16>,
     /// Serve NFS over RDMA, too, by iWARP in software; 0: at any port
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
     rdma: Option<u16>,
@@ -95,6 +96,9 @@ pub(crate) struct Options {
     die_with_parent: bool,
 }
 
+/// The port of NFS (RFC 1813, section 2.2).
+const NFS_PORT: u16 = 2049;
+
 /// Reads which users are nobody.
 fn squash(text: &str) -> Result<Squash, String> {
     match text {
@@ -111,9 +115,10 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     }
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let listen = options.listen.with_default_port(options.tcp.unwrap_or(NFS_PORT));
     let devices = options.rdma_device.then(onego::nfs::rdma_devices).transpose()?;
     let rdma = options.rdma.map(|port| {
-        let mut rdma = Rdma::new(SocketAddr::new(options.listen, port))
+        let mut rdma = Rdma::new(SocketAddr::new(listen.ip(), port))
             .with_inline(u32::try_from(options.inline).unwrap_or(u32::MAX))
             .with_remote_invalidation(!options.no_remote_invalidation);
         rdma.devices = devices;
@@ -131,7 +136,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         }
     };
     let squash = options.squash.unwrap_or(squash);
-    if let Some(warning) = warning(options.listen, &options.allow, options.insecure, squash) {
+    if let Some(warning) = warning(listen.ip(), &options.allow, options.insecure, squash) {
         tracing::warn!("{warning}");
     }
     let export = Export::default()
@@ -141,7 +146,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         .with_allow(options.allow)
         .with_secure(!options.insecure);
     let mut config = Config::default()
-        .with_listen(SocketAddr::new(options.listen, options.tcp))
+        .with_listen(listen)
         .with_export(export)
         .with_source(source)
         .with_engine(access.engine)

@@ -1,7 +1,7 @@
 //! Extended attributes of objects.
 
 use super::objects::ObjectArg;
-use crate::errno::because;
+use crate::ceph::errno::because;
 use crate::failure::Failure;
 use crate::output;
 use onego::rados::Pool;

@@ -1,7 +1,7 @@
 //! Pools and objects, listed.
 
 use super::scope::{Scope, Style, json};
-use crate::errno::{because, failed};
+use crate::ceph::errno::{because, failed};
 use crate::failure::Failure;
 use crate::output;
 use onego::rados::{Cluster, ObjectEntry};

@@ -3,7 +3,7 @@
 use super::scope::{Scope, json};
 use super::time::stamp;
 use super::watch::legacy;
-use crate::errno::{because_twice, failed, sentence};
+use crate::ceph::errno::{because_twice, failed, sentence};
 use crate::failure::Failure;
 use crate::output;
 use onego::ceph::{EntityName, Errno};

@@ -3,6 +3,8 @@
 //! Sources: what `rados` of Ceph 16.2 and 18.2 prints, and ceph `doc/man/8/rados.rst`.
 
 mod attributes;
+mod bench;
+mod df;
 mod hexdump;
 mod listing;
 mod lock;
@@ -15,7 +17,7 @@ mod watch;
 mod window;
 
 use crate::access::Access;
-use crate::errno::failed;
+use crate::ceph::errno::failed;
 use crate::failure::Failure;
 use onego::rados::Cluster;
 use scope::Scope;
@@ -34,6 +36,9 @@ enum RadosCommand {
     /// List the pools
     #[command(after_help = "Example:\n  onego rados lspools")]
     Lspools,
+    /// Show how full pools are, and what was done with them
+    #[command(after_help = "Example:\n  onego rados df --format json")]
+    Df,
     /// List the objects of a pool
     #[command(after_help = "Examples:\n  onego rados -p rbd ls\n  onego rados -p rbd --all ls --format json")]
     Ls(listing::LsOptions),
@@ -120,6 +125,14 @@ enum RadosCommand {
     /// List an object's watchers
     #[command(after_help = "Example:\n  onego rados -p rbd listwatchers bell")]
     Listwatchers(objects::ObjectArg),
+    /// Measure writes and reads of objects
+    #[command(
+        after_help = "Examples:\n  onego rados -p rbd bench 10 write -b 64K -t 32 --no-cleanup\n  onego rados -p rbd bench 10 rand\n  onego rados -p rbd cleanup"
+    )]
+    Bench(bench::BenchOptions),
+    /// Remove what a benchmark has left
+    #[command(after_help = "Example:\n  onego rados -p rbd cleanup")]
+    Cleanup(bench::CleanupOptions),
     /// Advisory locks of objects
     Lock(lock::LockOptions),
 }
@@ -145,12 +158,13 @@ async fn dispatch(cluster: &Cluster, scope: &Scope, command: &RadosCommand) -> R
     use RadosCommand as C;
     match command {
         C::Lspools => return listing::pools(cluster).await,
+        C::Df => return df::show(cluster, scope).await,
         C::Ls(options) => return listing::objects(cluster, scope, options).await,
         _ => {}
     }
     let pool = &scope.open_pool(cluster).await?;
     match command {
-        C::Lspools | C::Ls(_) => Ok(()),
+        C::Lspools | C::Df | C::Ls(_) => Ok(()),
         C::Get(options) => transfer::get(pool, scope, options).await,
         C::Put(options) => transfer::put(pool, scope, options).await,
         C::Append(options) => transfer::append(pool, scope, options).await,
@@ -176,6 +190,8 @@ async fn dispatch(cluster: &Cluster, scope: &Scope, command: &RadosCommand) -> R
         C::Watch(object) => watch::watch(pool, object).await,
         C::Notify(options) => watch::notify(pool, options).await,
         C::Listwatchers(object) => watch::list(pool, object).await,
+        C::Bench(options) => bench::bench(pool, scope, options).await,
+        C::Cleanup(options) => bench::cleanup(pool, options).await,
         C::Lock(options) => lock::run(pool, scope, options).await,
     }
 }

@@ -3,7 +3,8 @@
 use super::omap::PAGE;
 use super::scope::Scope;
 use super::time::stamp;
-use crate::errno::{because, because_twice, failed, sentence};
+use super::window::Window;
+use crate::ceph::errno::{because, because_twice, failed, sentence};
 use crate::failure::Failure;
 use crate::output;
 use onego::ceph::{Errno, Error};
@@ -81,6 +82,29 @@ pub(super) async fn remove(pool: &Pool, options: &RmOptions) -> Result<(), Failu
         pool.remove(object).await.map_err(because(what))?;
     }
     Ok(())
+}
+
+/// Removes objects, as many at a time as `depth` says, and gives how many there were.
+pub(super) async fn remove_all(
+    pool: &Pool,
+    names: impl Iterator<Item = String>,
+    depth: usize,
+) -> Result<u64, Error> {
+    let mut window = Window::new(depth);
+    let (mut removed, mut names) = (0, names.fuse());
+    loop {
+        while window.has_room()
+            && let Some(name) = names.next()
+        {
+            window.begin(async move { pool.remove(&name).await });
+        }
+        match window.oldest().await {
+            None => return Ok(removed),
+            Some(Ok(())) => removed += 1,
+            Some(Err(Error::NotFound { .. })) => {}
+            Some(Err(error)) => return Err(error),
+        }
+    }
 }
 
 pub(super) async fn truncate(pool: &Pool, options: &TruncateOptions) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use super::attributes::value;
 use super::hexdump::hexdump;
 use super::objects::{ObjectArg, ObjectsArg};
-use crate::errno::{because, failed, sentence};
+use crate::ceph::errno::{because, failed, sentence};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -156,7 +156,7 @@ pub(super) async fn clear(pool: &Pool, ObjectsArg { objects }: &ObjectsArg) -> R
         // The words of `rados` lack a colon here.
         cleared.map_err(|error| {
             let what = format!("error clearing omap keys {}/{object}/", pool.name());
-            match crate::errno::number(&error) {
+            match crate::ceph::errno::number(&error) {
                 Some(number) => failed(format!("{what}{}", sentence(number))),
                 None => error.into(),
             }

@@ -1,6 +1,6 @@
 //! What the commands have in common: which objects are meant, and how results are printed.
 
-use crate::errno::{because, failed};
+use crate::ceph::errno::{because, failed};
 use crate::failure::Failure;
 use crate::size;
 use onego::rados::{Cluster, Pool};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub(super) const OP_SIZE: u64 = 4 << 20;
 
 /// The most bytes of a request, by which memory is bounded.
-const MAX_OP_SIZE: u64 = 64 << 20;
+pub(super) const MAX_OP_SIZE: u64 = 64 << 20;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Objects and output")]

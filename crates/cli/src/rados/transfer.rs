@@ -2,7 +2,7 @@
 
 use super::scope::{Scope, number};
 use super::window::Window;
-use crate::errno::{because, failed, sentence};
+use crate::ceph::errno::{because, failed, sentence};
 use crate::failure::Failure;
 use crate::output;
 use onego::SegmentMut;
@@ -190,8 +190,8 @@ impl Source {
             (Box::new(io::stdin().lock()), None)
         } else {
             let file = File::open(name).map_err(unreadable(name))?;
-            let total =
-                file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
+            let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file);
+            let total = metadata.map(|metadata| metadata.len());
             (Box::new(file), total)
         };
         let progress = Progress::of_bytes("Writing", total, name != STANDARD);

@@ -2,7 +2,7 @@
 
 use super::hexdump::hexdump;
 use super::objects::ObjectArg;
-use crate::errno::{because, because_twice};
+use crate::ceph::errno::{because, because_twice};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
@@ -57,7 +57,7 @@ pub(super) async fn watch(pool: &Pool, ObjectArg { object }: &ObjectArg) -> Resu
                 output::lines([format!(
                     "ERROR cookie {} err {}",
                     watch.cookie(),
-                    crate::errno::sentence(107)
+                    crate::ceph::errno::sentence(107)
                 )])?;
             }
             None => return Ok(()),
@@ -124,7 +124,7 @@ pub(super) async fn list(pool: &Pool, ObjectArg { object }: &ObjectArg) -> Resul
 pub(super) fn legacy(addr: &onego::ceph::EntityAddr) -> String {
     let shown = addr.to_string();
     match shown.split_once(':') {
-        Some((kind, rest)) if matches!(kind, "v1" | "v2" | "any" | "-") => rest.to_owned(),
+        Some(("v1" | "v2" | "any" | "-", rest)) => rest.to_owned(),
         _ => shown,
     }
 }

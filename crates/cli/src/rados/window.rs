@@ -48,6 +48,17 @@ impl<'a, T> Window<'a, T> {
         .await
     }
 
+    /// The result of any request; `None`: there is none. All others go on meanwhile.
+    pub(super) fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
+        self.advance(context);
+        let done = self.entries.iter().position(|entry| matches!(entry, Entry::Done(_)));
+        match done.and_then(|index| self.entries.remove(index)) {
+            Some(Entry::Done(result)) => Poll::Ready(Some(result)),
+            _ if self.entries.is_empty() => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    }
+
     fn advance(&mut self, context: &mut Context<'_>) {
         for entry in &mut self.entries {
             if let Entry::Pending(request) = entry

@@ -55,6 +55,8 @@ pub(crate) enum Question {
     Command(String, List),
     /// How full the cluster is.
     Statfs(Option<i64>),
+    /// How full pools are, by their names.
+    PoolStats(Vec<String>),
     /// The newest epoch of the OSD map.
     NewestMap,
     /// A new number for a snapshot of a pool's objects, or to take one back.

@@ -219,6 +219,7 @@ impl Core {
         match question {
             Question::Command(command, input) => self.client.command(now, &command, input, ticket),
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
+            Question::PoolStats(pools) => self.client.pool_stats(now, pools, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
             Question::PoolSnapshot(op) => self.client.pool_op(now, op, ticket),
         }

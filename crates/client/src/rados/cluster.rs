@@ -8,8 +8,9 @@ use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::List;
 use onego_ceph::client::{Outcome, Waiting, WatchId};
-use onego_ceph::messages::{self, StatfsReply};
+use onego_ceph::messages::{self, GetPoolStatsReply, PoolStat, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -88,6 +89,50 @@ pub struct Usage {
     pub available: u64,
     /// Objects.
     pub objects: u64,
+}
+
+/// How full a pool is, and what was done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolUsage {
+    /// Bytes that it takes in the stores, with all copies.
+    pub used: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Objects as they were when snapshots were taken.
+    pub clones: u64,
+    /// Copies of objects that there should be.
+    pub copies: u64,
+    /// Objects that their first OSD lacks.
+    pub missing_on_primary: u64,
+    /// Objects of which no copy is found.
+    pub unfound: u64,
+    /// Copies that are not there.
+    pub degraded: u64,
+    /// Reads, and KiB that were read.
+    pub reads: (u64, u64),
+    /// Writes, and KiB that were written.
+    pub writes: (u64, u64),
+    /// Bytes that compressed data takes, and took before.
+    pub compressed: (u64, u64),
+}
+
+impl PoolUsage {
+    fn new(stat: PoolStat, per_pool: bool) -> Self {
+        let used = if per_pool { stat.allocated + stat.omap_allocated } else { stat.num_bytes };
+        Self {
+            used,
+            objects: stat.num_objects,
+            clones: stat.num_object_clones,
+            copies: stat.num_object_copies,
+            missing_on_primary: stat.num_objects_missing_on_primary,
+            unfound: stat.num_objects_unfound,
+            degraded: stat.num_objects_degraded,
+            reads: (stat.num_rd, stat.num_rd_kb),
+            writes: (stat.num_wr, stat.num_wr_kb),
+            compressed: (stat.compressed_allocated, stat.compressed_original),
+        }
+    }
 }
 
 /// A pool, as it is listed.
@@ -224,6 +269,17 @@ impl Cluster {
         match self.ask(Question::Statfs(None)).await? {
             Outcome::Statfs(StatfsReply { kb, kb_used, kb_avail, objects, .. }) => {
                 Ok(Usage { total: kb << 10, used: kb_used << 10, available: kb_avail << 10, objects })
+            }
+            _ => Err(OTHER_KIND.into()),
+        }
+    }
+
+    /// How full pools are, and what was done with them, by their names. Pools of which the monitors know nothing are left
+    /// out, as all are where no manager has told them yet.
+    pub async fn pool_usage(&self, pools: Vec<String>) -> Result<BTreeMap<String, PoolUsage>, Error> {
+        match self.ask(Question::PoolStats(pools)).await? {
+            Outcome::PoolStats(GetPoolStatsReply { pools, per_pool, .. }) => {
+                Ok(pools.into_iter().map(|(name, stat)| (name, PoolUsage::new(stat, per_pool))).collect())
             }
             _ => Err(OTHER_KIND.into()),
         }

@@ -10,7 +10,7 @@ mod pool;
 mod snap_ids;
 mod watch;
 
-pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, Usage};
+pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, PoolUsage, Usage};
 #[cfg(feature = "block")]
 pub(crate) use connect::Unconnected;
 pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};

@@ -5,11 +5,12 @@ use super::monitor::Mon;
 use super::refusal::Refusal;
 use super::session::Role;
 use super::space::PoolSpace;
-use super::stats::{GetPoolStats, GetPoolStatsReply, Tell, TellReply};
+use super::stats::{Tell, TellReply};
 use super::usage::Usage;
 use onego_ceph::caps::MonAccess;
 use onego_ceph::messages::{
-    Auth, AuthReply, CommandReply, GetVersion, GetVersionReply, MonCommand, Statfs, StatfsReply, kind,
+    Auth, AuthReply, CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand,
+    Statfs, StatfsReply, kind,
 };
 use onego_msgr::Message;
 use onego_msgr::auth::method;
@@ -152,8 +153,8 @@ impl Mon {
     fn pool_stats(&self, question: GetPoolStats, usage: &Usage) -> GetPoolStatsReply {
         let pools = question.pools.into_iter().filter_map(|name| {
             let id = self.osdmap().pool_id(&name)?;
-            Some((name, PoolSpace::of(self.osdmap(), usage, id)))
+            Some((name, PoolSpace::of(self.osdmap(), usage, id).stat()))
         });
-        GetPoolStatsReply { fsid: self.fsid, pools: pools.collect() }
+        GetPoolStatsReply { fsid: self.fsid, pools: pools.collect(), per_pool: true }
     }
 }

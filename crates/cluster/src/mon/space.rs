@@ -5,6 +5,7 @@
 use super::osds::is_in;
 use super::usage::Usage;
 use crate::osd::PoolUsage;
+use onego_ceph::messages::PoolStat;
 use onego_ceph::osdmap::OsdMap;
 use onego_ceph::types::PgId;
 
@@ -25,6 +26,25 @@ pub(super) struct PoolSpace {
 }
 
 impl PoolSpace {
+    /// The same as the statistics that clients ask for.
+    pub(super) fn stat(&self) -> PoolStat {
+        let usage = &self.usage;
+        PoolStat {
+            num_bytes: usage.bytes,
+            num_objects: usage.objects,
+            num_object_clones: usage.clones,
+            num_object_copies: self.copies,
+            num_objects_degraded: self.degraded,
+            num_rd: usage.reads,
+            num_rd_kb: usage.read_bytes >> 10,
+            num_wr: usage.writes,
+            num_wr_kb: usage.written_bytes >> 10,
+            allocated: self.used,
+            stored: self.used,
+            ..PoolStat::default()
+        }
+    }
+
     pub(super) fn of(map: &OsdMap, usage: &Usage, id: i64) -> Self {
         let size = map.pools.get(&id).map_or(1, |pool| u64::from(pool.size).max(1));
         let of_pool = usage.pool(id);

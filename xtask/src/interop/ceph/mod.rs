@@ -1,9 +1,11 @@
 //! Our client on real Ceph, and what is tested in both directions.
 
+pub(super) mod beside;
 pub(super) mod cephx;
 pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
 pub(super) mod shared_images;
+mod masks;
 pub(super) mod users;
 pub(super) mod upkeep;

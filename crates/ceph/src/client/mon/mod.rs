@@ -256,6 +256,7 @@ impl<T> Monitors<T> {
             }
             kind::MON_COMMAND_ACK
             | kind::STATFS_REPLY
+            | kind::GET_POOL_STATS_REPLY
             | kind::POOL_OP_REPLY
             | kind::MON_GET_VERSION_REPLY => {
                 return Ok(self.requests.answer(hub, message).map(FromMonitor::Newest));

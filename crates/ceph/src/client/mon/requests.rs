@@ -5,7 +5,8 @@ use crate::client::error::{Error, Waiting};
 use crate::client::hub::Hub;
 use crate::client::request::Outcome;
 use crate::messages::{
-    CommandReply, GetVersion, GetVersionReply, MonCommand, PoolOp, PoolOpReply, Statfs, StatfsReply, kind,
+    CommandReply, GetPoolStats, GetPoolStatsReply, GetVersion, GetVersionReply, MonCommand, PoolOp,
+    PoolOpReply, Statfs, StatfsReply, kind,
 };
 use crate::types::{Epoch, Uuid};
 use onego_msgr::Message;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 pub(crate) enum Ask {
     Command(MonCommand),
     Statfs(Statfs),
+    PoolStats(GetPoolStats),
     Pool(PoolOp),
     Version(String),
 }
@@ -78,6 +80,10 @@ impl<T> Requests<T> {
             Ask::Statfs(statfs) => {
                 statfs.fsid = fsid;
                 hub.send(conn, tid, statfs);
+            }
+            Ask::PoolStats(stats) => {
+                stats.fsid = fsid;
+                hub.send(conn, tid, stats);
             }
             Ask::Pool(pool) => {
                 pool.fsid = fsid;
@@ -182,6 +188,9 @@ fn decode(message: &mut Message) -> Result<Answer, (u64, Error)> {
             (tid, Ok(Outcome::Command(message.decode::<CommandReply>().map_err(failed)?)))
         }
         kind::STATFS_REPLY => (tid, Ok(Outcome::Statfs(message.decode::<StatfsReply>().map_err(failed)?))),
+        kind::GET_POOL_STATS_REPLY => {
+            (tid, Ok(Outcome::PoolStats(message.decode::<GetPoolStatsReply>().map_err(failed)?)))
+        }
         kind::POOL_OP_REPLY => (tid, Ok(Outcome::Pool(message.decode::<PoolOpReply>().map_err(failed)?))),
         _ => {
             // This one is named by a field of its own: monitors leave the header's alone.

@@ -102,8 +102,6 @@ fn with_options(command: Command, words: &[&'static str], purpose: Use, options:
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     /// The help page of a command.
     fn page(words: &[&str]) -> String {
         let mut command = crate::command();

@@ -1,5 +1,7 @@
 //! How a command reaches a cluster.
 
+pub(crate) mod pages;
+
 use crate::failure::Failure;
 use crate::interrupt;
 use onego::ceph::{
