@@ -1,6 +1,7 @@
 //! What operations give that is more than bytes, as OSDs encode it.
 //!
-//! Source: ceph `src/osd/osd_types.h` (`obj_list_watch_response_t`, `pg_nls_response_t`).
+//! Source: ceph `src/osd/osd_types.h` (`obj_list_watch_response_t`, `obj_list_snap_response_t`,
+//! `pg_nls_response_t`).
 
 use crate::types::{EntityName, HObject};
 use onego_msgr::addr::EntityAddr;
@@ -109,6 +110,69 @@ impl Encode for Listing {
         write_envelope(w, 1, 1, |w| {
             self.cursor.encode(w);
             self.objects.encode(w);
+        });
+    }
+}
+
+/// What an object was for some snapshots, or is (`clone_info`).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CloneInfo {
+    /// Id of the clone; [`NOSNAP`](crate::types::NOSNAP): the object as it is now.
+    pub id: u64,
+    /// The snapshots that show the clone, oldest first.
+    pub snaps: Vec<u64>,
+    /// Offset and length of the bytes that the next clone, or the object, has from this one.
+    pub overlap: Vec<(u64, u64)>,
+    /// Size of the object, bytes.
+    pub size: u64,
+}
+
+/// The output of [`crate::ops::Op::ListSnaps`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CloneInfos {
+    /// The clones, oldest first, then the object itself if it exists.
+    pub clones: Vec<CloneInfo>,
+    /// The newest snapshot that writes to the object knew of.
+    pub seq: u64,
+}
+
+impl Decode for CloneInfo {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 1, "clone of an object", |_, r| {
+            Ok(Self {
+                id: r.u64("clone")?,
+                snaps: Vec::decode(r)?,
+                overlap: Vec::decode(r)?,
+                size: r.u64("size of a clone")?,
+            })
+        })
+    }
+}
+
+impl Encode for CloneInfo {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 1, 1, |w| {
+            w.u64(self.id);
+            self.snaps.encode(w);
+            self.overlap.encode(w);
+            w.u64(self.size);
+        });
+    }
+}
+
+impl Decode for CloneInfos {
+    fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
+        envelope(r, 2, "snapshots of an object", |_, r| {
+            Ok(Self { clones: Vec::decode(r)?, seq: r.u64("snapshot")? })
+        })
+    }
+}
+
+impl Encode for CloneInfos {
+    fn encode(&self, w: &mut Writer) {
+        write_envelope(w, 2, 1, |w| {
+            self.clones.encode(w);
+            w.u64(self.seq);
         });
     }
 }
