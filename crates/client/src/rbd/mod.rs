@@ -31,6 +31,6 @@ pub use image::Image;
 pub use metadata::{all_metadata, metadata, remove_metadata, set_metadata};
 /// Streams in memory: how diffs and exported images are decoded, encoded and merged.
 pub use onego_rbd::stream;
-pub use streams::{ExportDiff, ExportImage};
+pub use streams::{ExportDiff, ExportImage, ImportDiff, ImportImage, ImportOptions};
 pub use onego_ceph::rbd::{Features, Layout, LayoutError};
 pub use onego_rbd::{Error as ImageError, MAX_IO};
