@@ -163,6 +163,12 @@ pub(crate) enum Command {
     /// Write what changed of an image, with the bytes, to a file
     #[command(after_help = EXPORT_DIFF_EXAMPLES)]
     ExportDiff(streams::ExportDiffOptions),
+    /// Apply what changed of an image to another one, and make the snapshot at its end
+    #[command(after_help = "Example:\n  onego rbd import-diff tuesday.diff rbd/copy")]
+    ImportDiff(streams::ImportDiffOptions),
+    /// Show how much room images and their snapshots take
+    #[command(visible_alias = "disk-usage", after_help = "Example:\n  onego rbd du rbd/disk")]
+    Du(streams::DiskUsageOptions),
     /// Make one file of two that what changed was written to
     #[command(after_help = "Example:\n  onego rbd merge-diff monday.diff tuesday.diff both.diff")]
     MergeDiff(streams::MergeDiffOptions),
@@ -243,6 +249,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Watch(options) => upkeep::watch(access, &options),
         Command::Diff(options) => streams::diff(access, &options),
         Command::ExportDiff(options) => streams::export_diff(access, &options),
+        Command::ImportDiff(options) => streams::import_diff(access, &options),
+        Command::Du(options) => streams::disk_usage(access, &options),
         Command::MergeDiff(options) => streams::merge_diff(&options),
     }
 }

@@ -1,27 +1,28 @@
 //! `onego rbd diff`.
 
-use super::image::SnapArg;
-use super::table::{self, Side};
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::output::{self, Format};
+use crate::rbd::names::{Snap, SnapOptions};
+use crate::rbd::print::PrintOptions;
+use crate::rbd::table::Side;
 use onego::rbd::{Diff, DiffOptions};
 use serde_json::json;
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct DiffCommand {
+    /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+    image: Option<String>,
     #[command(flatten)]
-    image: SnapArg,
+    named: SnapOptions,
     #[command(flatten)]
     scope: Scope,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    #[command(flatten)]
+    print: PrintOptions,
 }
 
 /// What is compared, beside what it ends at.
 #[derive(clap::Args)]
-pub(crate) struct Scope {
+pub(super) struct Scope {
     /// The snapshot that it begins at; without it, it begins with nothing
     #[arg(long, value_name = "SNAPSHOT")]
     from_snap: Option<String>,
@@ -31,6 +32,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
+    /// The comparison that ends at a snapshot, or at the image as it is.
     pub(super) fn up_to(&self, snapshot: Option<&str>) -> DiffOptions {
         let mut options = DiffOptions::new();
         options.from.clone_from(&self.from_snap);
@@ -40,33 +42,29 @@ impl Scope {
     }
 }
 
-pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
+pub(crate) fn diff(access: &Access, options: &DiffCommand) -> Result<(), Failure> {
+    let image = options.named.named(options.image.as_deref(), Snap::May)?;
     access.with_cluster(async |cluster| {
-        let pool = options.image.open_pool(cluster).await?;
-        let scope = options.scope.up_to(options.image.snapshot());
-        let mut diff = Diff::open(&pool, options.image.name(), &scope).await?;
+        let pool = image.pool(cluster).await?;
+        let scope = options.scope.up_to(image.snap.as_deref());
+        let mut diff = Diff::open(&pool, &image.name, &scope).await?;
         let mut ranges = Vec::new();
         while let Some(range) = diff.next().await? {
             ranges.push(range);
         }
-        match options.format {
-            Format::Plain if ranges.is_empty() => Ok(()),
-            Format::Plain => {
-                let rows: Vec<_> = ranges
-                    .iter()
-                    .map(|range| {
-                        let kind = if range.exists { "data" } else { "zero" };
-                        vec![range.offset.to_string(), range.length.to_string(), kind.to_owned()]
-                    })
-                    .collect();
-                output::lines(table::lines(&["Offset", "Length", "Type"].map(|name| (name, Side::Left)), &rows))
-            }
-            Format::Json => {
-                let ranges = ranges.iter().map(|range| {
-                    json!({"offset": range.offset, "length": range.length, "exists": range.exists.to_string()})
-                });
-                output::json(&ranges.collect())
-            }
-        }
+        let rows: Vec<_> = ranges
+            .iter()
+            .map(|range| {
+                let kind = if range.exists { "data" } else { "zero" };
+                vec![range.offset.to_string(), range.length.to_string(), kind.to_owned()]
+            })
+            .collect();
+        let head = ["Offset", "Length", "Type"].map(|name| (name, Side::Left));
+        options.print.table(&head, &rows, || {
+            let range = |range: &onego::rbd::DiffRange| {
+                json!({"offset": range.offset, "length": range.length, "exists": range.exists.to_string()})
+            };
+            ranges.iter().map(range).collect()
+        })
     })
 }

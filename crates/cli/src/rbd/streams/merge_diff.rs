@@ -1,8 +1,8 @@
 //! `onego rbd merge-diff`.
 
 use super::stream_file::StreamFile;
-use super::transfer::{PIECE, STANDARD};
 use crate::failure::Failure;
+use crate::rbd::transfer::{PIECE, STANDARD};
 use onego::SegmentMut;
 use onego::rbd::stream::{Merge, MergeInput, MergeStep};
 use onego_bench::report::progress::Progress;
@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct MergeDiffOptions {
     /// The earlier diff; "-" is standard input
     #[arg(value_name = "FIRST")]
     first: PathBuf,
@@ -41,12 +41,12 @@ impl<'a> Input<'a> {
     }
 }
 
-pub(super) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn merge_diff(options: &MergeDiffOptions) -> Result<(), Failure> {
     if options.second == Path::new(STANDARD) {
         return Err(Failure::Usage("the first diff alone can come from standard input".to_owned()));
     }
     let mut inputs = [Input::open(&options.first)?, Input::open(&options.second)?];
-    let mut file = StreamFile::create(&options.path)?;
+    let mut file = StreamFile::create(&options.path, false)?;
     let size: u64 =
         [&options.first, &options.second].iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();
     let progress = Progress::of_bytes("Merging", Some(size), !options.no_progress);

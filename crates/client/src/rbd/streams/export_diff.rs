@@ -54,7 +54,7 @@ impl ExportDiff {
         let mut header = version.banner().as_bytes().to_vec();
         records.into_iter().flatten().for_each(|record| record.encode(version, &mut header));
         let (image, size) = (Image::at(&image.pool, &details.info, to.snap, to.size)?, to.size);
-        let ranges = RangeWriter::new(diff, image, version, 0);
+        let ranges = RangeWriter::new(diff, image, version);
         Ok(Self { header: Some(header.into()), ranges, size, has_ended: false })
     }
 
@@ -66,6 +66,13 @@ impl ExportDiff {
     /// Bytes of the image up to which all changes are in the stream.
     pub fn position(&self) -> u64 {
         self.ranges.position()
+    }
+
+    /// Leaves out what was written to the stream before: its header, and the changes before byte `offset` of the image, where
+    /// a record ends. It is called before the first of them is asked for.
+    pub fn skip_to(&mut self, offset: u64) {
+        self.header = None;
+        self.ranges.skip_to(offset);
     }
 
     /// The next bytes of the stream. `None`: it is whole.

@@ -46,9 +46,8 @@ struct Piece {
 }
 
 impl RangeWriter {
-    /// The records of `diff` behind those before byte `start`.
-    pub(super) fn new(mut diff: Diff, image: Image, version: DiffVersion, start: u64) -> Self {
-        diff.skip_to(start);
+    /// The records of `diff`, of which `image` has the bytes.
+    pub(super) fn new(diff: Diff, image: Image, version: DiffVersion) -> Self {
         Self {
             diff,
             image,
@@ -58,8 +57,14 @@ impl RangeWriter {
             reading: Ordered::default(),
             leading_zeros: None,
             owed: (0, List::new()),
-            at: start,
+            at: 0,
         }
+    }
+
+    /// Leaves out the records before byte `offset`, where one ends.
+    pub(super) fn skip_to(&mut self, offset: u64) {
+        self.diff.skip_to(offset);
+        self.at = offset;
     }
 
     /// Everything of the image before this byte is written.
