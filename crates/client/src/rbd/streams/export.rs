@@ -77,7 +77,7 @@ impl ExportImage {
             let Some(to) = self.points.pop_front() else { return Ok(None) };
             let from = self.last.replace(to.clone());
             let diff = Diff::between(&self.image, &self.details, from, to, &DiffOptions::new()).await?;
-            self.current = Some(ExportDiff::of(&self.image, &self.details, diff, DiffVersion::V2)?);
+            self.current = Some(ExportDiff::of(&self.image, diff, DiffVersion::V2).await?);
         }
     }
 }

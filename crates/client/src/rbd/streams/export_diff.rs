@@ -1,6 +1,6 @@
 //! What `rbd export-diff` writes.
 
-use super::super::details::{Header, ImageDetails};
+use super::super::details::Header;
 use super::super::diff::{Diff, DiffOptions};
 use super::super::image::Image;
 use super::range_writer::RangeWriter;
@@ -34,12 +34,11 @@ impl ExportDiff {
         let header = Header::named(pool, name).await?;
         let details = header.details().await?;
         let diff = Diff::of(&header, &details, options).await?;
-        Self::of(&header, &details, diff, DiffVersion::V1)
+        Self::of(&header, diff, DiffVersion::V1).await
     }
 
-    pub(super) fn of(
+    pub(super) async fn of(
         image: &Header,
-        details: &ImageDetails,
         diff: Diff,
         version: DiffVersion,
     ) -> Result<Self, Error> {
@@ -53,7 +52,11 @@ impl ExportDiff {
         ];
         let mut header = version.banner().as_bytes().to_vec();
         records.into_iter().flatten().for_each(|record| record.encode(version, &mut header));
-        let (image, size) = (Image::at(&image.pool, &details.info, to.snap, to.size)?, to.size);
+        let image = match &to.name {
+            Some(snapshot) => Image::open_at(&image.pool, &image.name, snapshot).await?,
+            None => Image::open_read_only(&image.pool, &image.name).await?,
+        };
+        let size = to.size;
         let ranges = RangeWriter::new(diff, image, version);
         Ok(Self { header: Some(header.into()), ranges, size, has_ended: false })
     }
