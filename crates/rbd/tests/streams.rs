@@ -204,6 +204,10 @@ fn what_no_diff_has_is_refused_before_memory_is_taken_for_it() {
     DiffRecord::Zero { offset: 0, length: 1 }.encode(DiffVersion::V1, &mut late);
     DiffRecord::Size(8).encode(DiffVersion::V1, &mut late);
     assert!(matches!(Diff::decode(&late, 100), Err(StreamError::Late { tag: 's', .. })));
+    let mut twice = b"rbd diff v1\n".to_vec();
+    DiffRecord::Size(8).encode(DiffVersion::V1, &mut twice);
+    DiffRecord::Size(9).encode(DiffVersion::V1, &mut twice);
+    assert!(matches!(Diff::decode(&twice, 100), Err(StreamError::Repeated { tag: 's', .. })));
 }
 
 #[test]

@@ -91,6 +91,8 @@ pub(super) struct DiffParser {
     version: Option<DiffVersion>,
     /// The second part has begun.
     has_data: bool,
+    /// First bytes of the records of the first part that have come.
+    header: Vec<u8>,
 }
 
 impl DiffParser {
@@ -163,11 +165,26 @@ impl DiffParser {
             Some(_) => {}
         }
         let is_data = matches!(record, Some(DiffRecord::Write { .. } | DiffRecord::Zero { .. }));
-        if record.is_some() && self.has_data && !is_data {
-            return Err(StreamError::Late { position: at.position, tag: char::from(tag) });
+        if record.is_some() && !is_data {
+            self.check_header(tag, at.position)?;
         }
         self.has_data |= is_data;
         Ok(Some(record))
+    }
+}
+
+impl DiffParser {
+    /// Each record of the first part comes once, and there.
+    fn check_header(&mut self, tag: u8, position: u64) -> Result<(), StreamError> {
+        let shown = char::from(tag);
+        if self.has_data {
+            return Err(StreamError::Late { position, tag: shown });
+        }
+        if self.header.contains(&tag) {
+            return Err(StreamError::Repeated { position, tag: shown });
+        }
+        self.header.push(tag);
+        Ok(())
     }
 }
 

@@ -46,6 +46,14 @@ pub enum StreamError {
         /// Its kind.
         tag: char,
     },
+    /// A record that there is one of comes again.
+    #[error("byte {position}: another record {tag:?}")]
+    Repeated {
+        /// Where it begins.
+        position: u64,
+        /// Its kind.
+        tag: char,
+    },
     /// A range ends behind the last byte that there can be.
     #[error("byte {position}: {length} bytes at {offset}, which no image has")]
     Range {

@@ -11,7 +11,8 @@ use serde_json::json;
 #[derive(clap::Args)]
 pub(crate) struct DiffCommand {
     /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
-    image: Option<String>,
+    #[arg(value_name = "IMAGE")]
+    word: Option<String>,
     #[command(flatten)]
     named: SnapOptions,
     #[command(flatten)]
@@ -43,7 +44,7 @@ impl Scope {
 }
 
 pub(crate) fn diff(access: &Access, options: &DiffCommand) -> Result<(), Failure> {
-    let image = options.named.named(options.image.as_deref(), Snap::May)?;
+    let image = options.named.named(options.word.as_deref(), Snap::May)?;
     access.with_cluster(async |cluster| {
         let pool = image.pool(cluster).await?;
         let scope = options.scope.up_to(image.snap.as_deref());

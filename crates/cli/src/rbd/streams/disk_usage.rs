@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 #[derive(clap::Args)]
 pub(crate) struct DiskUsageOptions {
     /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]; without one, all images of the pool
-    image: Option<String>,
+    #[arg(value_name = "IMAGE")]
+    word: Option<String>,
     #[command(flatten)]
     named: SnapOptions,
     /// The snapshot after which it counts
@@ -54,7 +55,7 @@ struct Usages {
 pub(crate) fn disk_usage(access: &Access, options: &DiskUsageOptions) -> Result<(), Failure> {
     access.with_cluster(async |cluster| {
         let mut all = Usages::default();
-        if options.image.is_none() && !options.named.names_an_image() {
+        if options.word.is_none() && !options.named.names_an_image() {
             let place: PoolSpec = options.named.pool();
             let pool = place.open(cluster).await?;
             let mut names = rbd::list(&pool);
@@ -68,7 +69,7 @@ pub(crate) fn disk_usage(access: &Access, options: &DiskUsageOptions) -> Result<
             }
             return all.print(options, true);
         }
-        let image = options.named.named(options.image.as_deref(), Snap::May)?;
+        let image = options.named.named(options.word.as_deref(), Snap::May)?;
         all.count(&image.pool(cluster).await?, &image.name, image.snap.as_deref(), options).await?;
         all.print(options, false)
     })

@@ -15,7 +15,8 @@ pub(crate) struct ImportDiffOptions {
     /// The file; "-" is standard input
     path: PathBuf,
     /// The image: [POOL/[NAMESPACE/]]IMAGE
-    image: Option<String>,
+    #[arg(value_name = "IMAGE")]
+    word: Option<String>,
     #[command(flatten)]
     named: ImageOptions,
     /// Bytes of a block that is not written if it is zeros
@@ -30,7 +31,7 @@ pub(crate) struct ImportDiffOptions {
 }
 
 pub(crate) fn import_diff(access: &Access, options: &ImportDiffOptions) -> Result<(), Failure> {
-    let image = options.named.image(options.image.as_deref())?;
+    let image = options.named.image(options.word.as_deref())?;
     let source = Source::open(&options.path)?;
     let shown = image.to_string();
     let left = move || Some(format!("the diff is applied to {shown} in part: \"onego rbd import-diff --resume\" goes on"));
