@@ -185,6 +185,12 @@ impl List {
         self.to_segment().into()
     }
 
+    /// Are all bytes zeros?
+    pub fn is_zeros(&self) -> bool {
+        // By what the processor compares at a time.
+        self.segments().all(|segment| segment.chunks(64).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0))
+    }
+
     /// Continues the CRC-32C `seed` over the list, segment by segment (see [`crc32c`]).
     pub fn crc32c(&self, seed: u32) -> u32 {
         self.segments().fold(seed, |crc, segment| crc32c(crc, segment))

@@ -112,6 +112,11 @@ impl PartialFile {
         &self.path
     }
 
+    /// Where the file is now.
+    pub(crate) fn place(&self) -> &Path {
+        self.partial.as_deref().unwrap_or(&self.path)
+    }
+
     /// The file is whole: makes it durable, and gives it its name.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let fail = || Failure::file(&self.path);

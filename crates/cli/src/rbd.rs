@@ -9,6 +9,7 @@ mod partial_import;
 mod print;
 mod shape;
 mod show;
+mod streams;
 mod table;
 mod transfer;
 mod upkeep;
@@ -156,6 +157,21 @@ pub(crate) enum Command {
     /// Show what the users of an image tell each other
     #[command(after_help = "Example:\n  onego rbd watch rbd/disk")]
     Watch(upkeep::WatchOptions),
+    /// Show what changed of an image since a snapshot, or since it was made
+    #[command(after_help = "Example:\n  onego rbd diff --from-snap monday rbd/disk@tuesday")]
+    Diff(streams::DiffCommand),
+    /// Write what changed of an image, with the bytes, to a file
+    #[command(after_help = EXPORT_DIFF_EXAMPLES)]
+    ExportDiff(streams::ExportDiffOptions),
+    /// Apply what changed of an image to another one, and make the snapshot at its end
+    #[command(after_help = "Example:\n  onego rbd import-diff tuesday.diff rbd/copy")]
+    ImportDiff(streams::ImportDiffOptions),
+    /// Show how much room images and their snapshots take
+    #[command(visible_alias = "disk-usage", after_help = "Example:\n  onego rbd du rbd/disk")]
+    Du(streams::DiskUsageOptions),
+    /// Make one file of two that what changed was written to
+    #[command(after_help = "Example:\n  onego rbd merge-diff monday.diff tuesday.diff both.diff")]
+    MergeDiff(streams::MergeDiffOptions),
 }
 
 const IMPORT_EXAMPLES: &str = "\
@@ -173,6 +189,11 @@ Examples:
 
 What is zeros in the image becomes a hole in the file. The file is called .NAME.onego-partial until it is whole; if the
 export is interrupted, --resume goes on with it.";
+
+const EXPORT_DIFF_EXAMPLES: &str = "\
+Examples:
+  onego rbd export-diff --from-snap monday rbd/disk@tuesday tuesday.diff
+  onego rbd export-diff rbd/disk - | ssh backup rbd import-diff - rbd/disk";
 
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
@@ -226,6 +247,11 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::Lock(command) => upkeep::lock(access, &command),
         Command::Status(options) => upkeep::status(access, &options),
         Command::Watch(options) => upkeep::watch(access, &options),
+        Command::Diff(options) => streams::diff(access, &options),
+        Command::ExportDiff(options) => streams::export_diff(access, &options),
+        Command::ImportDiff(options) => streams::import_diff(access, &options),
+        Command::Du(options) => streams::disk_usage(access, &options),
+        Command::MergeDiff(options) => streams::merge_diff(&options),
     }
 }
 

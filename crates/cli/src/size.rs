@@ -55,10 +55,15 @@ fn parse(text: &str, default_shift: u32) -> Result<u64, String> {
 /// A size as `rbd` prints it: `10 GiB`, `1.5 MiB`, `17 B`.
 pub(crate) fn human(bytes: u64) -> String {
     let (letter, shift) = UNITS.into_iter().rev().find(|(_, shift)| bytes >> shift > 0).unwrap_or(UNITS[0]);
+    let unit = if shift == 0 { "B".to_owned() } else { format!("{letter}iB") };
+    if bytes & ((1 << shift) - 1) == 0 {
+        return format!("{} {unit}", bytes >> shift);
+    }
+    // As many digits as fit into seven places, but for those before the point.
     let value = bytes as f64 / (1_u64 << shift) as f64;
-    let value = format!("{value:.1}");
-    let value = value.trim_end_matches(".0");
-    if shift == 0 { format!("{value} B") } else { format!("{value} {letter}iB") }
+    let mut texts = [2, 1, 0].map(|digits| format!("{value:.digits$} {unit}")).into_iter();
+    let fits = texts.find(|text| text.len() <= 7);
+    fits.unwrap_or_else(|| format!("{value:.0} {unit}"))
 }
 
 #[cfg(test)]
@@ -108,5 +113,7 @@ mod tests {
         let sizes = [0, 17, 1024, 1536, 200 << 20, 10 << 30, 3 << 39, u64::MAX];
         let printed = sizes.map(human);
         assert_eq!(printed, ["0 B", "17 B", "1 KiB", "1.5 KiB", "200 MiB", "10 GiB", "1.5 TiB", "16 EiB"]);
+        let odd = [(7 << 20) + 970_000, (10 << 20) + 300_000, (1023 << 20) + 1].map(human);
+        assert_eq!(odd, ["7.9 MiB", "10 MiB", "1023 MiB"]);
     }
 }

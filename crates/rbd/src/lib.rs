@@ -6,6 +6,7 @@
 //! Sources: ceph `src/librbd/`, `src/cls/rbd/`, `doc/dev/rbd-diff.rst`, `doc/dev/rbd-export.rst`.
 #![forbid(unsafe_code)]
 
+pub mod diff;
 mod error;
 mod facts;
 mod flush;
@@ -13,6 +14,7 @@ mod host;
 mod image;
 pub mod notify;
 mod request;
+pub mod stream;
 
 pub use error::Error;
 pub use facts::{Ancestor, DataObjects, ImageFacts, ImageState, ImageView};

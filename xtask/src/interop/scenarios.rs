@@ -98,6 +98,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
+    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", embedded::tools::rados_bench;

@@ -2,6 +2,7 @@
 
 use super::image::ImageArg;
 use super::partial_import::PartialImport;
+use super::streams::export_image;
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::failure::Failure;
@@ -24,6 +25,9 @@ pub(crate) struct Options {
     image: ImageArg,
     /// The file, which must be new; "-" is standard output [default: called as the image]
     path: Option<PathBuf>,
+    /// What is written: 1, the bytes of the image; 2, the image with its snapshots
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    export_format: u8,
     /// Go on where an earlier export was interrupted; the image must not have changed since
     #[arg(long)]
     resume: bool,
@@ -38,6 +42,12 @@ const GRAIN: usize = 4096;
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let name = options.image.name();
     let path = options.path.clone().unwrap_or_else(|| PathBuf::from(name));
+    if options.export_format == 2 {
+        if options.resume {
+            return Err(Failure::Usage("an export with snapshots cannot be resumed: remove what is left of it".to_owned()));
+        }
+        return export_image(access, &options.image, &path, !options.no_progress);
+    }
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor
         .block_on(async { Image::open_read_only(&options.image.open_pool(&cluster).await?, name).await })??;

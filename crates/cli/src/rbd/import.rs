@@ -3,6 +3,7 @@
 use super::image::ImageArg;
 use super::partial_import::{MARK_EVERY, PartialImport};
 use super::shape::Shape;
+use super::streams::{StreamedImage, import_image};
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
 use crate::failure::Failure;
@@ -39,6 +40,9 @@ pub(crate) struct Options {
     sparse_size: u64,
     #[command(flatten)]
     shape: Shape,
+    /// What the file is: 1, the bytes of an image; 2, an image with its snapshots
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    export_format: u8,
     /// Go on where an earlier import of the same bytes was interrupted
     #[arg(long)]
     resume: bool,
@@ -47,7 +51,7 @@ pub(crate) struct Options {
     no_progress: bool,
 }
 
-fn sparse_size(text: &str) -> Result<u64, String> {
+pub(super) fn sparse_size(text: &str) -> Result<u64, String> {
     match size::bytes(text)? {
         size if size.is_power_of_two() && (512..=PIECE).contains(&size) => Ok(size),
         _ => Err(format!("{text:?} is no power of two from 512 to 1M")),
@@ -80,6 +84,16 @@ const GROWTH: u64 = 1 << 30;
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let image = options.image()?;
     options.shape.layout()?;
+    if options.export_format == 2 {
+        return import_image(access, &StreamedImage {
+            path: &options.path,
+            image: &image,
+            shape: &options.shape,
+            sparse_size: options.sparse_size,
+            resume: options.resume,
+            shows_progress: !options.no_progress,
+        });
+    }
     let mut source = Source::open(&options.path, options.sparse_size)?;
     let (mut reactor, cluster) = access.connect()?;
     let pool = reactor.block_on(interrupt::unless(image.open_pool(&cluster)))???;

@@ -159,6 +159,16 @@ impl ImageOptions {
 }
 
 impl SnapOptions {
+    /// Does an option name an image?
+    pub(super) fn names_an_image(&self) -> bool {
+        self.image.image.is_some()
+    }
+
+    /// The place that the options name.
+    pub(super) fn pool(&self) -> PoolSpec {
+        self.image.place.place()
+    }
+
     /// The image, and the snapshot if there is to be one, that a word or the options name.
     pub(super) fn named(&self, word: Option<&str>, snap: Snap) -> Result<Named, Failure> {
         let mut named = self.image.named(word, Snap::May)?;

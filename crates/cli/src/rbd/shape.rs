@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::size;
 use onego::rados::{Cluster, Pool};
-use onego::rbd::{self, CreateOptions, Features, ImageInfo, Layout};
+use onego::rbd::{self, CreateOptions, Features, ImageInfo, ImportOptions, Layout};
 use std::collections::BTreeMap;
 
 /// 4 MiB (`rbd_default_order`).
@@ -67,6 +67,19 @@ impl Shape {
             None => source.features.without(NOT_INHERITED),
         };
         let mut options = CreateOptions::new(source.size).with_layout(layout).with_features(features);
+        options.data_pool = match &self.data_pool {
+            Some(name) => Some(cluster.pool(name).await?),
+            None => None,
+        };
+        Ok(options)
+    }
+
+    /// What is made of a stream: as that says, but for what the options say.
+    pub(super) async fn over_a_stream(&self, cluster: &Cluster) -> Result<ImportOptions, Failure> {
+        let mut options = ImportOptions::default();
+        let says_layout = self.object_size.is_some() || self.stripe_unit.is_some() || self.order.is_some();
+        options.layout = says_layout.then(|| self.layout()).transpose()?;
+        options.features = self.features();
         options.data_pool = match &self.data_pool {
             Some(name) => Some(cluster.pool(name).await?),
             None => None,

@@ -11,8 +11,8 @@ use onego_ceph::client::{ALL_NAMESPACES, Outcome, Request};
 use onego_ceph::cls::Method;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Omap, Op, flag};
-use onego_ceph::outputs::{self, Listed};
-use onego_ceph::types::{HObject, NOSNAP, SnapContext};
+use onego_ceph::outputs::{self, CloneInfos, Listed};
+use onego_ceph::types::{HObject, NOSNAP, SNAPDIR, SnapContext};
 use onego_msgr::encoding::Decode as _;
 use onego_wire::{Decoded, Reader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -351,6 +351,13 @@ impl Pool {
     /// Removes entries of the object's map.
     pub async fn remove_omap(&self, object: &str, keys: BTreeSet<Vec<u8>>) -> Result<(), Error> {
         self.change(object, Op::OmapRmKeys { keys }).await
+    }
+
+    /// What an object was for its snapshots. Fails with [`Error::NotFound`] if there is no such object, and never was for
+    /// any of them.
+    pub(crate) async fn clones(&self, object: &str) -> Result<CloneInfos, Error> {
+        let read = |output: &List| CloneInfos::decode(&mut Reader::new(&output.to_segment()));
+        self.at_snapshot(SNAPDIR).decoded(object, Op::ListSnaps, read).await
     }
 
     /// Calls a method of an object class that only reads, by name.

@@ -7,5 +7,6 @@ pub(super) mod images;
 pub(super) mod load;
 pub(super) mod shared_images;
 mod masks;
-pub(super) mod users;
+pub(super) mod streams;
 pub(super) mod upkeep;
+pub(super) mod users;

@@ -1,0 +1,232 @@
+//! Where it is found out what changed: the objects of an image, those of its parents, and the maps of objects.
+
+use super::super::details::{Header, ImageDetails};
+use super::super::maps::map_object;
+use super::super::snapshot::Snapshot;
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad, image_flag};
+use onego_ceph::outputs::CloneInfos;
+use onego_ceph::rbd::{DataNames, Features, Layout};
+use onego_ceph::types::NOSNAP;
+use onego_rbd::diff::{
+    DiffRange, DiffScope, FastDiff, ObjectChange, ObjectRun, image_ranges, join_ranges, object_runs,
+};
+use std::pin::Pin;
+
+/// Most parents that are looked through one after the other: a circle must not be followed for ever.
+const MAX_DEPTH: u32 = 64;
+
+/// An image at a snapshot, or as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ImagePoint {
+    /// The snapshot, or [`NOSNAP`].
+    pub(crate) snap: u64,
+    /// Its name, if it is one.
+    pub(crate) name: Option<String>,
+    /// Bytes of the image.
+    pub(crate) size: u64,
+    /// May the snapshot not be removed?
+    pub(crate) is_protected: bool,
+    /// Bytes of the parent that show through.
+    overlap: u64,
+    /// See [`image_flag`].
+    flags: u64,
+}
+
+impl ImagePoint {
+    /// The image as it is.
+    pub(crate) fn head(details: &ImageDetails) -> Self {
+        let info = &details.info;
+        let overlap = info.parent.as_ref().map_or(0, |parent| parent.overlap);
+        Self { snap: NOSNAP, name: None, size: info.size, is_protected: false, overlap, flags: details.flags }
+    }
+
+    /// The snapshot called `name` that a user made.
+    pub(crate) fn named(details: &ImageDetails, name: &str) -> Result<Self, Error> {
+        details.snapshot(name).map(Self::of)
+    }
+
+    /// All snapshots that users made, oldest first.
+    pub(crate) fn snapshots(details: &ImageDetails) -> impl Iterator<Item = Self> {
+        details.snapshots.iter().filter(|snapshot| snapshot.is_users()).map(Self::of)
+    }
+
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            snap: snapshot.id,
+            name: Some(snapshot.name.clone()),
+            size: snapshot.size,
+            is_protected: snapshot.is_protected(),
+            overlap: snapshot.overlap.unwrap_or(0),
+            flags: snapshot.flags,
+        }
+    }
+}
+
+/// The objects of an image, which say what changed of them.
+pub(super) struct Source {
+    /// The pool of the objects.
+    pool: Pool,
+    names: DataNames,
+    layout: Layout,
+    scope: DiffScope,
+    parent: Option<Parent>,
+}
+
+/// What shows where an image has no object.
+struct Parent {
+    source: Box<Source>,
+    /// Bytes, from the start.
+    overlap: u64,
+}
+
+impl Source {
+    pub(super) async fn new(header: &Header, details: &ImageDetails, scope: DiffScope) -> Result<Self, Error> {
+        let pool = header.data_pool(&details.info).await?;
+        let names = DataNames::new(&details.info.object_prefix);
+        Ok(Self { pool, names, layout: details.info.layout, scope, parent: None })
+    }
+
+    /// The same, with what shows of the snapshot that the image is a clone of, where it ends.
+    pub(super) async fn with_parent(
+        self,
+        header: &Header,
+        details: &ImageDetails,
+        to: &ImagePoint,
+    ) -> Result<Self, Error> {
+        self.with_parents(header, details, to, MAX_DEPTH).await
+    }
+
+    fn with_parents<'a>(
+        mut self,
+        header: &'a Header,
+        details: &'a ImageDetails,
+        to: &'a ImagePoint,
+        depth: u32,
+    ) -> Pin<Box<dyn Future<Output = Result<Self, Error>> + Send + 'a>> {
+        Box::pin(async move {
+            let Some(origin) = details.origin.as_ref().filter(|_| to.overlap > 0) else { return Ok(self) };
+            if depth == 0 {
+                return Err(Error::Invalid(format!("{} has more than {MAX_DEPTH} parents", header.describe())));
+            }
+            let pool = header.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
+            let parent = Header::with_id(&pool, &origin.image_id).await?;
+            let known = parent.details().await?;
+            let snapshot = known.snapshots.iter().find(|snapshot| snapshot.id == origin.snap);
+            let missing = || Error::NotFound { what: format!("snapshot {} of {}", origin.snap, parent.describe()) };
+            let point = ImagePoint::of(snapshot.ok_or_else(missing)?);
+            let scope = DiffScope { from: 0, to: point.snap, ..self.scope };
+            let source = Self::new(&parent, &known, scope).await?;
+            let source = Box::new(source.with_parents(&parent, &known, &point, depth - 1).await?);
+            self.parent = Some(Parent { source, overlap: to.overlap });
+            Ok(self)
+        })
+    }
+
+    /// Bytes that lie in the same objects.
+    pub(super) fn stripe(&self) -> u64 {
+        self.layout.object_size() * self.layout.stripe_count()
+    }
+
+    /// What changed of a range of the image, joined.
+    pub(super) fn changed(&self, offset: u64, length: u64) -> Changes<'_> {
+        Box::pin(async move {
+            let mut ranges = Vec::new();
+            for extent in self.layout.map(offset, length) {
+                let name = self.names.name(extent.object).to_string();
+                let clones = match self.pool.clones(&name).await {
+                    Err(Error::NotFound { .. }) => CloneInfos::default(),
+                    other => other?,
+                };
+                let runs = object_runs(&clones, self.scope, self.layout.object_size());
+                if runs.is_empty() {
+                    ranges.extend(self.shown_of_parent(extent.object, extent.offset, extent.length).await?);
+                } else {
+                    ranges.extend(image_ranges(&self.layout, &extent, &runs));
+                }
+            }
+            Ok(join_ranges(ranges))
+        })
+    }
+
+    /// What changed of a range of the image, by the maps of its objects.
+    pub(super) async fn changed_by_maps(
+        &self,
+        maps: &FastDiff,
+        offset: u64,
+        length: u64,
+    ) -> Result<Vec<DiffRange>, Error> {
+        let mut ranges = Vec::new();
+        for extent in self.layout.map(offset, length) {
+            let exists = match maps.change(extent.object) {
+                ObjectChange::Unchanged => continue,
+                ObjectChange::Absent => {
+                    ranges.extend(self.shown_of_parent(extent.object, extent.offset, extent.length).await?);
+                    continue;
+                }
+                ObjectChange::Written => true,
+                ObjectChange::Removed => false,
+            };
+            let run = ObjectRun { offset: extent.offset, length: extent.length, exists };
+            ranges.extend(image_ranges(&self.layout, &extent, &[run]));
+        }
+        Ok(join_ranges(ranges))
+    }
+
+    /// What shows of the parent where the image has no object.
+    async fn shown_of_parent(&self, object: u64, offset: u64, length: u64) -> Result<Vec<DiffRange>, Error> {
+        let Some(parent) = &self.parent else { return Ok(Vec::new()) };
+        let mut ranges = Vec::new();
+        for range in self.layout.ranges(object, offset, length) {
+            let end = range.end.min(parent.overlap);
+            if range.start < end {
+                // The parent's stripes may be others.
+                let shown = parent.source.changed(range.start, end - range.start).await?;
+                // A hole in it shows as one.
+                ranges.extend(shown.into_iter().filter(|range| range.exists));
+            }
+        }
+        Ok(ranges)
+    }
+}
+
+/// What changed of an image: a future that may wait for one of its parent's.
+type Changes<'a> = Pin<Box<dyn Future<Output = Result<Vec<DiffRange>, Error>> + Send + 'a>>;
+
+/// What the maps of objects say. `None`: there are none that can be relied on.
+pub(super) async fn fast_diff(
+    header: &Header,
+    details: &ImageDetails,
+    from: Option<&ImagePoint>,
+    to: &ImagePoint,
+) -> Result<Option<FastDiff>, Error> {
+    if !details.info.features.contains(Features::FAST_DIFF) {
+        return Ok(None);
+    }
+    let objects = |point: &ImagePoint| details.info.layout.objects(point.size);
+    let Some(from) = from else {
+        let map = object_map(header, to, objects(to)).await?;
+        return Ok(map.map(|map| FastDiff::from_nothing(&map, objects(to))));
+    };
+    let Some(map) = object_map(header, from, objects(from)).await? else { return Ok(None) };
+    let mut diff = FastDiff::from_snapshot(&map, objects(from));
+    let between = details.snapshots.iter().map(ImagePoint::of).filter(|point| (from.snap + 1..to.snap).contains(&point.snap));
+    for point in between {
+        let Some(map) = object_map(header, &point, objects(&point)).await? else { return Ok(None) };
+        diff = diff.next(&map, objects(&point), false);
+    }
+    let Some(map) = object_map(header, to, objects(to)).await? else { return Ok(None) };
+    Ok(Some(diff.next(&map, objects(to), true)))
+}
+
+/// The map of an image's objects at a point, where it can be relied on and has all of them.
+async fn object_map(header: &Header, point: &ImagePoint, objects: u64) -> Result<Option<ObjectMap>, Error> {
+    if point.flags & (image_flag::FAST_DIFF_INVALID | image_flag::OBJECT_MAP_INVALID) != 0 {
+        return Ok(None);
+    }
+    match header.pool.call(&map_object(&header.id, point.snap), &ObjectMapLoad {}).await {
+        Err(Error::NotFound { .. }) => Ok(None),
+        other => Ok(Some(other?).filter(|map| map.len() >= objects)),
+    }
+}

@@ -1,0 +1,222 @@
+//! Applies diffs to an image.
+
+use super::super::admin::resize;
+use super::super::details::Header;
+use super::super::image::Image;
+use super::super::ordered::Ordered;
+use super::super::snapshots;
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use onego_buf::List;
+use onego_rbd::stream::{DiffEvent, DiffRecord};
+
+/// Most bytes of one write.
+const PIECE: u64 = 1 << 20;
+
+/// Most bytes that one request makes zeros.
+const ZEROS: u64 = 32 << 20;
+
+/// Requests in flight: more than any network keeps on its way, and little memory.
+const WINDOW: usize = 32;
+
+/// Bytes of a block that is not written, but made a hole, if it is zeros: what file systems keep as one.
+pub(super) const GRAIN: u64 = 4096;
+
+/// An image to which diffs are applied, one after the other.
+///
+/// The image is open while data is written, and closed while its header is changed.
+pub(super) struct DiffTarget {
+    pool: Pool,
+    name: String,
+    grain: u64,
+    image: Option<Image>,
+    writing: Ordered<Result<(), Error>>,
+    /// No request in flight is about bytes behind this one.
+    written_to: u64,
+    /// Where the next data goes.
+    at: u64,
+    /// The snapshot at the diff's end.
+    to: Option<String>,
+    is_protected: bool,
+    /// The diff is the rest of one that was applied in part: its snapshot may be there.
+    is_resumed: bool,
+}
+
+impl DiffTarget {
+    /// The image called `name`. `grain`: bytes of a block that is not written if it is zeros.
+    pub(super) fn new(pool: &Pool, name: &str, grain: u64) -> Self {
+        Self {
+            pool: pool.clone(),
+            name: name.to_owned(),
+            grain: grain.max(1),
+            image: None,
+            writing: Ordered::default(),
+            written_to: 0,
+            at: 0,
+            to: None,
+            is_protected: false,
+            is_resumed: false,
+        }
+    }
+
+    /// The diffs go on where others ended.
+    pub(super) fn resume(&mut self) {
+        self.is_resumed = true;
+    }
+
+    /// Takes what a diff says, without applying it: it was applied before.
+    pub(super) fn pass_over(&mut self, event: &DiffEvent) {
+        match event {
+            DiffEvent::Record(DiffRecord::To(name)) => self.to = Some(name.clone()),
+            DiffEvent::Record(DiffRecord::Protected(is)) => self.is_protected = *is,
+            DiffEvent::Record(DiffRecord::Write { offset, .. }) => self.at = *offset,
+            DiffEvent::Record(DiffRecord::End) => (self.to, self.is_protected) = (None, false),
+            DiffEvent::Record(_) => {}
+            DiffEvent::Data(data) => self.at += data.len() as u64,
+        }
+    }
+
+    /// Applies what a diff says. What it writes may be under way when this returns.
+    pub(super) async fn apply(&mut self, event: DiffEvent) -> Result<(), Error> {
+        match event {
+            DiffEvent::Record(DiffRecord::From(name)) => {
+                if !self.has_snapshot(&name).await? {
+                    return Err(Error::NotFound {
+                        what: format!("snapshot {name} of {}, which the diff begins at,", self.name),
+                    });
+                }
+            }
+            DiffEvent::Record(DiffRecord::To(name)) => {
+                if !self.is_resumed && self.has_snapshot(&name).await? {
+                    return Err(Error::Exists {
+                        what: format!("snapshot {name} of {}, which the diff ends at,", self.name),
+                    });
+                }
+                self.to = Some(name);
+            }
+            DiffEvent::Record(DiffRecord::Protected(is)) => self.is_protected = is,
+            DiffEvent::Record(DiffRecord::Size(size)) => self.resize(size).await?,
+            DiffEvent::Record(DiffRecord::Write { offset, .. }) => self.at = offset,
+            DiffEvent::Record(DiffRecord::Zero { offset, length }) => self.zero(offset, length).await?,
+            DiffEvent::Record(DiffRecord::End) => self.end().await?,
+            DiffEvent::Data(data) => self.write(data).await?,
+        }
+        Ok(())
+    }
+
+    async fn has_snapshot(&self, name: &str) -> Result<bool, Error> {
+        let details = Header::named(&self.pool, &self.name).await?.details().await?;
+        Ok(details.snapshot(name).is_ok())
+    }
+
+    async fn image(&mut self) -> Result<Image, Error> {
+        if let Some(image) = &self.image {
+            return Ok(image.clone());
+        }
+        let image = Image::open(&self.pool, &self.name).await?;
+        Ok(self.image.insert(image).clone())
+    }
+
+    async fn resize(&mut self, size: u64) -> Result<(), Error> {
+        if self.image().await?.size() == size {
+            return Ok(());
+        }
+        self.close().await?;
+        resize(&self.pool, &self.name, size, |_, _| ()).await
+    }
+
+    /// Waits until requests of this one's place can be begun: not too many are in flight, and none is about the same bytes.
+    async fn make_room(&mut self, offset: u64, length: u64) -> Result<(), Error> {
+        let most = if offset < self.written_to { 0 } else { WINDOW - 1 };
+        while self.writing.len() > most {
+            self.writing.next().await.transpose()?;
+        }
+        self.written_to = self.written_to.max(offset + length);
+        Ok(())
+    }
+
+    /// Waits until all that was begun is done.
+    pub(super) async fn drain(&mut self) -> Result<(), Error> {
+        while let Some(written) = self.writing.next().await {
+            written?;
+        }
+        self.written_to = 0;
+        Ok(())
+    }
+
+    async fn zero(&mut self, offset: u64, length: u64) -> Result<(), Error> {
+        let image = self.image().await?;
+        let mut done = 0;
+        while done < length {
+            let (at, now) = (offset + done, (length - done).min(ZEROS));
+            self.make_room(at, now).await?;
+            let image = image.clone();
+            self.writing.begin(async move { image.write_zeroes(at, now).await });
+            done += now;
+        }
+        Ok(())
+    }
+
+    /// Writes the next data: blocks that are zeros become holes.
+    async fn write(&mut self, mut data: List) -> Result<(), Error> {
+        let image = self.image().await?;
+        while !data.is_empty() {
+            let (length, is_zeros) = self.run(&data);
+            let (offset, part) = (self.at, data.split_to(length as usize));
+            self.at += length;
+            if is_zeros {
+                self.zero(offset, length).await?;
+                continue;
+            }
+            self.make_room(offset, length).await?;
+            let image = image.clone();
+            self.writing.begin(async move { image.write(offset, part).await });
+        }
+        Ok(())
+    }
+
+    /// How many of the first bytes belong together, and whether they are zeros.
+    fn run(&self, data: &List) -> (u64, bool) {
+        let most = (data.len() as u64).min(PIECE);
+        let block = |at: u64| {
+            let length = self.grain.min(most - at);
+            (length, data.slice(at as usize, length as usize).is_zeros())
+        };
+        let (mut length, is_zeros) = block(0);
+        while length < most {
+            let (next, is_next_zeros) = block(length);
+            if is_next_zeros != is_zeros {
+                break;
+            }
+            length += next;
+        }
+        (length, is_zeros)
+    }
+
+    /// The diff is over: all it wrote is durable, and its snapshot is made.
+    async fn end(&mut self) -> Result<(), Error> {
+        self.close().await?;
+        let (to, is_protected) = (self.to.take(), std::mem::take(&mut self.is_protected));
+        let was_resumed = std::mem::take(&mut self.is_resumed);
+        let Some(name) = to else { return Ok(()) };
+        if was_resumed && self.has_snapshot(&name).await? {
+            return Ok(());
+        }
+        snapshots::create(&self.pool, &self.name, &name).await?;
+        if is_protected {
+            snapshots::protect(&self.pool, &self.name, &name).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends all that is under way, and lets go of the image.
+    pub(super) async fn close(&mut self) -> Result<(), Error> {
+        let drained = self.drain().await;
+        let closed = match self.image.take() {
+            Some(image) => image.close().await,
+            None => Ok(()),
+        };
+        drained?;
+        closed
+    }
+}

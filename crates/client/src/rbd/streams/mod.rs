@@ -1,0 +1,13 @@
+//! Images, and what changed of them, as streams that Ceph's `rbd` reads and writes, too.
+
+mod apply;
+mod export;
+mod export_diff;
+mod import;
+mod import_diff;
+mod range_writer;
+
+pub use export::ExportImage;
+pub use export_diff::ExportDiff;
+pub use import::{ImportImage, ImportOptions};
+pub use import_diff::ImportDiff;

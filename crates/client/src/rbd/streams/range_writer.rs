@@ -1,0 +1,153 @@
+//! Reads the ranges of a diff, and makes records of them.
+
+use super::super::diff::{Diff, DiffRange};
+use super::super::image::Image;
+use super::super::ordered::Ordered;
+use crate::ceph::error::Error;
+use onego_buf::{List, Segment};
+use onego_rbd::stream::{DiffRecord, DiffVersion};
+
+/// Bytes of one read.
+const PIECE: u64 = 1 << 20;
+
+/// Reads in flight: more than any network keeps on its way, and little memory.
+const WINDOW: usize = 32;
+
+/// Zeros that are written.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// Most zeros that are given at a time, in segments of [`ZEROS`].
+const ZEROS_AT_A_TIME: u64 = 1 << 20;
+
+/// The records of a diff's ranges: one each, with its data unless that is all zeros.
+pub(super) struct RangeWriter {
+    diff: Diff,
+    image: Image,
+    version: DiffVersion,
+    /// What is left to read of the last range that the diff gave.
+    unread: Option<(DiffRange, u64)>,
+    /// Has the diff given all?
+    is_exhausted: bool,
+    reading: Ordered<Result<Piece, Error>>,
+    /// Zeros at the begin of the range that is being written, as long as there was nothing else.
+    leading_zeros: Option<u64>,
+    /// What was read, and is still to be written, behind that many zeros.
+    owed: (u64, List),
+    at: u64,
+}
+
+/// A part of a range.
+struct Piece {
+    range: DiffRange,
+    is_first: bool,
+    is_last: bool,
+    /// None of a range that does not exist.
+    data: List,
+}
+
+impl RangeWriter {
+    /// The records of `diff`, of which `image` has the bytes.
+    pub(super) fn new(diff: Diff, image: Image, version: DiffVersion) -> Self {
+        Self {
+            diff,
+            image,
+            version,
+            unread: None,
+            is_exhausted: false,
+            reading: Ordered::default(),
+            leading_zeros: None,
+            owed: (0, List::new()),
+            at: 0,
+        }
+    }
+
+    /// Leaves out the records before byte `offset`, where one ends.
+    pub(super) fn skip_to(&mut self, offset: u64) {
+        self.diff.skip_to(offset);
+        self.at = offset;
+    }
+
+    /// Everything of the image before this byte is written.
+    pub(super) fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The next bytes of the stream. `None`: all records are written.
+    pub(super) async fn next(&mut self) -> Result<Option<List>, Error> {
+        loop {
+            if let Some(bytes) = self.take_owed() {
+                return Ok(Some(bytes));
+            }
+            self.read_ahead().await?;
+            let Some(piece) = self.reading.next().await else { return Ok(None) };
+            let bytes = self.write(piece?);
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
+        }
+    }
+
+    fn take_owed(&mut self) -> Option<List> {
+        let (zeros, data) = &mut self.owed;
+        if *zeros == 0 {
+            return Some(std::mem::take(data)).filter(|data| !data.is_empty());
+        }
+        let mut out = List::new();
+        let mut now = (*zeros).min(ZEROS_AT_A_TIME);
+        *zeros -= now;
+        while now > 0 {
+            let part = now.min(ZEROS.len() as u64);
+            out.push(Segment::from_static(&ZEROS[..part as usize]));
+            now -= part;
+        }
+        Some(out)
+    }
+
+    /// Begins reads until there are enough in flight.
+    async fn read_ahead(&mut self) -> Result<(), Error> {
+        while self.reading.len() < WINDOW && !self.is_exhausted {
+            let Some((range, done)) = self.unread.take() else {
+                self.unread = self.diff.next().await?.map(|range| (range, 0));
+                self.is_exhausted = self.unread.is_none();
+                continue;
+            };
+            let (offset, left) = (range.offset + done, range.length - done);
+            let length = if range.exists { left.min(PIECE) } else { left };
+            let (is_first, is_last) = (done == 0, length == left);
+            if !is_last {
+                self.unread = Some((range, done + length));
+            }
+            let image = self.image.clone();
+            self.reading.begin(async move {
+                let data = if range.exists { image.read(offset, length).await? } else { List::new() };
+                Ok(Piece { range, is_first, is_last, data })
+            });
+        }
+        Ok(())
+    }
+
+    /// Writes a part of a range: what comes of it now. The range is all zeros until a part is not.
+    fn write(&mut self, piece: Piece) -> List {
+        let Piece { range: DiffRange { offset, length, exists }, is_first, is_last, data } = piece;
+        if is_first {
+            self.leading_zeros = Some(0);
+        }
+        let read = data.len() as u64;
+        if is_last {
+            self.at = offset + length;
+        }
+        let Some(zeros) = self.leading_zeros else { return data };
+        let mut record = Vec::new();
+        if !exists || data.is_zeros() {
+            self.leading_zeros = Some(zeros + read);
+            if is_last {
+                DiffRecord::Zero { offset, length }.encode(self.version, &mut record);
+            }
+        } else {
+            self.leading_zeros = None;
+            self.owed = (zeros, data);
+            DiffRecord::Write { offset, length }.encode(self.version, &mut record);
+        }
+        record.into()
+    }
+}

@@ -1,0 +1,134 @@
+//! What changed of an object, by what it says of its clones.
+
+use onego_ceph::osdmap::SnapSet as IntervalSet;
+use onego_ceph::outputs::{CloneInfo, CloneInfos};
+use onego_ceph::types::NOSNAP;
+use std::cmp::max;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiffScope {
+    /// The snapshot that it begins at; 0: it begins with nothing.
+    pub from: u64,
+    /// The snapshot that it ends at, which is newer; [`NOSNAP`]: the image as it is.
+    pub to: u64,
+    /// An object of which anything changed counts as changed in whole.
+    pub whole_object: bool,
+}
+
+/// Bytes of an object that changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectRun {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The object has them at the end; else they are zeros there.
+    pub exists: bool,
+}
+
+/// The runs that changed of an object of at most `object_size` bytes, in order. An object that was never there has no
+/// clones, and nothing of it changed.
+pub fn object_runs(object: &CloneInfos, scope: DiffScope, object_size: u64) -> Vec<ObjectRun> {
+    let changed = |from, to| Changed::between(object, from, to).settled(scope.whole_object, object_size);
+    let size_before = if scope.from > 0 { changed(0, scope.from).size } else { 0 };
+    let Changed { mut bytes, size, exists, .. } = changed(scope.from, scope.to);
+    // What the object lost at its end is zeros, also where something was written before that.
+    let mut zeros = IntervalSet::default();
+    zeros.insert(size, size_before.saturating_sub(size));
+    bytes.subtract(&zeros);
+    if !exists {
+        zeros.union(&std::mem::take(&mut bytes));
+    }
+    let runs = |bytes: &IntervalSet, exists| {
+        let runs: Vec<_> = bytes.iter().map(|(offset, length)| ObjectRun { offset, length, exists }).collect();
+        runs
+    };
+    let mut all = [runs(&bytes, true), runs(&zeros, false)].concat();
+    all.sort_unstable_by_key(|run| run.offset);
+    all
+}
+
+/// How an object differs between two snapshots.
+#[derive(Debug, Default)]
+struct Changed {
+    /// The bytes that differ.
+    bytes: IntervalSet,
+    /// Bytes of the object at the end.
+    size: u64,
+    exists: bool,
+    /// The clones do not say which bytes differ.
+    is_unknown: bool,
+}
+
+impl Changed {
+    /// Walks the clones from the oldest on, and sums up what each does not share with the next.
+    fn between(object: &CloneInfos, from: u64, to: u64) -> Self {
+        let mut bytes = IntervalSet::default();
+        let mut size_at_start = None;
+        let mut clones = object.clones.iter().peekable();
+        while let Some(clone) = clones.next() {
+            let Some((first, last)) = lifetime(clone, object.seq) else {
+                return Self { is_unknown: true, ..Self::default() };
+            };
+            if last < from {
+                continue;
+            }
+            let start = *size_at_start.get_or_insert_with(|| {
+                if first <= from {
+                    return clone.size;
+                }
+                bytes.insert(0, clone.size);
+                0
+            });
+            if to < first {
+                break;
+            }
+            if to <= last {
+                return Self { bytes, size: clone.size, exists: true, is_unknown: false };
+            }
+            let Some(next) = clones.peek() else { break };
+            add_difference(&mut bytes, clone, next.size, start);
+        }
+        // Nothing is there at the end, whatever was in between.
+        bytes = IntervalSet::default();
+        bytes.insert(0, size_at_start.unwrap_or(0));
+        Self { bytes, ..Self::default() }
+    }
+
+    /// The same where only whole objects count, or nothing else is known.
+    fn settled(self, whole_object: bool, object_size: u64) -> Self {
+        if !self.is_unknown && (!whole_object || self.bytes.is_empty()) {
+            return self;
+        }
+        let mut bytes = IntervalSet::default();
+        bytes.insert(0, object_size);
+        Self { bytes, size: object_size, ..self }
+    }
+}
+
+/// The oldest and the newest snapshot that show a clone. `None`: it does not say.
+fn lifetime(clone: &CloneInfo, seq: u64) -> Option<(u64, u64)> {
+    if clone.id == NOSNAP {
+        return Some((seq.saturating_add(1), NOSNAP));
+    }
+    Some((*clone.snaps.first()?, *clone.snaps.last()?))
+}
+
+/// Adds what a clone does not share with the next one, which has `next` bytes. `start` is the object's size at the begin.
+fn add_difference(bytes: &mut IntervalSet, clone: &CloneInfo, next: u64, start: u64) {
+    let end = if next >= clone.size {
+        next
+    } else if clone.size <= start {
+        clone.size
+    } else {
+        // What was added since the begin and cut off again was not there at the begin either.
+        let end = max(next, start);
+        bytes.remove(end, clone.size - end);
+        end
+    };
+    let mut difference = IntervalSet::default();
+    difference.insert(0, end);
+    clone.overlap.iter().for_each(|(offset, length)| difference.remove(*offset, *length));
+    difference.iter().for_each(|(offset, length)| bytes.insert(offset, length));
+}

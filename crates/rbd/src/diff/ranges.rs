@@ -1,0 +1,51 @@
+//! From the bytes of objects to those of the image.
+
+use super::object::ObjectRun;
+use onego_ceph::rbd::{Extent, Layout};
+
+/// Bytes of an image that changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiffRange {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// There may be data at the end; else they are zeros there.
+    pub exists: bool,
+}
+
+impl DiffRange {
+    /// The byte behind it.
+    pub fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// The image's bytes that an object's runs are, of those that `extent` covers.
+pub fn image_ranges(layout: &Layout, extent: &Extent, runs: &[ObjectRun]) -> Vec<DiffRange> {
+    let mut ranges = Vec::new();
+    for run in runs {
+        let start = run.offset.max(extent.offset);
+        let end = (run.offset + run.length).min(extent.offset + extent.length);
+        let bytes = layout.ranges(extent.object, start, end.saturating_sub(start));
+        ranges.extend(bytes.into_iter().map(|range| DiffRange {
+            offset: range.start,
+            length: range.end - range.start,
+            exists: run.exists,
+        }));
+    }
+    ranges
+}
+
+/// Puts ranges, which do not overlap, in order, and joins those that touch and are alike.
+pub fn join_ranges(mut ranges: Vec<DiffRange>) -> Vec<DiffRange> {
+    ranges.sort_unstable_by_key(|range| range.offset);
+    ranges.dedup_by(|next, last| {
+        let joins = last.end() == next.offset && last.exists == next.exists;
+        if joins {
+            last.length += next.length;
+        }
+        joins
+    });
+    ranges
+}

@@ -1,0 +1,288 @@
+//! Decodes a diff that comes in pieces of any size.
+
+use super::MAX_NAME;
+use super::error::StreamError;
+use super::input::Input;
+use super::record::{DiffRecord, DiffVersion, tag};
+use onego_buf::{List, Segment};
+
+/// What comes of a diff.
+#[derive(Debug, Clone)]
+pub enum DiffEvent {
+    /// A record.
+    Record(DiffRecord),
+    /// Some of the bytes of the last record, which is a [`DiffRecord::Write`].
+    Data(List),
+}
+
+/// Decodes a diff of either version. It holds what was pushed and is not yet decoded.
+#[derive(Debug, Default)]
+pub struct DiffDecoder {
+    input: Input,
+    parser: DiffParser,
+}
+
+impl DiffDecoder {
+    /// At the first byte of a diff.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// More of the stream. What comes behind the diff's end stays undecoded.
+    pub fn push(&mut self, bytes: impl Into<Segment>) {
+        self.input.push(bytes);
+    }
+
+    /// What comes next. `None`: more bytes are needed, or the diff is over. After an error nothing more comes of use.
+    pub fn next_event(&mut self) -> Result<Option<DiffEvent>, StreamError> {
+        self.parser.next(&mut self.input)
+    }
+
+    /// Up to `most` bytes of the last record, which is a [`DiffRecord::Write`]. Empty: more bytes are needed, or the record
+    /// is over.
+    pub fn take_data(&mut self, most: u64) -> List {
+        self.parser.take_data(&mut self.input, most)
+    }
+
+    /// Bytes of the last record that were not yet taken.
+    pub fn data_left(&self) -> u64 {
+        self.parser.data_left()
+    }
+
+    /// The version, once the diff has begun.
+    pub fn version(&self) -> Option<DiffVersion> {
+        self.parser.version
+    }
+
+    /// Bytes of the stream that are decoded.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
+    /// The stream is over: fails unless the diff is.
+    pub fn finish(&self) -> Result<(), StreamError> {
+        if self.parser.is_ended() {
+            return Ok(());
+        }
+        Err(StreamError::Truncated { position: self.input.position() })
+    }
+}
+
+/// Where in a diff the next byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Banner,
+    Record,
+    Data {
+        left: u64,
+    },
+    /// Within a record of a kind that is not known.
+    Skip {
+        left: u64,
+    },
+    Ended,
+}
+
+/// Decodes a diff from an input that may go on behind it.
+#[derive(Debug, Default)]
+pub(super) struct DiffParser {
+    state: State,
+    version: Option<DiffVersion>,
+    /// The second part has begun.
+    has_data: bool,
+    /// First bytes of the records of the first part that have come.
+    header: Vec<u8>,
+}
+
+impl DiffParser {
+    pub(super) fn is_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    pub(super) fn data_left(&self) -> u64 {
+        if let State::Data { left } = self.state { left } else { 0 }
+    }
+
+    pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<DiffEvent>, StreamError> {
+        loop {
+            match self.state {
+                State::Banner => {
+                    let Some(version) = banner(input)? else { return Ok(None) };
+                    (self.version, self.state) = (Some(version), State::Record);
+                }
+                State::Data { left: 0 } | State::Skip { left: 0 } => self.state = State::Record,
+                State::Data { .. } => {
+                    let data = self.take_data(input, u64::MAX);
+                    return Ok((!data.is_empty()).then_some(DiffEvent::Data(data)));
+                }
+                State::Skip { left } => {
+                    let skipped = input.take(left).len() as u64;
+                    if skipped == 0 {
+                        return Ok(None);
+                    }
+                    self.state = State::Skip { left: left - skipped };
+                }
+                State::Record => {
+                    let Some(record) = self.record(input)? else { return Ok(None) };
+                    if let Some(record) = record {
+                        return Ok(Some(DiffEvent::Record(record)));
+                    }
+                }
+                State::Ended => return Ok(None),
+            }
+        }
+    }
+
+    pub(super) fn take_data(&mut self, input: &mut Input, most: u64) -> List {
+        let State::Data { left } = self.state else { return List::new() };
+        let data = input.take(most.min(left));
+        self.state = State::Data { left: left - data.len() as u64 };
+        data
+    }
+
+    /// The next record, once all of it but its data is there; the inner `None` is one that is not known.
+    fn record(&mut self, input: &mut Input) -> Result<Option<Option<DiffRecord>>, StreamError> {
+        let Some(tag) = input.peek_byte() else { return Ok(None) };
+        if tag == tag::END {
+            input.advance(1);
+            self.state = State::Ended;
+            return Ok(Some(Some(DiffRecord::End)));
+        }
+        let is_sized = self.version == Some(DiffVersion::V2);
+        let header = if is_sized { 9 } else { 1 };
+        let length = if is_sized {
+            let Some(length) = input.peek_number::<8>(1) else { return Ok(None) };
+            Some(length)
+        } else {
+            None
+        };
+        let at = Body { tag, position: input.position(), header, length };
+        let Some(record) = at.decode(input)? else { return Ok(None) };
+        match &record {
+            Some(DiffRecord::Write { length, .. }) => self.state = State::Data { left: *length },
+            None => self.state = State::Skip { left: length.unwrap_or(0) },
+            Some(_) => {}
+        }
+        let is_data = matches!(record, Some(DiffRecord::Write { .. } | DiffRecord::Zero { .. }));
+        if record.is_some() && !is_data {
+            self.check_header(tag, at.position)?;
+        }
+        self.has_data |= is_data;
+        Ok(Some(record))
+    }
+}
+
+impl DiffParser {
+    /// Each record of the first part comes once, and there.
+    fn check_header(&mut self, tag: u8, position: u64) -> Result<(), StreamError> {
+        let shown = char::from(tag);
+        if self.has_data {
+            return Err(StreamError::Late { position, tag: shown });
+        }
+        if self.header.contains(&tag) {
+            return Err(StreamError::Repeated { position, tag: shown });
+        }
+        self.header.push(tag);
+        Ok(())
+    }
+}
+
+/// Reads what a diff begins with.
+fn banner(input: &mut Input) -> Result<Option<DiffVersion>, StreamError> {
+    let expected = DiffVersion::V1.banner();
+    let Some(found) = input.peek(expected.len()) else { return Ok(None) };
+    let version = [DiffVersion::V1, DiffVersion::V2].into_iter().find(|v| v.banner().as_bytes() == found);
+    let Some(version) = version else {
+        return Err(StreamError::Banner { expected, found: String::from_utf8_lossy(&found).into_owned() });
+    };
+    input.advance(expected.len());
+    Ok(Some(version))
+}
+
+/// A record that begins: its kind, and how long it says it is.
+struct Body {
+    tag: u8,
+    /// Where it begins.
+    position: u64,
+    /// Bytes before its content.
+    header: usize,
+    /// Bytes of its content, where it says so.
+    length: Option<u64>,
+}
+
+impl Body {
+    fn decode(&self, input: &mut Input) -> Result<Option<Option<DiffRecord>>, StreamError> {
+        Ok(match self.tag {
+            tag::FROM => self.name(input)?.map(|name| Some(DiffRecord::From(name))),
+            tag::TO => self.name(input)?.map(|name| Some(DiffRecord::To(name))),
+            // Version 1 knows no protection.
+            tag::PROTECTED if self.length.is_some() => {
+                self.number::<1>(input)?.map(|is| Some(DiffRecord::Protected(is != 0)))
+            }
+            tag::SIZE => self.number::<8>(input)?.map(|size| Some(DiffRecord::Size(size))),
+            tag::WRITE => self.range(input, |length| length.checked_add(16))?.map(|(offset, length)| {
+                Some(DiffRecord::Write { offset, length })
+            }),
+            tag::ZERO => self
+                .range(input, |_| Some(16))?
+                .map(|(offset, length)| Some(DiffRecord::Zero { offset, length })),
+            tag => match self.length {
+                None => return Err(StreamError::Tag { position: self.position, tag }),
+                Some(_) => {
+                    input.advance(self.header);
+                    Some(None)
+                }
+            },
+        })
+    }
+
+    /// Fails if the record says that it is of another length than its content has.
+    fn check_length(&self, length: Option<u64>) -> Result<(), StreamError> {
+        match self.length {
+            Some(said) if length != Some(said) => Err(self.wrong_length(said)),
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong_length(&self, length: u64) -> StreamError {
+        StreamError::Length { position: self.position, tag: char::from(self.tag), length }
+    }
+
+    fn number<const N: usize>(&self, input: &mut Input) -> Result<Option<u64>, StreamError> {
+        self.check_length(Some(N as u64))?;
+        let Some(number) = input.peek_number::<N>(self.header) else { return Ok(None) };
+        input.advance(self.header + N);
+        Ok(Some(number))
+    }
+
+    fn name(&self, input: &mut Input) -> Result<Option<String>, StreamError> {
+        let Some(length) = input.peek_number::<4>(self.header) else { return Ok(None) };
+        self.check_length(Some(4 + length))?;
+        if length > MAX_NAME {
+            return Err(self.wrong_length(length));
+        }
+        let start = self.header + 4;
+        let Some(mut bytes) = input.peek(start + length as usize) else { return Ok(None) };
+        input.advance(bytes.len());
+        let name = String::from_utf8(bytes.split_off(start))
+            .map_err(|_| StreamError::NotUtf8 { position: self.position, tag: char::from(self.tag) })?;
+        Ok(Some(name))
+    }
+
+    /// Offset and length, where the record's own length follows from that length.
+    fn range(
+        &self,
+        input: &mut Input,
+        expected: impl FnOnce(u64) -> Option<u64>,
+    ) -> Result<Option<(u64, u64)>, StreamError> {
+        let Some(offset) = input.peek_number::<8>(self.header) else { return Ok(None) };
+        let Some(length) = input.peek_number::<8>(self.header + 8) else { return Ok(None) };
+        self.check_length(expected(length))?;
+        if offset.checked_add(length).is_none() {
+            return Err(StreamError::Range { position: self.position, offset, length });
+        }
+        input.advance(self.header + 16);
+        Ok(Some((offset, length)))
+    }
+}

@@ -1,0 +1,252 @@
+//! An exported image: what it is like, and the diffs from nothing to its first snapshot, from one snapshot to the next, and
+//! to the image as it was.
+
+use super::decoder::{DiffEvent, DiffParser};
+use super::error::StreamError;
+use super::input::Input;
+use super::record::string;
+use super::{MAX_METADATA, MAX_NAME};
+use onego_buf::Segment;
+
+/// What the stream begins with.
+const BANNER: &str = "rbd image v2\n";
+
+/// What comes before the number of diffs.
+const DIFFS_BANNER: &str = "rbd image diffs v2\n";
+
+mod tag {
+    pub(super) const ORDER: u8 = b'O';
+    pub(super) const FORMAT: u8 = b'F';
+    pub(super) const FEATURES: u8 = b'T';
+    pub(super) const STRIPE_UNIT: u8 = b'U';
+    pub(super) const STRIPE_COUNT: u8 = b'C';
+    pub(super) const METADATA: u8 = b'M';
+    pub(super) const END: u8 = b'E';
+}
+
+/// A record of an exported image before its diffs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageRecord {
+    /// The image begins: the first record.
+    Begin,
+    /// Logarithm of the object size.
+    Order(u64),
+    /// The format of the image; nobody writes it.
+    Format(u64),
+    /// The features.
+    Features(u64),
+    /// Bytes of a stripe unit.
+    StripeUnit(u64),
+    /// Objects that a stripe goes round.
+    StripeCount(u64),
+    /// What is noted at the image.
+    Metadata {
+        /// The key.
+        key: String,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// Nothing more is said of the image; as many diffs follow.
+    Diffs(u64),
+}
+
+impl ImageRecord {
+    /// Writes the record.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut number = |tag: u8, number: u64| {
+            out.push(tag);
+            out.extend(8_u64.to_le_bytes());
+            out.extend(number.to_le_bytes());
+        };
+        match self {
+            Self::Begin => out.extend(BANNER.as_bytes()),
+            Self::Order(order) => number(tag::ORDER, *order),
+            Self::Format(format) => number(tag::FORMAT, *format),
+            Self::Features(features) => number(tag::FEATURES, *features),
+            Self::StripeUnit(unit) => number(tag::STRIPE_UNIT, *unit),
+            Self::StripeCount(count) => number(tag::STRIPE_COUNT, *count),
+            Self::Metadata { key, value } => {
+                out.push(tag::METADATA);
+                out.extend((8 + key.len() as u64 + value.len() as u64).to_le_bytes());
+                string(key.as_bytes(), out);
+                string(value, out);
+            }
+            Self::Diffs(count) => {
+                out.push(tag::END);
+                out.extend(DIFFS_BANNER.as_bytes());
+                out.extend(count.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// What comes of an exported image.
+#[derive(Debug, Clone)]
+pub enum ImageEvent {
+    /// A record before the diffs.
+    Record(ImageRecord),
+    /// Something of the next diff; [`DiffRecord::End`](super::DiffRecord::End) is the last of each.
+    Diff(DiffEvent),
+}
+
+/// Where in the stream the next byte is.
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Banner,
+    Header,
+    /// Within a record of a kind that is not known.
+    Skip {
+        left: u64,
+    },
+    Diffs {
+        left: u64,
+        parser: DiffParser,
+    },
+}
+
+/// Decodes an exported image. It holds what was pushed and is not yet decoded.
+#[derive(Debug, Default)]
+pub struct ImageDecoder {
+    input: Input,
+    state: State,
+}
+
+impl ImageDecoder {
+    /// At the first byte of an exported image.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// More of the stream. What comes behind the last diff stays undecoded.
+    pub fn push(&mut self, bytes: impl Into<Segment>) {
+        self.input.push(bytes);
+    }
+
+    /// Bytes of the stream that are decoded.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
+    /// Is the last diff decoded?
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, State::Diffs { left: 0, .. })
+    }
+
+    /// Bytes of the last record that were not yet taken.
+    pub fn data_left(&self) -> u64 {
+        if let State::Diffs { parser, .. } = &self.state { parser.data_left() } else { 0 }
+    }
+
+    /// The stream is over: fails unless the last diff is.
+    pub fn finish(&self) -> Result<(), StreamError> {
+        if self.is_ended() { Ok(()) } else { Err(StreamError::Truncated { position: self.position() }) }
+    }
+
+    /// What comes next. `None`: more bytes are needed, or the last diff is over. After an error nothing more comes of use.
+    pub fn next_event(&mut self) -> Result<Option<ImageEvent>, StreamError> {
+        loop {
+            match &mut self.state {
+                State::Banner => {
+                    if !banner(&mut self.input, 0, BANNER)? {
+                        return Ok(None);
+                    }
+                    self.state = State::Header;
+                    return Ok(Some(ImageEvent::Record(ImageRecord::Begin)));
+                }
+                State::Skip { left: 0 } => self.state = State::Header,
+                State::Skip { left } => {
+                    let skipped = self.input.take(*left).len() as u64;
+                    if skipped == 0 {
+                        return Ok(None);
+                    }
+                    *left -= skipped;
+                }
+                State::Header => match self.record()? {
+                    None => return Ok(None),
+                    Some(None) => {}
+                    Some(Some(record)) => return Ok(Some(ImageEvent::Record(record))),
+                },
+                State::Diffs { left: 0, .. } => return Ok(None),
+                State::Diffs { left, parser } => {
+                    let event = parser.next(&mut self.input)?;
+                    if parser.is_ended() {
+                        (*left, *parser) = (*left - 1, DiffParser::default());
+                    }
+                    return Ok(event.map(ImageEvent::Diff));
+                }
+            }
+        }
+    }
+
+    /// The next record, once all of it is there; the inner `None` is one that is not known.
+    fn record(&mut self) -> Result<Option<Option<ImageRecord>>, StreamError> {
+        let input = &mut self.input;
+        let Some(tag) = input.peek_byte() else { return Ok(None) };
+        if tag == tag::END {
+            let Some(count) = diffs(input)? else { return Ok(None) };
+            self.state = State::Diffs { left: count, parser: DiffParser::default() };
+            return Ok(Some(Some(ImageRecord::Diffs(count))));
+        }
+        let Some(length) = input.peek_number::<8>(1) else { return Ok(None) };
+        let number: fn(u64) -> ImageRecord = match tag {
+            tag::ORDER => ImageRecord::Order,
+            tag::FORMAT => ImageRecord::Format,
+            tag::FEATURES => ImageRecord::Features,
+            tag::STRIPE_UNIT => ImageRecord::StripeUnit,
+            tag::STRIPE_COUNT => ImageRecord::StripeCount,
+            tag::METADATA => return Ok(metadata(input, length)?.map(Some)),
+            _ => {
+                input.advance(9);
+                self.state = State::Skip { left: length };
+                return Ok(Some(None));
+            }
+        };
+        if length != 8 {
+            return Err(StreamError::Length { position: input.position(), tag: char::from(tag), length });
+        }
+        let Some(value) = input.peek_number::<8>(9) else { return Ok(None) };
+        input.advance(17);
+        Ok(Some(Some(number(value))))
+    }
+}
+
+/// Moves past a banner `at` bytes from here, and past what is before it. False: it is not yet there.
+fn banner(input: &mut Input, at: usize, expected: &'static str) -> Result<bool, StreamError> {
+    let Some(found) = input.peek(at + expected.len()) else { return Ok(false) };
+    if &found[at..] != expected.as_bytes() {
+        let found = String::from_utf8_lossy(&found[at..]).into_owned();
+        return Err(StreamError::Banner { expected, found });
+    }
+    input.advance(found.len());
+    Ok(true)
+}
+
+/// The end of the header, the banner of the diffs, and their number.
+fn diffs(input: &mut Input) -> Result<Option<u64>, StreamError> {
+    let Some(count) = input.peek_number::<8>(1 + DIFFS_BANNER.len()) else { return Ok(None) };
+    if !banner(input, 1, DIFFS_BANNER)? {
+        return Ok(None);
+    }
+    input.advance(8);
+    Ok(Some(count))
+}
+
+fn metadata(input: &mut Input, length: u64) -> Result<Option<ImageRecord>, StreamError> {
+    let position = input.position();
+    let wrong = |length| StreamError::Length { position, tag: char::from(tag::METADATA), length };
+    if !(8..=MAX_METADATA).contains(&length) {
+        return Err(wrong(length));
+    }
+    let Some(record) = input.peek(9 + length as usize) else { return Ok(None) };
+    let reader = &mut onego_wire::Reader::new(&record[9..]);
+    let key = reader.blob("key").map_err(|_| wrong(length))?;
+    let value = reader.blob("value").map_err(|_| wrong(length))?.to_vec();
+    if !reader.is_empty() || key.len() as u64 > MAX_NAME {
+        return Err(wrong(length));
+    }
+    let key = String::from_utf8(key.to_vec())
+        .map_err(|_| StreamError::NotUtf8 { position, tag: char::from(tag::METADATA) })?;
+    input.advance(record.len());
+    Ok(Some(ImageRecord::Metadata { key, value }))
+}

@@ -1,0 +1,294 @@
+//! Makes one diff of two that follow each other.
+
+use super::decoder::{DiffDecoder, DiffEvent};
+use super::error::{MergeError, StreamError};
+use super::record::{DiffRecord, DiffVersion};
+use onego_buf::{List, Segment};
+
+/// One of the two diffs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeInput {
+    /// The earlier one.
+    First,
+    /// The later one.
+    Second,
+}
+
+/// What a merge does next.
+#[derive(Debug, Clone)]
+pub enum MergeStep {
+    /// It needs more of a diff.
+    Need(MergeInput),
+    /// The next bytes of the merged diff: never more than were pushed, and a record.
+    Bytes(List),
+    /// The merged diff is whole.
+    Done,
+}
+
+/// Makes one diff of two: what the second says goes over what the first says. It holds what was pushed and is not yet
+/// merged, so its memory is bounded by what its caller pushes ahead.
+///
+/// The merged diff has version 1 if both have. Its records are those that `rbd merge-diff` writes: those of the first cut
+/// at those of the second, which are whole; none are joined (ceph `src/tools/rbd/action/MergeDiff.cc`).
+#[derive(Debug, Default)]
+pub struct Merge {
+    first: Side,
+    second: Side,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Headers,
+    Records,
+    /// The bytes of a record's data go to the merged diff, or nowhere.
+    Data {
+        of: MergeInput,
+        left: u64,
+        is_kept: bool,
+    },
+    Ended,
+}
+
+/// What a range of the image becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Change {
+    Write,
+    #[default]
+    Zero,
+    /// The image ends before it.
+    Cut,
+}
+
+/// A diff of which the next range is looked at.
+#[derive(Debug, Default)]
+struct Side {
+    decoder: DiffDecoder,
+    from: Option<String>,
+    to: Option<String>,
+    protected: Option<bool>,
+    size: Option<u64>,
+    /// What comes behind the header, until it is looked at.
+    ahead: Option<DiffRecord>,
+    change: Change,
+    /// Where the range begins, or the last one ended.
+    offset: u64,
+    length: u64,
+    has_ended: bool,
+}
+
+/// Something that cannot be until more has come of a diff.
+struct Starved;
+
+impl Side {
+    /// Reads up to the first record that is not of the header.
+    fn header(&mut self) -> Result<Result<(), Starved>, StreamError> {
+        while self.ahead.is_none() {
+            match self.decoder.next_event()? {
+                None => return Ok(Err(Starved)),
+                Some(DiffEvent::Record(DiffRecord::From(name))) => self.from = Some(name),
+                Some(DiffEvent::Record(DiffRecord::To(name))) => self.to = Some(name),
+                Some(DiffEvent::Record(DiffRecord::Protected(is))) => self.protected = Some(is),
+                Some(DiffEvent::Record(DiffRecord::Size(size))) => self.size = Some(size),
+                Some(DiffEvent::Record(record)) => self.ahead = Some(record),
+                Some(DiffEvent::Data(_)) => {}
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Looks at the next range, unless there is one or no more come.
+    fn range(&mut self, size: u64) -> Result<Result<Option<DiffRecord>, Starved>, StreamError> {
+        if self.has_ended || self.length > 0 {
+            return Ok(Ok(None));
+        }
+        let record = match self.ahead.take() {
+            Some(record) => record,
+            None => match self.decoder.next_event()? {
+                Some(DiffEvent::Record(record)) => record,
+                Some(DiffEvent::Data(_)) | None => return Ok(Err(Starved)),
+            },
+        };
+        let (change, offset, length) = match record {
+            DiffRecord::Write { offset, length } => (Change::Write, offset, length),
+            DiffRecord::Zero { offset, length } => (Change::Zero, offset, length),
+            _ => {
+                self.has_ended = true;
+                return Ok(Ok(None));
+            }
+        };
+        // A range of no bytes has nothing to be ordered by.
+        if length > 0 && (offset < self.offset || offset + length > size) {
+            return Ok(Ok(Some(record)));
+        }
+        if length > 0 {
+            (self.change, self.offset, self.length) = (change, offset, length);
+        }
+        Ok(Ok(None))
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+impl Merge {
+    /// Two diffs of which nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// More of a diff.
+    pub fn push(&mut self, to: MergeInput, bytes: impl Into<Segment>) {
+        self.side(to).decoder.push(bytes);
+    }
+
+    /// A diff is over: fails unless it is whole.
+    pub fn finish(&mut self, input: MergeInput) -> Result<(), MergeError> {
+        self.side(input).decoder.finish().map_err(|error| at(input, error))
+    }
+
+    fn side(&mut self, input: MergeInput) -> &mut Side {
+        match input {
+            MergeInput::First => &mut self.first,
+            MergeInput::Second => &mut self.second,
+        }
+    }
+
+    /// Goes on as far as it can. After an error nothing more comes of use.
+    pub fn step(&mut self) -> Result<MergeStep, MergeError> {
+        loop {
+            let step = match self.state {
+                State::Headers => self.headers()?,
+                State::Records => self.records()?,
+                State::Data { left: 0, .. } => {
+                    self.state = State::Records;
+                    None
+                }
+                State::Data { of, left, is_kept } => Some(self.data(of, left, is_kept)),
+                State::Ended => Some(MergeStep::Done),
+            };
+            match step {
+                Some(MergeStep::Bytes(bytes)) if bytes.is_empty() => {}
+                Some(step) => return Ok(step),
+                None => {}
+            }
+        }
+    }
+
+    fn headers(&mut self) -> Result<Option<MergeStep>, MergeError> {
+        for input in [MergeInput::First, MergeInput::Second] {
+            if self.side(input).header().map_err(|error| at(input, error))?.is_err() {
+                return Ok(Some(MergeStep::Need(input)));
+            }
+        }
+        let (first, second) = (&self.first, &self.second);
+        if first.to != second.from {
+            return Err(MergeError::NotAdjacent { first: first.to.clone(), second: second.from.clone() });
+        }
+        let (Some(_), Some(size)) = (first.size, second.size) else { return Err(MergeError::NoSize) };
+        let version = self.version();
+        let mut out = version.banner().as_bytes().to_vec();
+        let records = [
+            first.from.clone().map(DiffRecord::From),
+            second.to.clone().map(DiffRecord::To),
+            second.protected.filter(|_| version == DiffVersion::V2).map(DiffRecord::Protected),
+            Some(DiffRecord::Size(size)),
+        ];
+        records.into_iter().flatten().for_each(|record| record.encode(version, &mut out));
+        self.state = State::Records;
+        Ok(Some(MergeStep::Bytes(out.into())))
+    }
+
+    fn version(&self) -> DiffVersion {
+        let versions = [&self.first, &self.second].map(|side| side.decoder.version());
+        versions.into_iter().flatten().max().unwrap_or(DiffVersion::V1)
+    }
+
+    /// Looks at the next range of each diff, and says what becomes of the earlier one.
+    fn records(&mut self) -> Result<Option<MergeStep>, MergeError> {
+        let sizes = [self.first.size.unwrap_or(0), self.second.size.unwrap_or(0)];
+        for (input, size) in [MergeInput::First, MergeInput::Second].into_iter().zip(sizes) {
+            let side = self.side(input);
+            let had_ended = side.has_ended;
+            match side.range(size).map_err(|error| at(input, error))? {
+                Err(Starved) => return Ok(Some(MergeStep::Need(input))),
+                Ok(Some(DiffRecord::Write { offset, length } | DiffRecord::Zero { offset, length })) => {
+                    return Err(MergeError::Order { offset, length });
+                }
+                Ok(_) => {}
+            }
+            if !side.has_ended && side.length == 0 {
+                // It was a range of no bytes.
+                return Ok(None);
+            }
+            if side.has_ended && !had_ended {
+                // Behind the end of the first image the second shows zeros, unless it says otherwise; behind its own end
+                // it shows nothing.
+                let change = if input == MergeInput::First { Change::Zero } else { Change::Cut };
+                let other = if input == MergeInput::First { sizes[1] } else { sizes[0] };
+                (side.change, side.offset, side.length) = (change, size, other.saturating_sub(size));
+            }
+        }
+        Ok(Some(self.next_range()))
+    }
+
+    fn next_range(&mut self) -> MergeStep {
+        let (first, second) = (&self.first, &self.second);
+        // The part of the first diff's range before the second's, then the part that the second covers.
+        let before = second.offset.saturating_sub(first.offset).min(first.length);
+        let covered = second.end().saturating_sub(first.offset).min(first.length);
+        if before > 0 {
+            return self.pass(MergeInput::First, before, true);
+        }
+        if covered > 0 {
+            return self.pass(MergeInput::First, covered, false);
+        }
+        if second.length > 0 {
+            return self.pass(MergeInput::Second, second.length, true);
+        }
+        let mut out = Vec::new();
+        DiffRecord::End.encode(self.version(), &mut out);
+        self.state = State::Ended;
+        MergeStep::Bytes(out.into())
+    }
+
+    /// Moves past the next bytes of a diff's range: to the merged diff, or nowhere.
+    fn pass(&mut self, of: MergeInput, length: u64, is_kept: bool) -> MergeStep {
+        let version = self.version();
+        let side = self.side(of);
+        let (change, offset) = (side.change, side.offset);
+        side.offset += length;
+        side.length -= length;
+        if change == Change::Write {
+            self.state = State::Data { of, left: length, is_kept };
+        }
+        let record = match change {
+            Change::Write => DiffRecord::Write { offset, length },
+            Change::Zero => DiffRecord::Zero { offset, length },
+            Change::Cut => return MergeStep::Bytes(List::new()),
+        };
+        let mut out = Vec::new();
+        if is_kept {
+            record.encode(version, &mut out);
+        }
+        MergeStep::Bytes(out.into())
+    }
+
+    fn data(&mut self, of: MergeInput, left: u64, is_kept: bool) -> MergeStep {
+        let data = self.side(of).decoder.take_data(left);
+        if data.is_empty() {
+            return MergeStep::Need(of);
+        }
+        self.state = State::Data { of, left: left - data.len() as u64, is_kept };
+        MergeStep::Bytes(if is_kept { data } else { List::new() })
+    }
+}
+
+fn at(input: MergeInput, error: StreamError) -> MergeError {
+    match input {
+        MergeInput::First => MergeError::First(error),
+        MergeInput::Second => MergeError::Second(error),
+    }
+}

@@ -1,0 +1,221 @@
+//! What changed of images, and images with their snapshots, as streams: byte for byte what Ceph's `rbd` writes, and each
+//! side imports what the other exports.
+
+use crate::cluster::{RealCeph, Stage, Store};
+use crate::interop::disk::{self, Random};
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// How an image came about: the snapshots in between, and its size at each of them and at last.
+const HISTORY: [(Option<&str>, u64); 5] = [
+    (Some("s1"), 40 * MIB),
+    (Some("s2"), 40 * MIB),
+    (Some("s3"), 25 * MIB + 512),
+    (Some("s4"), 48 * MIB),
+    (None, 48 * MIB),
+];
+
+/// Where diffs begin and end.
+const DIFFS: [(Option<&str>, Option<&str>); 8] = [
+    (None, Some("s1")),
+    (Some("s1"), Some("s2")),
+    (Some("s2"), Some("s3")),
+    (Some("s3"), Some("s4")),
+    (Some("s4"), None),
+    (Some("s1"), None),
+    (None, Some("s4")),
+    (None, None),
+];
+
+pub(crate) fn streams(stage: &Stage) -> Result<()> {
+    let _ceph = RealCeph::start(stage, Store::Memory)?;
+    stage.ceph("rbd create --size 8M --object-size 1M rbd/plain")?;
+    let striped = "--object-size 256K --stripe-unit 64K --stripe-count 3 --image-feature layering";
+    stage.ceph(&format!("rbd create --size 8M {striped} rbd/striped"))?;
+    for (seed, image) in ["plain", "striped"].into_iter().enumerate() {
+        make_history(stage, image, seed as u64)?;
+    }
+    stage.ceph("rbd snap protect rbd/plain@s2")?;
+    stage.ceph("rbd image-meta set rbd/plain conf_rbd_cache false")?;
+    stage.ceph("rbd clone rbd/plain@s2 rbd/clone")?;
+    let child = stage.path("child.diff");
+    fs::write(&child, diff(&mut Random(7), None, None, 40 * MIB, 40 * MIB))?;
+    stage.ceph("rbd import-diff --no-progress child.diff rbd/clone")?;
+
+    for (from, to) in DIFFS {
+        same_diff(stage, "plain", from, to, "")?;
+    }
+    for (from, to) in [(None, None), (Some("s1"), Some("s4"))] {
+        same_diff(stage, "striped", from, to, "")?;
+        same_diff(stage, "plain", from, to, "--whole-object")?;
+        same_diff(stage, "striped", from, to, "--whole-object")?;
+    }
+    same_diff(stage, "clone", None, None, "")?;
+    same_diff(stage, "clone", None, None, "--whole-object")?;
+    same_words(stage)?;
+    merge(stage)?;
+    resume(stage)?;
+    import_diffs(stage)?;
+    whole_images(stage)
+}
+
+/// Gives an image its history: by diffs, which Ceph applies.
+fn make_history(stage: &Stage, image: &str, seed: u64) -> Result<()> {
+    let mut random = Random(seed);
+    let (mut from, mut before) = (None, 0);
+    for (to, size) in HISTORY {
+        fs::write(stage.path("step.diff"), diff(&mut random, from, to, before, size))?;
+        stage.ceph(&format!("rbd import-diff --no-progress step.diff rbd/{image}"))?;
+        (from, before) = (to, size);
+    }
+    Ok(())
+}
+
+/// A diff of version 1 with data and zeros at random places, small and larger than objects.
+fn diff(random: &mut Random, from: Option<&str>, to: Option<&str>, before: u64, size: u64) -> Vec<u8> {
+    let mut out = b"rbd diff v1\n".to_vec();
+    for (tag, name) in [(b'f', from), (b't', to)] {
+        let Some(name) = name else { continue };
+        out.push(tag);
+        out.extend((name.len() as u32).to_le_bytes());
+        out.extend(name.as_bytes());
+    }
+    out.push(b's');
+    out.extend(size.to_le_bytes());
+    let mut at = 0;
+    loop {
+        let offset = at + random.below((2 * MIB) as usize) as u64;
+        let is_zeros = random.below(3) == 0;
+        let most = if is_zeros && random.below(2) == 0 { 3 * MIB } else { 200 * KIB };
+        let length = 1 + random.below(most as usize) as u64;
+        at = offset + length;
+        if at > size {
+            break;
+        }
+        // Zeros where nothing is say nothing.
+        if is_zeros && offset >= before {
+            continue;
+        }
+        out.push(if is_zeros { b'z' } else { b'w' });
+        out.extend(offset.to_le_bytes());
+        out.extend(length.to_le_bytes());
+        if !is_zeros {
+            out.extend(random.bytes(length as usize));
+        }
+    }
+    out.push(b'e');
+    out
+}
+
+/// The words that name a diff.
+fn scope(image: &str, from: Option<&str>, to: Option<&str>) -> String {
+    let from = from.map_or(String::new(), |from| format!("--from-snap {from} "));
+    let to = to.map_or(String::new(), |to| format!("@{to}"));
+    format!("{from}rbd/{image}{to}")
+}
+
+fn ours(stage: &Stage, line: &str) -> Result<String> {
+    stage.onego(&format!("--conf ceph.conf rbd {line}"))
+}
+
+fn theirs(stage: &Stage, line: &str) -> Result<String> {
+    stage.ceph(&format!("rbd {line}"))
+}
+
+/// Both sides write the same to a file, of which a command leaves out the name.
+fn same_file(stage: &Stage, command: &str) -> Result<()> {
+    ours(stage, &format!("{command} ours.out"))?;
+    theirs(stage, &format!("{command} theirs.out"))?;
+    let (one, other) = (stage.path("ours.out"), stage.path("theirs.out"));
+    disk::compare(&one, &other).with_context(|| format!("`rbd {command}`"))?;
+    fs::remove_file(one)?;
+    Ok(fs::remove_file(other)?)
+}
+
+fn same_diff(stage: &Stage, image: &str, from: Option<&str>, to: Option<&str>, more: &str) -> Result<()> {
+    same_file(stage, &format!("export-diff --no-progress {more} {}", scope(image, from, to)))
+}
+
+/// Both sides print the same.
+fn same_words(stage: &Stage) -> Result<()> {
+    for command in [
+        "diff rbd/plain",
+        "diff --from-snap s1 rbd/striped@s3 --format json",
+        "diff --from-snap s2 rbd/plain@s4 --whole-object",
+        "diff rbd/clone --whole-object --format json",
+        "du rbd/plain",
+        "du rbd/plain --exact --format json",
+        "du rbd/plain@s3",
+        "du rbd/plain --merge-snapshots",
+        "du",
+        "du --format json",
+    ] {
+        let (one, other) = (ours(stage, command)?, theirs(stage, command)?);
+        ensure!(one == other, "`rbd {command}` says\n{other}and ours\n{one}");
+        ensure!(one.len() > 40, "`rbd {command}` says little: {one}");
+    }
+    Ok(())
+}
+
+/// Two diffs make the same one on both sides.
+fn merge(stage: &Stage) -> Result<()> {
+    for (from, to, name) in [(None, Some("s2"), "a"), (Some("s2"), Some("s3"), "b"), (Some("s3"), None, "c")] {
+        theirs(stage, &format!("export-diff --no-progress {} {name}.diff", scope("plain", from, to)))?;
+    }
+    same_file(stage, "merge-diff --no-progress a.diff b.diff")?;
+    same_file(stage, "merge-diff --no-progress b.diff c.diff")
+}
+
+/// An export that was interrupted goes on, and gives the same.
+fn resume(stage: &Stage) -> Result<()> {
+    theirs(stage, "export-diff --no-progress --from-snap s1 rbd/plain@s4 whole.diff")?;
+    let whole = fs::read(stage.path("whole.diff"))?;
+    fs::write(stage.path(".resumed.diff.onego-partial"), &whole[..whole.len() * 2 / 3])?;
+    ours(stage, "export-diff --no-progress --resume --from-snap s1 rbd/plain@s4 resumed.diff")?;
+    disk::compare(&stage.path("resumed.diff"), &stage.path("whole.diff"))
+}
+
+/// Each side applies the other's diffs.
+fn import_diffs(stage: &Stage) -> Result<()> {
+    ours(stage, "create --size 8M rbd/backup-ours")?;
+    theirs(stage, "create --size 8M rbd/backup-theirs")?;
+    for (from, to) in [(None, Some("s1")), (Some("s1"), Some("s3")), (Some("s3"), Some("s4")), (Some("s4"), None)] {
+        let scope = scope("plain", from, to);
+        theirs(stage, &format!("export-diff --no-progress {scope} theirs.diff"))?;
+        ours(stage, "import-diff --no-progress theirs.diff rbd/backup-ours")?;
+        ours(stage, &format!("export-diff --no-progress {scope} ours.diff"))?;
+        theirs(stage, "import-diff --no-progress ours.diff rbd/backup-theirs")?;
+        fs::remove_file(stage.path("ours.diff"))?;
+        fs::remove_file(stage.path("theirs.diff"))?;
+    }
+    for (image, names) in [("plain@s3", "s3"), ("plain", "head")] {
+        theirs(stage, &format!("export --no-progress rbd/{image} {names}.raw"))?;
+        for side in ["ours", "theirs"] {
+            let copy = image.replace("plain", &format!("backup-{side}"));
+            theirs(stage, &format!("export --no-progress rbd/{copy} {names}-{side}.raw"))?;
+            disk::compare(&stage.path(&format!("{names}.raw")), &stage.path(&format!("{names}-{side}.raw")))?;
+        }
+    }
+    Ok(())
+}
+
+/// An image with its snapshots is the same stream on both sides, and makes the same image.
+fn whole_images(stage: &Stage) -> Result<()> {
+    for image in ["plain", "striped"] {
+        let command = format!("export --no-progress --export-format 2 rbd/{image}");
+        same_file(stage, &command)?;
+        theirs(stage, &format!("{command} {image}.v2"))?;
+        ours(stage, &format!("import --no-progress --export-format 2 {image}.v2 rbd/{image}-ours"))?;
+        theirs(stage, &format!("import --no-progress --export-format 2 {image}.v2 rbd/{image}-theirs"))?;
+        for side in ["ours", "theirs"] {
+            let again = format!("{image}-{side}.v2");
+            let line = format!("export --no-progress --export-format 2 rbd/{image}-{side} {again}");
+            if side == "ours" { theirs(stage, &line)? } else { ours(stage, &line)? };
+            disk::compare(&stage.path(&format!("{image}.v2")), &stage.path(&again))?;
+        }
+    }
+    theirs(stage, "object-map check --no-progress rbd/plain-ours").map(drop)
+}
