@@ -8,6 +8,7 @@ pub mod nbd;
 pub mod nbd_client;
 pub mod nfs_server;
 pub mod rpc_rdma;
+pub mod vhost_user;
 
 use arbitrary::Arbitrary;
 use onego_buf::{List, Pool, crc32c};

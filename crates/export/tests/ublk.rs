@@ -3,89 +3,14 @@
 mod support;
 
 use onego_block::{Device, Error, Export as _, Geometry, Memory, Request};
-use onego_buf::SegmentMut;
-use onego_export::ublk::{DESCRIPTOR, Fetched, KernelQueue, Target};
+use onego_export::ublk::{Fetched, Target};
 use onego_wire::{Action, ConnTable, Disconnect, Machine as _, Time};
 use proptest::prelude::*;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use support::devices::Late;
+use support::kernel::{DEPTH, DISCARD, FLUSH, Kernel, MAX_IO, READ, WRITE, ZEROES};
 
-const DEPTH: u16 = 4;
-const MAX_IO: u32 = 16 << 10;
 const SIZE: u64 = 256 << 10;
-
-const READ: u32 = 0;
-const WRITE: u32 = 1;
-const FLUSH: u32 = 2;
-const DISCARD: u32 = 3;
-const ZEROES: u32 = 5;
-
-/// What the kernel has of a queue, for the machine and for the test.
-#[derive(Clone, Default)]
-struct Kernel(Rc<RefCell<KernelState>>);
-
-#[derive(Default)]
-struct KernelState {
-    /// Commands that are not handed over yet: tag, result of a commit, buffer.
-    queued: Vec<(u16, Option<i32>, SegmentMut)>,
-    /// Buffers of the tags without requests.
-    idle: BTreeMap<u16, SegmentMut>,
-    /// Tags of requests that are not committed, with the bytes that they read.
-    out: BTreeMap<u16, usize>,
-    ready: VecDeque<Fetched>,
-    /// Results of requests, and the bytes that were read.
-    done: BTreeMap<u16, (i32, Vec<u8>)>,
-    submits: usize,
-    broken: bool,
-}
-
-impl KernelQueue for Kernel {
-    fn depth(&self) -> u16 {
-        DEPTH
-    }
-
-    fn max_io(&self) -> u32 {
-        MAX_IO
-    }
-
-    fn watched(&self) -> io::Result<OwnedFd> {
-        Ok(std::fs::File::open("/dev/null")?.into())
-    }
-
-    fn fetch(&mut self, tag: u16, buffer: SegmentMut) {
-        self.0.borrow_mut().queued.push((tag, None, buffer));
-    }
-
-    fn commit(&mut self, tag: u16, result: i32, buffer: SegmentMut) {
-        self.0.borrow_mut().queued.push((tag, Some(result), buffer));
-    }
-
-    fn submit(&mut self) -> io::Result<()> {
-        let state = &mut *self.0.borrow_mut();
-        if state.broken {
-            return Err(io::ErrorKind::Other.into());
-        }
-        state.submits += 1;
-        for (tag, result, buffer) in state.queued.drain(..) {
-            assert!(buffer.len() >= MAX_IO as usize, "a buffer of {} bytes", buffer.len());
-            if let Some(result) = result {
-                let reads = state.out.remove(&tag).expect("a request is committed once");
-                assert!(result < 0 || reads == 0 || result as usize == reads);
-                state.done.insert(tag, (result, buffer[..reads].to_vec()));
-            }
-            assert!(state.idle.insert(tag, buffer).is_none(), "the kernel has a buffer of tag {tag}");
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> Option<Fetched> {
-        self.0.borrow_mut().ready.pop_front()
-    }
-}
 
 /// A machine, its kernel, and the users of the block device.
 struct Bench {
@@ -102,7 +27,7 @@ impl Bench {
         let mut this = Self { target, kernel, now: Time::default() };
         assert!(matches!(this.target.next_action(this.now), Some(Action::Watch { .. })));
         this.settle();
-        assert_eq!(this.kernel.0.borrow().idle.len(), usize::from(DEPTH));
+        assert_eq!(this.kernel.state().idle.len(), usize::from(DEPTH));
         this
     }
 
@@ -118,17 +43,7 @@ impl Bench {
 
     /// The kernel has a request; its tag.
     fn ask(&mut self, op_flags: u32, sectors: u32, start: u64, data: &[u8]) -> u16 {
-        let mut descriptor = [0; DESCRIPTOR];
-        descriptor[..4].copy_from_slice(&op_flags.to_ne_bytes());
-        descriptor[4..8].copy_from_slice(&sectors.to_ne_bytes());
-        descriptor[8..16].copy_from_slice(&start.to_ne_bytes());
-        let mut state = self.kernel.0.borrow_mut();
-        let (tag, mut buffer) = state.idle.pop_first().expect("a tag without a request");
-        buffer[..data.len()].copy_from_slice(data);
-        let reads = if op_flags & 0xff == READ { sectors as usize * 512 } else { 0 };
-        state.out.insert(tag, reads.min(MAX_IO as usize));
-        state.ready.push_back(Fetched::Request { tag, descriptor, buffer });
-        tag
+        self.kernel.ask(op_flags, sectors, start, data).expect("a tag without a request")
     }
 
     /// The machine looks at what has come.
@@ -137,16 +52,11 @@ impl Bench {
         self.settle();
     }
 
-    /// What became of a request.
-    fn result(&self, tag: u16) -> Option<(i32, Vec<u8>)> {
-        self.kernel.0.borrow_mut().done.remove(&tag)
-    }
-
     /// One request from its beginning to its end.
     fn carry_out(&mut self, op_flags: u32, sectors: u32, start: u64, data: &[u8]) -> (i32, Vec<u8>) {
         let tag = self.ask(op_flags, sectors, start, data);
         self.turn();
-        self.result(tag).expect("the request is done")
+        self.kernel.result(tag).expect("the request is done")
     }
 }
 
@@ -172,10 +82,10 @@ fn a_written_buffer_is_the_devices_and_the_tag_gets_another() {
     let mut bench = Bench::new(device.clone());
     let tag = bench.ask(WRITE, 8, 0, &[9; 4096]);
     bench.turn();
-    assert_eq!((bench.target.in_flight(), bench.result(tag)), (1, None));
+    assert_eq!((bench.target.in_flight(), bench.kernel.result(tag)), (1, None));
     device.complete_all(bench.now);
     bench.settle();
-    assert_eq!(bench.result(tag).unwrap().0, 4096);
+    assert_eq!(bench.kernel.result(tag).unwrap().0, 4096);
     assert_eq!(bench.target.in_flight(), 0);
     // The next write of the tag does not change what was written.
     for _ in 0..DEPTH {
@@ -188,7 +98,7 @@ fn a_written_buffer_is_the_devices_and_the_tag_gets_another() {
     bench.turn();
     device.complete_all(bench.now);
     bench.settle();
-    assert_eq!(bench.result(tag).unwrap(), (4096, vec![9; 4096]));
+    assert_eq!(bench.kernel.result(tag).unwrap(), (4096, vec![9; 4096]));
 }
 
 #[test]
@@ -200,10 +110,10 @@ fn requests_of_one_wake_up_are_handed_over_together_and_merged() {
     }
     bench.turn();
     assert_eq!(device.held(), 1);
-    let before = bench.kernel.0.borrow().submits;
+    let before = bench.kernel.state().submits;
     device.complete_all(bench.now);
     bench.settle();
-    let state = bench.kernel.0.borrow();
+    let state = bench.kernel.state();
     assert_eq!((state.done.len(), state.submits), (4, before + 1));
 }
 
@@ -235,7 +145,7 @@ fn errors_are_numbers_that_the_block_layer_knows() {
             assert_eq!(bench.carry_out(op, sectors, 0, &[]).0, -errno);
         }
         // Each tag still has a buffer.
-        assert_eq!(bench.kernel.0.borrow().idle.len(), usize::from(DEPTH));
+        assert_eq!(bench.kernel.state().idle.len(), usize::from(DEPTH));
     }
 }
 
@@ -256,7 +166,7 @@ fn a_queue_whose_device_was_stopped_is_over() {
     bench.carry_out(WRITE, 1, 0, &[1; 512]);
     for tag in 0..DEPTH {
         assert!(!bench.target.is_over());
-        bench.kernel.0.borrow_mut().ready.push_back(Fetched::Ended { tag, errno: 19 });
+        bench.kernel.state().ready.push_back(Fetched::Ended { tag, errno: 19 });
         bench.turn();
     }
     assert!(bench.target.is_over());
@@ -266,11 +176,11 @@ fn a_queue_whose_device_was_stopped_is_over() {
 #[test]
 fn what_the_kernel_refuses_is_a_failure() {
     let mut bench = Bench::new(memory());
-    bench.kernel.0.borrow_mut().ready.push_back(Fetched::Ended { tag: 1, errno: 22 });
+    bench.kernel.state().ready.push_back(Fetched::Ended { tag: 1, errno: 22 });
     bench.turn();
     let failure = bench.target.failure().unwrap().to_string();
     assert!(failure.contains("tag 1"), "{failure}");
-    bench.kernel.0.borrow_mut().broken = true;
+    bench.kernel.state().broken = true;
     bench.ask(FLUSH, 0, 0, &[]);
     bench.turn();
     assert!(bench.target.failure().is_some());
@@ -311,7 +221,7 @@ proptest! {
             device.complete_all(bench.now);
             bench.settle();
             for (tag, expected) in out.drain(..) {
-                let (result, data) = bench.result(tag).expect("the request is done");
+                let (result, data) = bench.kernel.result(tag).expect("the request is done");
                 assert!(result >= 0);
                 assert!(expected.is_none_or(|expected| expected == data));
             }

@@ -26,6 +26,8 @@ fn running(device: Rc<dyn Device>) -> (Served, FrontEnd, GuestSide) {
     let (mut served, guest) = (Served::new(device), GuestSide::new());
     let front = FrontEnd::begin(&mut served, &guest);
     front.start(&mut served, &guest, 0, 0);
+    // Once, in case that a server before this one could not.
+    assert_eq!(guest.calls(0), 1);
     (served, front, guest)
 }
 

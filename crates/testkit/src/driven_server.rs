@@ -1,13 +1,19 @@
 //! A server's machine and clients of it in memory: bytes are carried by hand, time passes when a test says so.
 
+use crate::eventfds::{WatchedEvents, signal};
 use crate::pipe::{Delivery, Pipe};
 use onego_buf::List;
 use onego_wire::{Action, ConnId, Disconnect, ListenerId, Machine, Time};
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Bytes that the driver takes from the server at a time.
 const SEND: usize = 1 << 20;
+
+/// The address of what has none.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The time at which it all begins.
 pub const START: Time = Time::from_nanos(1_700_000_000_000_000_000);
@@ -22,7 +28,11 @@ pub struct DrivenServer<M> {
     pub cut: usize,
     /// The driver takes what is to be sent also to clients that do not read, as much as it may.
     pub takes: bool,
+    /// The driver signals no eventfd: its process ends before it does.
+    pub mute: bool,
     clients: Vec<DrivenClient>,
+    events: WatchedEvents,
+    attached: Option<Who>,
 }
 
 /// Names a client.
@@ -34,8 +44,11 @@ struct DrivenClient {
     conn: ConnId,
     /// Bytes on their way to the server.
     out: Pipe,
-    /// Bytes that came.
+    /// Descriptors of files on their way, each with how many bytes are before those that it goes along with.
+    files_out: VecDeque<(usize, Vec<OwnedFd>)>,
+    /// Bytes that came, and descriptors of files.
     came: Vec<u8>,
+    files_came: Vec<OwnedFd>,
     reads: bool,
     closed: bool,
     /// Has the server asked to be offered bytes again?
@@ -49,7 +62,9 @@ struct DrivenClient {
 impl<M: Machine> DrivenServer<M> {
     /// A server without clients, which has what it listens on.
     pub fn new(machine: M) -> Self {
-        let mut this = Self { machine, now: START, cut: usize::MAX, takes: false, clients: Vec::new() };
+        let (clients, events) = (Vec::new(), WatchedEvents::default());
+        let (cut, takes, mute, attached) = (usize::MAX, false, false, None);
+        let mut this = Self { machine, now: START, cut, takes, mute, clients, events, attached };
         this.turn();
         this
     }
@@ -57,17 +72,17 @@ impl<M: Machine> DrivenServer<M> {
     /// A client connects. `None`: the server lets it not in.
     pub fn accept(&mut self, listener: ListenerId, peer: SocketAddr, local: SocketAddr) -> Option<Who> {
         let conn = self.machine.accepted(self.now, listener, peer, local)?;
-        self.clients.push(DrivenClient {
-            conn,
-            out: Pipe::default(),
-            came: Vec::new(),
-            reads: true,
-            closed: false,
-            resumed: true,
-            asked: false,
-            given: List::new(),
-        });
-        Some(Who(self.clients.len() - 1))
+        Some(self.client_of(conn))
+    }
+
+    fn client_of(&mut self, conn: ConnId) -> Who {
+        self.clients.push(DrivenClient::new(conn));
+        Who(self.clients.len() - 1)
+    }
+
+    /// The other end of the last connection that the server was given by a descriptor.
+    pub fn attached(&self) -> Option<Who> {
+        self.attached
     }
 
     /// A client goes, if the server has not closed its connection.
@@ -102,6 +117,20 @@ impl<M: Machine> DrivenServer<M> {
     /// Sends bytes to the server. They are carried in the next [`turn`](Self::turn).
     pub fn send_bytes(&mut self, who: Who, bytes: &[u8]) {
         self.clients[who.0].out.extend(bytes);
+    }
+
+    /// Sends bytes, of which there is at least one, together with descriptors of files.
+    pub fn send_with(&mut self, who: Who, bytes: &[u8], files: Vec<OwnedFd>) {
+        let client = &mut self.clients[who.0];
+        if !files.is_empty() {
+            client.files_out.push_back((client.out.len(), files));
+        }
+        client.out.extend(bytes);
+    }
+
+    /// Descriptors of files that have come to a client, which takes them out.
+    pub fn files_came(&mut self, who: Who) -> &mut Vec<OwnedFd> {
+        &mut self.clients[who.0].files_came
     }
 
     /// What has come to a client, which takes it out.
@@ -143,8 +172,8 @@ impl<M: Machine> DrivenServer<M> {
         if is_due {
             self.machine.timeout(self.now);
         }
-        let acted = self.act();
-        (0..self.clients.len()).fold(is_due | acted, |moved, n| moved | self.carry(n))
+        let moved = is_due | self.act() | self.events.poll(self.now, &mut self.machine);
+        (0..self.clients.len()).fold(moved, |moved, n| moved | self.carry(n))
     }
 
     fn act(&mut self) -> bool {
@@ -154,6 +183,23 @@ impl<M: Machine> DrivenServer<M> {
             let of = |conn| move |client: &&mut DrivenClient| client.conn == conn && !client.closed;
             match action {
                 Action::Listen { listener, addr } => self.machine.listening(self.now, listener, Ok(addr)),
+                Action::Adopt { listener, .. } => self.machine.listening(self.now, listener, Ok(NOWHERE)),
+                Action::Attach { conn, .. } => {
+                    self.attached = Some(self.client_of(conn));
+                    self.machine.connected(self.now, conn, NOWHERE);
+                }
+                Action::WatchSignals { conn, eventfd } => {
+                    self.events.watch(self.now, &mut self.machine, conn, eventfd);
+                }
+                Action::Signal { .. } if self.mute => {}
+                Action::Signal { eventfd } => signal(&eventfd),
+                Action::SendDescriptor { conn, message, descriptor } => {
+                    if let Some(client) = self.clients.iter_mut().find(of(conn)) {
+                        client.given.push(message);
+                        client.files_came.push(descriptor);
+                    }
+                }
+                Action::Close { conn } if self.events.close(conn) => {}
                 Action::Transmit { conn } => {
                     if let Some(client) = self.clients.iter_mut().find(of(conn)) {
                         client.asked = true;
@@ -172,13 +218,7 @@ impl<M: Machine> DrivenServer<M> {
                     }
                 }
                 Action::LowWater { .. } => {}
-                Action::Connect { .. }
-                | Action::Adopt { .. }
-                | Action::Attach { .. }
-                | Action::Watch { .. }
-                | Action::WatchSignals { .. }
-                | Action::Signal { .. }
-                | Action::SendDescriptor { .. } => panic!("a server opens no connections"),
+                Action::Connect { .. } | Action::Watch { .. } => panic!("a server opens no connections"),
             }
         }
         acted
@@ -210,10 +250,22 @@ impl<M: Machine> DrivenServer<M> {
         }
         let (now, conn, machine) = (self.now, client.conn, &mut self.machine);
         let landing = machine.landing(conn);
-        let delivered = client.out.deliver(landing, self.cut, |delivery| match delivery {
+        let mut cut = self.cut;
+        if landing.ahead > 0 || landing.place.is_some() {
+            if let Some((_, files)) = client.files_out.pop_front_if(|(before, _)| *before == 0) {
+                let taken = files.into_iter().take(landing.descriptors).collect();
+                machine.descriptors(now, conn, taken);
+            }
+            // Bytes with descriptors are not received together with those before them.
+            cut = client.files_out.front().map_or(cut, |(before, _)| cut.min(*before));
+        }
+        let delivered = client.out.deliver(landing, cut, |delivery| match delivery {
             Delivery::Landed(place, filled) => machine.landed(now, conn, place, filled),
             Delivery::Received(bytes) => machine.received(now, conn, bytes),
         });
+        for (before, _) in &mut client.files_out {
+            *before -= delivered.bytes();
+        }
         // The driver stops reading until it is told to go on.
         client.resumed = delivered.bytes() > 0;
         moved | client.resumed
@@ -221,6 +273,21 @@ impl<M: Machine> DrivenServer<M> {
 }
 
 impl DrivenClient {
+    fn new(conn: ConnId) -> Self {
+        Self {
+            conn,
+            out: Pipe::default(),
+            files_out: VecDeque::new(),
+            came: Vec::new(),
+            files_came: Vec::new(),
+            reads: true,
+            closed: false,
+            resumed: true,
+            asked: false,
+            given: List::new(),
+        }
+    }
+
     fn take_given(&mut self) {
         self.came.extend(std::mem::take(&mut self.given).to_vec());
     }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod driven_server;
+mod eventfds;
 mod faults;
 mod frames;
 pub mod loopback;
@@ -14,6 +15,7 @@ mod sim_engine;
 mod trace;
 
 pub use driven_server::{DrivenServer, START, Who};
+pub use eventfds::{signal, take_signals};
 pub use faults::Faults;
 pub use frames::{FrameEvent, Frames};
 pub use pipe::{Delivered, Delivery, Pipe};

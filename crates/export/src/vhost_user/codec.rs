@@ -12,6 +12,10 @@ const VERSION_MASK: u32 = 3;
 const REPLY: u32 = 4;
 const NEED_REPLY: u32 = 8;
 
+/// The bits of an eventfd's message that say of which queue it is, and the one that none comes along.
+const EVENT_INDEX: u64 = 0xff;
+const NO_EVENT: u64 = 0x100;
+
 /// What every message begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -74,6 +78,17 @@ pub struct MemoryRange {
     pub offset: u64,
 }
 
+impl MemoryRange {
+    fn encode(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let words = [self.guest, self.length, self.user, self.offset];
+        for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        bytes
+    }
+}
+
 /// Where the parts of a queue are, by addresses of the front end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingAddresses {
@@ -99,7 +114,8 @@ pub struct InflightDescription {
 }
 
 impl InflightDescription {
-    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    /// Decodes one, as the reply to [`FrontRequest::GetInflightFd`] has it.
+    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         Ok(Self {
             length: reader.u64("length of a record")?,
             offset: reader.u64("offset of a record")?,
@@ -218,6 +234,93 @@ impl FrontRequest {
         Ok(message)
     }
 
+    /// Its number (vhost-user.rst, 'Front-end message types').
+    pub fn number(&self) -> u32 {
+        match self {
+            Self::GetFeatures => 1,
+            Self::SetFeatures(_) => 2,
+            Self::SetOwner => 3,
+            Self::ResetOwner => 4,
+            Self::SetMemTable(_) => 5,
+            Self::SetVringNum { .. } => 8,
+            Self::SetVringAddr { .. } => 9,
+            Self::SetVringBase { .. } => 10,
+            Self::GetVringBase { .. } => 11,
+            Self::SetVringKick(_) => 12,
+            Self::SetVringCall(_) => 13,
+            Self::SetVringErr(_) => 14,
+            Self::GetProtocolFeatures => 15,
+            Self::SetProtocolFeatures(_) => 16,
+            Self::GetQueueNum => 17,
+            Self::SetVringEnable { .. } => 18,
+            Self::SetBackendReqFd => 21,
+            Self::GetConfig { .. } => 24,
+            Self::SetConfig { .. } => 25,
+            Self::GetInflightFd(_) => 31,
+            Self::SetInflightFd(_) => 32,
+            Self::ResetDevice => 34,
+            Self::GetMaxMemSlots => 36,
+            Self::AddMemReg(_) => 37,
+            Self::RemMemReg(_) => 38,
+            Self::Unknown(number) => *number,
+        }
+    }
+
+    /// Its bytes, header and payload, as a front end sends them. `needs_reply`: it waits for an answer also where the message has none
+    /// by itself.
+    ///
+    /// # Panics
+    /// If the table of memory or the part of the configuration has more than 2^32 entries.
+    pub fn encode(&self, needs_reply: bool) -> Vec<u8> {
+        let flags = if needs_reply { VERSION | NEED_REPLY } else { VERSION };
+        message(self.number(), flags, &self.payload())
+    }
+
+    fn payload(&self) -> Vec<u8> {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        match self {
+            Self::SetFeatures(features) | Self::SetProtocolFeatures(features) => {
+                features.to_le_bytes().into()
+            }
+            Self::SetMemTable(ranges) => {
+                let count = u32::try_from(ranges.len()).expect("tables are short");
+                [words(&[count, 0]), ranges.iter().flat_map(MemoryRange::encode).collect()].concat()
+            }
+            Self::AddMemReg(range) | Self::RemMemReg(range) => [&[0; 8][..], &range.encode()].concat(),
+            Self::SetVringNum { index, size: word } | Self::SetVringBase { index, base: word } => {
+                words(&[*index, *word])
+            }
+            Self::GetVringBase { index } => words(&[*index, 0]),
+            Self::SetVringEnable { index, enable } => words(&[*index, u32::from(*enable)]),
+            Self::SetVringAddr { index, ring } => {
+                let addresses = [ring.descriptors, ring.used, ring.available, 0].map(u64::to_le_bytes);
+                [words(&[*index, 0]), addresses.as_flattened().into()].concat()
+            }
+            Self::SetVringKick(event) | Self::SetVringCall(event) | Self::SetVringErr(event) => {
+                let none = if event.is_there { 0 } else { NO_EVENT };
+                (u64::from(event.index) & EVENT_INDEX | none).to_le_bytes().into()
+            }
+            Self::GetConfig { offset, size, flags } => {
+                // Room for what is asked for comes along.
+                [words(&[*offset, *size, *flags]), vec![0; *size as usize]].concat()
+            }
+            Self::SetConfig { offset, bytes } => {
+                let size = u32::try_from(bytes.len()).expect("configurations are short");
+                [words(&[*offset, size, 0]), bytes.clone()].concat()
+            }
+            Self::GetInflightFd(description) | Self::SetInflightFd(description) => description.encode(),
+            Self::GetFeatures
+            | Self::SetOwner
+            | Self::ResetOwner
+            | Self::GetProtocolFeatures
+            | Self::GetQueueNum
+            | Self::SetBackendReqFd
+            | Self::ResetDevice
+            | Self::GetMaxMemSlots
+            | Self::Unknown(_) => Vec::new(),
+        }
+    }
+
     /// Descriptors of files that come along: as many, or none, as the peer likes (`None`).
     pub fn descriptors(&self) -> Option<usize> {
         match self {
@@ -238,10 +341,8 @@ fn index(reader: &mut Reader<'_>) -> Decoded<u32> {
 }
 
 fn queue_event(reader: &mut Reader<'_>) -> Decoded<QueueEvent> {
-    const INDEX: u64 = 0xff;
-    const NONE: u64 = 0x100;
     let word = reader.u64("index of a queue")?;
-    Ok(QueueEvent { index: (word & INDEX) as u32, is_there: word & NONE == 0 })
+    Ok(QueueEvent { index: (word & EVENT_INDEX) as u32, is_there: word & NO_EVENT == 0 })
 }
 
 fn memory_range(reader: &mut Reader<'_>) -> Decoded<MemoryRange> {
@@ -290,4 +391,77 @@ fn set_config(reader: &mut Reader<'_>) -> Decoded<FrontRequest> {
     let size = reader.u32("size of the configuration")?;
     reader.u32("flags of the configuration")?;
     Ok(FrontRequest::SetConfig { offset, bytes: reader.take(size as usize, "configuration")?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn range() -> impl Strategy<Value = MemoryRange> {
+        any::<[u64; 4]>().prop_map(|[guest, length, user, offset]| MemoryRange {
+            guest,
+            length,
+            user,
+            offset,
+        })
+    }
+
+    fn event() -> impl Strategy<Value = QueueEvent> {
+        (0..256_u32, any::<bool>()).prop_map(|(index, is_there)| QueueEvent { index, is_there })
+    }
+
+    fn description() -> impl Strategy<Value = InflightDescription> {
+        any::<(u64, u64, u16, u16)>().prop_map(|(length, offset, queues, queue_size)| InflightDescription {
+            length,
+            offset,
+            queues,
+            queue_size,
+        })
+    }
+
+    fn request() -> impl Strategy<Value = FrontRequest> {
+        let plain = [1_u32, 3, 4, 15, 17, 21, 34, 36, 77];
+        let plain = proptest::sample::select(plain.to_vec())
+            .prop_map(|number| FrontRequest::decode(number, &[]).expect("it has no payload"));
+        let ring = any::<[u64; 3]>().prop_map(|[descriptors, available, used]| RingAddresses {
+            descriptors,
+            available,
+            used,
+        });
+        prop_oneof![
+            plain,
+            any::<u64>().prop_map(FrontRequest::SetFeatures),
+            any::<u64>().prop_map(FrontRequest::SetProtocolFeatures),
+            proptest::collection::vec(range(), 0..=REGIONS_A_MESSAGE).prop_map(FrontRequest::SetMemTable),
+            any::<(u32, u32)>().prop_map(|(index, size)| FrontRequest::SetVringNum { index, size }),
+            any::<(u32, u32)>().prop_map(|(index, base)| FrontRequest::SetVringBase { index, base }),
+            any::<u32>().prop_map(|index| FrontRequest::GetVringBase { index }),
+            any::<(u32, bool)>().prop_map(|(index, enable)| FrontRequest::SetVringEnable { index, enable }),
+            (any::<u32>(), ring).prop_map(|(index, ring)| FrontRequest::SetVringAddr { index, ring }),
+            event().prop_map(FrontRequest::SetVringKick),
+            event().prop_map(FrontRequest::SetVringCall),
+            event().prop_map(FrontRequest::SetVringErr),
+            (any::<u32>(), 0..256_u32, any::<u32>())
+                .prop_map(|(offset, size, flags)| FrontRequest::GetConfig { offset, size, flags }),
+            (any::<u32>(), proptest::collection::vec(any::<u8>(), 0..256))
+                .prop_map(|(offset, bytes)| FrontRequest::SetConfig { offset, bytes }),
+            description().prop_map(FrontRequest::GetInflightFd),
+            description().prop_map(FrontRequest::SetInflightFd),
+            range().prop_map(FrontRequest::AddMemReg),
+            range().prop_map(FrontRequest::RemMemReg),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_that_is_encoded_is_decoded_to_the_same(request in request(), needs_reply: bool) {
+            let bytes = request.encode(needs_reply);
+            let (header, payload) = bytes.split_first_chunk().expect("it has a header");
+            let header = Header::decode(header);
+            prop_assert_eq!((header.version(), header.needs_reply()), (1, needs_reply));
+            prop_assert_eq!(header.size as usize, payload.len());
+            prop_assert_eq!(FrontRequest::decode(header.request, payload), Ok(request));
+        }
+    }
 }

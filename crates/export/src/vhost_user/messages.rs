@@ -104,7 +104,10 @@ impl Front {
             FrontRequest::SetVringKick(event) => self.set_kick(event, descriptors.pop(), shared)?,
             FrontRequest::SetVringCall(event) => {
                 let eventfd = descriptors.pop().map(eventfd).transpose()?;
-                self.queue(event.index)?.1.call = eventfd;
+                self.queue(event.index)?.1.call.clone_from(&eventfd);
+                // A server before this one may have ended after it had put chains back, and before it said so. A driver looks once
+                // more, and finds them.
+                shared.actions.extend(eventfd.map(|eventfd| Action::Signal { eventfd }));
             }
             FrontRequest::SetVringErr(event) => {
                 let eventfd = descriptors.pop().map(eventfd).transpose()?;

@@ -234,7 +234,9 @@ impl Machine for DiskServer {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.more.into_iter().chain(self.shared.disk.device.due_at()).min()
+        let device = &self.shared.disk.device;
+        let due = if device.keeps_time() { device.due_at() } else { None };
+        self.more.into_iter().chain(due).min()
     }
 
     fn timeout(&mut self, now: Time) {

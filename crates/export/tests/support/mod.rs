@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod devices;
+pub(crate) mod kernel;
 pub(crate) mod tls;
 
 use onego_block::{Device, StatusExtent};

@@ -1,8 +1,9 @@
-//! A server, its device and its clients, and what happens to them.
+//! A server of NBD by seed: clients that are cut off, that are slow and that lie, a device that fails, delays and forgets, and crashes.
 
 use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
+use crate::storage::{contents, failing_device};
 use crate::support::{Net, Reply, STYLES, Who, export, request};
-use onego_block::{Completions, Device as _, Faults, Faulty, Geometry, Op, Outcome, Request, Volatile};
+use onego_block::{Faults, Faulty, Geometry, Volatile};
 use onego_export::nbd::Config;
 use onego_nbd::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType};
 use onego_testkit::START;
@@ -26,7 +27,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 
 /// How often what happened.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SeenByClients {
     pub(crate) done: u64,
     pub(crate) flushes: u64,
     pub(crate) forced: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Seen {
     pub(crate) kept: u64,
 }
 
-impl Add for Seen {
+impl Add for SeenByClients {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -98,7 +99,7 @@ pub(crate) struct SimulatedExport {
     clients: Vec<SimulatedClient>,
     /// Names requests and what they write.
     last: Value,
-    seen: Seen,
+    seen: SeenByClients,
 }
 
 impl SimulatedExport {
@@ -112,11 +113,11 @@ impl SimulatedExport {
         let storage = Rc::new(Volatile::new(geometry));
         let (net, device) = started(&mut random, &storage, START);
         let disk = Disk::new(BLOCKS);
-        let (clients, seen) = (Vec::new(), Seen::default());
+        let (clients, seen) = (Vec::new(), SeenByClients::default());
         Self { random, net, storage, device, fails: false, disk, clients, last: 0, seen }
     }
 
-    pub(crate) fn run(mut self) -> Seen {
+    pub(crate) fn run(mut self) -> SeenByClients {
         for _ in 0..STEPS {
             while self.clients.len() < CLIENTS {
                 self.join();
@@ -315,27 +316,10 @@ impl SimulatedExport {
         (self.net, self.device, self.fails) = (net, device, false);
         let share = self.random.random_range(0.0..=1.0);
         self.storage.crash(|| self.random.random_bool(share));
-        let (lost, kept) = self.disk.crashed(&self.contents());
+        let (lost, kept) = self.disk.crashed(&contents(&*self.storage));
         self.seen.crashes += 1;
         self.seen.lost += lost;
         self.seen.kept += kept;
-    }
-
-    /// All bytes of the storage.
-    fn contents(&self) -> Vec<u8> {
-        let completions = Completions::default();
-        let most = self.storage.geometry().max_io;
-        let mut bytes = Vec::new();
-        while (bytes.len() as u64) < SIZE {
-            let length = most.min(SIZE - bytes.len() as u64);
-            let read = Request::new(completions.caller(0), bytes.len() as u64, Op::Read { length });
-            self.storage.submit(self.net.now, read);
-            match completions.take().expect("it answers at once").result {
-                Ok(Outcome::Data(data)) => bytes.extend(data.to_vec()),
-                other => panic!("{other:?}"),
-            }
-        }
-        bytes
     }
 
     fn pass(&mut self, time: Duration) {
@@ -404,16 +388,14 @@ impl SimulatedExport {
         }
         assert_eq!(self.net.machine.in_flight(), 0);
         assert_eq!(self.net.machine.connections(), self.clients.len());
-        let bytes = self.contents();
+        let bytes = contents(&*self.storage);
         self.disk.check(0, &bytes);
     }
 }
 
 /// A server of the storage, behind a device that may fail.
 fn started(random: &mut SmallRng, storage: &Rc<Volatile>, now: Time) -> (Net, Rc<Faulty<Rc<Volatile>>>) {
-    let mut faults = SmallRng::seed_from_u64(random.random());
-    let none = Faults { failing: 0.0, delay: Duration::ZERO };
-    let device = Rc::new(Faulty::new(Rc::clone(storage), move || faults.random(), none));
+    let device = failing_device(random, storage);
     let mut net = Net::with(Config::default());
     net.now = now;
     net.cut = if random.random_bool(0.5) { usize::MAX } else { random.random_range(20..5000) };
