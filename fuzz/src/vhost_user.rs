@@ -16,9 +16,9 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of the device, and most bytes of one request.
+/// Bytes of the device, and most bytes that its requests carry at a time: there are requests of several parts.
 const SIZE: u64 = 64 << 10;
-const MAX_IO: u64 = 16 << 10;
+const MAX_IO: u64 = 10_000;
 const QUEUES: u16 = 2;
 const QUEUE_SIZE: u16 = 8;
 
@@ -357,7 +357,7 @@ impl WholeRequest {
         let (sector, sectors) = (u64::from(sector), u64::from(sectors % 40));
         let fits = |sectors: u64| (sector + sectors) * 512 <= SIZE;
         let (length, succeeds) = match kind {
-            0 | 1 => (sectors as u32 * 512, sectors > 0 && sectors * 512 <= MAX_IO && fits(sectors)),
+            0 | 1 => (sectors as u32 * 512, sectors > 0 && fits(sectors)),
             4 => (0, true),
             8 => (20, true),
             _ => (16, fits(2)),

@@ -9,7 +9,7 @@
 //!   completes with [`Error::Dropped`].
 //! - [`Plug`] is the context of a caller: it merges the requests of one batch into the largest that the device likes.
 //! - [`Memory`] and [`Null`] are devices without anything below them.
-//! - [`Counted`], [`Limited`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
+//! - [`Counted`], [`Limited`], [`Split`] and [`Faulty`] wrap another device; [`Volatile`] forgets in a crash what was not flushed.
 //! - [`copy`] copies one device to another.
 //! - An [`Export`] is a machine that serves devices to clients, and a [`Backend`] one that carries their requests out.
 //!
@@ -44,4 +44,4 @@ pub use outcome::Outcome;
 pub use plug::Plug;
 pub use request::{Flags, Op, Request};
 pub use status::{BlockStatus, StatusExtent};
-pub use wrappers::{Counted, Counters, Faults, Faulty, Limit, Limited, Rate, Volatile};
+pub use wrappers::{Counted, Counters, Faults, Faulty, Limit, Limited, Rate, Split, Volatile};

@@ -8,6 +8,7 @@ use onego_block::{
 use onego_buf::List;
 use onego_wire::{Machine as _, Time};
 use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -98,6 +99,61 @@ fn what_was_there_becomes_zeros_where_the_source_has_them() {
             assert_eq!(runs, [StatusExtent { length: 98_304, status: BlockStatus::HOLE }]);
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_reads_as_zeros_at_the_destination_is_not_made_zeros_again() {
+    let (from, to) = (memory(300 << 20, 512), memory(300 << 20, 4096));
+    write(&*from, 7 << 20, vec![1; 4096]);
+    // One block in each of two ranges that are asked for, and one at their border.
+    for at in [1 << 20, 71 << 20, 200 << 20] {
+        write(&*to, at, vec![9; 8192]);
+    }
+    let (from, counted): (Rc<dyn Device>, _) = (from, Rc::new(Zeroed::new(to.clone())));
+    let to_counted: Rc<dyn Device> = counted.clone();
+    copy(&from, &to_counted, CopyPlan::default()).1.unwrap();
+    let border = (71 << 20) + 4096;
+    let expected = [(1 << 20, 8192), (border - 4096, 4096), (border, 4096), (200 << 20, 8192)];
+    assert_eq!(*counted.zeroed.borrow(), expected);
+    assert!(to.pinned() < 10_000, "{}", to.pinned());
+    // A destination that does not say is made zeros all over, and is asked by the first pieces alone.
+    let silent = Rc::new(Zeroed { says: false, ..Zeroed::new(memory(300 << 20, 4096)) });
+    copy(&from, &(silent.clone() as _), CopyPlan::default()).1.unwrap();
+    let zeroed: u64 = silent.zeroed.borrow().iter().map(|(_, length)| length).sum();
+    assert_eq!(zeroed, (300 << 20) - 4096);
+    assert!(silent.asked.get() <= CopyPlan::default().depth as u32);
+}
+
+/// Memory that remembers what was made zeros, and may not say what is.
+struct Zeroed {
+    memory: Rc<Memory>,
+    says: bool,
+    zeroed: RefCell<Vec<(u64, u64)>>,
+    asked: Cell<u32>,
+}
+
+impl Zeroed {
+    fn new(memory: Rc<Memory>) -> Self {
+        Self { memory, says: true, zeroed: RefCell::default(), asked: Cell::default() }
+    }
+}
+
+impl Device for Zeroed {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, now: Time, request: Request) {
+        match request.op {
+            Op::Zero { length } => self.zeroed.borrow_mut().push((request.offset, length)),
+            Op::Status { .. } => self.asked.set(self.asked.get() + 1),
+            _ => {}
+        }
+        if matches!(request.op, Op::Status { .. }) && !self.says {
+            return request.complete(now, Err(Error::Unsupported("say what is there")));
+        }
+        self.memory.submit(now, request);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use onego_block::{
     Completions, Counted, Device, Error, Faults, Faulty, Flags, Geometry, Limit, Limited, Memory, Null, Op,
-    Outcome, Rate, Request, Volatile,
+    Outcome, Rate, Request, Split, Volatile,
 };
+use onego_buf::Pool;
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -146,4 +147,53 @@ fn a_forced_write_is_not_undone_by_an_older_one() {
         device.crash(|| survives);
         assert_eq!(byte_at(&device, 0), 2);
     }
+}
+
+#[test]
+fn a_long_request_goes_down_in_parts_and_completes_once_as_a_whole() {
+    let mut below = geometry();
+    (below.max_io, below.block) = (10_000, 512);
+    let counted = std::rc::Rc::new(Counted::new(Memory::new(below)));
+    let device = Split::new(std::rc::Rc::clone(&counted), 1 << 20);
+    assert_eq!(device.geometry().max_io, 1 << 20);
+    let bytes: Vec<u8> = (0..51_200_u32).map(|n| (n / 7) as u8).collect();
+    let write = Op::Write { data: bytes.clone().into() };
+    assert!(matches!(one(&device, 512, write, Flags::default()), Some(Ok(Outcome::Done))));
+    // Parts are whole blocks.
+    assert_eq!(counted.counters().writes, 51_200_u64.div_ceil(9728));
+    match one(&device, 512, Op::Read { length: 51_200 }, Flags::default()) {
+        Some(Ok(Outcome::Data(list))) => assert!(list.to_vec() == bytes),
+        other => panic!("{other:?}"),
+    }
+    match one(&device, 512, Op::ReadInto { buffer: Pool::new(0).get(51_200) }, Flags::default()) {
+        Some(Ok(Outcome::Filled(buffer))) => assert!(buffer[..] == bytes),
+        other => panic!("{other:?}"),
+    }
+    // One that cannot be carried out as a whole is not begun.
+    let before = counted.counters().writes;
+    let behind = Op::Write { data: vec![1; 51_200].into() };
+    let failed = one(&device, (1 << 20) - 20_480, behind, Flags::default());
+    assert!(matches!(failed, Some(Err(Error::OutOfBounds { .. }))), "{failed:?}");
+    assert_eq!(counted.counters().writes, before);
+}
+
+#[test]
+fn a_long_request_fails_if_a_part_of_it_does_after_all_have_completed() {
+    let mut below = geometry();
+    below.max_io = 1000;
+    let mut random = SmallRng::seed_from_u64(1);
+    let faults = Faults { failing: 0.2, delay: Duration::from_millis(5) };
+    let device = Split::new(Faulty::new(Memory::new(below), move || random.random(), faults), 1 << 20);
+    let completions = Completions::default();
+    let mut failed = 0;
+    for tag in 0..50 {
+        let request = Request::new(completions.caller(tag), 0, Op::Read { length: 5000 });
+        device.submit(START, request);
+        assert!(completions.is_empty(), "it waits for its parts");
+        device.due(START + Duration::from_millis(5));
+        let result = completions.take().expect("all parts have completed").result;
+        failed += u32::from(result.is_err());
+        assert!(completions.is_empty());
+    }
+    assert!((20..50).contains(&failed), "{failed} of 50 failed");
 }

@@ -44,3 +44,8 @@ pub(crate) fn serve<S, E: Into<Failure> + Send + 'static>(
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }
+
+/// Processors that this process may use, as far as that is known; at least one.
+pub(crate) fn processors() -> u16 {
+    std::thread::available_parallelism().map_or(1, |count| u16::try_from(count.get()).unwrap_or(u16::MAX))
+}

@@ -37,7 +37,8 @@ pub(super) enum What {
     Rbd,
     /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
     Modes,
-    /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd
+    /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd; our server of a disk by vhost-user, and
+    /// qemu-storage-daemon through librbd
     Block,
     /// Our client and server of NFS over TCP, libnfs, and nfs-ganesha with its file system in memory
     Nfs,

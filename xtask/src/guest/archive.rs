@@ -5,8 +5,9 @@
 
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File, Permissions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 const FOLDER: u32 = 0o040_755;
@@ -42,6 +43,22 @@ impl Archive {
         let mut out = BufWriter::new(file);
         self.write_to(&mut out)?;
         Ok(out.flush()?)
+    }
+
+    /// Makes the folder `root` with all that is in the archive.
+    pub(super) fn write_tree(&self, root: &Path) -> Result<()> {
+        fs::create_dir(root).with_context(|| format!("cannot make {}", root.display()))?;
+        for (name, content) in &self.entries {
+            let path = root.join(name);
+            match content {
+                None => fs::create_dir(&path)?,
+                Some(content) => {
+                    fs::write(&path, content)?;
+                    fs::set_permissions(&path, Permissions::from_mode(PROGRAM & 0o777))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write_to(&self, out: &mut impl Write) -> Result<()> {

@@ -1,13 +1,14 @@
 #!/bin/busybox sh
 # The first program of a guest: brings up what is there, runs the script, says how it ended, and switches off.
-/bin/busybox --install -s /bin
+# On a disk, the links of an earlier start are there.
+/bin/busybox --install -s /bin 2> /dev/null
 export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 # Their names begin with their places in the order in which they depend on each other.
-for module in /modules/*; do insmod "$module" || echo "guest: no module $module"; done
+[ ! -d /modules ] || for module in /modules/*; do insmod "$module" || echo "guest: no module $module"; done
 # The addresses of QEMU's user-mode network.
 ip link set lo up
 ip link set eth0 up

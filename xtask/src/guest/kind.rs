@@ -1,7 +1,7 @@
 //! Kinds of guests: what is in them beyond the script, so that no guest carries what it does not use.
 
 /// All kinds.
-pub(super) const KINDS: [&Kind; 5] = [&RBD, &NFS, &RDMA, &UBLK, &VIRTIO_BLK];
+pub(super) const KINDS: [&Kind; 6] = [&RBD, &NBD, &NFS, &RDMA, &UBLK, &VIRTIO_BLK];
 
 /// Which of Debian's kernels a guest starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,18 @@ pub(crate) const RBD: Kind = Kind {
         "sha256_generic",
     ],
     packages: &[],
+    files: &[],
+    loaded: &[],
+};
+
+/// The kernel's client of NBD.
+pub(crate) const NBD: Kind = Kind {
+    name: "nbd",
+    series: Series::Release,
+    // The kernel has a queue for each connection.
+    processors: 2,
+    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "nbd"],
+    packages: &["nbd-client", "libnl-3-200", "libnl-genl-3-200"],
     files: &[],
     loaded: &[],
 };

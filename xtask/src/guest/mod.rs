@@ -6,6 +6,7 @@
 
 mod apt;
 mod archive;
+mod disk;
 mod kernel;
 mod kind;
 mod siw;
@@ -17,9 +18,10 @@ use crate::sh;
 use anyhow::{Context as _, Result, bail};
 use apt::Apt;
 use archive::Archive;
+pub(crate) use disk::ServedDisk;
 use kernel::Kernel;
 use kind::KINDS;
-pub(crate) use kind::{Kind, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK, VIRTIO_BLK};
+pub(crate) use kind::{Kind, NBD, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK, VIRTIO_BLK};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,50 +102,28 @@ impl Guest {
         programs: &[&str],
         ports: &[u16],
     ) -> Result<Running> {
-        self.spawn(stage, name, script, programs, |disk| self.qemu(stage, disk, ports))
-    }
-
-    /// Starts a guest whose disk is served by vhost-user on a Unix socket, by that many queues.
-    pub(crate) fn start_with_disk(
-        &self,
-        stage: &Stage,
-        script: &str,
-        programs: &[&str],
-        socket: &str,
-        queues: u16,
-    ) -> Result<Running> {
-        self.spawn(stage, "guest", script, programs, |disk| {
-            let mut command = self.qemu(stage, disk, &[]);
-            let more = format!(
-                "-object memory-backend-memfd,id=memory,size={MEMORY}M,share=on -machine memory-backend=memory \
-                 -chardev socket,id=disk,path={socket},reconnect=1 \
-                 -device vhost-user-blk-pci,chardev=disk,num-queues={queues}"
-            );
-            command.args(more.split_whitespace());
-            command
-        })
+        let archive = self.file_system(stage, script, programs)?;
+        Self::spawn(stage, name, &archive, |initial| self.qemu(stage, initial, ports))
     }
 
     fn spawn(
-        &self,
         stage: &Stage,
         name: &str,
-        script: &str,
-        programs: &[&str],
+        archive: &Archive,
         qemu: impl FnOnce(&Path) -> Command,
     ) -> Result<Running> {
-        let disk = stage.path(&format!("{name}.cpio"));
-        self.file_system(stage, script, programs)?.write(&disk)?;
+        let initial = stage.path(&format!("{name}.cpio"));
+        archive.write(&initial)?;
         let output = stage.path(&format!("{name}.out"));
         // What an earlier guest on the stage has said is not this one's word.
         if output.exists() {
             fs::remove_file(&output)?;
         }
-        let daemon = Daemon::spawn(name, qemu(&disk), &output)?;
+        let daemon = Daemon::spawn(name, qemu(&initial), &output)?;
         Ok(Running { daemon, output })
     }
 
-    fn qemu(&self, stage: &Stage, disk: &Path, ports: &[u16]) -> Command {
+    fn qemu(&self, stage: &Stage, initial: &Path, ports: &[u16]) -> Command {
         let mut network = "user,id=net".to_owned();
         for port in ports {
             network += &format!(",hostfwd=tcp:{ADDRESS}:{port}-:{port}");
@@ -155,7 +135,7 @@ impl Guest {
              -netdev {network} -device virtio-net-pci,netdev=net,romfile="
         );
         let mut command = stage.program(Path::new("qemu-system-x86_64"), &line);
-        command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(disk);
+        command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(initial);
         // What a guest that lives for a minute need not protect, test or watch costs an emulated processor seconds.
         let arguments = "console=ttyS0 quiet loglevel=4 panic=-1 net.ifnames=0 mitigations=off nokaslr \
                          random.trust_cpu=on cryptomgr.notests no_timer_check nowatchdog apparmor=0 audit=0";
@@ -163,8 +143,15 @@ impl Guest {
         command
     }
 
-    /// All files of the guest.
+    /// All files of a guest whose files are in its memory.
     fn file_system(&self, stage: &Stage, script: &str, programs: &[&str]) -> Result<Archive> {
+        let mut archive = self.files(stage, script, programs)?;
+        self.add_modules(&mut archive)?;
+        Ok(archive)
+    }
+
+    /// Its files but for the modules of its kernel.
+    fn files(&self, stage: &Stage, script: &str, programs: &[&str]) -> Result<Archive> {
         let mut archive = Archive::default();
         for folder in ["proc", "sys", "dev", "tmp", "mnt", "run", "var/lib/nfs"] {
             archive.folder(folder);
@@ -192,11 +179,15 @@ impl Guest {
             let name = library.strip_prefix(&self.tree).or_else(|_| library.strip_prefix("/"))?;
             archive.program(&name.to_string_lossy(), read(&library)?);
         }
+        Ok(archive)
+    }
+
+    fn add_modules(&self, archive: &mut Archive) -> Result<()> {
         for (place, module) in self.kernel.modules(self.kind)?.iter().enumerate() {
             let name = module.file_name().context("a module without a name")?.to_string_lossy();
             archive.program(&format!("modules/{place:02}-{name}"), read(module)?);
         }
-        Ok(archive)
+        Ok(())
     }
 
     /// Where a program is: in the packages, or else on the host.

@@ -62,6 +62,9 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "krbd-cephx", "the same with keys: encrypted, with checksums and with signatures", embedded::krbd::modes_with_key;
     "ublk-guest", "images of our embedded cluster are block devices of a guest's kernel, also after a crash of who serves", export::ublk::mapped;
     "vhost-user-guest", "an image of our embedded cluster is the disk of a guest, also when its server is killed under load", export::vhost_user::guest;
+    "nbd-root-guest", "a guest runs from a root file system on an image of our embedded cluster, which QEMU uses by NBD", export::root::by_nbd;
+    "vhost-user-root-guest", "the same by vhost-user", export::root::by_vhost_user;
+    "nbd-guest", "the kernel's client of NBD, in a guest, keeps a file system on an image of our embedded cluster", export::kernel_nbd::client;
     "nfs-kernel-tcp", "the kernel's NFS client works on our server, over TCP", nfs::kernel::kernel_on_ours;
     "nfs-kernel-directory", "the kernel's NFS client works on a directory that we serve", nfs::kernel::kernel_on_directory;
     "nfs-pjdfstest", "the kernel's client on our server of NFS does what POSIX says", nfs::pjdfstest::on_memory;
@@ -119,6 +122,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
     since_reef:
+    "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::rados_tests::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;

@@ -12,6 +12,7 @@ use crate::export::Export;
 use crate::null::zeros;
 use crate::outcome::Outcome;
 use crate::request::{Op, Request};
+use crate::status::StatusExtent;
 use onego_buf::List;
 use onego_wire::{Layer, NoConnections, Time};
 use slab::Slab;
@@ -56,6 +57,8 @@ struct Copy {
     /// The first byte that no piece is about.
     next: u64,
     extents: KnownExtents,
+    /// The destination says which of its bytes are zeros.
+    knows_zeros: bool,
     stage: CopyStage,
     state: Rc<RefCell<CopyState>>,
 }
@@ -84,6 +87,8 @@ struct CopyJob {
 enum CopyJobKind {
     Status,
     Read,
+    /// Which bytes of the destination are zeros already?
+    Look,
     Write,
     Zero,
     Flush,
@@ -93,7 +98,7 @@ impl CopyJobKind {
     fn side(self) -> CopySide {
         match self {
             Self::Status | Self::Read => CopySide::Source,
-            Self::Write | Self::Zero | Self::Flush => CopySide::Destination,
+            Self::Look | Self::Write | Self::Zero | Self::Flush => CopySide::Destination,
         }
     }
 }
@@ -114,6 +119,7 @@ impl Copy {
             pieces: BTreeMap::new(),
             next: plan.start.min(size),
             extents: KnownExtents::new(plan.start.min(size), size),
+            knows_zeros: true,
             stage: CopyStage::New,
             state,
         }
@@ -179,7 +185,40 @@ impl Copy {
         self.state.borrow_mut().progress.zeros += length;
         match self.plan.reads_as_zeros {
             true => self.advanced(),
-            false => self.zero(now, offset, offset, length),
+            false => self.make_zero(now, offset, offset, self.padded(offset, length)),
+        }
+    }
+
+    /// Bytes of the destination become zeros that may be so already.
+    fn make_zero(&mut self, now: Time, piece: u64, offset: u64, length: u64) {
+        match self.knows_zeros {
+            true => self.request(now, piece, CopyJobKind::Look, offset, length, Op::Status { length }),
+            false => self.request(now, piece, CopyJobKind::Zero, offset, length, Op::Zero { length }),
+        }
+    }
+
+    /// What is known of bytes of the destination that are to be zeros: those become so that are not. An answer may be of fewer bytes
+    /// than was asked.
+    fn make_others_zero(&mut self, now: Time, job: &CopyJob, runs: Vec<StatusExtent>) {
+        let block = u64::from(self.to.geometry().block);
+        let (mut at, end) = (job.offset, job.offset + job.length);
+        for StatusExtent { length, status } in runs {
+            let run = at..end.min(at.saturating_add(length));
+            at = run.end;
+            if !status.zero && !run.is_empty() {
+                // Whole blocks.
+                let start = run.start - run.start % block;
+                let length = run.end.next_multiple_of(block).min(end) - start;
+                self.request(now, job.piece, CopyJobKind::Zero, start, length, Op::Zero { length });
+            }
+        }
+        if at == job.offset {
+            // It does not say, and would not the next time.
+            self.knows_zeros = false;
+        }
+        if at < end {
+            let start = at - at % block;
+            self.make_zero(now, job.piece, start, end - start);
         }
     }
 
@@ -233,6 +272,14 @@ impl Copy {
             (CopyJobKind::Status, Err(Error::Unsupported(_))) => self.extents.learn(job.length, Vec::new()),
             (CopyJobKind::Read, Ok(Outcome::Data(data))) if data.len() as u64 == job.length => {
                 self.write(now, job.offset, data);
+                self.settle_piece(job.piece);
+            }
+            (CopyJobKind::Look, Ok(Outcome::Status(runs))) => {
+                self.make_others_zero(now, &job, runs);
+                self.settle_piece(job.piece);
+            }
+            (CopyJobKind::Look, Err(Error::Unsupported(_))) => {
+                self.make_others_zero(now, &job, Vec::new());
                 self.settle_piece(job.piece);
             }
             (CopyJobKind::Write | CopyJobKind::Zero, Ok(_)) => self.settle_piece(job.piece),

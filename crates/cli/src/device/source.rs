@@ -69,6 +69,11 @@ impl Source {
         matches!(self, Self::Image(_))
     }
 
+    /// May any number of threads open it, each for itself? Memory belongs to one, and servers of NBD may take one client alone.
+    pub(crate) fn takes_many_threads(&self) -> bool {
+        !matches!(self, Self::Memory(_) | Self::Nbd(_))
+    }
+
     /// Do two of that name share their bytes?
     pub(crate) fn is_one_thing(&self) -> bool {
         !matches!(self, Self::Memory(_) | Self::Null(_))

@@ -23,6 +23,9 @@ const DEFAULT_ADDRESS: Listen = Listen { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), po
 /// The port of NBD (nbd proto.md, 'Introduction').
 const DEFAULT_PORT: u16 = 10809;
 
+/// Most threads that serve.
+const REACTORS_MAX: u8 = 64;
+
 pub(crate) fn examples() -> String {
     format!("{EXAMPLES}\n\nSources:\n{SOURCES}\n{NOTES}")
 }
@@ -70,10 +73,10 @@ pub(crate) struct Options {
     /// Let nobody change anything
     #[arg(long)]
     read_only: bool,
-    /// Threads that serve, each with its own clients of the cluster [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=64), default_value_t = 1,
-        hide_default_value = true)]
-    reactors: u8,
+    /// Threads that serve, each with its own clients of the cluster [default: one for each processor; 1 with mem:SIZE and with
+    /// limits, which belong to one thread, and with nbd:, whose server may take one client alone]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=i64::from(REACTORS_MAX)))]
+    reactors: Option<u8>,
     #[command(flatten)]
     tls: TlsOptions,
     #[command(flatten)]
@@ -90,16 +93,9 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     if options.die_with_parent {
         die_with_parent()?;
     }
-    if options.reactors > 1 && options.sources.iter().any(Served::is_memory) {
-        let why = "memory belongs to one thread, so mem:SIZE cannot be served by several reactors";
-        return Err(Failure::Usage(why.into()));
-    }
+    let reactors = reactors(&options)?;
     let has_images = options.sources.iter().any(Served::is_of_cluster);
     let cluster = has_images.then(|| access.config()).transpose()?;
-    if options.reactors > 1 && options.limits.is_some() {
-        let why = "limits count on one thread, so they cannot be shared by several reactors";
-        return Err(Failure::Usage(why.into()));
-    }
     let tls = options.tls.load()?;
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
@@ -131,7 +127,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         spin: access.spin,
     };
     let (failed, failure) = channel();
-    let reactors = (0..options.reactors)
+    let running = (0..reactors)
         .map(|_| {
             let sockets = listening.iter().map(Listening::socket).collect::<Result<_, _>>()?;
             let plan = plan.clone();
@@ -139,8 +135,27 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         })
         .collect::<Result<Vec<Running>, Failure>>()?;
     drop(failed);
-    announce(&options, &listening)?;
-    process::serve((reactors, listening), Some(failure), signals)
+    announce(&options, &listening, reactors)?;
+    process::serve((running, listening), Some(failure), signals)
+}
+
+/// Threads that serve.
+fn reactors(options: &Options) -> Result<u8, Failure> {
+    let alone = if options.sources.iter().any(Served::is_memory) {
+        Some("memory belongs to one thread, so mem:SIZE cannot be served by several reactors")
+    } else if options.limits.is_some() {
+        Some("limits count on one thread, so they cannot be shared by several reactors")
+    } else {
+        None
+    };
+    match (alone, options.reactors) {
+        (Some(why), Some(2..)) => Err(Failure::Usage(why.into())),
+        (_, Some(count)) => Ok(count),
+        (None, None) if options.sources.iter().all(Served::takes_many_threads) => {
+            Ok(process::processors().min(REACTORS_MAX.into()) as u8)
+        }
+        (_, None) => Ok(1),
+    }
 }
 
 /// The sockets of the service manager, or one that is asked for.
@@ -161,7 +176,7 @@ fn listen(options: &Options) -> Result<Vec<Listening>, Failure> {
 }
 
 /// Says what is served where.
-fn announce(options: &Options, listening: &[Listening]) -> Result<(), Failure> {
+fn announce(options: &Options, listening: &[Listening], reactors: u8) -> Result<(), Failure> {
     let pool = options.pool.as_deref();
     // A pool's images are listed by the server.
     let name = |served: &Served| served.export_name(pool).unwrap_or_default();
@@ -170,7 +185,7 @@ fn announce(options: &Options, listening: &[Listening]) -> Result<(), Failure> {
     let at_all = |name: &str| listening.iter().map(|at| uri(at.address(), secure, name)).collect::<Vec<_>>();
     let uris: Vec<_> = names.iter().flat_map(|(_, name)| at_all(name)).collect();
     match options.format {
-        Format::Json => output::json(&json!({ "uris": uris, "reactors": options.reactors })),
+        Format::Json => output::json(&json!({ "uris": uris, "reactors": reactors })),
         Format::Plain => {
             let served = |(source, name): &(&Served, String)| {
                 at_all(name).into_iter().map(|uri| format!("{source}: {uri}")).collect::<Vec<_>>()

@@ -40,6 +40,14 @@ impl Served {
         matches!(self, Self::Device(Source::Memory(_)))
     }
 
+    /// May any number of threads open it, each for itself?
+    pub(super) fn takes_many_threads(&self) -> bool {
+        match self {
+            Self::Device(source) => source.takes_many_threads(),
+            Self::Pool(_) => true,
+        }
+    }
+
     /// What clients call it; `None`: there are many.
     pub(super) fn export_name(&self, pool: Option<&str>) -> Option<String> {
         match self {

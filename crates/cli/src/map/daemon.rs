@@ -1,7 +1,7 @@
 //! The process that serves a device.
 
 use super::background;
-use super::options::MapOptions;
+use super::options::{MapOptions, QUEUES_MAX};
 use super::queues::{QueuePlan, Queues};
 use super::records::{self, Claim, Record};
 use super::served::Served;
@@ -35,14 +35,18 @@ pub(super) fn run(access: &Access, options: &MapOptions, source: &Source) -> Res
     let signals = process::ending_signals()?;
     let plan = plan(access, options, source)?;
     let (failed, failure) = channel();
-    let count = left.as_ref().map_or(options.queues, DeviceInfo::queues);
-    let queues = Queues::open(&plan, count, &failed)?;
+    let asked = left.as_ref().map(DeviceInfo::queues).or(options.queues);
+    let threads = asked.unwrap_or_else(|| queues_of(source));
+    let queues = Queues::open(&plan, threads, &failed)?;
     drop(failed);
     let geometry = queues.geometry();
-    if count > 1 && geometry.volatile_cache && !geometry.shared_flush {
+    let belongs_to_one = geometry.volatile_cache && !geometry.shared_flush;
+    if belongs_to_one && asked.is_some_and(|asked| asked > 1) {
         let why = format!("a flush of {source} covers one thread's writes alone, so it takes --queues 1");
         return Err(Failure::Device(why));
     }
+    // Threads that have no queue end.
+    let count = if belongs_to_one { 1 } else { threads };
     let mut served = match left {
         Some(info) => {
             let record = Record { id: info.id(), ..record };
@@ -51,7 +55,7 @@ pub(super) fn run(access: &Access, options: &MapOptions, source: &Source) -> Res
         None => {
             let params = Params::new(&geometry, options.read_only);
             let params = params.map_err(|error| Failure::Device(error.to_string()))?;
-            let device = new_device(options, source, &params, features);
+            let device = new_device((count, options.depth), source, &params, features);
             Served::make(control, queues, claim, (device, &params.encode()), record)?
         }
     };
@@ -138,18 +142,23 @@ fn plan(access: &Access, options: &MapOptions, source: &Source) -> Result<QueueP
     })
 }
 
-fn new_device(options: &MapOptions, source: &Source, params: &Params, features: Features) -> NewDevice {
+/// Queues of a device for which nobody has asked for a number of them.
+fn queues_of(source: &Source) -> u16 {
+    if source.takes_many_threads() { process::processors().min(QUEUES_MAX) } else { 1 }
+}
+
+/// A device of that many queues, with that many requests each.
+fn new_device(
+    (queues, depth): (u16, u16),
+    source: &Source,
+    params: &Params,
+    features: Features,
+) -> NewDevice {
     let recovery = match source.is_one_thing() {
         true => Features::USER_RECOVERY.with(Features::RECOVERY_REISSUE),
         false => Features::default(),
     };
-    NewDevice {
-        id: None,
-        queues: options.queues,
-        depth: options.depth,
-        max_io: params.max_io(),
-        features: recovery.shared_with(features),
-    }
+    NewDevice { id: None, queues, depth, max_io: params.max_io(), features: recovery.shared_with(features) }
 }
 
 fn announce(record: &Record, format: Format) -> Result<(), Failure> {

@@ -65,7 +65,7 @@ pub(crate) fn map(access: &Access, options: MapOptions) -> Result<(), Failure> {
         return Err(Failure::Usage(why.into()));
     }
     match &options.source {
-        Some(Source::Memory(_)) if options.queues > 1 => {
+        Some(Source::Memory(_)) if options.queues.is_some_and(|queues| queues > 1) => {
             let why = "memory belongs to one thread, so mem:SIZE cannot have several queues";
             Err(Failure::Usage(why.into()))
         }

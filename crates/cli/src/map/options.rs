@@ -4,6 +4,9 @@ use crate::device::Source;
 use crate::output::Format;
 use std::path::PathBuf;
 
+/// Most queues of a device.
+pub(super) const QUEUES_MAX: u16 = 64;
+
 /// How the kernel gets at the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(super) enum DeviceType {
@@ -34,10 +37,10 @@ pub(crate) struct MapOptions {
     /// How the kernel gets at it
     #[arg(long = "type", value_enum, default_value_t)]
     pub(super) device_type: DeviceType,
-    /// Queues, each served by a thread with its own client of the cluster [default: 1]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64), default_value_t = 1,
-        hide_default_value = true)]
-    pub(super) queues: u16,
+    /// Queues, each served by a thread with its own client of the cluster [default: one for each processor; 1 for mem:SIZE,
+    /// which belongs to one thread, and for nbd:, whose server may take one client alone]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
+    pub(super) queues: Option<u16>,
     /// Requests of a queue that may be in flight [default: 128]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=4096),
         default_value_t = 128, hide_default_value = true)]

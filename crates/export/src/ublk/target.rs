@@ -3,7 +3,7 @@
 use super::descriptor::{DESCRIPTOR, Descriptor, KernelRequest};
 use super::errno;
 use super::kernel_queue::{Fetched, KernelQueue};
-use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request};
+use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
@@ -62,6 +62,8 @@ impl<K: KernelQueue> Target<K> {
     pub fn serve(&mut self, kernel: K, device: Rc<dyn Device>) -> io::Result<()> {
         let descriptor = kernel.watched()?;
         let tags = kernel.depth();
+        // The kernel makes requests of a page, also where the device takes fewer bytes.
+        let device = Rc::new(Split::new(device, kernel.max_io().into()));
         let mut serving = Serving {
             kernel,
             device,

@@ -19,5 +19,9 @@ pub(super) const SEGMENTS_MAX: u32 = 126;
 /// Bytes of requests that are at the device. Beyond that, queues wait; one request is always taken.
 pub(super) const BYTES_MAX: usize = 128 << 20;
 
+/// Most bytes of a request's data, also where the device takes fewer at a time: guests know no such bound, and make requests of a few
+/// MiB at most.
+pub(super) const REQUEST_MAX: u64 = 32 << 20;
+
 /// Sectors of a discard, or of zeroes: 64 MiB, so that one request does not hold up the others for long.
 pub(super) const DISCARD_SECTORS_MAX: u32 = 128 << 10;

@@ -5,8 +5,8 @@ use super::disk::Disk;
 use super::error::MessageError;
 use super::features::protocol;
 use super::front::{Counters, Front, Lasting, Role};
-use super::limits::QUEUES_MAX;
-use onego_block::{Completions, Plug};
+use super::limits::{QUEUES_MAX, REQUEST_MAX};
+use onego_block::{Completions, Plug, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use slab::Slab;
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 /// Bytes of a message to the front end's other connection that are received at a time, to be thrown away.
 const ANSWERS: usize = 256;
@@ -59,7 +60,8 @@ impl DiskServer {
 
     /// Serves a disk on a Unix socket that the program has made and bound. The driver closes it.
     pub fn serve(&mut self, disk: Disk, socket: OwnedFd) {
-        self.shared.disk = Disk { queues: disk.queues.clamp(1, QUEUES_MAX), ..disk };
+        let device = Rc::new(Split::new(disk.device, REQUEST_MAX));
+        self.shared.disk = Disk { device, queues: disk.queues.clamp(1, QUEUES_MAX), ..disk };
         self.shared.actions.push_back(Action::Adopt { listener: ListenerId(0), socket });
     }
 

@@ -1,9 +1,9 @@
 //! A server of NBD by seed: clients that are cut off, that are slow and that lie, a device that fails, delays and forgets, and crashes.
 
 use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
-use crate::storage::{contents, failing_device};
+use crate::storage::{contents, failing_device, storage};
 use crate::support::{Net, Reply, STYLES, Who, export, request};
-use onego_block::{Faults, Faulty, Geometry, Volatile};
+use onego_block::{Faults, Faulty, Volatile};
 use onego_export::nbd::Config;
 use onego_nbd::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType};
 use onego_testkit::START;
@@ -105,12 +105,7 @@ pub(crate) struct SimulatedExport {
 impl SimulatedExport {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut geometry = Geometry::new(SIZE);
-        if random.random_bool(0.5) {
-            // Requests become several steps.
-            geometry.max_io = random.random_range(1..8) * 1024;
-        }
-        let storage = Rc::new(Volatile::new(geometry));
+        let storage = storage(&mut random, SIZE);
         let (net, device) = started(&mut random, &storage, START);
         let disk = Disk::new(BLOCKS);
         let (clients, seen) = (Vec::new(), SeenByClients::default());

@@ -1,11 +1,20 @@
 //! What the simulated exports store their bytes on.
 
-use onego_block::{Completions, Device, Faults, Faulty, Op, Outcome, Request, Volatile};
+use onego_block::{Completions, Device, Faults, Faulty, Geometry, Op, Outcome, Request, Volatile};
 use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::rc::Rc;
 use std::time::Duration;
+
+/// A storage of that many bytes. Each other one takes small requests alone, so that larger ones become several.
+pub(crate) fn storage(random: &mut SmallRng, size: u64) -> Rc<Volatile> {
+    let mut geometry = Geometry::new(size);
+    if random.random_bool(0.5) {
+        geometry.max_io = random.random_range(1..8) * 1024;
+    }
+    Rc::new(Volatile::new(geometry))
+}
 
 /// A device that may fail, of that storage.
 pub(crate) fn failing_device(random: &mut SmallRng, storage: &Rc<Volatile>) -> Rc<Faulty<Rc<Volatile>>> {

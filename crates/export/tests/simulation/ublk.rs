@@ -2,9 +2,9 @@
 //! and forgets, and crashes.
 
 use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
-use crate::storage::{contents, failing_device};
+use crate::storage::{contents, failing_device, storage};
 use crate::support::kernel::{DISCARD, FLUSH, FUA, Kernel, READ, WRITE, ZEROES};
-use onego_block::{Device as _, Export as _, Faults, Faulty, Geometry, Volatile};
+use onego_block::{Device as _, Export as _, Faults, Faulty, Volatile};
 use onego_export::ublk::{Fetched, Target};
 use onego_testkit::START;
 use onego_wire::{Action, ConnTable, Machine as _, Time};
@@ -130,7 +130,7 @@ impl Daemon {
 impl SimulatedQueues {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        let storage = Rc::new(Volatile::new(Geometry::new(SIZE)));
+        let storage = storage(&mut random, SIZE);
         let queues: Vec<Kernel> = (0..QUEUES).map(|_| Kernel::default()).collect();
         let daemon = Daemon::start(&mut random, &storage, &queues, START);
         Self {

@@ -9,6 +9,18 @@ pub(super) enum LoadProgram {
     Fio,
     /// nbdcopy, from a device to nowhere, or from a file: four connections.
     Nbdcopy,
+    /// `qemu-img bench` on a disk by vhost-user: one queue, requests that are not neighbours.
+    QemuImg,
+}
+
+impl LoadProgram {
+    /// What it speaks to the server.
+    pub(super) fn protocol(self) -> &'static str {
+        match self {
+            Self::Fio | Self::Nbdcopy => "nbd",
+            Self::QemuImg => "vhost-user",
+        }
+    }
 }
 
 /// A load.
@@ -29,6 +41,19 @@ const fn fio(rw: &'static str, block_size: u64, io_depth: u32) -> NbdLoad {
 const fn nbdcopy(rw: &'static str) -> NbdLoad {
     NbdLoad { client: LoadProgram::Nbdcopy, rw, block_size: 256 << 10, jobs: 4, io_depth: 16 }
 }
+
+const fn qemu_img(rw: &'static str, block_size: u64, io_depth: u32) -> NbdLoad {
+    NbdLoad { client: LoadProgram::QemuImg, rw, block_size, jobs: 1, io_depth }
+}
+
+/// What servers of a disk by vhost-user do, on an image.
+pub(super) const ON_DISK: [NbdLoad; 5] = [
+    qemu_img("read", 4 << 10, 1),
+    qemu_img("read", 4 << 10, 32),
+    qemu_img("write", 4 << 10, 32),
+    qemu_img("read", 64 << 10, 16),
+    qemu_img("write", 64 << 10, 16),
+];
 
 /// What servers of memory do.
 pub(super) const ON_MEMORY: [NbdLoad; 10] = [
@@ -62,6 +87,7 @@ impl std::fmt::Display for NbdLoad {
         let size = short_size(*block_size);
         match client {
             LoadProgram::Nbdcopy => write!(f, "nbdcopy, {rw}"),
+            LoadProgram::QemuImg => write!(f, "{size} {rw}, depth {io_depth}, vhost-user"),
             LoadProgram::Fio if *jobs > 1 => write!(f, "{size} {rw}, depth {io_depth}, {jobs} clients"),
             LoadProgram::Fio => write!(f, "{size} {rw}, depth {io_depth}"),
         }

@@ -1,4 +1,5 @@
-//! Our server of NBD beside nbdkit and qemu-nbd, on memory and on an image.
+//! Our server of NBD beside nbdkit and qemu-nbd, on memory and on an image, and our server of a disk by vhost-user beside
+//! qemu-storage-daemon.
 
 mod direct;
 mod load;
@@ -12,11 +13,11 @@ use super::subject::{BASELINE, FLOOR};
 use crate::cluster::{Embedded, Home, Install, Release, Stage};
 use crate::sh;
 use anyhow::{Context as _, Result};
-use load::{NbdLoad, ON_IMAGE, ON_MEMORY};
+use load::{NbdLoad, ON_DISK, ON_IMAGE, ON_MEMORY};
 use server::{FILE, NbdServer, SIZE, TMPFS};
 use std::path::{Path, PathBuf};
 pub(super) use subject::TakenNbd;
-use subject::{DIRECT, NBDKIT, OURS, OURS_IMAGE, QEMU, QEMU_LIBRBD, TWO_REACTORS};
+use subject::{DIRECT, NBDKIT, OURS, OURS_DISK, OURS_IMAGE, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS};
 
 /// Measures every load on every server, server by server and round by round: the machine may be twice as fast a minute later.
 pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Vec<TakenNbd>> {
@@ -25,9 +26,11 @@ pub(super) fn compare(options: &Options, home: &Home, onego: &Path) -> Result<Ve
     let memory = on_memory(options, &stage, &builds)?;
     let image = on_image(options, &stage, &builds)?;
     stage.clear()?;
+    let disk = on_disk(options, home, onego, &builds)?;
     report::print("memory", &memory, &ON_MEMORY, OURS);
     report::print("an image of the embedded cluster", &image, &ON_IMAGE, OURS_IMAGE);
-    Ok(memory.into_iter().chain(image).collect())
+    report::print("an image of the embedded cluster, by vhost-user", &disk, &ON_DISK, OURS_DISK);
+    Ok(memory.into_iter().chain(image).chain(disk).collect())
 }
 
 /// This program and the earlier ones, with what follows our server's name.
@@ -78,10 +81,10 @@ fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf
     // Room for two images, both twice: objects are not as tight as their data.
     let _cluster = Embedded::start(stage, &format!("--memory {}", 6 * SIZE))?;
     stage.ceph(&format!("rbd create --size {SIZE}B --image-feature layering rbd/disk"))?;
-    let export = "-c ceph.conf export nbd rbd:disk --socket SOCKET";
-    let mut servers = ours(stage, builds, OURS_IMAGE, export)?;
+    let export = "-c ceph.conf export nbd rbd:disk --socket SOCKET --reactors";
+    let mut servers = ours(stage, builds, OURS_IMAGE, &format!("{export} 1"))?;
     if !options.no_peers {
-        let line = format!("{export} --reactors 2");
+        let line = format!("{export} 2");
         servers.push(NbdServer::start(stage, TWO_REACTORS, &builds[0].1, &line)?);
         let line = "-t -e 8 -f raw -k SOCKET rbd:rbd/disk:conf=ceph.conf:id=admin";
         servers.push(NbdServer::start(stage, QEMU_LIBRBD, Path::new("qemu-nbd"), line)?);
@@ -101,6 +104,32 @@ fn on_image(options: &Options, stage: &Stage, builds: &[(Option<String>, PathBuf
         }
         Ok(rows)
     })
+}
+
+/// An image as a disk by vhost-user. The client is QEMU of Debian 13: that of Debian 12 has no driver for such disks.
+fn on_disk(
+    options: &Options,
+    home: &Home,
+    onego: &Path,
+    builds: &[(Option<String>, PathBuf)],
+) -> Result<Vec<TakenNbd>> {
+    let stage = &Stage::new(home, "compare-disk", &Install::find(Release::Reef, home)?, onego)?;
+    let cluster = Embedded::start(stage, &format!("--memory {}", 4 * SIZE))?;
+    stage.onego(&format!("-c ceph.conf rbd create rbd/disk --size {}M", SIZE >> 20))?;
+    let export = "-c ceph.conf export vhost-user rbd:disk --socket SOCKET";
+    let mut servers = ours(stage, builds, OURS_DISK, export)?;
+    if !options.no_peers {
+        let line = "--blockdev driver=rbd,node-name=disk,pool=rbd,image=disk,conf=ceph.conf,user=admin --export \
+                    type=vhost-user-blk,id=disk,addr.type=unix,addr.path=SOCKET,node-name=disk,writable=on";
+        servers.push(NbdServer::start(stage, QEMU_DISK, Path::new("qemu-storage-daemon"), line)?);
+    }
+    servers[0].fill_disk()?;
+    let rows = measure(options, &ON_DISK, |round, load| {
+        let rows = in_turn(&servers, round).map(|server| taken(server, "rbd", load, options.seconds));
+        rows.collect()
+    })?;
+    drop((servers, cluster));
+    Ok(rows)
 }
 
 fn taken(server: &NbdServer<'_>, device: &'static str, load: &NbdLoad, seconds: u32) -> Result<TakenNbd> {

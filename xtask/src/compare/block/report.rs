@@ -1,7 +1,7 @@
 //! What servers of NBD need, for people.
 
 use super::load::NbdLoad;
-use super::subject::{DIRECT, NBDKIT, QEMU, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
+use super::subject::{DIRECT, NBDKIT, QEMU, QEMU_DISK, QEMU_LIBRBD, TWO_REACTORS, TakenNbd};
 use crate::compare::report::{Figures, beside_baseline, ratio};
 use crate::compare::row::Row;
 use crate::compare::subject::{BASELINE, FLOOR};
@@ -31,7 +31,7 @@ fn print_load(taken: Vec<&TakenNbd>, load: &NbdLoad, ours: &str) {
         .filter(|who| who.starts_with(BASELINE))
         .for_each(|who| beside_baseline(who, &rows(ours), &rows(who)));
     let Some(our) = of(ours) else { return };
-    for peer in [NBDKIT, QEMU, QEMU_LIBRBD] {
+    for peer in [NBDKIT, QEMU, QEMU_LIBRBD, QEMU_DISK] {
         let Some(theirs) = of(peer) else { continue };
         ratio(&format!("operations, ours to {peer}"), our.iops, theirs.iops);
         ratio("operations a CPU second of the server, ours to that", theirs.server, our.server);

@@ -1,4 +1,4 @@
-//! Servers of NBD on a stage, and loads on them.
+//! Servers of NBD and of vhost-user on a stage, and loads on them.
 
 use super::super::fio;
 use super::super::row::{Row, Sides};
@@ -7,6 +7,7 @@ use crate::cluster::Stage;
 use crate::cluster::process::{Daemon, wait_measured};
 use anyhow::{Context as _, Result, ensure};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Bytes of every device, which are written before anything is measured.
@@ -54,7 +55,7 @@ impl<'a> NbdServer<'a> {
     pub(super) fn measure(&self, load: &NbdLoad, seconds: u32) -> Result<Row> {
         let what = Row {
             bench: "block".into(),
-            engine: "nbd".into(),
+            engine: load.client.protocol().into(),
             mode: self.who.clone(),
             rw: load.rw.into(),
             block_size: load.block_size,
@@ -65,6 +66,7 @@ impl<'a> NbdServer<'a> {
         match load.client {
             LoadProgram::Fio => self.fio(what, load, seconds),
             LoadProgram::Nbdcopy => self.nbdcopy(what, load, seconds),
+            LoadProgram::QemuImg => self.qemu_img(what, load, seconds),
         }
     }
 
@@ -92,13 +94,42 @@ impl<'a> NbdServer<'a> {
             "read" => format!("nbdcopy --no-extents {uri} null:"),
             _ => format!("nbdcopy --no-extents --sparse=0 {FILE} {uri}"),
         };
+        self.repeated(what, &line, SIZE / load.block_size, seconds)
+    }
+
+    /// Reads or writes blocks that are not neighbours, over and over.
+    fn qemu_img(&self, what: Row, load: &NbdLoad, seconds: u32) -> Result<Row> {
+        let NbdLoad { rw, block_size, io_depth, .. } = load;
+        // A few tenths of a second: to start the program takes hundredths.
+        let ios = if *io_depth == 1 { 10_000 } else { (1 << 30) / block_size.max(&(32 << 10)) };
+        let step = (1 << 20) + block_size;
+        let line = self.bench(*rw == "write", ios, &format!("-d {io_depth} -s {block_size} -S {step}"));
+        self.repeated(what, &line, ios, seconds)
+    }
+
+    /// Writes all of a disk by vhost-user.
+    pub(super) fn fill_disk(&self) -> Result<()> {
+        let line = self.bench(true, SIZE >> 20, "-d 8 -s 1048576 --pattern=7");
+        self.stage.ceph(&line).map(drop)
+    }
+
+    fn bench(&self, writes: bool, ios: u64, how: &str) -> String {
+        let (write, socket) = (if writes { "-w " } else { "" }, self.socket.display());
+        let disk = format!("driver=virtio-blk-vhost-user,path={socket},cache.direct=on");
+        format!("qemu-img bench {write}-c {ios} {how} -t none --image-opts {disk}")
+    }
+
+    /// Runs a line that makes that many requests, until the time is over.
+    fn repeated(&self, what: Row, line: &str, ios_of_one: u64, seconds: u32) -> Result<Row> {
         let (start, before) = (Instant::now(), self.daemon.cpu_seconds()?);
         let (mut ios, mut client) = (0, 0.0);
         while ios == 0 || start.elapsed() < Duration::from_secs(seconds.into()) {
-            let mut child = self.stage.ceph_command(&line).spawn().context("cannot start nbdcopy")?;
+            let mut command = self.stage.ceph_command(line);
+            let mut child =
+                command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot start {line}"))?;
             let (status, cpu) = wait_measured(&mut child)?;
             ensure!(status.success(), "`{line}` failed: {status}");
-            ios += SIZE / load.block_size;
+            ios += ios_of_one;
             client += cpu;
         }
         let (seconds, server) = (start.elapsed().as_secs_f64(), self.daemon.cpu_seconds()? - before);
@@ -107,7 +138,7 @@ impl<'a> NbdServer<'a> {
             seconds,
             ios,
             iops: ios as f64 / seconds,
-            bytes_per_second: (ios * load.block_size) as f64 / seconds,
+            bytes_per_second: (ios * what.block_size) as f64 / seconds,
             cpu_seconds: Sides { client: Some(client), server: Some(server) },
             cpu_us_per_io: Sides { client: an_io(client), server: an_io(server) },
             ..what

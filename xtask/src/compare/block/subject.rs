@@ -10,6 +10,8 @@ pub(super) const TWO_REACTORS: &str = "onego, image, two reactors";
 pub(super) const NBDKIT: &str = "nbdkit";
 pub(super) const QEMU: &str = "qemu-nbd";
 pub(super) const QEMU_LIBRBD: &str = "qemu-nbd through librbd";
+pub(super) const OURS_DISK: &str = "onego, vhost-user";
+pub(super) const QEMU_DISK: &str = "qemu-storage-daemon";
 pub(super) const DIRECT: &str = "onego, image without NBD";
 
 /// A row, whose it is, and under which load it was taken.

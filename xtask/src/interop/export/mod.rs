@@ -1,7 +1,10 @@
 //! Devices that we export, and programs that use them.
 
+pub(super) mod blkio;
 pub(super) mod devices;
+pub(super) mod kernel_nbd;
 pub(super) mod nbd;
+pub(super) mod root;
 pub(super) mod tls;
 pub(super) mod ublk;
 pub(super) mod vhost_user;

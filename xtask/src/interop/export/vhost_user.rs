@@ -1,7 +1,7 @@
 //! A guest whose disk is an image that we export by vhost-user.
 
 use crate::cluster::{Embedded, Stage};
-use crate::guest::{Guest, VIRTIO_BLK};
+use crate::guest::{Guest, ServedDisk, VIRTIO_BLK};
 use anyhow::{Result, ensure};
 use std::thread::sleep;
 use std::time::Duration;
@@ -11,6 +11,9 @@ const SCRIPT: &str = concat!(include_str!("../../guest/files.sh"), include_str!(
 
 /// The programs of the host that the script runs.
 const PROGRAMS: &[&str] = &["fio", "mke2fs"];
+
+/// Where the server listens.
+const DISK: ServedDisk = ServedDisk::VhostUser { socket: "disk.sock" };
 
 /// Processors of the guest, each with a queue of the disk.
 const QUEUES: u16 = 2;
@@ -29,7 +32,7 @@ pub(crate) fn guest(stage: &Stage) -> Result<()> {
     let serve = || Embedded::start_vhost_user(stage, "-c ceph.conf", "rbd:disk");
     let mut server = serve()?;
     let guest = Guest::prepare(stage, &VIRTIO_BLK)?;
-    let mut guest = guest.start_with_disk(stage, SCRIPT, PROGRAMS, "disk.sock", QUEUES)?;
+    let mut guest = guest.start_with_disk(stage, SCRIPT, PROGRAMS, DISK, QUEUES)?;
     guest.wait_for("waits: to grow")?;
     stage.onego("-c ceph.conf rbd resize rbd/disk --size 300M")?;
     guest.wait_for("begins: load")?;

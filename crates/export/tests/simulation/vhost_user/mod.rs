@@ -5,10 +5,10 @@ mod front;
 mod guest;
 
 use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
-use crate::storage::{contents, failing_device};
+use crate::storage::{contents, failing_device, storage};
 use front::{EVENT_INDEX, FLUSH, Front, INDIRECT, served};
 use guest::{Data, DriverOptions, Guest, Piece, UsedRequest};
-use onego_block::{Faults, Faulty, Geometry, Volatile};
+use onego_block::{Faults, Faulty, Volatile};
 use onego_export::vhost_user::DiskServer;
 use onego_testkit::{DrivenServer, START};
 use rand::rngs::SmallRng;
@@ -129,7 +129,7 @@ fn booted(random: &mut SmallRng) -> (Guest, Front) {
 impl SimulatedDisk {
     pub(crate) fn new(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
-        let storage = Rc::new(Volatile::new(Geometry::new(SIZE)));
+        let storage = storage(&mut random, SIZE);
         let device = failing_device(&mut random, &storage);
         let mut server = served(Rc::clone(&device) as _, QUEUES);
         server.now = START;
