@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-buf",
         ],
     ),
+    ("onego-capi", &["onego", "onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
     ("onego-ublk", &["onego-export", "onego-buf"]),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
     (

@@ -178,7 +178,7 @@ impl Cluster {
         }
     }
 
-    async fn ask(&self, question: Question) -> Result<Outcome, Error> {
+    pub(super) async fn ask(&self, question: Question) -> Result<Outcome, Error> {
         let (done, answer) = oneshot::channel();
         self.send(CephCommand::Monitor { question, done }).await?;
         let (outcome, _): RequestOutcome = self.answer(answer).await?;

@@ -1,0 +1,8 @@
+//! librbd: images.
+
+mod admin;
+mod aio;
+mod image;
+mod info;
+mod io;
+mod list;

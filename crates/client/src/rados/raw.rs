@@ -1,0 +1,55 @@
+//! Requests in the protocol's own terms, for those who offer another interface on top of the client.
+
+use super::cluster::Cluster;
+use crate::ceph::commands::{CephCommand, Question};
+use crate::ceph::done::OTHER_KIND;
+use crate::ceph::error::Error;
+use futures_channel::oneshot;
+use onego_buf::{List, SegmentMut};
+use onego_ceph::client::{OpReply, Outcome, Request};
+use onego_ceph::messages::{CommandReply, StatfsReply};
+use onego_ceph::osdmap::OsdMap;
+use std::sync::Arc;
+
+impl Cluster {
+    /// Makes a request, and gives the reply, which may say that it failed, and the buffer that the request had, if it was
+    /// sent at all.
+    pub async fn request(&self, request: Request) -> (Result<OpReply, Error>, Option<SegmentMut>) {
+        let (done, answer) = oneshot::channel();
+        if let Err(error) = self.send(CephCommand::Request { request: Box::new(request), done }).await {
+            return (Err(error), None);
+        }
+        match self.answer(answer).await {
+            Ok((Ok(Outcome::Reply(reply)), buffer)) => (Ok(reply), buffer),
+            Ok((Ok(_), buffer)) => (Err(OTHER_KIND.into()), buffer),
+            Ok((Err(error), buffer)) => (Err(error.into()), buffer),
+            Err(closed) => (Err(closed.into()), None),
+        }
+    }
+
+    /// The newest map that this client has.
+    pub async fn osd_map(&self) -> Result<Arc<OsdMap>, Error> {
+        self.map(1).await
+    }
+
+    /// The newest map that the monitors have.
+    pub async fn newest_osd_map(&self) -> Result<Arc<OsdMap>, Error> {
+        self.newest_map().await
+    }
+
+    /// Gives the monitors a command, and gives their reply, also where they refuse.
+    pub async fn monitor_command(&self, json: &str, input: List) -> Result<CommandReply, Error> {
+        match self.ask(Question::Command(json.to_owned(), input)).await? {
+            Outcome::Command(reply) => Ok(reply),
+            _ => Err(OTHER_KIND.into()),
+        }
+    }
+
+    /// How full the cluster is; of one pool, by its number, or of all.
+    pub async fn statfs(&self, pool: Option<i64>) -> Result<StatfsReply, Error> {
+        match self.ask(Question::Statfs(pool)).await? {
+            Outcome::Statfs(reply) => Ok(reply),
+            _ => Err(OTHER_KIND.into()),
+        }
+    }
+}
