@@ -14,7 +14,6 @@ impl Errno {
     pub(crate) const NOMEM: Self = Self(libc::ENOMEM);
     pub(crate) const EXIST: Self = Self(libc::EEXIST);
     pub(crate) const INVAL: Self = Self(libc::EINVAL);
-    pub(crate) const NODATA: Self = Self(libc::ENODATA);
     pub(crate) const ROFS: Self = Self(libc::EROFS);
     pub(crate) const RANGE: Self = Self(libc::ERANGE);
     pub(crate) const NAMETOOLONG: Self = Self(libc::ENAMETOOLONG);

@@ -2,6 +2,7 @@
 
 use super::errno::Errno;
 use onego_buf::{Segment, SegmentMut};
+use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// Memory with values that are read.
@@ -17,14 +18,19 @@ impl<T> Clone for In<T> {
 impl<T> Copy for In<T> {}
 
 impl<T> In<T> {
-    pub(crate) fn is_null(&self) -> bool {
-        self.0.is_null()
+    pub(super) fn at(ptr: *const T) -> Self {
+        Self(ptr)
     }
 
     /// The value, if it is not null.
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: the program gives a pointer to such a value, or null.
         unsafe { self.0.as_ref() }
+    }
+
+    /// The memory, to be freed.
+    pub(crate) fn ptr(&self) -> *mut c_void {
+        self.0.cast_mut().cast()
     }
 
     /// `len` of them; none may be null.
@@ -68,11 +74,13 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 // SAFETY: the program leaves the memory to the library until what it began has completed, on whatever thread.
-unsafe impl<T: Send> Send for Out<T> {}
+unsafe impl<T> Send for Out<T> {}
 // SAFETY: as above; nothing is read through it.
-unsafe impl<T: Send> Sync for Out<T> {}
+unsafe impl<T> Sync for Out<T> {}
 
 impl<T> Out<T> {
+    pub(crate) const NULL: Self = Self(std::ptr::null_mut());
+
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }

@@ -1,6 +1,7 @@
 //! Texts of the program's, with a zero at their end.
 
 use super::errno::Errno;
+use super::out::In;
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 
@@ -15,6 +16,11 @@ impl Text {
     /// Is it null?
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
+    }
+
+    /// The same memory, for bytes of a known length.
+    pub(crate) fn as_bytes(&self) -> In<u8> {
+        In::at(self.0.cast())
     }
 
     /// Its bytes.

@@ -23,10 +23,6 @@ impl Rados {
         lock(&self.client).clone().ok_or(Errno::NOTCONN)
     }
 
-    pub(super) fn is_connected(&self) -> bool {
-        lock(&self.client).is_some()
-    }
-
     pub(crate) fn conf(&self) -> std::sync::MutexGuard<'_, Conf> {
         lock(&self.conf)
     }

@@ -2,8 +2,8 @@
 
 use super::cluster::Rados;
 use crate::border::{Errno, Handle, Out, Text, call, done};
-use crate::runtime::{Client, block_on, lock};
-use onego::rados::Pool;
+use crate::runtime::{Client, Flights, block_on, lock};
+use onego::rados::{Cluster, Pool};
 use onego_ceph::client::Request;
 use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::flag;
@@ -17,6 +17,7 @@ pub(crate) struct IoCtx {
     client: Arc<Client>,
     pool: i64,
     view: Mutex<View>,
+    flights: Arc<Flights>,
 }
 
 /// How a handle sees the pool.
@@ -46,7 +47,7 @@ impl IoCtx {
             version: 0,
         };
         let (rados, client) = (Arc::clone(rados), rados.client()?);
-        Ok(Handle::give(Arc::new(Self { rados, client, pool, view: Mutex::new(view) })))
+        Ok(Handle::give(Arc::new(Self { rados, client, pool, view: Mutex::new(view), flights: Arc::default() })))
     }
 
     pub(crate) fn rados(&self) -> &Arc<Rados> {
@@ -55,6 +56,11 @@ impl IoCtx {
 
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
+    }
+
+    /// What is in flight of it.
+    pub(super) fn flights(&self) -> &Arc<Flights> {
+        &self.flights
     }
 
     pub(crate) fn pool_id(&self) -> i64 {
@@ -67,7 +73,13 @@ impl IoCtx {
 
     /// The pool as Onego's client has it.
     pub(crate) fn pool(&self) -> Result<Pool, Errno> {
-        let pool = block_on(self.client.cluster().pool(&self.name()?))?;
+        block_on(self.pool_now(self.client.cluster()))
+    }
+
+    /// The same, for a future.
+    pub(super) async fn pool_now(&self, cluster: &Cluster) -> Result<Pool, Errno> {
+        let name = cluster.osd_map().await?.pool_names.get(&self.pool).cloned();
+        let pool = cluster.pool(&name.ok_or(Errno::NOENT)?).await?;
         Ok(pool.in_namespace(&self.view().namespace))
     }
 

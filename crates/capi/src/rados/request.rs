@@ -33,7 +33,7 @@ where
     call(|| {
         let ioctx = ioctx.share()?;
         let mut request = ioctx.request(object.bytes()?);
-        let client = Arc::clone(ioctx.client());
+        let (client, flights) = (Arc::clone(ioctx.client()), Arc::clone(ioctx.flights()));
         let make = |operation: &Arc<Operation>| {
             ask(&mut request, operation)?;
             let operation = Arc::clone(operation);
@@ -51,7 +51,8 @@ where
         match how {
             How::Wait => client.run(make).map(|result| result as c_int),
             How::Later(completion) => {
-                client.start(completion.share()?, make);
+                let flight = flights.begin();
+                client.start(completion.share()?, Some(flight), make);
                 Ok(0)
             }
         }

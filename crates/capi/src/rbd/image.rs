@@ -88,7 +88,7 @@ fn aio_open(
         head_only(snapshot)?;
         let (client, pool, name) = (Arc::clone(ioctx.client()), ioctx.pool()?, name.text()?.into_owned());
         let opener = Arc::clone(&client);
-        client.start(completion.share()?, |_| {
+        client.start(completion.share()?, None, |_| {
             Ok(async move {
                 image.set(Handle::give(RbdImage::open(opener, pool, &name, access).await?))?;
                 Ok(0)
@@ -150,7 +150,7 @@ extern "C" fn rbd_aio_close(image: Handle<RbdImage>, completion: Handle<Completi
     done(|| {
         let image = image.take()?;
         let client = Arc::clone(image.client());
-        client.start(completion.share()?, |_| Ok(async move { image.close().await.map(|()| 0) }));
+        client.start(completion.share()?, None, |_| Ok(async move { image.close().await.map(|()| 0) }));
         Ok(())
     })
 }

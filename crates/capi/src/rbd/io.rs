@@ -43,7 +43,7 @@ where
                 if let Some(events) = image.events() {
                     completion.belongs_to(events);
                 }
-                image.client().start(completion, make);
+                image.client().start(completion, None, make);
                 Ok(0)
             }
         }

@@ -1,6 +1,7 @@
 //! Clients of clusters, which handles of one process and identity share.
 
 use super::{Callbacks, block_on, lock};
+use crate::rados::Watches;
 use crate::border::Errno;
 use onego::ceph::{Config, Identity, Settings};
 use onego::rados::Cluster;
@@ -14,6 +15,7 @@ const MAX_IN_FLIGHT: usize = 1024;
 pub(crate) struct Client {
     cluster: Cluster,
     callbacks: Arc<Callbacks>,
+    watches: Watches,
     in_flight: Mutex<InFlight>,
     changed: Condvar,
 }
@@ -57,6 +59,7 @@ impl Client {
         let client = Arc::new(Self {
             cluster,
             callbacks,
+            watches: Watches::default(),
             in_flight: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -66,6 +69,10 @@ impl Client {
 
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     pub(crate) fn callbacks(&self) -> &Callbacks {

@@ -8,6 +8,7 @@ mod block;
 mod callbacks;
 mod client;
 mod completion;
+mod flights;
 mod operation;
 mod task;
 
@@ -15,6 +16,7 @@ pub(crate) use block::block_on;
 pub(crate) use callbacks::Callbacks;
 pub(crate) use client::Client;
 pub(crate) use completion::{Callback, Completion, Events};
+pub(crate) use flights::{Flight, Flights};
 pub(crate) use operation::Operation;
 pub(crate) use task::spawn;
 

@@ -1,6 +1,6 @@
 //! A request of a program that is in flight.
 
-use super::{Client, Completion, spawn};
+use super::{Client, Completion, Flight, spawn};
 use crate::border::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,16 +10,23 @@ pub(crate) struct Operation {
     client: Arc<Client>,
     completion: Option<Arc<Completion>>,
     result: AtomicI64,
+    /// Dropped after the completion has its result.
+    _flight: Option<Flight>,
 }
 
 impl Operation {
-    /// Begins a request; waits while there are too many in flight. `value`: its result if nothing fails.
-    pub(crate) fn begin(client: &Arc<Client>, completion: Arc<Completion>, value: i64) -> Arc<Self> {
+    /// Begins a request; waits while there are too many in flight.
+    pub(crate) fn begin(
+        client: &Arc<Client>,
+        completion: Arc<Completion>,
+        flight: Option<Flight>,
+    ) -> Arc<Self> {
         client.admit();
         Arc::new(Self {
             client: Arc::clone(client),
             completion: Some(completion),
-            result: AtomicI64::new(value),
+            result: AtomicI64::new(PENDING),
+            _flight: flight,
         })
     }
 
@@ -47,7 +54,7 @@ impl Operation {
 }
 
 /// No result is known; if none ever is, the future has ended by a panic.
-pub(crate) const PENDING: i64 = i64::MIN;
+const PENDING: i64 = i64::MIN;
 
 impl Drop for Operation {
     fn drop(&mut self) {
@@ -67,11 +74,12 @@ impl Client {
     pub(crate) fn start<F>(
         self: &Arc<Self>,
         completion: Arc<Completion>,
+        flight: Option<Flight>,
         make: impl FnOnce(&Arc<Operation>) -> Result<F, Errno>,
     ) where
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
-        let operation = Operation::begin(self, completion, PENDING);
+        let operation = Operation::begin(self, completion, flight);
         match make(&operation) {
             Ok(future) => spawn(async move { operation.end(future.await) }),
             Err(errno) => operation.end(Err(errno)),
@@ -87,7 +95,7 @@ impl Client {
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
         let completion = Completion::plain();
-        self.start(Arc::clone(&completion), make);
+        self.start(Arc::clone(&completion), None, make);
         match completion.wait() {
             result if result < 0 => Err(Errno(-(result as i32))),
             result => Ok(result),

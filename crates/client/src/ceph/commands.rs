@@ -6,6 +6,7 @@ use super::images::{ImageControl, ImageKey, OpenedImage};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};
+use onego_ceph::messages::PoolOp;
 use onego_ceph::osdmap::OsdMap;
 use onego_rbd::{ImageFacts, Io};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) enum CephCommand {
     },
     /// Asks an image for something beside reads and writes.
     ControlImage { image: ImageKey, control: ImageControl },
+    /// Gives the number by which the cluster knows this client.
+    GlobalId { done: oneshot::Sender<u64> },
     /// Gives the map once it is at least that new.
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
@@ -54,6 +57,8 @@ pub(crate) enum Question {
     Statfs(Option<i64>),
     /// The newest epoch of the OSD map.
     NewestMap,
+    /// A change of a pool.
+    Pool(PoolOp),
 }
 
 /// What a watch is told by the reactor.

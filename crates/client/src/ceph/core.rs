@@ -151,6 +151,8 @@ impl Core {
                 self.with_images(now, |images, parts| images.control(now, parts, image, control));
             }
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
+            // The caller may have stopped waiting.
+            CephCommand::GlobalId { done } => drop(done.send(self.client.global_id())),
             CephCommand::Map { epoch, timeout, done } => {
                 let done = MapReply::Future(done);
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
@@ -219,6 +221,7 @@ impl Core {
             Question::Command(command, input) => self.client.command(now, &command, input, ticket),
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
+            Question::Pool(op) => self.client.pool_op(now, op, ticket),
         }
     }
 

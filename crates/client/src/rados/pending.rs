@@ -26,6 +26,8 @@ pub(crate) trait Answer {
 
 impl Answer for RequestOutcome {}
 
+impl Answer for u64 {}
+
 impl Answer for Result<Outcome, Error> {}
 
 impl Answer for OpenedImage {

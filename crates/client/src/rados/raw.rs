@@ -7,7 +7,7 @@ use crate::ceph::error::Error;
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{OpReply, Outcome, Request};
-use onego_ceph::messages::{CommandReply, StatfsReply};
+use onego_ceph::messages::{CommandReply, PoolOp, PoolOpReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::sync::Arc;
 
@@ -43,6 +43,22 @@ impl Cluster {
             Outcome::Command(reply) => Ok(reply),
             _ => Err(OTHER_KIND.into()),
         }
+    }
+
+    /// Has the monitors change a pool, and waits for the map that shows it.
+    pub async fn pool_op(&self, op: PoolOp) -> Result<PoolOpReply, Error> {
+        let Outcome::Pool(reply) = self.ask(Question::Pool(op)).await? else { return Err(OTHER_KIND.into()) };
+        if reply.result >= 0 {
+            self.map(reply.epoch).await?;
+        }
+        Ok(reply)
+    }
+
+    /// The number by which the cluster knows this client.
+    pub async fn global_id(&self) -> Result<u64, Error> {
+        let (done, answer) = oneshot::channel();
+        self.send(CephCommand::GlobalId { done }).await?;
+        Ok(self.answer(answer).await?)
     }
 
     /// How full the cluster is; of one pool, by its number, or of all.

@@ -1,0 +1,90 @@
+//! Keys and values that a program walks over: of an object's map, and its extended attributes.
+
+use crate::border::{Errno, Handle, Out, call, done};
+use crate::runtime::lock;
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::{Arc, Mutex};
+
+/// Keys and values, and how far the program is (`rados_omap_iter_t`, `rados_xattrs_iter_t`). What it is shown stays until the
+/// end of the iteration.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    /// Each key ends with a zero, which is not counted.
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    next: Mutex<usize>,
+}
+
+/// A key or a value where it lies.
+pub(crate) struct Shown {
+    pub(crate) ptr: *const c_char,
+    pub(crate) len: usize,
+}
+
+impl Pairs {
+    pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Arc<Self> {
+        let with_zero = |(key, value): (Vec<u8>, Vec<u8>)| ([&key[..], b"\0"].concat(), value);
+        Arc::new(Self { pairs: pairs.into_iter().map(with_zero).collect(), next: Mutex::new(0) })
+    }
+
+    /// The next key and value; at the end both are null.
+    pub(crate) fn next(&self) -> (Shown, Shown) {
+        let mut next = lock(&self.next);
+        match self.pairs.get(*next) {
+            Some((key, value)) => {
+                *next += 1;
+                (
+                    Shown { ptr: key.as_ptr().cast(), len: key.len() - 1 },
+                    Shown { ptr: value.as_ptr().cast(), len: value.len() },
+                )
+            }
+            None => (Shown { ptr: std::ptr::null(), len: 0 }, Shown { ptr: std::ptr::null(), len: 0 }),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_omap_get_next(
+    iter: Handle<Pairs>,
+    key: Out<*const c_char>,
+    value: Out<*const c_char>,
+    len: Out<usize>,
+) -> c_int {
+    rados_omap_get_next2(iter, key, value, Out::NULL, len)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_omap_get_next2(
+    iter: Handle<Pairs>,
+    key: Out<*const c_char>,
+    value: Out<*const c_char>,
+    key_len: Out<usize>,
+    value_len: Out<usize>,
+) -> c_int {
+    done(|| {
+        let (next_key, next_value) = iter.get()?.next();
+        key.set_if_wanted(next_key.ptr);
+        value.set_if_wanted(next_value.ptr);
+        key_len.set_if_wanted(next_key.len);
+        value_len.set_if_wanted(next_value.len);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_omap_iter_size(iter: Handle<Pairs>) -> c_uint {
+    call(|| Ok(iter.get()?.pairs.len() as c_uint))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_omap_get_end(iter: Handle<Pairs>) {
+    call(|| iter.take().map(drop));
+}
+
+/// Gives a program an iteration over what an operation gave, or nothing if that is not known.
+pub(super) fn give(
+    iter: Out<Handle<Pairs>>,
+    pairs: Result<impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, Errno>,
+) -> Result<(), Errno> {
+    iter.set_if_wanted(Handle::give(Pairs::new(pairs?)));
+    Ok(())
+}
