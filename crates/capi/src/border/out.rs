@@ -28,6 +28,20 @@ impl<T> In<T> {
         unsafe { self.0.as_ref() }
     }
 
+    /// Those before the first that is the end.
+    pub(crate) fn until(&self, is_end: impl Fn(&T) -> bool) -> &[T] {
+        if self.0.is_null() {
+            return &[];
+        }
+        let mut len = 0;
+        // SAFETY: the program gives values up to one that is the end, and there was none before this one.
+        while !is_end(unsafe { &*self.0.wrapping_add(len) }) {
+            len += 1;
+        }
+        // SAFETY: they were looked at one by one.
+        unsafe { std::slice::from_raw_parts(self.0, len) }
+    }
+
     /// The memory, to be freed.
     pub(crate) fn ptr(&self) -> *mut c_void {
         self.0.cast_mut().cast()

@@ -3,9 +3,12 @@
 use super::cluster::Rados;
 use super::pool::quoted;
 use crate::border::{Errno, Handle, In, Out, Text, call, copied, done};
+use crate::missing;
 use crate::runtime::block_on;
+use onego_buf::List;
 use onego_ceph::messages::CommandReply;
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::AtomicBool;
 
 /// Where the two outputs of a command go.
 struct Outputs {
@@ -74,6 +77,48 @@ commands! {
     rados_mgr_command_target(_manager: Text);
 }
 
+/// Commands to OSDs take a session with each, which this client has for objects alone.
+fn unsupported(name: &str, outputs: &Outputs) -> c_int {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    missing::say(name, &IS_SAID);
+    done(|| {
+        outputs.give(&CommandReply { result: 0, status: String::new(), command: Vec::new(), output: List::new() })?;
+        Err(Errno::NOTSUP)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_osd_command(
+    _cluster: Handle<Rados>,
+    _osd: c_int,
+    _commands: In<Text>,
+    _count: usize,
+    _input: In<u8>,
+    _input_len: usize,
+    output: Out<*mut c_char>,
+    output_len: Out<usize>,
+    status: Out<*mut c_char>,
+    status_len: Out<usize>,
+) -> c_int {
+    unsupported("rados_osd_command", &Outputs { output, output_len, status, status_len })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_pg_command(
+    _cluster: Handle<Rados>,
+    _group: Text,
+    _commands: In<Text>,
+    _count: usize,
+    _input: In<u8>,
+    _input_len: usize,
+    output: Out<*mut c_char>,
+    output_len: Out<usize>,
+    status: Out<*mut c_char>,
+    status_len: Out<usize>,
+) -> c_int {
+    unsupported("rados_pg_command", &Outputs { output, output_len, status, status_len })
+}
+
 fn block(cluster: Handle<Rados>, addr: Text, seconds: u32) -> c_int {
     done(|| {
         let addr = quoted(&addr.text()?);
@@ -81,7 +126,7 @@ fn block(cluster: Handle<Rados>, addr: Text, seconds: u32) -> c_int {
         let json =
             format!("{{\"prefix\":\"osd blocklist\",\"blocklistop\":\"add\",\"addr\":{addr}{expires}}}");
         let client = cluster.get()?.client()?;
-        let reply = block_on(client.cluster().monitor_command(&json, onego_buf::List::new()))?;
+        let reply = block_on(client.cluster().monitor_command(&json, List::new()))?;
         Errno::check(reply.result)?;
         block_on(client.cluster().newest_osd_map())?;
         Ok(())

@@ -1,35 +1,51 @@
 //! Keys and values that a program walks over: of an object's map, and its extended attributes.
 
-use crate::border::{Errno, Handle, Out, call, done};
+use crate::border::{Handle, Out, call, done};
 use crate::runtime::lock;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Arc, Mutex};
 
-/// Keys and values, and how far the program is (`rados_omap_iter_t`, `rados_xattrs_iter_t`). What it is shown stays until the
-/// end of the iteration.
+/// Keys and values, and how far the program is (`rados_omap_iter_t`, `rados_xattrs_iter_t`). A program may have it before there
+/// is anything in it. What it is shown stays until the end of the iteration.
 #[derive(Default)]
 pub(crate) struct Pairs {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     /// Each key ends with a zero, which is not counted.
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
-    next: Mutex<usize>,
+    next: usize,
 }
 
 /// A key or a value where it lies.
-pub(crate) struct Shown {
-    pub(crate) ptr: *const c_char,
-    pub(crate) len: usize,
+pub(super) struct Shown {
+    pub(super) ptr: *const c_char,
+    pub(super) len: usize,
 }
 
 impl Pairs {
-    pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Arc<Self> {
+    /// Gives the program an iteration that is filled later.
+    pub(super) fn give(iter: Out<Handle<Self>>) -> Arc<Self> {
+        let pairs = Arc::<Self>::default();
+        if !iter.is_null() {
+            iter.set_if_wanted(Handle::give(Arc::clone(&pairs)));
+        }
+        pairs
+    }
+
+    /// Fills it, once.
+    pub(super) fn fill(&self, pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
         let with_zero = |(key, value): (Vec<u8>, Vec<u8>)| ([&key[..], b"\0"].concat(), value);
-        Arc::new(Self { pairs: pairs.into_iter().map(with_zero).collect(), next: Mutex::new(0) })
+        lock(&self.state).pairs = pairs.into_iter().map(with_zero).collect();
     }
 
     /// The next key and value; at the end both are null.
-    pub(crate) fn next(&self) -> (Shown, Shown) {
-        let mut next = lock(&self.next);
-        match self.pairs.get(*next) {
+    pub(super) fn next(&self) -> (Shown, Shown) {
+        let mut state = lock(&self.state);
+        let State { pairs, next } = &mut *state;
+        match pairs.get(*next) {
             Some((key, value)) => {
                 *next += 1;
                 (
@@ -72,19 +88,10 @@ extern "C" fn rados_omap_get_next2(
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_omap_iter_size(iter: Handle<Pairs>) -> c_uint {
-    call(|| Ok(iter.get()?.pairs.len() as c_uint))
+    call(|| Ok(lock(&iter.get()?.state).pairs.len() as c_uint))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_omap_get_end(iter: Handle<Pairs>) {
     call(|| iter.take().map(drop));
-}
-
-/// Gives a program an iteration over what an operation gave, or nothing if that is not known.
-pub(super) fn give(
-    iter: Out<Handle<Pairs>>,
-    pairs: Result<impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>, Errno>,
-) -> Result<(), Errno> {
-    iter.set_if_wanted(Handle::give(Pairs::new(pairs?)));
-    Ok(())
 }

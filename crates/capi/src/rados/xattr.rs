@@ -45,7 +45,8 @@ fn get_all(ioctx: Handle<IoCtx>, oid: Text, how: How, iter: Out<Handle<Pairs>>) 
         Ok(())
     };
     submit(ioctx, oid, how, ask, move |reply| {
-        iter.set(Handle::give(Pairs::new(read_all(&output(reply)?)?)))?;
+        let pairs = read_all(&output(reply)?)?;
+        Pairs::give(iter).fill(pairs);
         Ok(0)
     })
 }

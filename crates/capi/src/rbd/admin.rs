@@ -1,6 +1,7 @@
 //! The life of images: created, resized, removed.
 
 use super::image::RbdImage;
+use super::options::{ImageOptions, option};
 use crate::border::{Errno, Handle, Opaque, Out, Text, done};
 use crate::rados::IoCtx;
 use crate::runtime::block_on;
@@ -19,6 +20,13 @@ struct Wanted {
     order: u64,
     stripe_unit: u64,
     stripe_count: u64,
+    data_pool: Option<String>,
+}
+
+impl Wanted {
+    fn sized(size: u64, features: Option<u64>) -> Self {
+        Self { size, features, order: 0, stripe_unit: 0, stripe_count: 0, data_pool: None }
+    }
 }
 
 /// Creates an image; gives its order.
@@ -44,7 +52,11 @@ fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &Wanted) -> Result<u8, Errno
         None => Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0),
     };
     let layout = layout.map_err(|_| Errno(libc::EDOM))?;
-    let options = CreateOptions::new(wanted.size).with_layout(layout).with_features(features);
+    let mut options = CreateOptions::new(wanted.size).with_layout(layout).with_features(features);
+    let default_pool = || conf.get("rbd_default_data_pool").filter(|name| !name.is_empty());
+    if let Some(name) = wanted.data_pool.clone().or_else(default_pool) {
+        options = options.with_data_pool(block_on(ioctx.client().cluster().pool(&name))?);
+    }
     block_on(rbd::create(&ioctx.pool()?, &name.text()?, &options))?;
     Ok(order)
 }
@@ -65,7 +77,7 @@ fn create_with_order(
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_create(ioctx: Handle<IoCtx>, name: Text, size: u64, order: Out<c_int>) -> c_int {
-    let wanted = Wanted { size, features: None, order: 0, stripe_unit: 0, stripe_count: 0 };
+    let wanted = Wanted::sized(size, None);
     create_with_order(ioctx, name, order, wanted)
 }
 
@@ -77,7 +89,7 @@ extern "C" fn rbd_create2(
     features: u64,
     order: Out<c_int>,
 ) -> c_int {
-    let wanted = Wanted { size, features: Some(features), order: 0, stripe_unit: 0, stripe_count: 0 };
+    let wanted = Wanted::sized(size, Some(features));
     create_with_order(ioctx, name, order, wanted)
 }
 
@@ -91,8 +103,31 @@ extern "C" fn rbd_create3(
     stripe_unit: u64,
     stripe_count: u64,
 ) -> c_int {
-    let wanted = Wanted { size, features: Some(features), order: 0, stripe_unit, stripe_count };
+    let wanted = Wanted { stripe_unit, stripe_count, ..Wanted::sized(size, Some(features)) };
     create_with_order(ioctx, name, order, wanted)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_create4(
+    ioctx: Handle<IoCtx>,
+    name: Text,
+    size: u64,
+    options: Handle<ImageOptions>,
+) -> c_int {
+    done(|| {
+        let options = options.get()?;
+        let number = |option| options.number(option).unwrap_or(0);
+        let cleared = number(option::FEATURES_CLEAR);
+        let wanted = Wanted {
+            size,
+            features: options.number(option::FEATURES).map(|features| features & !cleared),
+            order: number(option::ORDER),
+            stripe_unit: number(option::STRIPE_UNIT),
+            stripe_count: number(option::STRIPE_COUNT),
+            data_pool: options.text(option::DATA_POOL),
+        };
+        create(ioctx, name, &wanted).map(drop)
+    })
 }
 
 /// Tells a program how far something is. What it answers is not listened to.

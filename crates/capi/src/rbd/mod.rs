@@ -6,3 +6,6 @@ mod image;
 mod info;
 mod io;
 mod list;
+mod metadata;
+mod options;
+mod snap;

@@ -11,9 +11,10 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 
 /// What becomes of the result of one operation, and of its output.
-type Taker = Box<dyn Fn(i32, &onego_buf::List) + Send + Sync>;
+type Taker = Box<dyn FnOnce(i32, &onego_buf::List) + Send>;
 
-/// Operations that a program has put together (`rados_write_op_t`, `rados_read_op_t`). They may be carried out more than once.
+/// Operations that a program has put together (`rados_write_op_t`, `rados_read_op_t`). Once they are carried out, there are none,
+/// and others may be added.
 #[derive(Default)]
 pub(super) struct Ops {
     ops: Mutex<Added>,
@@ -23,7 +24,7 @@ pub(super) struct Ops {
 struct Added {
     /// The operations and their flags.
     ops: Vec<(Op, u32)>,
-    takers: Vec<(usize, std::sync::Arc<Taker>)>,
+    takers: Vec<(usize, Taker)>,
 }
 
 impl Ops {
@@ -32,11 +33,11 @@ impl Ops {
     }
 
     /// Adds an operation whose outcome the program wants.
-    fn add_taken(&self, op: Op, taker: impl Fn(i32, &onego_buf::List) + Send + Sync + 'static) {
+    fn add_taken(&self, op: Op, taker: impl FnOnce(i32, &onego_buf::List) + Send + 'static) {
         let mut added = lock(&self.ops);
         added.ops.push((op, 0));
         let index = added.ops.len() - 1;
-        added.takers.push((index, std::sync::Arc::new(Box::new(taker))));
+        added.takers.push((index, Box::new(taker)));
     }
 
     /// Adds an operation whose result the program wants.
@@ -52,9 +53,8 @@ impl Ops {
     }
 
     /// The operations, and what becomes of their outcomes.
-    fn carried_out(&self) -> (Vec<(Op, u32)>, impl FnOnce(&OpReply) + Send + 'static) {
-        let added = lock(&self.ops);
-        let takers = added.takers.clone();
+    fn take(&self) -> (Vec<(Op, u32)>, impl FnOnce(&OpReply) + Send + 'static) {
+        let Added { ops, takers } = std::mem::take(&mut *lock(&self.ops));
         let take = move |reply: &OpReply| {
             for (index, taker) in takers {
                 if let Some(op) = reply.ops.get(index) {
@@ -62,7 +62,7 @@ impl Ops {
                 }
             }
         };
-        (added.ops.clone(), take)
+        (ops, take)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Ops, bytes, compare_omap, compare_xattr, keys, request_flags};
 use crate::border::{Errno, Handle, In, Out, Text, call, copied};
 use crate::rados::data::TimeSpec;
 use crate::rados::ioctx::IoCtx;
-use crate::rados::pairs::{Pairs, give};
+use crate::rados::pairs::Pairs;
 use crate::rados::request::{How, submit};
 use crate::rados::xattr;
 use crate::runtime::Completion;
@@ -71,7 +71,7 @@ fn add(
     ops: Handle<ReadOps>,
     op: impl FnOnce() -> Result<Op, Errno>,
     result: Out<c_int>,
-    take: impl Fn(&List) -> Result<(), Errno> + Send + Sync + 'static,
+    take: impl FnOnce(&List) -> Result<(), Errno> + Send + 'static,
 ) {
     call(|| {
         ops.get()?.add_taken(op()?, move |errno, output| {
@@ -143,7 +143,7 @@ fn stat(
     ops: Handle<ReadOps>,
     size: Out<u64>,
     result: Out<c_int>,
-    set_time: impl Fn(u32, u32) + Send + Sync + 'static,
+    set_time: impl FnOnce(u32, u32) + Send + 'static,
 ) {
     add(ops, || Ok(Op::Stat), result, move |output| {
         let stat = Stat::from_bytes(&output.to_segment()).map_err(|_| Errno::IO)?;
@@ -177,7 +177,11 @@ extern "C" fn rados_read_op_stat2(
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_read_op_getxattrs(ops: Handle<ReadOps>, iter: Out<Handle<Pairs>>, result: Out<c_int>) {
-    add(ops, || Ok(Op::GetXattrs), result, move |output| give(iter, xattr::read_all(output)));
+    let pairs = Pairs::give(iter);
+    add(ops, || Ok(Op::GetXattrs), result, move |output| {
+        pairs.fill(xattr::read_all(output)?);
+        Ok(())
+    });
 }
 
 fn call_op(class: Text, method: Text, input: In<u8>, len: usize) -> Result<Op, Errno> {
@@ -233,13 +237,15 @@ fn vals(
     result: Out<c_int>,
 ) {
     let op = || {
-        let (after, prefix) = (after.text_or_empty().as_bytes().to_vec(), prefix.text_or_empty().as_bytes().to_vec());
+        let [after, prefix] = [after, prefix].map(|text| text.text_or_empty().as_bytes().to_vec());
         Ok(Op::OmapGetVals { after, max, prefix })
     };
+    let pairs = Pairs::give(iter);
     add(ops, op, result, move |output| {
         let (entries, has_more) = decode(output, |r| Ok((ops::decode_omap(r)?, r.bool("more")?)))?;
         more.set_if_wanted(has_more.into());
-        give(iter, Ok(entries.into_iter().map(|(key, value)| (key, value.to_vec()))))
+        pairs.fill(entries.into_iter().map(|(key, value)| (key, value.to_vec())));
+        Ok(())
     });
 }
 
@@ -289,6 +295,7 @@ extern "C" fn rados_read_op_omap_get_keys2(
     result: Out<c_int>,
 ) {
     let op = || Ok(Op::OmapGetKeys { after: after.text_or_empty().as_bytes().to_vec(), max });
+    let pairs = Pairs::give(iter);
     add(ops, op, result, move |output| {
         let (keys, has_more) = decode(output, |r| {
             let count = r.count(4, "keys")?;
@@ -296,7 +303,8 @@ extern "C" fn rados_read_op_omap_get_keys2(
             Ok((keys, r.bool("more")?))
         })?;
         more.set_if_wanted(has_more.into());
-        give(iter, Ok(keys.into_iter().map(|key| (key, Vec::new()))))
+        pairs.fill(keys.into_iter().map(|key| (key, Vec::new())));
+        Ok(())
     });
 }
 
@@ -307,9 +315,11 @@ fn vals_by_keys(
     result: Out<c_int>,
 ) {
     let op = || Ok(Op::OmapGetValsByKeys { keys: wanted()?.into_iter().collect() });
+    let pairs = Pairs::give(iter);
     add(ops, op, result, move |output| {
         let entries = decode(output, ops::decode_omap)?;
-        give(iter, Ok(entries.into_iter().map(|(key, value)| (key, value.to_vec()))))
+        pairs.fill(entries.into_iter().map(|(key, value)| (key, value.to_vec())));
+        Ok(())
     });
 }
 
@@ -338,7 +348,7 @@ extern "C" fn rados_read_op_omap_get_vals_by_keys2(
 
 fn operate(ops: Handle<ReadOps>, ioctx: Handle<IoCtx>, object: Text, how: How, flags: c_int) -> c_int {
     call(|| {
-        let (ops, take) = ops.get()?.carried_out();
+        let (ops, take) = ops.get()?.take();
         let ask = |request: &mut onego_ceph::client::Request, _: &_| {
             request.ops.extend(ops);
             request.flags |= request_flags(flags);

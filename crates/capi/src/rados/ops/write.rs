@@ -145,7 +145,7 @@ fn operate(
     flags: c_int,
 ) -> c_int {
     call(|| {
-        let (ops, take) = ops.get()?.carried_out();
+        let (ops, take) = ops.get()?.take();
         let ask = |request: &mut onego_ceph::client::Request, _: &_| {
             request.ops.extend(ops);
             request.flags |= flag::WRITE | request_flags(flags);
