@@ -48,9 +48,11 @@ impl Pairs {
         match pairs.get(*next) {
             Some((key, value)) => {
                 *next += 1;
+                // A value of no bytes is shown as null, as that of a key whose value was not asked for.
+                let at = if value.is_empty() { std::ptr::null() } else { value.as_ptr() };
                 (
                     Shown { ptr: key.as_ptr().cast(), len: key.len() - 1 },
-                    Shown { ptr: value.as_ptr().cast(), len: value.len() },
+                    Shown { ptr: at.cast(), len: value.len() },
                 )
             }
             None => (Shown { ptr: std::ptr::null(), len: 0 }, Shown { ptr: std::ptr::null(), len: 0 }),

@@ -80,7 +80,7 @@ struct ImageSpec {
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_list2(ioctx: Handle<IoCtx>, specs: Out<ImageSpec>, most: Out<usize>) -> c_int {
-    call(|| {
+    done(|| {
         let all = block_on(images(&ioctx.get()?.pool()?))?;
         let room = most.read()?;
         most.set(all.len())?;
@@ -91,8 +91,7 @@ extern "C" fn rbd_list2(ioctx: Handle<IoCtx>, specs: Out<ImageSpec>, most: Out<u
             Ok(ImageSpec { id: copied_text(id.as_bytes())?, name: copied_text(name.as_bytes())? })
         };
         let all = all.iter().map(spec).collect::<Result<Vec<_>, Errno>>()?;
-        specs.copy(&all, room)?;
-        Ok(all.len() as c_int)
+        specs.copy(&all, room)
     })
 }
 
