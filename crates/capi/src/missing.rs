@@ -40,7 +40,7 @@ macro_rules! pointers {
 numbers! {
     rados_aio_cancel rados_aio_ioctx_selfmanaged_snap_create rados_aio_ioctx_selfmanaged_snap_remove
     rados_cache_pin rados_cache_unpin rados_checksum rados_get_min_compatible_client
-    rados_get_min_compatible_osd rados_inconsistent_pg_list rados_ioctx_pool_get_auid
+    rados_get_min_compatible_osd rados_getaddrs rados_inconsistent_pg_list rados_ioctx_pool_get_auid
     rados_ioctx_pool_set_auid rados_monitor_log rados_monitor_log2 rados_nobjects_list_get_cursor
     rados_nobjects_list_get_pg_hash_position rados_nobjects_list_seek rados_nobjects_list_seek_cursor
     rados_object_list rados_object_list_cursor_cmp rados_object_list_cursor_free rados_object_list_free

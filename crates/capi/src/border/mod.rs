@@ -12,7 +12,7 @@ mod text;
 
 pub(crate) use errno::Errno;
 pub(crate) use handle::{Handle, Opaque};
-pub(crate) use malloc::{free, copied, copied_text, copied_array};
+pub(crate) use malloc::{copied, copied_array, copied_text, free};
 pub(crate) use out::{In, Out, fill};
 pub(crate) use text::Text;
 

@@ -52,7 +52,8 @@ impl<T> In<T> {
         if len == 0 {
             return Ok(&[]);
         }
-        if self.0.is_null() || len.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        if self.0.is_null() || len.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize)
+        {
             return Err(Errno::INVAL);
         }
         // SAFETY: the program gives so many values, and leaves them alone while its call lasts.
@@ -62,11 +63,7 @@ impl<T> In<T> {
 
 impl In<u8> {
     /// `len` bytes, which stay the library's until `lender` is dropped.
-    pub(crate) fn lend(
-        &self,
-        len: usize,
-        lender: impl Send + Sync + 'static,
-    ) -> Result<Segment, Errno> {
+    pub(crate) fn lend(&self, len: usize, lender: impl Send + Sync + 'static) -> Result<Segment, Errno> {
         self.slice(len)?;
         let ptr = NonNull::new(self.0.cast_mut()).unwrap_or(NonNull::dangling());
         // SAFETY: the program leaves what it wants written alone until the request has completed; `lender` is what
@@ -150,11 +147,7 @@ impl<T> Out<T> {
 
 impl Out<u8> {
     /// `len` bytes to be filled, which stay the library's until `lender` is dropped.
-    pub(crate) fn lend(
-        &self,
-        len: usize,
-        lender: impl Send + Sync + 'static,
-    ) -> Result<SegmentMut, Errno> {
+    pub(crate) fn lend(&self, len: usize, lender: impl Send + Sync + 'static) -> Result<SegmentMut, Errno> {
         if (self.0.is_null() && len > 0) || len > isize::MAX as usize {
             return Err(Errno::INVAL);
         }

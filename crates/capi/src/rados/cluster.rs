@@ -1,21 +1,28 @@
 //! Handles of clusters.
 
 use super::conf::Conf;
-use crate::border::{Errno, Handle, Opaque, Out, Text, call, copied_text, done};
+use super::watches::Watches;
+use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
 use crate::runtime::{Client, block_on, lock};
 use onego::ceph::{AuthName, Identity};
-use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A handle of a cluster (`rados_t`). It is cheap: connected handles of one process, identity and configuration share a client.
 pub(crate) struct Rados {
     conf: Mutex<Conf>,
     client: Mutex<Option<Arc<Client>>>,
+    watches: Watches,
 }
 
 impl Rados {
+    fn with(conf: Conf) -> Handle<Self> {
+        let (conf, client) = (Mutex::new(conf), Mutex::new(None));
+        Handle::give(Arc::new(Self { conf, client, watches: Watches::default() }))
+    }
+
     fn create(identity: Identity) -> Handle<Self> {
-        Handle::give(Arc::new(Self { conf: Mutex::new(Conf::new(identity)), client: Mutex::new(None) }))
+        Self::with(Conf::new(identity))
     }
 
     /// Its client; ENOTCONN before it is connected.
@@ -23,7 +30,11 @@ impl Rados {
         lock(&self.client).clone().ok_or(Errno::NOTCONN)
     }
 
-    pub(crate) fn conf(&self) -> std::sync::MutexGuard<'_, Conf> {
+    pub(super) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    pub(crate) fn conf(&self) -> MutexGuard<'_, Conf> {
         lock(&self.conf)
     }
 }
@@ -44,7 +55,12 @@ extern "C" fn rados_create(cluster: Out<Handle<Rados>>, id: Text) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_create2(cluster: Out<Handle<Rados>>, cluster_name: Text, name: Text, _flags: u64) -> c_int {
+extern "C" fn rados_create2(
+    cluster: Out<Handle<Rados>>,
+    cluster_name: Text,
+    name: Text,
+    _flags: u64,
+) -> c_int {
     done(|| {
         let mut identity = Identity::default();
         if !name.is_null() {
@@ -62,7 +78,7 @@ extern "C" fn rados_create2(cluster: Out<Handle<Rados>>, cluster_name: Text, nam
 extern "C" fn rados_create_with_context(cluster: Out<Handle<Rados>>, context: Handle<Rados>) -> c_int {
     done(|| {
         let conf = context.get()?.conf().clone();
-        cluster.set(Handle::give(Arc::new(Rados { conf: Mutex::new(conf), client: Mutex::new(None) })))
+        cluster.set(Rados::with(conf))
     })
 }
 
@@ -89,6 +105,7 @@ extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
 extern "C" fn rados_shutdown(cluster: Handle<Rados>) {
     call(|| {
         let cluster = cluster.take()?;
+        cluster.watches.clear();
         // A pool's handle that the program forgot keeps this one, but not its connection.
         let client = lock(&cluster.client).take();
         drop(client);
@@ -135,12 +152,4 @@ extern "C" fn rados_wait_for_latest_osdmap(cluster: Handle<Rados>) -> c_int {
 #[unsafe(no_mangle)]
 extern "C" fn rados_buffer_free(buf: Opaque) {
     crate::border::free(buf.0);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_getaddrs(cluster: Handle<Rados>, addrs: Out<*mut c_char>) -> c_int {
-    done(|| {
-        cluster.get()?.client()?;
-        addrs.set(copied_text(b"-")?)
-    })
 }

@@ -82,7 +82,12 @@ fn unsupported(name: &str, outputs: &Outputs) -> c_int {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     missing::say(name, &IS_SAID);
     done(|| {
-        outputs.give(&CommandReply { result: 0, status: String::new(), command: Vec::new(), output: List::new() })?;
+        outputs.give(&CommandReply {
+            result: 0,
+            status: String::new(),
+            command: Vec::new(),
+            output: List::new(),
+        })?;
         Err(Errno::NOTSUP)
     })
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const DEFAULTS: &[(&str, &str)] = &[
     ("auth_client_required", "cephx, none"),
     ("auth_supported", ""),
-    ("client_mount_timeout", "300.000000"),
+    ("client_mount_timeout", "30.000000"),
     ("fsid", "00000000-0000-0000-0000-000000000000"),
     ("host", ""),
     ("key", ""),
@@ -39,9 +39,41 @@ const DEFAULTS: &[(&str, &str)] = &[
 
 /// Families of settings of Ceph's: any name in them may be set.
 const FAMILIES: &[&str] = &[
-    "admin_socket", "auth_", "bluestore_", "cephx_", "client_", "cluster_", "crush_", "debug_", "err_", "filestore_", "fuse_",
-    "heartbeat_", "journaler_", "librados_", "log_", "mds_", "mgr_", "mon_", "ms_", "nvmeof_", "objecter_", "osd_", "paxos_",
-    "perf", "pid_file", "plugin_", "public_", "rados_", "rbd_", "restapi_", "rgw_", "run_dir", "setuser", "setgroup", "threadpool_",
+    "admin_socket",
+    "auth_",
+    "bluestore_",
+    "cephx_",
+    "client_",
+    "cluster_",
+    "crush_",
+    "debug_",
+    "err_",
+    "filestore_",
+    "fuse_",
+    "heartbeat_",
+    "journaler_",
+    "librados_",
+    "log_",
+    "mds_",
+    "mgr_",
+    "mon_",
+    "ms_",
+    "nvmeof_",
+    "objecter_",
+    "osd_",
+    "paxos_",
+    "perf",
+    "pid_file",
+    "plugin_",
+    "public_",
+    "rados_",
+    "rbd_",
+    "restapi_",
+    "rgw_",
+    "run_dir",
+    "setuser",
+    "setgroup",
+    "threadpool_",
 ];
 
 /// What a handle knows of its configuration before it connects.
@@ -71,7 +103,8 @@ impl Conf {
     /// The value of a setting: what was set, what the file says, or what it is by nature.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let name = normal(name);
-        let default = || DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let default =
+            || DEFAULTS.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         self.settings.get(&name).or_else(default)
     }
 

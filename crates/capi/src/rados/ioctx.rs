@@ -25,15 +25,15 @@ pub(crate) struct IoCtx {
 pub(crate) struct View {
     pub(crate) namespace: String,
     /// Hashed instead of objects' names, unless it is empty.
-    pub(super) key: String,
+    pub(in crate::rados) key: String,
     /// The snapshot that is read.
-    pub(super) snap: u64,
+    pub(in crate::rados) snap: u64,
     /// The snapshots that a write keeps.
-    pub(super) snap_context: SnapContext,
+    pub(in crate::rados) snap_context: SnapContext,
     /// Flags of all requests.
-    pub(super) flags: u32,
+    pub(in crate::rados) flags: u32,
     /// Of the object that was read or written last.
-    pub(super) version: u64,
+    pub(in crate::rados) version: u64,
 }
 
 impl IoCtx {
@@ -47,7 +47,13 @@ impl IoCtx {
             version: 0,
         };
         let (rados, client) = (Arc::clone(rados), rados.client()?);
-        Ok(Handle::give(Arc::new(Self { rados, client, pool, view: Mutex::new(view), flights: Arc::default() })))
+        Ok(Handle::give(Arc::new(Self {
+            rados,
+            client,
+            pool,
+            view: Mutex::new(view),
+            flights: Arc::default(),
+        })))
     }
 
     pub(crate) fn rados(&self) -> &Arc<Rados> {
@@ -59,7 +65,7 @@ impl IoCtx {
     }
 
     /// What is in flight of it.
-    pub(super) fn flights(&self) -> &Arc<Flights> {
+    pub(in crate::rados) fn flights(&self) -> &Arc<Flights> {
         &self.flights
     }
 
@@ -77,7 +83,7 @@ impl IoCtx {
     }
 
     /// The same, for a future.
-    pub(super) async fn pool_now(&self, cluster: &Cluster) -> Result<Pool, Errno> {
+    pub(in crate::rados) async fn pool_now(&self, cluster: &Cluster) -> Result<Pool, Errno> {
         let name = cluster.osd_map().await?.pool_names.get(&self.pool).cloned();
         let pool = cluster.pool(&name.ok_or(Errno::NOENT)?).await?;
         Ok(pool.in_namespace(&self.view().namespace))
@@ -90,13 +96,15 @@ impl IoCtx {
     }
 
     /// A request to an object, as this handle sees it.
-    pub(super) fn request(&self, object: &[u8]) -> Request {
+    pub(in crate::rados) fn request(&self, object: &[u8]) -> Request {
         let view = self.view();
         Request {
             key: view.key.clone(),
             snap: view.snap,
             snap_context: view.snap_context.clone(),
-            ..Request::new(self.pool, ObjectName::new(object)).in_namespace(&view.namespace).with_flags(view.flags)
+            ..Request::new(self.pool, ObjectName::new(object))
+                .in_namespace(&view.namespace)
+                .with_flags(view.flags)
         }
     }
 }

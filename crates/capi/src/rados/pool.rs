@@ -261,7 +261,10 @@ extern "C" fn rados_application_metadata_list(
             pool.application_metadata.get(&*application).cloned()
         })?;
         let entries = entries.ok_or(Errno::NOENT)?;
-        let filled = (fill(keys, keys_len, &joined(entries.keys())), fill(values, values_len, &joined(entries.values())));
+        let filled = (
+            fill(keys, keys_len, &joined(entries.keys())),
+            fill(values, values_len, &joined(entries.values())),
+        );
         filled.0.and(filled.1)
     })
 }

@@ -1,11 +1,9 @@
 //! Snapshots of pools, and those that programs manage themselves.
 
 use super::ioctx::IoCtx;
-use super::request::{How, change};
 use crate::border::{Errno, Handle, In, Out, Text, call, done};
 use crate::runtime::block_on;
 use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
-use onego_ceph::ops::Op;
 use onego_ceph::osdmap::PoolSnap;
 use onego_ceph::types::SnapContext;
 use std::collections::BTreeMap;
@@ -74,11 +72,6 @@ extern "C" fn rados_ioctx_selfmanaged_snap_set_write_ctx(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_ioctx_selfmanaged_snap_rollback(ioctx: Handle<IoCtx>, oid: Text, snap: u64) -> c_int {
-    change(ioctx, oid, How::Wait, |_| Ok(Op::Rollback { snap }))
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn rados_ioctx_snap_set_read(ioctx: Handle<IoCtx>, snap: u64) {
     call(|| {
         ioctx.get()?.view().snap = snap;
@@ -87,35 +80,18 @@ extern "C" fn rados_ioctx_snap_set_read(ioctx: Handle<IoCtx>, snap: u64) {
 }
 
 /// What the newest map says of a pool's snapshots.
-fn in_map<T>(
-    ioctx: Handle<IoCtx>,
-    what: impl FnOnce(&BTreeMap<u64, PoolSnap>) -> T,
-) -> Result<T, Errno> {
+fn in_map<T>(ioctx: Handle<IoCtx>, what: impl FnOnce(&BTreeMap<u64, PoolSnap>) -> T) -> Result<T, Errno> {
     let ioctx = ioctx.get()?;
     let map = block_on(ioctx.client().cluster().osd_map())?;
     let pool = map.pools.get(&ioctx.pool_id()).ok_or(Errno::NOENT)?;
     Ok(what(&pool.snaps))
 }
 
-fn named(ioctx: Handle<IoCtx>, name: Text) -> Result<u64, Errno> {
+pub(super) fn named(ioctx: Handle<IoCtx>, name: Text) -> Result<u64, Errno> {
     let name = name.text()?;
-    let by_name = |snaps: &BTreeMap<u64, PoolSnap>| {
-        snaps.values().find(|snap| snap.name == name).map(|snap| snap.id)
-    };
+    let by_name =
+        |snaps: &BTreeMap<u64, PoolSnap>| snaps.values().find(|snap| snap.name == name).map(|snap| snap.id);
     in_map(ioctx, by_name)?.ok_or(Errno::NOENT)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_ioctx_snap_rollback(ioctx: Handle<IoCtx>, oid: Text, name: Text) -> c_int {
-    call(|| {
-        let snap = named(ioctx, name)?;
-        Ok(change(ioctx, oid, How::Wait, |_| Ok(Op::Rollback { snap })))
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_rollback(ioctx: Handle<IoCtx>, oid: Text, name: Text) -> c_int {
-    rados_ioctx_snap_rollback(ioctx, oid, name)
 }
 
 #[unsafe(no_mangle)]

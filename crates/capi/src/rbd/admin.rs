@@ -62,12 +62,7 @@ fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &Wanted) -> Result<u8, Errno
 }
 
 /// Creates an image with the order that is given, or says which one it got.
-fn create_with_order(
-    ioctx: Handle<IoCtx>,
-    name: Text,
-    order: Out<c_int>,
-    wanted: Wanted,
-) -> c_int {
+fn create_with_order(ioctx: Handle<IoCtx>, name: Text, order: Out<c_int>, wanted: Wanted) -> c_int {
     done(|| {
         let given = u64::try_from(order.read()?).map_err(|_| Errno(libc::EDOM))?;
         let got = create(ioctx, name, &Wanted { order: given, ..wanted })?;
@@ -151,9 +146,7 @@ extern "C" fn rbd_remove_with_progress(
     progress: Progress,
     argument: Opaque,
 ) -> c_int {
-    done(|| {
-        Ok(block_on(rbd::remove(&ioctx.get()?.pool()?, &name.text()?, tell(progress, argument)))?)
-    })
+    done(|| Ok(block_on(rbd::remove(&ioctx.get()?.pool()?, &name.text()?, tell(progress, argument)))?))
 }
 
 /// How long the handle may take to notice its image's new size.

@@ -83,7 +83,13 @@ async fn fill(image: &Image, mut offset: u64, mut rest: SegmentMut) -> Result<()
     Ok(())
 }
 
-fn read_vector(image: Handle<RbdImage>, how: How, offset: u64, vector: In<IoVec<Out<u8>>>, count: c_int) -> isize {
+fn read_vector(
+    image: Handle<RbdImage>,
+    how: How,
+    offset: u64,
+    vector: In<IoVec<Out<u8>>>,
+    count: c_int,
+) -> isize {
     submit(image, how, |image, operation| {
         let vector = vector.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
         let image = image.image.clone();
@@ -110,9 +116,7 @@ async fn scatter(image: &Image, mut offset: u64, mut parts: Vec<SegmentMut>) -> 
     let mut left: u64 = parts.iter().map(|part| part.len() as u64).sum();
     let mut parts = parts.into_iter().flat_map(|mut part| {
         // A piece that is longer than one read is taken as several.
-        std::iter::from_fn(move || {
-            (!part.is_empty()).then(|| part.split_to(part.len().min(MAX_IO as usize)))
-        })
+        std::iter::from_fn(move || (!part.is_empty()).then(|| part.split_to(part.len().min(MAX_IO as usize))))
     });
     let mut got = List::new();
     while let Some(mut part) = parts.next() {
@@ -171,8 +175,15 @@ fn write_plain(image: Handle<RbdImage>, how: How, offset: u64, len: usize, buf: 
     })
 }
 
-fn write_vector(image: Handle<RbdImage>, how: How, offset: u64, vector: In<IoVec<In<u8>>>, count: c_int) -> isize {
-    let vector = match usize::try_from(count).map_err(|_| Errno::INVAL).and_then(|count| vector.slice(count)) {
+fn write_vector(
+    image: Handle<RbdImage>,
+    how: How,
+    offset: u64,
+    vector: In<IoVec<In<u8>>>,
+    count: c_int,
+) -> isize {
+    let vector = match usize::try_from(count).map_err(|_| Errno::INVAL).and_then(|count| vector.slice(count))
+    {
         Ok(vector) => vector,
         Err(errno) => return errno.negative() as isize,
     };
@@ -193,13 +204,7 @@ fn write_vector(image: Handle<RbdImage>, how: How, offset: u64, vector: In<IoVec
 /// Bytes that one piece of a long repeated write has at most, so that its list stays short.
 const MAX_REPEATED: usize = 4 << 20;
 
-fn write_same(
-    image: Handle<RbdImage>,
-    how: How,
-    offset: u64,
-    len: usize,
-    pattern: (In<u8>, usize),
-) -> isize {
+fn write_same(image: Handle<RbdImage>, how: How, offset: u64, len: usize, pattern: (In<u8>, usize)) -> isize {
     let (buf, pattern_len) = pattern;
     submit(image, how, |image, operation| {
         if pattern_len == 0 || !len.is_multiple_of(pattern_len) {
@@ -259,7 +264,13 @@ extern "C" fn rbd_read(image: Handle<RbdImage>, offset: u64, len: usize, buf: Ou
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rbd_read2(image: Handle<RbdImage>, offset: u64, len: usize, buf: Out<u8>, _flags: c_int) -> isize {
+extern "C" fn rbd_read2(
+    image: Handle<RbdImage>,
+    offset: u64,
+    len: usize,
+    buf: Out<u8>,
+    _flags: c_int,
+) -> isize {
     read(image, How::Wait, offset, len, buf)
 }
 
@@ -303,7 +314,13 @@ extern "C" fn rbd_write(image: Handle<RbdImage>, offset: u64, len: usize, buf: I
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rbd_write2(image: Handle<RbdImage>, offset: u64, len: usize, buf: In<u8>, _flags: c_int) -> isize {
+extern "C" fn rbd_write2(
+    image: Handle<RbdImage>,
+    offset: u64,
+    len: usize,
+    buf: In<u8>,
+    _flags: c_int,
+) -> isize {
     write_plain(image, How::Wait, offset, len, buf)
 }
 

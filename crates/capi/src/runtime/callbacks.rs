@@ -3,7 +3,7 @@
 //! There is one for the process, so no two callbacks run at a time, as librbd promises for an image. It is not a reactor's: a
 //! callback may make calls that wait for one.
 
-use super::lock;
+use super::lock::lock;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};

@@ -1,7 +1,8 @@
 //! Clients of clusters, which handles of one process and identity share.
 
-use super::{Callbacks, block_on, lock};
-use crate::rados::Watches;
+use super::block::block_on;
+use super::callbacks::Callbacks;
+use super::lock::lock;
 use crate::border::Errno;
 use onego::ceph::{Config, Identity, Settings};
 use onego::rados::Cluster;
@@ -15,7 +16,6 @@ const MAX_IN_FLIGHT: usize = 1024;
 pub(crate) struct Client {
     cluster: Cluster,
     callbacks: Arc<Callbacks>,
-    watches: Watches,
     in_flight: Mutex<InFlight>,
     changed: Condvar,
 }
@@ -56,13 +56,8 @@ impl Client {
         let config = Config::from_settings(settings, identity)?;
         let callbacks = Callbacks::of_process().map_err(|_| Errno(libc::EAGAIN))?;
         let cluster = block_on(Cluster::connect(&config))?;
-        let client = Arc::new(Self {
-            cluster,
-            callbacks,
-            watches: Watches::default(),
-            in_flight: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let client =
+            Arc::new(Self { cluster, callbacks, in_flight: Mutex::default(), changed: Condvar::new() });
         clients.push((key, Arc::downgrade(&client)));
         Ok(client)
     }
@@ -71,12 +66,8 @@ impl Client {
         &self.cluster
     }
 
-    pub(crate) fn watches(&self) -> &Watches {
-        &self.watches
-    }
-
-    pub(crate) fn callbacks(&self) -> &Callbacks {
-        &self.callbacks
+    pub(crate) fn callbacks(&self) -> Arc<Callbacks> {
+        Arc::clone(&self.callbacks)
     }
 
     pub(super) fn admit(&self) {

@@ -1,6 +1,7 @@
 //! Completions: what a program waits on, or is called back by.
 
-use super::{Callbacks, lock};
+use super::callbacks::Callbacks;
+use super::lock::lock;
 use crate::border::{Handle, Opaque};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

@@ -1,6 +1,7 @@
 //! What of a pool's handle is in flight: for calls that wait until what was begun before them is done.
 
-use super::{Operation, lock};
+use super::lock::lock;
+use super::operation::Operation;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -9,6 +9,7 @@ mod callbacks;
 mod client;
 mod completion;
 mod flights;
+mod lock;
 mod operation;
 mod task;
 
@@ -16,13 +17,7 @@ pub(crate) use block::block_on;
 pub(crate) use callbacks::Callbacks;
 pub(crate) use client::Client;
 pub(crate) use completion::{Callback, Completion, Events};
-pub(crate) use flights::{Flight, Flights};
+pub(crate) use flights::Flights;
+pub(crate) use lock::lock;
 pub(crate) use operation::Operation;
 pub(crate) use task::spawn;
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks what is whole whenever it is locked, also after a panic.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -1,6 +1,9 @@
 //! A request of a program that is in flight.
 
-use super::{Client, Completion, Flight, spawn};
+use super::client::Client;
+use super::completion::Completion;
+use super::flights::Flight;
+use super::task::spawn;
 use crate::border::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -33,12 +36,9 @@ impl Operation {
     /// Notes how a part of it has ended. The first failure counts.
     pub(crate) fn end(&self, result: Result<i64, Errno>) {
         match result {
-            Ok(value) => drop(self.result.compare_exchange(
-                PENDING,
-                value,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )),
+            Ok(value) => {
+                drop(self.result.compare_exchange(PENDING, value, Ordering::Relaxed, Ordering::Relaxed))
+            }
             Err(errno) => {
                 let _ = self.result.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
                     (now >= 0 || now == PENDING).then_some(errno.negative().into())
@@ -64,7 +64,7 @@ impl Drop for Operation {
         };
         self.client.release();
         if let Some(completion) = self.completion.take() {
-            completion.complete(result, self.client.callbacks());
+            completion.complete(result, &self.client.callbacks());
         }
     }
 }

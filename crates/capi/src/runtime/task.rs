@@ -2,7 +2,7 @@
 //!
 //! So an answer needs no other thread to become a completion. Nothing in such a future may block.
 
-use super::lock;
+use super::lock::lock;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,8 +57,8 @@ impl<F: Future<Output = ()>> Task<F> {
 mod tests {
     use super::*;
     use std::future::poll_fn;
-    use std::task::Poll;
     use std::sync::atomic::AtomicBool;
+    use std::task::Poll;
 
     #[test]
     fn a_future_that_is_woken_while_it_runs_runs_again() {

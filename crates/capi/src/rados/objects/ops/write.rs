@@ -3,9 +3,9 @@
 
 use super::{Ops, bytes, compare_omap, compare_xattr, keys, request_flags};
 use crate::border::{Errno, Handle, In, Out, Text, call};
-use crate::rados::data::TimeSpec;
 use crate::rados::ioctx::IoCtx;
-use crate::rados::request::{How, submit};
+use crate::rados::objects::data::TimeSpec;
+use crate::rados::objects::request::{How, submit};
 use crate::runtime::Completion;
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::types::Utime;

@@ -1,8 +1,8 @@
 //! Methods of object classes.
 
-use super::ioctx::IoCtx;
 use super::request::{How, submit};
 use crate::border::{Errno, Handle, In, Out, Text};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::Completion;
 use onego_ceph::ops::Op;
 use std::ffi::c_int;

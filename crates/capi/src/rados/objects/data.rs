@@ -1,8 +1,8 @@
 //! The bytes of objects, and the objects as wholes.
 
-use super::ioctx::IoCtx;
 use super::request::{How, change, submit};
 use crate::border::{Errno, Handle, In, Out, Text};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{Completion, Operation};
 use onego_ceph::client::OpReply;
 use onego_ceph::ops::{Op, Stat};
@@ -76,7 +76,13 @@ fn read(ioctx: Handle<IoCtx>, oid: Text, how: How, buf: Out<u8>, len: usize, off
     )
 }
 
-fn stat(ioctx: Handle<IoCtx>, oid: Text, how: How, size: Out<u64>, set_time: impl FnOnce(u32, u32) + Send + 'static) -> c_int {
+fn stat(
+    ioctx: Handle<IoCtx>,
+    oid: Text,
+    how: How,
+    size: Out<u64>,
+    set_time: impl FnOnce(u32, u32) + Send + 'static,
+) -> c_int {
     let ask = |request: &mut onego_ceph::client::Request, _: &_| {
         request.ops.push((Op::Stat, 0));
         Ok(())

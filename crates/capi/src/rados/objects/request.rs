@@ -1,7 +1,7 @@
 //! Requests to objects, waited for or not.
 
-use super::ioctx::IoCtx;
 use crate::border::{Errno, Handle, Text, call};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{Completion, Operation};
 use onego_buf::SegmentMut;
 use onego_ceph::client::{OpReply, Request};

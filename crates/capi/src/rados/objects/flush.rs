@@ -1,7 +1,7 @@
 //! Calls that wait for what was begun before them.
 
-use super::ioctx::IoCtx;
 use crate::border::{Handle, done};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{Completion, Operation};
 use std::ffi::c_int;
 

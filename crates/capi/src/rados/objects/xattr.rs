@@ -1,9 +1,9 @@
 //! Extended attributes.
 
-use super::ioctx::IoCtx;
 use super::pairs::Pairs;
 use super::request::{How, change, submit};
 use crate::border::{Errno, Handle, In, Out, Text, call, done};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::Completion;
 use onego_buf::List;
 use onego_ceph::ops::Op;

@@ -1,7 +1,7 @@
 //! Lists of a pool's objects.
 
-use super::ioctx::IoCtx;
 use crate::border::{Errno, Handle, Out, call, done};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::{block_on, lock};
 use onego::Listing;
 use onego::ceph::Error;

@@ -1,8 +1,8 @@
 //! Advisory locks on objects.
 
-use super::ioctx::IoCtx;
 use super::request::{How, submit};
 use crate::border::{Errno, Handle, In, Out, Text, call, fill};
+use crate::rados::ioctx::IoCtx;
 use crate::runtime::Completion;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::lock::{BreakLock, GetInfo, Lock, LockInfo, Unlock, kind};
@@ -107,7 +107,13 @@ extern "C" fn rados_aio_unlock(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_break_lock(ioctx: Handle<IoCtx>, oid: Text, name: Text, client: Text, cookie: Text) -> c_int {
+extern "C" fn rados_break_lock(
+    ioctx: Handle<IoCtx>,
+    oid: Text,
+    name: Text,
+    client: Text,
+    cookie: Text,
+) -> c_int {
     method(ioctx, oid, How::Wait, || {
         Ok(BreakLock {
             name: name.text()?.into_owned(),

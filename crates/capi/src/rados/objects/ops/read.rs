@@ -2,11 +2,11 @@
 
 use super::{Ops, bytes, compare_omap, compare_xattr, keys, request_flags};
 use crate::border::{Errno, Handle, In, Out, Text, call, copied};
-use crate::rados::data::TimeSpec;
 use crate::rados::ioctx::IoCtx;
-use crate::rados::pairs::Pairs;
-use crate::rados::request::{How, submit};
-use crate::rados::xattr;
+use crate::rados::objects::data::TimeSpec;
+use crate::rados::objects::pairs::Pairs;
+use crate::rados::objects::request::{How, submit};
+use crate::rados::objects::xattr;
 use crate::runtime::Completion;
 use onego_buf::List;
 use onego_ceph::ops::{self, Op, Stat};
@@ -132,11 +132,16 @@ extern "C" fn rados_read_op_read(
     read: Out<usize>,
     result: Out<c_int>,
 ) {
-    add(ops, || Ok(Op::Read { offset, length: len as u64 }), result, move |output| {
-        buf.copy(&output.to_segment(), len)?;
-        read.set_if_wanted(output.len());
-        Ok(())
-    });
+    add(
+        ops,
+        || Ok(Op::Read { offset, length: len as u64 }),
+        result,
+        move |output| {
+            buf.copy(&output.to_segment(), len)?;
+            read.set_if_wanted(output.len());
+            Ok(())
+        },
+    );
 }
 
 fn stat(
@@ -145,12 +150,17 @@ fn stat(
     result: Out<c_int>,
     set_time: impl FnOnce(u32, u32) + Send + 'static,
 ) {
-    add(ops, || Ok(Op::Stat), result, move |output| {
-        let stat = Stat::from_bytes(&output.to_segment()).map_err(|_| Errno::IO)?;
-        size.set_if_wanted(stat.size);
-        set_time(stat.mtime.sec, stat.mtime.nsec);
-        Ok(())
-    });
+    add(
+        ops,
+        || Ok(Op::Stat),
+        result,
+        move |output| {
+            let stat = Stat::from_bytes(&output.to_segment()).map_err(|_| Errno::IO)?;
+            size.set_if_wanted(stat.size);
+            set_time(stat.mtime.sec, stat.mtime.nsec);
+            Ok(())
+        },
+    );
 }
 
 #[unsafe(no_mangle)]
@@ -178,10 +188,15 @@ extern "C" fn rados_read_op_stat2(
 #[unsafe(no_mangle)]
 extern "C" fn rados_read_op_getxattrs(ops: Handle<ReadOps>, iter: Out<Handle<Pairs>>, result: Out<c_int>) {
     let pairs = Pairs::give(iter);
-    add(ops, || Ok(Op::GetXattrs), result, move |output| {
-        pairs.fill(xattr::read_all(output)?);
-        Ok(())
-    });
+    add(
+        ops,
+        || Ok(Op::GetXattrs),
+        result,
+        move |output| {
+            pairs.fill(xattr::read_all(output)?);
+            Ok(())
+        },
+    );
 }
 
 fn call_op(class: Text, method: Text, input: In<u8>, len: usize) -> Result<Op, Errno> {
@@ -203,11 +218,16 @@ extern "C" fn rados_read_op_exec(
     out_len: Out<usize>,
     result: Out<c_int>,
 ) {
-    add(ops, || call_op(class, method, input, len), result, move |output| {
-        out.set_if_wanted(copied(&output.to_segment())?);
-        out_len.set_if_wanted(output.len());
-        Ok(())
-    });
+    add(
+        ops,
+        || call_op(class, method, input, len),
+        result,
+        move |output| {
+            out.set_if_wanted(copied(&output.to_segment())?);
+            out_len.set_if_wanted(output.len());
+            Ok(())
+        },
+    );
 }
 
 #[unsafe(no_mangle)]
@@ -222,10 +242,15 @@ extern "C" fn rados_read_op_exec_user_buf(
     used: Out<usize>,
     result: Out<c_int>,
 ) {
-    add(ops, || call_op(class, method, input, len), result, move |output| {
-        used.set_if_wanted(output.len());
-        out.copy(&output.to_segment(), out_len)
-    });
+    add(
+        ops,
+        || call_op(class, method, input, len),
+        result,
+        move |output| {
+            used.set_if_wanted(output.len());
+            out.copy(&output.to_segment(), out_len)
+        },
+    );
 }
 
 fn vals(

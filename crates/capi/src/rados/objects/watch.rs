@@ -1,110 +1,18 @@
 //! Watches of objects, and notifications.
 
-use super::cluster::Rados;
-use super::ioctx::IoCtx;
 use crate::border::{Errno, Handle, In, Opaque, Out, Text, call, copied, copied_array, done, free};
-use crate::runtime::{Client, Completion, block_on, lock, spawn};
-use onego::rados::{Notification, Notified, Watch, WatchEvent};
+use crate::rados::cluster::Rados;
+use crate::rados::ioctx::IoCtx;
+use crate::rados::watches::{Fail, Notify, NotifyOld, Told};
+use crate::runtime::{Completion, block_on};
+use onego::rados::Notified;
 use onego_buf::Segment;
-use std::collections::HashMap;
-use std::ffi::{c_char, c_int, c_void};
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, ready};
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the watchers have to acknowledge a notification where the program does not say (`client_notify_timeout`).
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Told of a notification: the program's argument, the notification's number, the watch's, the sender's, and what it says
-/// (`rados_watchcb2_t`).
-type Notify = extern "C" fn(Opaque, u64, u64, u64, *const c_void, usize);
-
-/// Told of the end of a watch (`rados_watcherrcb_t`).
-type Fail = Option<extern "C" fn(Opaque, u64, c_int)>;
-
-/// Told of a notification, which is acknowledged by itself (`rados_watchcb_t`).
-type NotifyOld = extern "C" fn(u8, u64, Opaque);
-
-/// How a program is told.
-#[derive(Clone, Copy)]
-enum Told {
-    Callbacks(Notify, Fail),
-    Old(NotifyOld),
-}
-
-/// A watch of a program's.
-struct Watched {
-    /// `None`: it is given up.
-    watch: Mutex<Option<Watch>>,
-    cookie: u64,
-    is_lost: AtomicBool,
-    told: Told,
-    argument: Opaque,
-    /// Notifications that the program has been told of and has not acknowledged.
-    open: Mutex<HashMap<u64, Notification>>,
-}
-
-/// The watches of a client, by their cookies.
-#[derive(Default)]
-pub(crate) struct Watches {
-    by_cookie: Mutex<HashMap<u64, Arc<Watched>>>,
-}
-
-impl Watches {
-    fn get(&self, cookie: u64) -> Result<Arc<Watched>, Errno> {
-        lock(&self.by_cookie).get(&cookie).cloned().ok_or(Errno::NOTCONN)
-    }
-}
-
-impl Watched {
-    /// What happens next; `None` at the end.
-    async fn next(&self) -> Option<WatchEvent> {
-        poll_fn(|cx| match lock(&self.watch).as_mut() {
-            Some(watch) => {
-                let next = watch.next();
-                let mut next = std::pin::pin!(next);
-                Poll::Ready(ready!(Pin::as_mut(&mut next).poll(cx)))
-            }
-            None => Poll::Ready(None),
-        })
-        .await
-    }
-
-    /// Tells the program what happens, until the watch ends.
-    async fn follow(self: Arc<Self>, client: Arc<Client>) {
-        while let Some(event) = self.next().await {
-            let watched = Arc::clone(&self);
-            match event {
-                WatchEvent::Notify(notification) => {
-                    client.callbacks().call(move || watched.notified(notification));
-                }
-                WatchEvent::Lost => {
-                    self.is_lost.store(true, Ordering::Relaxed);
-                    client.callbacks().call(move || {
-                        if let Told::Callbacks(_, Some(fail)) = watched.told {
-                            fail(watched.argument, watched.cookie, Errno::NOTCONN.negative());
-                        }
-                    });
-                }
-            }
-        }
-    }
-
-    fn notified(&self, notification: Notification) {
-        match self.told {
-            Told::Old(notify) => notify(0, 0, self.argument),
-            Told::Callbacks(notify, _) => {
-                let (id, notifier) = (notification.id(), notification.notifier());
-                let payload = notification.payload().to_segment();
-                lock(&self.open).insert(id, notification);
-                notify(self.argument, id, self.cookie, notifier, payload.as_ptr().cast(), payload.len());
-            }
-        }
-    }
-}
 
 /// Watches an object, and tells its cookie.
 async fn watch(
@@ -114,21 +22,9 @@ async fn watch(
     argument: Opaque,
     cookie: Out<u64>,
 ) -> Result<i64, Errno> {
-    let client = Arc::clone(ioctx.client());
-    let pool = ioctx.pool_now(client.cluster()).await?;
-    let watch = pool.watch(&object).await?;
-    let watched = Arc::new(Watched {
-        cookie: watch.cookie(),
-        watch: Mutex::new(Some(watch)),
-        is_lost: AtomicBool::new(false),
-        told,
-        argument,
-        open: Mutex::default(),
-    });
-    // The program knows the watch before it is told of a notification.
-    cookie.set(watched.cookie)?;
-    lock(&client.watches().by_cookie).insert(watched.cookie, Arc::clone(&watched));
-    spawn(watched.follow(client));
+    let client = ioctx.client();
+    let watch = ioctx.pool_now(client.cluster()).await?.watch(&object).await?;
+    ioctx.rados().watches().add(watch, told, argument, client.callbacks(), |id| cookie.set(id))?;
     Ok(0)
 }
 
@@ -228,22 +124,17 @@ extern "C" fn rados_aio_watch2(
 }
 
 /// Gives a watch up.
-async fn unwatch(client: Arc<Client>, cookie: u64) -> Result<i64, Errno> {
-    let watched = lock(&client.watches().by_cookie).remove(&cookie).ok_or(Errno::NOTCONN)?;
-    let watch = lock(&watched.watch).take();
-    lock(&watched.open).clear();
-    match watch {
-        Some(watch) if !watched.is_lost.load(Ordering::Relaxed) => {
-            watch.close().await?;
-            Ok(0)
-        }
-        _ => Ok(0),
+async fn unwatch(ioctx: Arc<IoCtx>, cookie: u64) -> Result<i64, Errno> {
+    let watch = ioctx.rados().watches().take(cookie)?;
+    if let Some(watch) = watch {
+        watch.close().await?;
     }
+    Ok(0)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_unwatch2(ioctx: Handle<IoCtx>, cookie: u64) -> c_int {
-    done(|| block_on(unwatch(Arc::clone(ioctx.get()?.client()), cookie)).map(drop))
+    done(|| block_on(unwatch(ioctx.share()?, cookie)).map(drop))
 }
 
 #[unsafe(no_mangle)]
@@ -254,9 +145,9 @@ extern "C" fn rados_unwatch(ioctx: Handle<IoCtx>, _object: Text, cookie: u64) ->
 #[unsafe(no_mangle)]
 extern "C" fn rados_aio_unwatch(ioctx: Handle<IoCtx>, cookie: u64, completion: Handle<Completion>) -> c_int {
     done(|| {
-        let client = Arc::clone(ioctx.get()?.client());
-        let of = Arc::clone(&client);
-        client.start(completion.share()?, None, |_| Ok(unwatch(of, cookie)));
+        let ioctx = ioctx.share()?;
+        let client = Arc::clone(ioctx.client());
+        client.start(completion.share()?, None, |_| Ok(unwatch(ioctx, cookie)));
         Ok(())
     })
 }
@@ -265,13 +156,7 @@ extern "C" fn rados_aio_unwatch(ioctx: Handle<IoCtx>, cookie: u64, completion: H
 /// lost.
 #[unsafe(no_mangle)]
 extern "C" fn rados_watch_check(ioctx: Handle<IoCtx>, cookie: u64) -> c_int {
-    call(|| {
-        let watched = ioctx.get()?.client().watches().get(cookie)?;
-        if watched.is_lost.load(Ordering::Relaxed) {
-            return Err(Errno::NOTCONN);
-        }
-        Ok(0)
-    })
+    done(|| ioctx.get()?.rados().watches().check(cookie))
 }
 
 /// Waits until all callbacks that were due have returned.
@@ -292,7 +177,7 @@ extern "C" fn rados_aio_watch_flush(cluster: Handle<Rados>, completion: Handle<C
     done(|| {
         let (client, completion) = (cluster.get()?.client()?, completion.share()?);
         let of = Arc::clone(&client);
-        client.callbacks().call(move || completion.complete(0, of.callbacks()));
+        client.callbacks().call(move || completion.complete(0, &of.callbacks()));
         Ok(())
     })
 }
@@ -307,10 +192,8 @@ extern "C" fn rados_notify_ack(
     len: c_int,
 ) -> c_int {
     done(|| {
-        let watched = ioctx.get()?.client().watches().get(cookie)?;
-        let notification = lock(&watched.open).remove(&notification).ok_or(Errno::NOENT)?;
-        notification.acknowledge(Segment::copy_from(reply.slice(usize::try_from(len).unwrap_or(0))?));
-        Ok(())
+        let reply = payload(reply, len)?;
+        ioctx.get()?.rados().watches().acknowledge(cookie, notification, reply.into())
     })
 }
 
@@ -364,7 +247,13 @@ fn payload(buf: In<u8>, len: c_int) -> Result<Segment, Errno> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_notify(ioctx: Handle<IoCtx>, object: Text, _version: u64, buf: In<u8>, len: c_int) -> c_int {
+extern "C" fn rados_notify(
+    ioctx: Handle<IoCtx>,
+    object: Text,
+    _version: u64,
+    buf: In<u8>,
+    len: c_int,
+) -> c_int {
     rados_notify2(ioctx, object, buf, len, 0, Out::NULL, Out::NULL)
 }
 
@@ -442,8 +331,11 @@ extern "C" fn rados_decode_notify_response(
             Ok(Ack { notifier: *notifier, cookie: *cookie, payload, payload_len: reply.len() as u64 })
         };
         let all = decoded.acks.iter().map(ack).collect::<Result<Vec<_>, Errno>>()?;
-        let late: Vec<_> =
-            decoded.missed.iter().map(|(notifier, cookie)| Missed { notifier: *notifier, cookie: *cookie }).collect();
+        let late: Vec<_> = decoded
+            .missed
+            .iter()
+            .map(|(notifier, cookie)| Missed { notifier: *notifier, cookie: *cookie })
+            .collect();
         acks.set(array(&all)?)?;
         ack_count.set(all.len())?;
         missed.set(array(&late)?)?;
