@@ -113,7 +113,6 @@ int rados_cluster_stat(rados_t cluster, struct rados_cluster_stat_t *result);
 int rados_cluster_fsid(rados_t cluster, char *buf, size_t len);
 int rados_wait_for_latest_osdmap(rados_t cluster);
 void rados_buffer_free(void *buf);
-int rados_getaddrs(rados_t cluster, char **addrs);
 
 /* The configuration of a handle: files, the environment, arguments, and single settings. */
 int rados_conf_read_file(rados_t cluster, const char *path);
@@ -406,14 +405,16 @@ int rados_ioctx_selfmanaged_snap_create(rados_ioctx_t ioctx, uint64_t *snap);
 int rados_ioctx_selfmanaged_snap_remove(rados_ioctx_t ioctx, uint64_t snap);
 int rados_ioctx_selfmanaged_snap_set_write_ctx(rados_ioctx_t ioctx, uint64_t seq, const uint64_t *snaps, int
     count);
-int rados_ioctx_selfmanaged_snap_rollback(rados_ioctx_t ioctx, const char *oid, uint64_t snap);
 void rados_ioctx_snap_set_read(rados_ioctx_t ioctx, uint64_t snap);
-int rados_ioctx_snap_rollback(rados_ioctx_t ioctx, const char *oid, const char *name);
-int rados_rollback(rados_ioctx_t ioctx, const char *oid, const char *name);
 int rados_ioctx_snap_list(rados_ioctx_t ioctx, uint64_t *snaps, int most);
 int rados_ioctx_snap_lookup(rados_ioctx_t ioctx, const char *name, uint64_t *snap);
 int rados_ioctx_snap_get_name(rados_ioctx_t ioctx, uint64_t id, char *name, int len);
 int rados_ioctx_snap_get_stamp(rados_ioctx_t ioctx, uint64_t id, time_t *time);
+
+/* Objects made what they were at a snapshot. */
+int rados_ioctx_selfmanaged_snap_rollback(rados_ioctx_t ioctx, const char *oid, uint64_t snap);
+int rados_ioctx_snap_rollback(rados_ioctx_t ioctx, const char *oid, const char *name);
+int rados_rollback(rados_ioctx_t ioctx, const char *oid, const char *name);
 
 #ifdef __cplusplus
 }

@@ -1,3 +1,5 @@
+//! Locks of what is whole whenever it is locked.
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks what is whole whenever it is locked, also after a panic.

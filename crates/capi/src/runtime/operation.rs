@@ -33,18 +33,10 @@ impl Operation {
         })
     }
 
-    /// Notes how a part of it has ended. The first failure counts.
+    /// Notes how it has ended.
     pub(crate) fn end(&self, result: Result<i64, Errno>) {
-        match result {
-            Ok(value) => {
-                drop(self.result.compare_exchange(PENDING, value, Ordering::Relaxed, Ordering::Relaxed))
-            }
-            Err(errno) => {
-                let _ = self.result.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-                    (now >= 0 || now == PENDING).then_some(errno.negative().into())
-                });
-            }
-        }
+        let result = result.unwrap_or_else(|errno| errno.negative().into());
+        self.result.store(result, Ordering::Relaxed);
     }
 
     /// The completion, for what it says besides the result.
