@@ -47,6 +47,9 @@ typedef void *rbd_completion_t;
 typedef void (*rbd_callback_t)(rbd_completion_t completion, void *arg);
 typedef int (*librbd_progress_fn_t)(uint64_t offset, uint64_t total, void *arg);
 
+/* Told of a part of an image: first byte, bytes, whether it holds data. */
+typedef int (*librbd_diff_fn_t)(uint64_t offset, size_t length, int exists, void *arg);
+
 /* The sizes of an image. */
 typedef struct {
     uint64_t size;
@@ -172,6 +175,17 @@ int rbd_aio_wait_for_complete(rbd_completion_t completion);
 int rbd_aio_is_complete(rbd_completion_t completion);
 ssize_t rbd_aio_get_return_value(rbd_completion_t completion);
 void *rbd_aio_get_arg(rbd_completion_t completion);
+
+/* The exclusive lock of an image. */
+int rbd_is_exclusive_lock_owner(rbd_image_t image, int *is_owner);
+int rbd_lock_acquire(rbd_image_t image, int mode);
+int rbd_lock_release(rbd_image_t image);
+
+/* Which parts of an image hold data. */
+int rbd_diff_iterate(rbd_image_t image, const char *from, uint64_t offset, uint64_t length, librbd_diff_fn_t
+    visit, void *argument);
+int rbd_diff_iterate2(rbd_image_t image, const char *from, uint64_t offset, uint64_t length, uint8_t
+    include_parent, uint8_t whole_object, librbd_diff_fn_t visit, void *argument);
 
 /* What programs note at images. */
 int rbd_metadata_get(rbd_image_t image, const char *key, char *value, size_t *len);

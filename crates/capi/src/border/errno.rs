@@ -1,6 +1,7 @@
 //! Error numbers, as the interface gives them.
 
 use onego::ceph::Error;
+use onego::rbd::ImageError;
 use std::ffi::c_int;
 
 /// A positive error number of Linux.
@@ -53,10 +54,25 @@ fn of(error: &Error) -> Errno {
         Error::Auth(_) => Errno(libc::EACCES),
         Error::Protocol(error) => Errno(-error.errno()),
         Error::NoAnswer { .. } => Errno::TIMEDOUT,
+        Error::Image(error) => of_image(error),
         Error::Closed => Errno::NOTCONN,
         Error::Config { .. } | Error::Invalid(_) | Error::Layout(_) | Error::OutOfBounds { .. } => {
             Errno::INVAL
         }
         _ => Errno::IO,
+    }
+}
+
+/// The same for a request to an image.
+fn of_image(error: &ImageError) -> Errno {
+    match error {
+        ImageError::Client(error) => Errno(-error.errno()),
+        ImageError::OutOfBounds { .. } | ImageError::TooLong { .. } => Errno::INVAL,
+        ImageError::ReadOnly | ImageError::LockRefused { .. } | ImageError::LockedByHand { .. } => Errno::ROFS,
+        ImageError::Features(_) => Errno(libc::ENOSYS),
+        ImageError::Blocklisted => Errno(libc::ESHUTDOWN),
+        ImageError::Removed => Errno::NOENT,
+        ImageError::Closed => Errno::NOTCONN,
+        ImageError::Busy(_) => Errno(libc::EAGAIN),
     }
 }

@@ -6,7 +6,7 @@ use crate::border::{Errno, Handle, In, Out, Text, call, copied, done};
 use crate::missing;
 use crate::runtime::block_on;
 use onego_buf::List;
-use onego_ceph::messages::CommandReply;
+use onego::rados::CommandReply;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +26,7 @@ impl Outputs {
             len.set_if_wanted(bytes.len());
             Ok(())
         };
-        give(&reply.output.to_segment(), self.output, self.output_len)?;
+        give(&reply.output, self.output, self.output_len)?;
         give(reply.status.as_bytes(), self.status, self.status_len)
     }
 }
@@ -41,7 +41,7 @@ fn command(
     call(|| {
         let [command] = commands.slice(count)? else { return Err(Errno::INVAL) };
         let (command, input) = (command.text()?, input.slice(input_len)?);
-        let reply = block_on(cluster.get()?.client()?.cluster().monitor_command(&command, input.into()))?;
+        let reply = block_on(cluster.get()?.client()?.cluster().command_reply(&command, input.into()))?;
         outputs.give(&reply)?;
         Ok(reply.result)
     })
@@ -82,12 +82,7 @@ fn unsupported(name: &str, outputs: &Outputs) -> c_int {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     missing::say(name, &IS_SAID);
     done(|| {
-        outputs.give(&CommandReply {
-            result: 0,
-            status: String::new(),
-            command: Vec::new(),
-            output: List::new(),
-        })?;
+        outputs.give(&CommandReply { result: 0, status: String::new(), output: Vec::new() })?;
         Err(Errno::NOTSUP)
     })
 }
@@ -131,7 +126,7 @@ fn block(cluster: Handle<Rados>, addr: Text, seconds: u32) -> c_int {
         let json =
             format!("{{\"prefix\":\"osd blocklist\",\"blocklistop\":\"add\",\"addr\":{addr}{expires}}}");
         let client = cluster.get()?.client()?;
-        let reply = block_on(client.cluster().monitor_command(&json, List::new()))?;
+        let reply = block_on(client.cluster().command_reply(&json, List::new()))?;
         Errno::check(reply.result)?;
         block_on(client.cluster().newest_osd_map())?;
         Ok(())

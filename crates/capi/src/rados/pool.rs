@@ -163,7 +163,7 @@ fn command(ioctx: &IoCtx, words: &[(&str, &str)], flags: &[&str]) -> Result<(), 
     let json = format!("{{\"pool\":{}{rest}}}", quoted(&name));
     let run = async {
         let cluster = ioctx.client().cluster();
-        let reply = cluster.monitor_command(&json, List::new()).await?;
+        let reply = cluster.command_reply(&json, List::new()).await?;
         cluster.newest_osd_map().await?;
         Ok::<_, Error>(reply.result)
     };

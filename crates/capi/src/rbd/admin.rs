@@ -7,8 +7,6 @@ use crate::rados::IoCtx;
 use crate::runtime::block_on;
 use onego::rbd::{self, CreateOptions, Features, Layout};
 use std::ffi::c_int;
-use std::thread;
-use std::time::Duration;
 
 /// A program's function that is told how far something is.
 type Progress = Option<extern "C" fn(u64, u64, Opaque) -> c_int>;
@@ -149,21 +147,12 @@ extern "C" fn rbd_remove_with_progress(
     done(|| Ok(block_on(rbd::remove(&ioctx.get()?.pool()?, &name.text()?, tell(progress, argument)))?))
 }
 
-/// How long the handle may take to notice its image's new size.
-const NOTICE: Duration = Duration::from_secs(5);
-
 fn resize(image: Handle<RbdImage>, size: u64, told: impl FnMut(u64, u64)) -> Result<(), Errno> {
     let image = image.get()?;
     image.image.check_writable().map_err(|_| Errno::ROFS)?;
     block_on(rbd::resize(image.pool(), &image.image.info().name, size, told))?;
-    // It learns the size by its own watch, as all that have the image open do.
-    let step = Duration::from_millis(1);
-    let mut waited = Duration::ZERO;
-    while image.image.size() != size && waited < NOTICE {
-        thread::sleep(step);
-        waited += step;
-    }
-    Ok(())
+    // Its own watch tells it of the size, too, a moment later.
+    Ok(block_on(image.image.refresh())?)
 }
 
 #[unsafe(no_mangle)]

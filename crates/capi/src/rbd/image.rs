@@ -12,24 +12,43 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct RbdImage {
     client: Arc<Client>,
     pool: Pool,
-    pub(crate) image: Image,
+    pub(super) image: Image,
+    pub(super) is_at_snapshot: bool,
     events: Mutex<Option<Arc<Events>>>,
 }
 
-/// Is the image to be written?
+/// Which image is opened, and for what.
+pub(super) struct Wanted {
+    name: String,
+    /// `None`: as it is now.
+    snapshot: Option<String>,
+    access: Access,
+}
+
+/// Is the image to be written? At a snapshot it never is.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Access {
     Write,
     ReadOnly,
 }
 
+impl Wanted {
+    fn new(name: Text, snapshot: Text, access: Access) -> Result<Self, Errno> {
+        let snapshot = Some(snapshot.text_or_empty().into_owned()).filter(|name| !name.is_empty());
+        Ok(Self { name: name.text()?.into_owned(), snapshot, access })
+    }
+}
+
 impl RbdImage {
-    async fn open(client: Arc<Client>, pool: Pool, name: &str, access: Access) -> Result<Arc<Self>, Errno> {
-        let image = match access {
-            Access::Write => Image::open(&pool, name).await?,
-            Access::ReadOnly => Image::open_read_only(&pool, name).await?,
+    async fn open(client: Arc<Client>, pool: Pool, wanted: &Wanted) -> Result<Arc<Self>, Errno> {
+        let Wanted { name, snapshot, access } = wanted;
+        let image = match (snapshot, access) {
+            (Some(snapshot), _) => Image::open_at(&pool, name, snapshot).await?,
+            (None, Access::Write) => Image::open(&pool, name).await?,
+            (None, Access::ReadOnly) => Image::open_read_only(&pool, name).await?,
         };
-        Ok(Arc::new(Self { client, pool, image, events: Mutex::default() }))
+        let is_at_snapshot = snapshot.is_some();
+        Ok(Arc::new(Self { client, pool, image, is_at_snapshot, events: Mutex::default() }))
     }
 
     pub(super) fn client(&self) -> &Arc<Client> {
@@ -54,11 +73,6 @@ impl RbdImage {
     }
 }
 
-/// Snapshots are not opened yet.
-fn head_only(snapshot: Text) -> Result<(), Errno> {
-    if snapshot.text_or_empty().is_empty() { Ok(()) } else { Err(Errno::NOTSUP) }
-}
-
 fn open(
     ioctx: Handle<IoCtx>,
     name: Text,
@@ -68,9 +82,9 @@ fn open(
 ) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
-        head_only(snapshot)?;
         let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
-        let opened = block_on(RbdImage::open(client, pool, &name.text()?, access))?;
+        let wanted = Wanted::new(name, snapshot, access)?;
+        let opened = block_on(RbdImage::open(client, pool, &wanted))?;
         image.set(Handle::give(opened))
     })
 }
@@ -85,12 +99,12 @@ fn aio_open(
 ) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
-        head_only(snapshot)?;
-        let (client, pool, name) = (Arc::clone(ioctx.client()), ioctx.pool()?, name.text()?.into_owned());
+        let wanted = Wanted::new(name, snapshot, access)?;
+        let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
         let opener = Arc::clone(&client);
         client.start(completion.share()?, None, |_| {
             Ok(async move {
-                image.set(Handle::give(RbdImage::open(opener, pool, &name, access).await?))?;
+                image.set(Handle::give(RbdImage::open(opener, pool, &wanted).await?))?;
                 Ok(0)
             })
         });

@@ -2,7 +2,11 @@
 
 use super::image::RbdImage;
 use crate::border::{Errno, Handle, Out, call, done};
+use crate::runtime::block_on;
 use onego::rbd::ImageInfo;
+use onego_ceph::cls::rbd::GetFlags;
+use onego_ceph::rbd::header_object;
+use onego_ceph::types::NOSNAP;
 use std::ffi::c_int;
 use std::time::SystemTime;
 
@@ -72,7 +76,11 @@ extern "C" fn rbd_get_op_features(image: Handle<RbdImage>, features: Out<u64>) -
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_flags(image: Handle<RbdImage>, flags: Out<u64>) -> c_int {
-    tell(image, flags, |_| 0)
+    done(|| {
+        let image = image.get()?;
+        let header = header_object(&image.image.info().id).to_string();
+        flags.set(block_on(image.pool().call(&header, &GetFlags { snap: NOSNAP }))?)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -122,19 +130,30 @@ extern "C" fn rbd_get_create_timestamp(image: Handle<RbdImage>, time: Out<libc::
     })
 }
 
-/// There is no parent: images that have one cannot be opened yet.
+/// The names of a clone's parent; ENOENT of an image that is none.
 #[unsafe(no_mangle)]
 extern "C" fn rbd_get_parent_info(
     image: Handle<RbdImage>,
-    _pool: Out<u8>,
-    _pool_len: usize,
-    _name: Out<u8>,
-    _name_len: usize,
-    _snapshot: Out<u8>,
-    _snapshot_len: usize,
+    pool: Out<u8>,
+    pool_len: usize,
+    name: Out<u8>,
+    name_len: usize,
+    snapshot: Out<u8>,
+    snapshot_len: usize,
 ) -> c_int {
     done(|| {
-        image.get()?;
-        Err(Errno::NOENT)
+        let image = image.get()?;
+        let parent = image.image.info().parent.as_ref().ok_or(Errno::NOENT)?;
+        let whole = block_on(parent.name(image.client().cluster()))?;
+        let (in_pool, rest) = whole.split_once('/').ok_or(Errno::IO)?;
+        let (of_image, at) = rest.rsplit_once('@').ok_or(Errno::IO)?;
+        for (out, text, room) in
+            [(pool, in_pool, pool_len), (name, of_image, name_len), (snapshot, at, snapshot_len)]
+        {
+            if !out.is_null() {
+                out.copy_text(text.as_bytes(), room)?;
+            }
+        }
+        Ok(())
     })
 }

@@ -2,6 +2,8 @@
 
 mod admin;
 mod aio;
+mod diff;
+mod exclusive;
 mod image;
 mod info;
 mod io;

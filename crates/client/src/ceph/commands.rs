@@ -42,7 +42,7 @@ pub(crate) enum CephCommand {
     /// Tells `events` what happens to an object.
     Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
     /// Ends a watch.
-    Unwatch { watch: WatchId },
+    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
     /// Acknowledges a notification.
     Acknowledge { watch: WatchId, notify_id: u64, reply: List },
     /// Notifies the watchers of an object.

@@ -36,7 +36,7 @@ pub(super) enum Purpose {
     },
     Watch(WatchDone, mpsc::Sender<Told>),
     /// A watch is given up.
-    Unwatch,
+    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
 /// Where notifications go.
@@ -165,7 +165,7 @@ impl Core {
                 self.watching += 1;
                 self.client.watch(now, target, Ticket(Purpose::Watch(done, events)));
             }
-            CephCommand::Unwatch { watch } => self.unwatch(now, watch),
+            CephCommand::Unwatch { watch, done } => self.unwatch(now, watch, done),
             CephCommand::Acknowledge { watch, notify_id, reply } => {
                 self.client.acknowledge(now, watch, notify_id, reply);
             }
@@ -176,10 +176,10 @@ impl Core {
         }
     }
 
-    fn unwatch(&mut self, now: Time, watch: WatchId) {
+    fn unwatch(&mut self, now: Time, watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>>) {
         self.watchers.remove(&watch);
         self.unwatching += 1;
-        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch));
+        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
     }
 
     /// Cancels the requests that nobody waits for any more.
@@ -195,7 +195,7 @@ impl Core {
             Purpose::Future(done) => done.is_canceled(),
             Purpose::Image { key, ticket } => images.is_abandoned(*key, ticket),
             // A watch that is established all the same is given up then; the rest goes on by itself.
-            Purpose::Watch(..) | Purpose::Unwatch => false,
+            Purpose::Watch(..) | Purpose::Unwatch(_) => false,
         };
         self.client.cancel_where(is_abandoned);
         let mut cancelled = Vec::new();
@@ -249,7 +249,12 @@ impl Core {
             // The caller may have stopped waiting.
             Purpose::Future(done) => drop(done.send((outcome, buffer))),
             Purpose::Watch(done, events) => self.established(now, outcome, done, events),
-            Purpose::Unwatch => self.unwatching -= 1,
+            Purpose::Unwatch(told) => {
+                self.unwatching -= 1;
+                if let Some(told) = told {
+                    drop(told.send((outcome, buffer)));
+                }
+            }
         }
     }
 
@@ -271,7 +276,7 @@ impl Core {
         }
         // The caller may have stopped waiting.
         if let Err(Ok(watch)) = done.send(result.map_err(Error::from)) {
-            self.unwatch(now, watch);
+            self.unwatch(now, watch, None);
         }
     }
 
@@ -332,7 +337,7 @@ impl Core {
             // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole, so it ends here.
             self.acknowledge(now, watch, notify_id);
             if self.watchers.contains_key(&watch) {
-                self.unwatch(now, watch);
+                self.unwatch(now, watch, None);
             }
         }
     }
@@ -425,7 +430,7 @@ impl reactor::Core for Core {
         let is_stream = |watcher: &Watcher| matches!(watcher, Watcher::Stream(_));
         let streams = self.watchers.iter().filter(|(_, watcher)| is_stream(watcher));
         let watches: Vec<WatchId> = streams.map(|(watch, _)| *watch).collect();
-        watches.into_iter().for_each(|watch| self.unwatch(now, watch));
+        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
         self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 

@@ -5,9 +5,9 @@ use crate::ceph::commands::{CephCommand, Question};
 use crate::ceph::done::OTHER_KIND;
 use crate::ceph::error::Error;
 use futures_channel::oneshot;
-use onego_buf::{List, SegmentMut};
+use onego_buf::SegmentMut;
 use onego_ceph::client::{OpReply, Outcome, Request};
-use onego_ceph::messages::{CommandReply, PoolOp, PoolOpReply, StatfsReply};
+use onego_ceph::messages::{PoolOp, PoolOpReply, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::sync::Arc;
 
@@ -35,14 +35,6 @@ impl Cluster {
     /// The newest map that the monitors have.
     pub async fn newest_osd_map(&self) -> Result<Arc<OsdMap>, Error> {
         self.newest_map().await
-    }
-
-    /// Gives the monitors a command, and gives their reply, also where they refuse.
-    pub async fn monitor_command(&self, json: &str, input: List) -> Result<CommandReply, Error> {
-        match self.ask(Question::Command(json.to_owned(), input)).await? {
-            Outcome::Command(reply) => Ok(reply),
-            _ => Err(OTHER_KIND.into()),
-        }
     }
 
     /// Has the monitors change a pool, and waits for the map that shows it.

@@ -40,11 +40,6 @@ pub struct Notification {
 }
 
 impl Notification {
-    /// Its number, which the object's OSD gave it.
-    pub fn id(&self) -> u64 {
-        self.notify_id
-    }
-
     /// Global id of the client that sent it.
     pub fn notifier(&self) -> u64 {
         self.notifier
