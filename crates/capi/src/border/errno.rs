@@ -68,7 +68,9 @@ fn of_image(error: &ImageError) -> Errno {
     match error {
         ImageError::Client(error) => Errno(-error.errno()),
         ImageError::OutOfBounds { .. } | ImageError::TooLong { .. } => Errno::INVAL,
-        ImageError::ReadOnly | ImageError::LockRefused { .. } | ImageError::LockedByHand { .. } => Errno::ROFS,
+        ImageError::ReadOnly | ImageError::LockRefused { .. } | ImageError::LockedByHand { .. } => {
+            Errno::ROFS
+        }
         ImageError::Features(_) => Errno(libc::ENOSYS),
         ImageError::Blocklisted => Errno(libc::ESHUTDOWN),
         ImageError::Removed => Errno::NOENT,

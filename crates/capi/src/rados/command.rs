@@ -5,8 +5,8 @@ use super::pool::quoted;
 use crate::border::{Errno, Handle, In, Out, Text, call, copied, done};
 use crate::missing;
 use crate::runtime::block_on;
-use onego_buf::List;
 use onego::rados::CommandReply;
+use onego_buf::List;
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::AtomicBool;
 

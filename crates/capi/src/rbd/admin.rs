@@ -46,8 +46,11 @@ fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &Wanted) -> Result<u8, Errno
     };
     let features = match wanted.features {
         Some(features) => Features(features).without(Features::STRIPING),
-        // Those of the defaults that can be kept true.
-        None => Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0),
+        None => {
+            // Those of the defaults that can be kept true. A map of objects is not made with an image yet.
+            let kept = Features::WRITABLE.without(Features::OBJECT_MAP).without(Features::FAST_DIFF);
+            Features(conf.number("rbd_default_features").unwrap_or(61) & kept.0)
+        }
     };
     let layout = layout.map_err(|_| Errno(libc::EDOM))?;
     let mut options = CreateOptions::new(wanted.size).with_layout(layout).with_features(features);
