@@ -1,6 +1,7 @@
 //! Everything that a developer or CI runs, as `cargo xtask COMMAND`.
 #![forbid(unsafe_code)]
 
+mod capi;
 mod cluster;
 mod compare;
 mod dist;
@@ -43,6 +44,8 @@ enum Task {
     Compare(compare::Options),
     /// What users install: the static program, its manual, a package for Debian, an image for containers
     Dist(dist::Options),
+    /// The library for programs that were built for Ceph's librados and librbd
+    Capi(capi::Options),
     /// Fuzz the decoders
     Fuzz(fuzz::Options),
     /// Tests under the address sanitizer, and loom over what is lock-free
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Interop(options) => interop::run(&options),
         Task::Compare(options) => compare::run(&options),
         Task::Dist(options) => dist::run(&options),
+        Task::Capi(options) => capi::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Sanitize => sanitize::run(),
         Task::SendGarbage(options) => interop::attacks::garbage::run(&options),

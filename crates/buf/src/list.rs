@@ -188,7 +188,8 @@ impl List {
     /// Are all bytes zeros?
     pub fn is_zeros(&self) -> bool {
         // By what the processor compares at a time.
-        self.segments().all(|segment| segment.chunks(64).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0))
+        self.segments()
+            .all(|segment| segment.chunks(64).all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0))
     }
 
     /// Continues the CRC-32C `seed` over the list, segment by segment (see [`crc32c`]).

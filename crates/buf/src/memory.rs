@@ -27,6 +27,8 @@ enum Home {
     Vec { capacity: usize },
     /// Kept alive by a value of the crate `bytes`, which others may hold, too: it is never writable.
     Bytes(#[expect(dead_code, reason = "it keeps the memory")] Box<Bytes>),
+    /// Lent by somebody who learns that it is free again when the value is dropped.
+    Lent(#[expect(dead_code, reason = "it tells the lender")] Box<dyn Send + Sync>),
     /// Already on its way there: somebody else frees it.
     Left,
 }
@@ -65,16 +67,25 @@ impl Memory {
         Self { ptr, len, home: Home::Bytes(bytes), access: Access::default() }
     }
 
-    /// May others hold the memory who are no segments?
+    /// Memory of somebody else's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`SegmentMut::lent`](crate::SegmentMut::lent).
+    pub(crate) unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: Box<dyn Send + Sync>) -> Self {
+        Self { ptr, len, home: Home::Lent(lender), access: Access::default() }
+    }
+
+    /// May others hold the memory who are no segments, or may it be only read?
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.home, Home::Bytes(_))
+        matches!(self.home, Home::Bytes(_) | Home::Lent(_))
     }
 
     /// The slab that it was cut from, if any.
     pub(crate) fn slab(&self) -> Option<&Arc<Slab>> {
         match &self.home {
             Home::Origin(slab) | Home::Pool(_, slab) => slab.as_ref(),
-            Home::Vec { .. } | Home::Bytes(_) | Home::Left => None,
+            Home::Vec { .. } | Home::Bytes(_) | Home::Lent(_) | Home::Left => None,
         }
     }
 
@@ -115,7 +126,7 @@ impl Drop for Memory {
                 // SAFETY: the parts are those of the `Vec` that was taken apart in `from_vec`.
                 drop(unsafe { Vec::from_raw_parts(self.ptr.as_ptr(), self.len, capacity) });
             }
-            Home::Bytes(_) | Home::Left => {}
+            Home::Bytes(_) | Home::Lent(_) | Home::Left => {}
         }
     }
 }

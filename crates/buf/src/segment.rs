@@ -68,6 +68,18 @@ impl Segment {
         Self { ptr: NonNull::from_ref(bytes).cast(), len: bytes.len(), owner: None }
     }
 
+    /// A segment over memory of somebody else's, who may have it back when `lender` is dropped: when the last segment of it
+    /// is. It is never [writable](Self::try_into_mut).
+    ///
+    /// # Safety
+    ///
+    /// `ptr` names `len` bytes that may be read, and that nobody writes or frees until `lender` is dropped.
+    pub unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: impl Send + Sync + 'static) -> Self {
+        // SAFETY: the caller's promise; the memory is never written, because it is foreign.
+        let memory = unsafe { Memory::lent(ptr, len, Box::new(lender)) };
+        Self { ptr, len, owner: Some(sync::Arc::new(memory)) }
+    }
+
     /// A segment with a copy of `bytes`.
     pub fn copy_from(bytes: &[u8]) -> Self {
         Self::from(bytes.to_vec())
@@ -159,6 +171,18 @@ impl SegmentMut {
     /// [`zeroed`](Self::zeroed) may take 2 MiB for the first byte: for what may be filled in part, and is many.
     pub fn sparse(len: usize) -> Self {
         Self::from_memory(Memory::from_block(Block::sparse(len)))
+    }
+
+    /// A segment over memory of somebody else's, who may have it back when `lender` is dropped: when the last piece of it
+    /// is.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` names `len` bytes that may be read and written, and that nobody else reads, writes or frees until `lender` is
+    /// dropped.
+    pub unsafe fn lent(ptr: NonNull<u8>, len: usize, lender: impl Send + Sync + 'static) -> Self {
+        // SAFETY: the caller's promise.
+        Self::from_memory(unsafe { Memory::lent(ptr, len, Box::new(lender)) })
     }
 
     /// The slab that the memory was cut from, if it is one of a [registrable](crate::Pool::registrable) pool's.
@@ -358,6 +382,30 @@ mod tests {
         let mut b = b.try_into_mut().unwrap();
         b[0] = 9;
         assert_eq!(*b.freeze(), [9, 3]);
+    }
+
+    #[test]
+    fn lent_memory_goes_back_when_its_last_piece_does() {
+        let mut lent = *b"hello world";
+        let lender = Arc::new(());
+        let ptr = NonNull::from_mut(&mut lent).cast();
+        // SAFETY: the array outlives the segments, and is not touched before they are gone.
+        let mut head = unsafe { SegmentMut::lent(ptr, 11, Arc::clone(&lender)) };
+        let mut tail = head.split_to(5);
+        tail[0] = b'J';
+        head[0] = b'-';
+        drop(head);
+        assert_eq!(Arc::strong_count(&lender), 2);
+        drop(tail.freeze().try_into_mut().unwrap_err());
+        assert_eq!(Arc::strong_count(&lender), 1);
+        assert_eq!(lent, *b"Jello-world");
+
+        // SAFETY: as above.
+        let read = unsafe { Segment::lent(NonNull::from_ref(&lent).cast(), 11, Arc::clone(&lender)) };
+        assert!(read.slice(1..).try_into_mut().is_err());
+        assert_eq!(*read, lent);
+        drop(read);
+        assert_eq!(Arc::strong_count(&lender), 1);
     }
 
     #[test]

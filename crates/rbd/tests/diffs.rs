@@ -15,12 +15,20 @@ const OBJECT: u64 = 32;
 /// Something that happens to an object.
 #[derive(Debug, Clone)]
 enum Step {
-    Write { offset: u64, length: u64, byte: u8 },
-    Truncate { size: u64 },
+    Write {
+        offset: u64,
+        length: u64,
+        byte: u8,
+    },
+    Truncate {
+        size: u64,
+    },
     Remove,
     Snapshot,
     /// A snapshot goes; the clones' memory of it, too.
-    Forget { snapshot: usize },
+    Forget {
+        snapshot: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -68,7 +76,8 @@ impl Model {
         let mut shared = Vec::new();
         for (offset, length) in std::mem::take(&mut clone.overlap) {
             let parts = [(offset, (offset + length).min(start)), (offset.max(end), offset + length)];
-            shared.extend(parts.into_iter().filter(|(from, to)| from < to).map(|(from, to)| (from, to - from)));
+            shared
+                .extend(parts.into_iter().filter(|(from, to)| from < to).map(|(from, to)| (from, to - from)));
         }
         clone.overlap = shared;
     }
@@ -222,11 +231,14 @@ fn an_object_that_does_not_say_enough_counts_as_changed() {
 fn the_runs_of_striped_objects_are_in_the_order_of_the_image() {
     let layout = Layout::striped(12, 1024, 2).unwrap();
     let whole = |_| vec![ObjectRun { offset: 0, length: 4096, exists: true }];
-    let ranges = layout.map(0, 8192).into_iter().flat_map(|extent| image_ranges(&layout, &extent, &whole(())));
+    let ranges =
+        layout.map(0, 8192).into_iter().flat_map(|extent| image_ranges(&layout, &extent, &whole(())));
     assert_eq!(join_ranges(ranges.collect()), [DiffRange { offset: 0, length: 8192, exists: true }]);
     let extents = layout.map(0, 8192);
-    let ranges = image_ranges(&layout, &extents[1], &[ObjectRun { offset: 1000, length: 100, exists: false }]);
-    let expected = [(2024, 24), (3072, 76)].map(|(offset, length)| DiffRange { offset, length, exists: false });
+    let ranges =
+        image_ranges(&layout, &extents[1], &[ObjectRun { offset: 1000, length: 100, exists: false }]);
+    let expected =
+        [(2024, 24), (3072, 76)].map(|(offset, length)| DiffRange { offset, length, exists: false });
     assert_eq!(join_ranges(ranges), expected);
 }
 
@@ -241,7 +253,8 @@ fn maps_say_which_objects_were_written() {
     const NO: u8 = state::NONEXISTENT;
     const YES: u8 = state::EXISTS;
     const CLEAN: u8 = state::EXISTS_CLEAN;
-    let changes = |diff: &FastDiff, objects| (0..objects).map(|object| diff.change(object)).collect::<Vec<_>>();
+    let changes =
+        |diff: &FastDiff, objects| (0..objects).map(|object| diff.change(object)).collect::<Vec<_>>();
     let start = map(&[NO, YES, YES, CLEAN, NO, state::PENDING]);
     let middle = map(&[YES, CLEAN, YES, NO, NO, NO]);
     let end = map(&[NO, CLEAN, CLEAN, CLEAN, CLEAN]);

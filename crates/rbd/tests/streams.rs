@@ -1,8 +1,8 @@
 //! Diffs and exported images: what is written reads back, in whatever pieces it comes, and two diffs make one.
 
 use onego_rbd::stream::{
-    DiffDecoder, DiffEvent, DiffRecord, DiffVersion, ImageDecoder, ImageEvent, ImageRecord, Merge, MergeError,
-    MergeInput, MergeStep, StreamError,
+    DiffDecoder, DiffEvent, DiffRecord, DiffVersion, ImageDecoder, ImageEvent, ImageRecord, Merge,
+    MergeError, MergeInput, MergeStep, StreamError,
 };
 use proptest::prelude::*;
 
@@ -186,10 +186,7 @@ fn records_of_later_versions_are_passed_over_where_they_say_how_long_they_are() 
     DiffRecord::End.encode(DiffVersion::V2, &mut bytes);
     let diff = Diff::decode(&bytes, 3).unwrap();
     assert_eq!(diff.records[0].0, DiffRecord::Size(1));
-    assert_eq!(
-        Diff::decode(b"rbd diff v1\nQ.....", 3),
-        Err(StreamError::Tag { position: 12, tag: b'Q' })
-    );
+    assert_eq!(Diff::decode(b"rbd diff v1\nQ.....", 3), Err(StreamError::Tag { position: 12, tag: b'Q' }));
 }
 
 #[test]
@@ -198,7 +195,10 @@ fn what_no_diff_has_is_refused_before_memory_is_taken_for_it() {
     assert!(matches!(Diff::decode(&huge(b'f'), 100), Err(StreamError::Length { tag: 'f', .. })));
     assert!(matches!(Diff::decode(&huge(b'w'), 100), Err(StreamError::Range { .. })));
     assert!(matches!(Diff::decode(&huge(b'z'), 100), Err(StreamError::Range { .. })));
-    assert!(matches!(Diff::decode(b"rbd diff v2\ns\x09\0\0\0\0\0\0\0", 100), Err(StreamError::Length { .. })));
+    assert!(matches!(
+        Diff::decode(b"rbd diff v2\ns\x09\0\0\0\0\0\0\0", 100),
+        Err(StreamError::Length { .. })
+    ));
     assert!(matches!(Diff::decode(b"rbd image v2\n", 100), Err(StreamError::Banner { .. })));
     let mut late = b"rbd diff v1\n".to_vec();
     DiffRecord::Zero { offset: 0, length: 1 }.encode(DiffVersion::V1, &mut late);
@@ -219,7 +219,8 @@ fn diffs_that_do_not_follow_each_other_are_not_merged() {
             to.map(|name| DiffRecord::To(name.into())),
             Some(DiffRecord::Size(100)),
         ];
-        let ranges = ranges.iter().map(|(offset, length)| DiffRecord::Zero { offset: *offset, length: *length });
+        let ranges =
+            ranges.iter().map(|(offset, length)| DiffRecord::Zero { offset: *offset, length: *length });
         let records = header.into_iter().flatten().chain(ranges).chain([DiffRecord::End]);
         records.for_each(|record| record.encode(DiffVersion::V1, &mut out));
         out

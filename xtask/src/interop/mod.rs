@@ -3,6 +3,7 @@
 
 pub(crate) mod attacks;
 mod bench;
+mod capi;
 mod ceph;
 mod disk;
 mod documents;

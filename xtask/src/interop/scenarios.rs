@@ -1,6 +1,6 @@
 //! Every scenario there is.
 
-use super::{attacks, ceph, documents, embedded, export, nfs};
+use super::{attacks, capi, ceph, documents, embedded, export, nfs};
 use crate::cluster::{Release, Stage};
 use anyhow::Result;
 
@@ -106,6 +106,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", embedded::tools::rados_bench;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
+    "capi", "fio, QEMU and Python's bindings use our embedded cluster through our librados and librbd", capi::on_ours;
+    "capi-real", "the same on a real cluster", capi::on_real_ceph;
     "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
     "cephx-users", "users of a real cluster do what their capabilities say, and not more", ceph::users::on_real_ceph;
     "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", ceph::users::on_ours;

@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-buf",
         ],
     ),
+    ("onego-capi", &["onego", "onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
     ("onego-ublk", &["onego-export", "onego-buf"]),
     ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
     (
@@ -78,7 +79,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-testkit", &["onego-engine", "onego-wire", "onego-buf"]),
     ("xtask", &[]),
 ];
-/// The servers that the tests and examples of the client talk to.
+/// The servers that the tests and examples of the client, and of what stands on it, talk to.
 const SERVERS: &[&str] = &["onego-cluster", "onego-nfs-server"];
 const TESTKIT: &str = "onego-testkit";
 const TESTKIT_TESTS: &[&str] =
@@ -140,7 +141,7 @@ fn edges(package: &Package, workspace: &Workspace, offences: &mut Vec<String>) {
         let for_tests = dependency.kind.as_deref() == Some("dev")
             && (name == TESTKIT
                 || (package.name == TESTKIT && TESTKIT_TESTS.contains(&name))
-                || (package.name == "onego" && SERVERS.contains(&name)));
+                || (["onego", "onego-capi"].contains(&package.name.as_str()) && SERVERS.contains(&name)));
         let ours = workspace.members().any(|member| member.name == name);
         if ours && !allowed.contains(&name) && !for_tests {
             offences.push(format!("{} may not depend on {name}", package.name));

@@ -44,7 +44,9 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let path = options.path.clone().unwrap_or_else(|| PathBuf::from(name));
     if options.export_format == 2 {
         if options.resume {
-            return Err(Failure::Usage("an export with snapshots cannot be resumed: remove what is left of it".to_owned()));
+            return Err(Failure::Usage(
+                "an export with snapshots cannot be resumed: remove what is left of it".to_owned(),
+            ));
         }
         return export_image(access, &options.image, &path, !options.no_progress);
     }

@@ -85,14 +85,17 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let image = options.image()?;
     options.shape.layout()?;
     if options.export_format == 2 {
-        return import_image(access, &StreamedImage {
-            path: &options.path,
-            image: &image,
-            shape: &options.shape,
-            sparse_size: options.sparse_size,
-            resume: options.resume,
-            shows_progress: !options.no_progress,
-        });
+        return import_image(
+            access,
+            &StreamedImage {
+                path: &options.path,
+                image: &image,
+                shape: &options.shape,
+                sparse_size: options.sparse_size,
+                resume: options.resume,
+                shows_progress: !options.no_progress,
+            },
+        );
     }
     let mut source = Source::open(&options.path, options.sparse_size)?;
     let (mut reactor, cluster) = access.connect()?;

@@ -37,12 +37,14 @@ pub(crate) enum CephCommand {
     },
     /// Asks an image for something beside reads and writes.
     ControlImage { image: ImageKey, control: ImageControl },
+    /// Gives the number by which the cluster knows this client.
+    GlobalId { done: oneshot::Sender<u64> },
     /// Gives the map once it is at least that new.
     Map { epoch: u32, timeout: Duration, done: MapDone },
     /// Tells `events` what happens to an object.
     Watch { target: WatchTarget, events: mpsc::Sender<Told>, done: WatchDone },
     /// Ends a watch.
-    Unwatch { watch: WatchId },
+    Unwatch { watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>> },
     /// Acknowledges a notification.
     Acknowledge { watch: WatchId, notify_id: u64, reply: List },
     /// Notifies the watchers of an object.
@@ -59,8 +61,8 @@ pub(crate) enum Question {
     PoolStats(Vec<String>),
     /// The newest epoch of the OSD map.
     NewestMap,
-    /// A new number for a snapshot of a pool's objects, or to take one back.
-    PoolSnapshot(PoolOp),
+    /// A change of a pool.
+    Pool(PoolOp),
 }
 
 /// What a watch is told by the reactor.

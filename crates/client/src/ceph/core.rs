@@ -36,7 +36,7 @@ pub(super) enum Purpose {
     },
     Watch(WatchDone, mpsc::Sender<Told>),
     /// A watch is given up.
-    Unwatch,
+    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
 /// Where notifications go.
@@ -152,6 +152,8 @@ impl Core {
                 self.with_images(now, |images, parts| images.control(now, parts, image, control));
             }
             CephCommand::Monitor { question, done } => self.ask(now, question, Ticket(Purpose::Future(done))),
+            // The caller may have stopped waiting.
+            CephCommand::GlobalId { done } => drop(done.send(self.client.global_id())),
             CephCommand::Map { epoch, timeout, done } => {
                 let done = MapReply::Future(done);
                 self.map_waiters.push(MapWaiter { epoch, deadline: now + timeout, timeout, done });
@@ -164,7 +166,7 @@ impl Core {
                 self.watching += 1;
                 self.client.watch(now, target, Ticket(Purpose::Watch(done, events)));
             }
-            CephCommand::Unwatch { watch } => self.unwatch(now, watch),
+            CephCommand::Unwatch { watch, done } => self.unwatch(now, watch, done),
             CephCommand::Acknowledge { watch, notify_id, reply } => {
                 self.client.acknowledge(now, watch, notify_id, reply);
             }
@@ -175,10 +177,10 @@ impl Core {
         }
     }
 
-    fn unwatch(&mut self, now: Time, watch: WatchId) {
+    fn unwatch(&mut self, now: Time, watch: WatchId, done: Option<oneshot::Sender<RequestOutcome>>) {
         self.watchers.remove(&watch);
         self.unwatching += 1;
-        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch));
+        self.client.unwatch(now, watch, Ticket(Purpose::Unwatch(done)));
     }
 
     /// Cancels the requests that nobody waits for any more.
@@ -194,7 +196,7 @@ impl Core {
             Purpose::Future(done) => done.is_canceled(),
             Purpose::Image { key, ticket } => images.is_abandoned(*key, ticket),
             // A watch that is established all the same is given up then; the rest goes on by itself.
-            Purpose::Watch(..) | Purpose::Unwatch => false,
+            Purpose::Watch(..) | Purpose::Unwatch(_) => false,
         };
         self.client.cancel_where(is_abandoned);
         let mut cancelled = Vec::new();
@@ -221,7 +223,7 @@ impl Core {
             Question::Statfs(pool) => self.client.statfs(now, pool, ticket),
             Question::PoolStats(pools) => self.client.pool_stats(now, pools, ticket),
             Question::NewestMap => self.client.newest_version(now, "osdmap", ticket),
-            Question::PoolSnapshot(op) => self.client.pool_op(now, op, ticket),
+            Question::Pool(op) => self.client.pool_op(now, op, ticket),
         }
     }
 
@@ -249,7 +251,12 @@ impl Core {
             // The caller may have stopped waiting.
             Purpose::Future(done) => drop(done.send((outcome, buffer))),
             Purpose::Watch(done, events) => self.established(now, outcome, done, events),
-            Purpose::Unwatch => self.unwatching -= 1,
+            Purpose::Unwatch(told) => {
+                self.unwatching -= 1;
+                if let Some(told) = told {
+                    drop(told.send((outcome, buffer)));
+                }
+            }
         }
     }
 
@@ -271,7 +278,7 @@ impl Core {
         }
         // The caller may have stopped waiting.
         if let Err(Ok(watch)) = done.send(result.map_err(Error::from)) {
-            self.unwatch(now, watch);
+            self.unwatch(now, watch, None);
         }
     }
 
@@ -332,7 +339,7 @@ impl Core {
             // The watcher does not keep up, or is gone. A stream with a gap would be taken for whole, so it ends here.
             self.acknowledge(now, watch, notify_id);
             if self.watchers.contains_key(&watch) {
-                self.unwatch(now, watch);
+                self.unwatch(now, watch, None);
             }
         }
     }
@@ -425,7 +432,7 @@ impl reactor::Core for Core {
         let is_stream = |watcher: &Watcher| matches!(watcher, Watcher::Stream(_));
         let streams = self.watchers.iter().filter(|(_, watcher)| is_stream(watcher));
         let watches: Vec<WatchId> = streams.map(|(watch, _)| *watch).collect();
-        watches.into_iter().for_each(|watch| self.unwatch(now, watch));
+        watches.into_iter().for_each(|watch| self.unwatch(now, watch, None));
         self.with_images(now, |images, parts| images.close_all(now, parts));
     }
 

@@ -190,7 +190,14 @@ impl Cluster {
 
     /// Gives a watch up. Nobody waits for it.
     pub(crate) fn unwatch(&self, watch: WatchId) {
-        self.shared.mailbox.post(CephCommand::Unwatch { watch });
+        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: None });
+    }
+
+    /// Gives a watch up, and says when it is.
+    pub(crate) fn end_watch(&self, watch: WatchId) -> oneshot::Receiver<RequestOutcome> {
+        let (done, answer) = oneshot::channel();
+        self.shared.mailbox.post(CephCommand::Unwatch { watch, done: Some(done) });
+        answer
     }
 
     /// Closes an image.

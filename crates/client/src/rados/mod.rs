@@ -7,6 +7,7 @@ mod op;
 mod outputs;
 mod pending;
 mod pool;
+mod raw;
 mod snap_ids;
 mod watch;
 

@@ -28,7 +28,7 @@ impl Pool {
         // Pools are numbered from 1 on; no map holds as many as would not fit.
         let pool = u32::try_from(self.id()).unwrap_or_default();
         let op = PoolOp { fsid: Uuid::default(), pool, op, snap, name: String::new(), crush_rule: 0 };
-        let Outcome::Pool(reply) = self.cluster().ask(Question::PoolSnapshot(op)).await? else {
+        let Outcome::Pool(reply) = self.cluster().ask(Question::Pool(op)).await? else {
             return Err(OTHER_KIND.into());
         };
         check(reply.result, || self.snapshots())?;

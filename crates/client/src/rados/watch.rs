@@ -90,12 +90,21 @@ pub struct Watch {
     id: WatchId,
     events: mpsc::Receiver<Told>,
     has_ended: bool,
+    /// The OSD was told already that it ends.
+    is_closed: bool,
 }
 
 impl Watch {
     /// This client's own name for the watch.
     pub fn cookie(&self) -> u64 {
         self.id.cookie()
+    }
+
+    /// Ends the watch, and waits until the object's OSD knows; dropping it does the same without waiting.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.is_closed = true;
+        let (outcome, _) = self.pool.cluster().end_watch(self.id).await.map_err(|_| Error::Closed)?;
+        Ok(outcome.map(drop)?)
     }
 
     /// What happens next; `None` once the watch is [lost](WatchEvent::Lost).
@@ -131,7 +140,9 @@ impl Stream for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.pool.cluster().unwatch(self.id);
+        if !self.is_closed {
+            self.pool.cluster().unwatch(self.id);
+        }
     }
 }
 
@@ -202,7 +213,7 @@ impl Pool {
         let (done, answer) = oneshot::channel();
         self.cluster().send(CephCommand::Watch { target: self.watch_target(object), events, done }).await?;
         let id = self.cluster().answer(answer).await??;
-        Ok(Watch { pool: self.clone(), id, events: receiver, has_ended: false })
+        Ok(Watch { pool: self.clone(), id, events: receiver, has_ended: false, is_closed: false })
     }
 
     /// Notifies the watchers of an object, and waits until all have acknowledged it, for at most `timeout`, which counts

@@ -41,7 +41,13 @@ impl ObjectChange {
         match (self, next) {
             (Self::Absent, state::NONEXISTENT) => Self::Absent,
             // What came and went in between does not matter: the last map alone does.
-            (Self::Absent, _) => if is_last { Self::Written } else { Self::Absent },
+            (Self::Absent, _) => {
+                if is_last {
+                    Self::Written
+                } else {
+                    Self::Absent
+                }
+            }
             (_, state::NONEXISTENT) => Self::Removed,
             (Self::Unchanged, state::EXISTS_CLEAN) => Self::Unchanged,
             _ => Self::Written,

@@ -41,7 +41,8 @@ pub fn object_runs(object: &CloneInfos, scope: DiffScope, object_size: u64) -> V
         zeros.union(&std::mem::take(&mut bytes));
     }
     let runs = |bytes: &IntervalSet, exists| {
-        let runs: Vec<_> = bytes.iter().map(|(offset, length)| ObjectRun { offset, length, exists }).collect();
+        let runs: Vec<_> =
+            bytes.iter().map(|(offset, length)| ObjectRun { offset, length, exists }).collect();
         runs
     };
     let mut all = [runs(&bytes, true), runs(&zeros, false)].concat();

@@ -221,9 +221,9 @@ impl Body {
                 self.number::<1>(input)?.map(|is| Some(DiffRecord::Protected(is != 0)))
             }
             tag::SIZE => self.number::<8>(input)?.map(|size| Some(DiffRecord::Size(size))),
-            tag::WRITE => self.range(input, |length| length.checked_add(16))?.map(|(offset, length)| {
-                Some(DiffRecord::Write { offset, length })
-            }),
+            tag::WRITE => self
+                .range(input, |length| length.checked_add(16))?
+                .map(|(offset, length)| Some(DiffRecord::Write { offset, length })),
             tag::ZERO => self
                 .range(input, |_| Some(16))?
                 .map(|(offset, length)| Some(DiffRecord::Zero { offset, length })),

@@ -94,7 +94,9 @@ pub enum MergeError {
     #[error("one of the diffs does not say how many bytes the image has")]
     NoSize,
     /// The records of a diff are not in the order of the image's bytes, overlap, or lie behind the image's end.
-    #[error("{length} bytes at {offset} in one of the diffs are out of order, or behind the end of the image")]
+    #[error(
+        "{length} bytes at {offset} in one of the diffs are out of order, or behind the end of the image"
+    )]
     Order {
         /// First byte.
         offset: u64,

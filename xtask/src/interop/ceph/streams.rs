@@ -162,7 +162,8 @@ fn same_words(stage: &Stage) -> Result<()> {
 
 /// Two diffs make the same one on both sides.
 fn merge(stage: &Stage) -> Result<()> {
-    for (from, to, name) in [(None, Some("s2"), "a"), (Some("s2"), Some("s3"), "b"), (Some("s3"), None, "c")] {
+    for (from, to, name) in [(None, Some("s2"), "a"), (Some("s2"), Some("s3"), "b"), (Some("s3"), None, "c")]
+    {
         theirs(stage, &format!("export-diff --no-progress {} {name}.diff", scope("plain", from, to)))?;
     }
     same_file(stage, "merge-diff --no-progress a.diff b.diff")?;
@@ -182,7 +183,9 @@ fn resume(stage: &Stage) -> Result<()> {
 fn import_diffs(stage: &Stage) -> Result<()> {
     ours(stage, "create --size 8M rbd/backup-ours")?;
     theirs(stage, "create --size 8M rbd/backup-theirs")?;
-    for (from, to) in [(None, Some("s1")), (Some("s1"), Some("s3")), (Some("s3"), Some("s4")), (Some("s4"), None)] {
+    for (from, to) in
+        [(None, Some("s1")), (Some("s1"), Some("s3")), (Some("s3"), Some("s4")), (Some("s4"), None)]
+    {
         let scope = scope("plain", from, to);
         theirs(stage, &format!("export-diff --no-progress {scope} theirs.diff"))?;
         ours(stage, "import-diff --no-progress theirs.diff rbd/backup-ours")?;
@@ -213,7 +216,11 @@ fn whole_images(stage: &Stage) -> Result<()> {
         for side in ["ours", "theirs"] {
             let again = format!("{image}-{side}.v2");
             let line = format!("export --no-progress --export-format 2 rbd/{image}-{side} {again}");
-            if side == "ours" { theirs(stage, &line)? } else { ours(stage, &line)? };
+            if side == "ours" {
+                theirs(stage, &line)?
+            } else {
+                ours(stage, &line)?
+            };
             disk::compare(&stage.path(&format!("{image}.v2")), &stage.path(&again))?;
         }
     }

@@ -111,13 +111,21 @@ impl Usages {
         let used = used(pool, name, last, None, options).await?;
         self.add(&details, None, used, options);
         self.provisioned += details.info.size;
-        if options.merge_snapshots && let Some(row) = self.rows.last_mut() {
+        if options.merge_snapshots
+            && let Some(row) = self.rows.last_mut()
+        {
             row.used = whole + used;
         }
         Ok(())
     }
 
-    fn add(&mut self, details: &ImageDetails, snapshot: Option<&Snapshot>, used: u64, options: &DiskUsageOptions) {
+    fn add(
+        &mut self,
+        details: &ImageDetails,
+        snapshot: Option<&Snapshot>,
+        used: u64,
+        options: &DiskUsageOptions,
+    ) {
         self.used += used;
         self.counted += 1;
         if snapshot.is_some() && options.merge_snapshots {
@@ -134,7 +142,8 @@ impl Usages {
 
     fn print(&self, options: &DiskUsageOptions, is_pool: bool) -> Result<(), Failure> {
         let row = |name: String, provisioned, used| vec![name, human(provisioned), human(used)];
-        let mut rows: Vec<_> = self.rows.iter().map(|usage| row(usage.name(), usage.provisioned, usage.used)).collect();
+        let mut rows: Vec<_> =
+            self.rows.iter().map(|usage| row(usage.name(), usage.provisioned, usage.used)).collect();
         if self.counted > 1 {
             rows.push(row("<TOTAL>".to_owned(), self.provisioned, self.used));
         }

@@ -34,7 +34,9 @@ pub(crate) fn import_diff(access: &Access, options: &ImportDiffOptions) -> Resul
     let image = options.named.image(options.word.as_deref())?;
     let source = Source::open(&options.path)?;
     let shown = image.to_string();
-    let left = move || Some(format!("the diff is applied to {shown} in part: \"onego rbd import-diff --resume\" goes on"));
+    let left = move || {
+        Some(format!("the diff is applied to {shown} in part: \"onego rbd import-diff --resume\" goes on"))
+    };
     access.with_cluster(async |cluster| {
         let pool = image.pool(cluster).await?;
         let mut import = ImportDiff::with_grain(&pool, &image.name, options.sparse_size);

@@ -27,7 +27,11 @@ pub(crate) fn import_image(access: &Access, what: &StreamedImage<'_>) -> Result<
     let name = what.image.name();
     let left = {
         let shown = what.image.spec.to_string();
-        move || Some(format!("image {shown} is not whole: \"onego rbd import --resume\" goes on, \"onego rbd rm\" removes it"))
+        move || {
+            Some(format!(
+                "image {shown} is not whole: \"onego rbd import --resume\" goes on, \"onego rbd rm\" removes it"
+            ))
+        }
     };
     access.with_cluster(async |cluster| {
         let pool = what.image.open_pool(cluster).await?;

@@ -22,7 +22,11 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new(STANDARD) {
-            return Ok(Self { path: "standard input".into(), reader: Box::new(io::stdin().lock()), size: None });
+            return Ok(Self {
+                path: "standard input".into(),
+                reader: Box::new(io::stdin().lock()),
+                size: None,
+            });
         }
         let file = File::open(path).map_err(Failure::file(path))?;
         let about = file.metadata().map_err(Failure::file(path))?;

@@ -12,7 +12,7 @@ pub(crate) const MAX_LEN: u64 = 16 << 20;
 const MAX_DEPTH: usize = 8;
 
 /// The settings of a file: by section, by name with underscores.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ConfFile {
     sections: HashMap<String, HashMap<String, String>>,
 }

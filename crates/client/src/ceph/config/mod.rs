@@ -9,10 +9,11 @@ mod settings;
 
 pub use environment::CephArgs;
 pub use identity::{Identity, MsMode};
+pub use settings::Settings;
 
 use super::error::Error;
 use crate::waiting::WaitingHook;
-use conf_file::{ConfFile, MAX_LEN};
+use conf_file::ConfFile;
 use dns::Resolver;
 use onego_ceph::client::{Monitor, Waiting};
 use onego_engine::zero_copy;
@@ -20,9 +21,6 @@ use onego_engine::{EngineKind, Spin};
 use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, Versions};
 use onego_msgr::auth::Credentials;
-use settings::Settings;
-use std::fs::File;
-use std::io::Read as _;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,17 +105,12 @@ impl Config {
 
     /// The same for a client that is somebody else.
     pub fn from_file_as(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let fail = |reason: String| Error::Config { place: path.display().to_string(), reason };
-        let file = File::open(path).map_err(|error| fail(error.to_string()))?;
-        let mut text = String::new();
-        let len =
-            file.take(MAX_LEN + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-        if len as u64 > MAX_LEN {
-            return Err(fail(format!("it has more than {MAX_LEN} bytes")));
-        }
-        let file = ConfFile::parse(&text).map_err(fail)?;
-        Self::new(&Settings::new(Some((path, file)), identity), identity, Resolver::of_system)
+        Self::from_settings(&Settings::from_file(path, identity)?, identity)
+    }
+
+    /// The configuration that these settings make for a client of that identity.
+    pub fn from_settings(settings: &Settings, identity: &Identity) -> Result<Self, Error> {
+        Self::new(settings, identity, Resolver::of_system)
     }
 
     /// The configuration in the text of a `ceph.conf`, as [`from_file`](Self::from_file) reads it. Relative names of files

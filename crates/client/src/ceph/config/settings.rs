@@ -1,13 +1,17 @@
 //! Settings of a client: from the command line, and from the sections of a `ceph.conf` that are about it.
 
-use super::conf_file::{ConfFile, expand};
+use super::conf_file::{ConfFile, MAX_LEN, expand, normal};
 use super::identity::Identity;
+use crate::ceph::error::Error;
 use onego_msgr::auth::AuthName;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The settings of a client.
-pub(crate) struct Settings {
+/// The settings of a client: what is said of it, and a `ceph.conf`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
     /// What is said outside of the file, and counts more.
     said: BTreeMap<String, String>,
     file: ConfFile,
@@ -38,8 +42,33 @@ impl Settings {
         }
     }
 
+    /// Those of a client without a file.
+    pub fn without_file(identity: &Identity) -> Self {
+        Self::new(None, identity)
+    }
+
+    /// Those in a `ceph.conf`; what `identity` says counts more.
+    pub fn from_file(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let fail = |reason: String| Error::Config { place: path.display().to_string(), reason };
+        let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+        let mut text = String::new();
+        let len =
+            file.take(MAX_LEN + 1).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
+        if len as u64 > MAX_LEN {
+            return Err(fail(format!("it has more than {MAX_LEN} bytes")));
+        }
+        Ok(Self::new(Some((path, ConfFile::parse(&text).map_err(fail)?)), identity))
+    }
+
+    /// Gives a setting a value that counts more than the file's. Words of its name may be divided by blanks, dashes or
+    /// underscores.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.said.insert(normal(name), value.to_owned());
+    }
+
     /// The value of a setting, by its name with underscores.
-    pub(crate) fn get(&self, wanted: &str) -> Option<String> {
+    pub fn get(&self, wanted: &str) -> Option<String> {
         self.raw(wanted).map(|value| self.expand(value))
     }
 
@@ -49,7 +78,7 @@ impl Settings {
     }
 
     /// A text with its variables replaced.
-    pub(crate) fn expand(&self, text: &str) -> String {
+    pub fn expand(&self, text: &str) -> String {
         expand(text, &|variable| match variable {
             "cluster" => Some(self.cluster.clone()),
             "name" => Some(self.name.to_string()),

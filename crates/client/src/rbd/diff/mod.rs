@@ -8,8 +8,8 @@ use crate::ceph::error::Error;
 use crate::rados::Pool;
 pub use onego_rbd::diff::DiffRange;
 use onego_rbd::diff::{DiffScope, FastDiff};
-use source::Source;
 pub(crate) use source::ImagePoint;
+use source::Source;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -91,7 +91,11 @@ impl Diff {
         Self::of(&header, &details, options).await
     }
 
-    pub(super) async fn of(header: &Header, details: &ImageDetails, options: &DiffOptions) -> Result<Self, Error> {
+    pub(super) async fn of(
+        header: &Header,
+        details: &ImageDetails,
+        options: &DiffOptions,
+    ) -> Result<Self, Error> {
         let point = |name: &String| ImagePoint::named(details, name);
         let from = options.from.as_ref().map(point).transpose()?;
         let to = options.to.as_ref().map_or_else(|| Ok(ImagePoint::head(details)), point)?;

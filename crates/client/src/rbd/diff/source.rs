@@ -82,7 +82,11 @@ struct Parent {
 }
 
 impl Source {
-    pub(super) async fn new(header: &Header, details: &ImageDetails, scope: DiffScope) -> Result<Self, Error> {
+    pub(super) async fn new(
+        header: &Header,
+        details: &ImageDetails,
+        scope: DiffScope,
+    ) -> Result<Self, Error> {
         let pool = header.data_pool(&details.info).await?;
         let names = DataNames::new(&details.info.object_prefix);
         Ok(Self { pool, names, layout: details.info.layout, scope, parent: None })
@@ -108,13 +112,17 @@ impl Source {
         Box::pin(async move {
             let Some(origin) = details.origin.as_ref().filter(|_| to.overlap > 0) else { return Ok(self) };
             if depth == 0 {
-                return Err(Error::Invalid(format!("{} has more than {MAX_DEPTH} parents", header.describe())));
+                return Err(Error::Invalid(format!(
+                    "{} has more than {MAX_DEPTH} parents",
+                    header.describe()
+                )));
             }
             let pool = header.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
             let parent = Header::with_id(&pool, &origin.image_id).await?;
             let known = parent.details().await?;
             let snapshot = known.snapshots.iter().find(|snapshot| snapshot.id == origin.snap);
-            let missing = || Error::NotFound { what: format!("snapshot {} of {}", origin.snap, parent.describe()) };
+            let missing =
+                || Error::NotFound { what: format!("snapshot {} of {}", origin.snap, parent.describe()) };
             let point = ImagePoint::of(snapshot.ok_or_else(missing)?);
             let scope = DiffScope { from: 0, to: point.snap, ..self.scope };
             let source = Self::new(&parent, &known, scope).await?;
@@ -211,7 +219,11 @@ pub(super) async fn fast_diff(
     };
     let Some(map) = object_map(header, from, objects(from)).await? else { return Ok(None) };
     let mut diff = FastDiff::from_snapshot(&map, objects(from));
-    let between = details.snapshots.iter().map(ImagePoint::of).filter(|point| (from.snap + 1..to.snap).contains(&point.snap));
+    let between = details
+        .snapshots
+        .iter()
+        .map(ImagePoint::of)
+        .filter(|point| (from.snap + 1..to.snap).contains(&point.snap));
     for point in between {
         let Some(map) = object_map(header, &point, objects(&point)).await? else { return Ok(None) };
         diff = diff.next(&map, objects(&point), false);

@@ -32,7 +32,8 @@ impl ExportImage {
         let image = Header::named(pool, name).await?;
         let details = image.details().await?;
         let info = &details.info;
-        let points: VecDeque<_> = ImagePoint::snapshots(&details).chain([ImagePoint::head(&details)]).collect();
+        let points: VecDeque<_> =
+            ImagePoint::snapshots(&details).chain([ImagePoint::head(&details)]).collect();
         let diffs = points.len() as u64;
         let records = [
             ImageRecord::Begin,

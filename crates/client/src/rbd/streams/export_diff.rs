@@ -37,11 +37,7 @@ impl ExportDiff {
         Self::of(&header, diff, DiffVersion::V1).await
     }
 
-    pub(super) async fn of(
-        image: &Header,
-        diff: Diff,
-        version: DiffVersion,
-    ) -> Result<Self, Error> {
+    pub(super) async fn of(image: &Header, diff: Diff, version: DiffVersion) -> Result<Self, Error> {
         let (from, to) = diff.points();
         let is_protected = to.name.is_some() && version == DiffVersion::V2;
         let records = [

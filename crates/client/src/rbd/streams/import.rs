@@ -63,7 +63,9 @@ impl ImageShape {
             ImageRecord::Metadata { key, value } => {
                 self.metadata_bytes += key.len() + value.len();
                 if self.metadata_bytes > MAX_METADATA {
-                    return Err(Error::Invalid(format!("more than {MAX_METADATA} bytes are noted at the image")));
+                    return Err(Error::Invalid(format!(
+                        "more than {MAX_METADATA} bytes are noted at the image"
+                    )));
                 }
                 self.metadata.insert(key, value);
             }

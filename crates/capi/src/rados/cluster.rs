@@ -1,0 +1,155 @@
+//! Handles of clusters.
+
+use super::conf::Conf;
+use super::watches::Watches;
+use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
+use crate::runtime::{Client, block_on, lock};
+use onego::ceph::{AuthName, Identity};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A handle of a cluster (`rados_t`). It is cheap: connected handles of one process, identity and configuration share a client.
+pub(crate) struct Rados {
+    conf: Mutex<Conf>,
+    client: Mutex<Option<Arc<Client>>>,
+    watches: Watches,
+}
+
+impl Rados {
+    fn with(conf: Conf) -> Handle<Self> {
+        let (conf, client) = (Mutex::new(conf), Mutex::new(None));
+        Handle::give(Arc::new(Self { conf, client, watches: Watches::default() }))
+    }
+
+    fn create(identity: Identity) -> Handle<Self> {
+        Self::with(Conf::new(identity))
+    }
+
+    /// Its client; ENOTCONN before it is connected.
+    pub(crate) fn client(&self) -> Result<Arc<Client>, Errno> {
+        lock(&self.client).clone().ok_or(Errno::NOTCONN)
+    }
+
+    pub(super) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    pub(crate) fn conf(&self) -> MutexGuard<'_, Conf> {
+        lock(&self.conf)
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_version(major: Out<c_int>, minor: Out<c_int>, extra: Out<c_int>) {
+    major.set_if_wanted(3);
+    minor.set_if_wanted(0);
+    extra.set_if_wanted(0);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_create(cluster: Out<Handle<Rados>>, id: Text) -> c_int {
+    done(|| {
+        let name = if id.is_null() { AuthName::client("admin") } else { AuthName::client(&id.text()?) };
+        cluster.set(Rados::create(Identity::default().with_name(name)))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_create2(
+    cluster: Out<Handle<Rados>>,
+    cluster_name: Text,
+    name: Text,
+    _flags: u64,
+) -> c_int {
+    done(|| {
+        let mut identity = Identity::default();
+        if !name.is_null() {
+            identity = identity.with_name(name.text()?.parse().map_err(|_| Errno::INVAL)?);
+        }
+        if !cluster_name.text_or_empty().is_empty() {
+            identity = identity.with_cluster(&cluster_name.text()?);
+        }
+        cluster.set(Rados::create(identity))
+    })
+}
+
+/// A context is the handle that it was asked of: this makes another handle like it.
+#[unsafe(no_mangle)]
+extern "C" fn rados_create_with_context(cluster: Out<Handle<Rados>>, context: Handle<Rados>) -> c_int {
+    done(|| {
+        let conf = context.get()?.conf().clone();
+        cluster.set(Rados::with(conf))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_cct(cluster: Handle<Rados>) -> Handle<Rados> {
+    cluster
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
+    done(|| {
+        let cluster = cluster.get()?;
+        let mut client = lock(&cluster.client);
+        if client.is_some() {
+            return Err(Errno::ISCONN);
+        }
+        let conf = cluster.conf().clone();
+        *client = Some(Client::connect(&conf.identity, &conf.settings)?);
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_shutdown(cluster: Handle<Rados>) {
+    call(|| {
+        let cluster = cluster.take()?;
+        cluster.watches.clear();
+        // A pool's handle that the program forgot keeps this one, but not its connection.
+        let client = lock(&cluster.client).take();
+        drop(client);
+        Ok(())
+    });
+}
+
+/// How full a cluster is (`struct rados_cluster_stat_t`).
+#[repr(C)]
+struct ClusterStat {
+    kb: u64,
+    kb_used: u64,
+    kb_avail: u64,
+    num_objects: u64,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_cluster_stat(cluster: Handle<Rados>, result: Out<ClusterStat>) -> c_int {
+    done(|| {
+        let stat = block_on(cluster.get()?.client()?.cluster().statfs(None))?;
+        result.set(ClusterStat {
+            kb: stat.kb,
+            kb_used: stat.kb_used,
+            kb_avail: stat.kb_avail,
+            num_objects: stat.objects,
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_cluster_fsid(cluster: Handle<Rados>, buf: Out<u8>, len: usize) -> c_int {
+    call(|| {
+        let fsid = block_on(cluster.get()?.client()?.cluster().fsid())?;
+        buf.copy_text(fsid.as_bytes(), len)?;
+        Ok(fsid.len() as c_int)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_wait_for_latest_osdmap(cluster: Handle<Rados>) -> c_int {
+    done(|| Ok(block_on(cluster.get()?.client()?.cluster().newest_osd_map()).map(drop)?))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_buffer_free(buf: Opaque) {
+    crate::border::free(buf.0);
+}

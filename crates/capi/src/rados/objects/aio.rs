@@ -1,0 +1,75 @@
+//! Completions of librados.
+
+use crate::border::{Handle, Opaque, Out, call, done};
+use crate::runtime::{Callback, Completion};
+use std::ffi::c_int;
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_create_completion(
+    argument: Opaque,
+    complete: Callback,
+    safe: Callback,
+    completion: Out<Handle<Completion>>,
+) -> c_int {
+    done(|| completion.set(Handle::give(Completion::new(argument, [complete, safe]))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_create_completion2(
+    argument: Opaque,
+    complete: Callback,
+    completion: Out<Handle<Completion>>,
+) -> c_int {
+    done(|| completion.set(Handle::give(Completion::new(argument, [complete, None]))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_release(completion: Handle<Completion>) {
+    call(|| completion.take().map(drop));
+}
+
+/// "Safe" is "complete": a change is acknowledged when it is durable.
+macro_rules! waits {
+    ($($name:ident: $wait:ident;)*) => { $(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(completion: Handle<Completion>) -> c_int {
+            done(|| {
+                completion.share()?.$wait();
+                Ok(())
+            })
+        }
+    )* };
+}
+
+waits! {
+    rados_aio_wait_for_complete: wait;
+    rados_aio_wait_for_safe: wait;
+    rados_aio_wait_for_complete_and_cb: wait_called_back;
+    rados_aio_wait_for_safe_and_cb: wait_called_back;
+}
+
+macro_rules! asks {
+    ($($name:ident: $ask:ident;)*) => { $(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(completion: Handle<Completion>) -> c_int {
+            call(|| Ok(completion.get()?.$ask().into()))
+        }
+    )* };
+}
+
+asks! {
+    rados_aio_is_complete: is_complete;
+    rados_aio_is_safe: is_complete;
+    rados_aio_is_complete_and_cb: is_called_back;
+    rados_aio_is_safe_and_cb: is_called_back;
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_get_return_value(completion: Handle<Completion>) -> c_int {
+    call(|| Ok(completion.get()?.result() as c_int))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_aio_get_version(completion: Handle<Completion>) -> u64 {
+    call(|| Ok(completion.get()?.version()))
+}

@@ -1,0 +1,126 @@
+//! Snapshots of pools, and those that programs manage themselves.
+
+use super::ioctx::IoCtx;
+use crate::border::{Errno, Handle, In, Out, Text, call, done};
+use crate::runtime::block_on;
+use onego_ceph::messages::{PoolOp, PoolOpKind, PoolOpReply};
+use onego_ceph::osdmap::PoolSnap;
+use onego_ceph::types::SnapContext;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+/// Has the monitors change a pool's snapshots.
+fn operate(ioctx: &IoCtx, op: PoolOpKind, snap: u64, name: &str) -> Result<PoolOpReply, Errno> {
+    let run = async {
+        let cluster = ioctx.client().cluster();
+        let op = PoolOp {
+            fsid: cluster.osd_map().await?.fsid,
+            pool: ioctx.pool_id() as u32,
+            op,
+            snap,
+            name: name.to_owned(),
+            crush_rule: 0,
+        };
+        cluster.pool_op(op).await
+    };
+    let reply = block_on(run)?;
+    Errno::check(reply.result)?;
+    Ok(reply)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_create(ioctx: Handle<IoCtx>, name: Text) -> c_int {
+    done(|| operate(ioctx.get()?, PoolOpKind::CreateSnap, 0, &name.text()?).map(drop))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_remove(ioctx: Handle<IoCtx>, name: Text) -> c_int {
+    done(|| operate(ioctx.get()?, PoolOpKind::DeleteSnap, 0, &name.text()?).map(drop))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_selfmanaged_snap_create(ioctx: Handle<IoCtx>, snap: Out<u64>) -> c_int {
+    done(|| {
+        let reply = operate(ioctx.get()?, PoolOpKind::CreateUnmanagedSnap, 0, "")?;
+        let id = reply.output.as_deref().and_then(|output| output.first_chunk()).ok_or(Errno::IO)?;
+        snap.set(u64::from_le_bytes(*id))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_selfmanaged_snap_remove(ioctx: Handle<IoCtx>, snap: u64) -> c_int {
+    done(|| operate(ioctx.get()?, PoolOpKind::DeleteUnmanagedSnap, snap, "").map(drop))
+}
+
+/// Ids come newest first, and none is newer than `seq`.
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_selfmanaged_snap_set_write_ctx(
+    ioctx: Handle<IoCtx>,
+    seq: u64,
+    snaps: In<u64>,
+    count: c_int,
+) -> c_int {
+    done(|| {
+        let snaps = snaps.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
+        let is_descending = snaps.windows(2).all(|pair| pair[0] > pair[1]);
+        if !is_descending || snaps.first().is_some_and(|first| *first > seq) {
+            return Err(Errno::INVAL);
+        }
+        ioctx.get()?.view().snap_context = SnapContext { seq, snaps: snaps.to_vec() };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_set_read(ioctx: Handle<IoCtx>, snap: u64) {
+    call(|| {
+        ioctx.get()?.view().snap = snap;
+        Ok(())
+    });
+}
+
+/// What the newest map says of a pool's snapshots.
+fn in_map<T>(ioctx: Handle<IoCtx>, what: impl FnOnce(&BTreeMap<u64, PoolSnap>) -> T) -> Result<T, Errno> {
+    let ioctx = ioctx.get()?;
+    let map = block_on(ioctx.client().cluster().osd_map())?;
+    let pool = map.pools.get(&ioctx.pool_id()).ok_or(Errno::NOENT)?;
+    Ok(what(&pool.snaps))
+}
+
+pub(super) fn named(ioctx: Handle<IoCtx>, name: Text) -> Result<u64, Errno> {
+    let name = name.text()?;
+    let by_name =
+        |snaps: &BTreeMap<u64, PoolSnap>| snaps.values().find(|snap| snap.name == name).map(|snap| snap.id);
+    in_map(ioctx, by_name)?.ok_or(Errno::NOENT)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_list(ioctx: Handle<IoCtx>, snaps: Out<u64>, most: c_int) -> c_int {
+    call(|| {
+        let ids = in_map(ioctx, |snaps| snaps.keys().copied().collect::<Vec<_>>())?;
+        snaps.copy(&ids, usize::try_from(most).map_err(|_| Errno::INVAL)?)?;
+        Ok(ids.len() as c_int)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_lookup(ioctx: Handle<IoCtx>, name: Text, snap: Out<u64>) -> c_int {
+    done(|| snap.set(named(ioctx, name)?))
+}
+
+fn numbered<T>(ioctx: Handle<IoCtx>, id: u64, what: impl FnOnce(&PoolSnap) -> T) -> Result<T, Errno> {
+    in_map(ioctx, |snaps| snaps.get(&id).map(what))?.ok_or(Errno::NOENT)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_get_name(ioctx: Handle<IoCtx>, id: u64, name: Out<u8>, len: c_int) -> c_int {
+    done(|| {
+        let found = numbered(ioctx, id, |snap| snap.name.clone())?;
+        name.copy_text(found.as_bytes(), usize::try_from(len).map_err(|_| Errno::INVAL)?)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rados_ioctx_snap_get_stamp(ioctx: Handle<IoCtx>, id: u64, time: Out<libc::time_t>) -> c_int {
+    done(|| time.set(numbered(ioctx, id, |snap| snap.stamp.sec)?.into()))
+}

@@ -1,0 +1,42 @@
+//! Completions of librbd.
+
+use crate::border::{Handle, Opaque, Out, call, done};
+use crate::runtime::{Callback, Completion};
+use std::ffi::c_int;
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_create_completion(
+    argument: Opaque,
+    complete: Callback,
+    completion: Out<Handle<Completion>>,
+) -> c_int {
+    done(|| completion.set(Handle::give(Completion::new(argument, [complete, None]))))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_release(completion: Handle<Completion>) {
+    call(|| completion.take().map(drop));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_wait_for_complete(completion: Handle<Completion>) -> c_int {
+    done(|| {
+        completion.share()?.wait();
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_is_complete(completion: Handle<Completion>) -> c_int {
+    call(|| Ok(completion.get()?.is_complete().into()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_get_return_value(completion: Handle<Completion>) -> isize {
+    call(|| Ok(completion.get()?.result() as isize))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_aio_get_arg(completion: Handle<Completion>) -> *mut std::ffi::c_void {
+    call(|| Ok(completion.get()?.argument.0))
+}

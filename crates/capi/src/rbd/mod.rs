@@ -1,0 +1,13 @@
+//! librbd: images.
+
+mod admin;
+mod aio;
+mod diff;
+mod exclusive;
+mod image;
+mod info;
+mod io;
+mod list;
+mod metadata;
+mod options;
+mod snap;

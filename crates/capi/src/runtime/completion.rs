@@ -1,0 +1,154 @@
+//! Completions: what a program waits on, or is called back by.
+
+use super::callbacks::Callbacks;
+use super::lock::lock;
+use crate::border::{Handle, Opaque};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A program's function for a completion, with the completion and the program's own argument.
+pub(crate) type Callback = Option<extern "C" fn(Handle<Completion>, Opaque)>;
+
+/// A completion of librados or librbd. The program holds one reference to it, the request in flight another: so it may be
+/// released in its callback, or before.
+pub(crate) struct Completion {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Called in this order.
+    callbacks: [Callback; 2],
+    pub(crate) argument: Opaque,
+}
+
+#[derive(Default)]
+struct State {
+    result: Option<i64>,
+    is_called_back: bool,
+    version: u64,
+    waiters: usize,
+    /// The image to whose events it belongs.
+    events: Option<Arc<Events>>,
+}
+
+impl Completion {
+    pub(crate) fn new(argument: Opaque, callbacks: [Callback; 2]) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), callbacks, argument })
+    }
+
+    /// One that nobody is called back by.
+    pub(crate) fn plain() -> Arc<Self> {
+        Self::new(Opaque(std::ptr::null_mut()), [None, None])
+    }
+
+    /// Has it put among an image's events when it completes.
+    pub(crate) fn belongs_to(&self, events: Arc<Events>) {
+        lock(&self.state).events = Some(events);
+    }
+
+    /// Says which version the object had.
+    pub(crate) fn set_version(&self, version: u64) {
+        lock(&self.state).version = version;
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        lock(&self.state).version
+    }
+
+    /// The result, or 0 before there is one.
+    pub(crate) fn result(&self) -> i64 {
+        lock(&self.state).result.unwrap_or(0)
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        lock(&self.state).result.is_some()
+    }
+
+    pub(crate) fn is_called_back(&self) -> bool {
+        lock(&self.state).is_called_back
+    }
+
+    /// Waits for the result.
+    pub(crate) fn wait(&self) -> i64 {
+        self.wait_until(|state| state.result.is_some()).result.unwrap_or(0)
+    }
+
+    /// Waits until the callbacks have returned.
+    pub(crate) fn wait_called_back(&self) {
+        drop(self.wait_until(|state| state.is_called_back));
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        while !is_so(&state) {
+            state.waiters += 1;
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiters -= 1;
+        }
+        state
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = lock(&self.state);
+        change(&mut state);
+        let has_waiters = state.waiters > 0;
+        drop(state);
+        if has_waiters {
+            self.changed.notify_all();
+        }
+    }
+
+    /// The request is done with: the result is there first, then the callbacks run, then its image has an event.
+    pub(crate) fn complete(self: Arc<Self>, result: i64, callbacks: &Callbacks) {
+        let has_callbacks = self.callbacks.iter().any(Option::is_some);
+        self.change(|state| {
+            state.result = Some(result);
+            state.is_called_back = !has_callbacks;
+        });
+        if !has_callbacks {
+            return self.tell_image();
+        }
+        callbacks.call(move || {
+            for callback in self.callbacks.iter().flatten() {
+                callback(Handle::of(&self), self.argument);
+            }
+            self.change(|state| state.is_called_back = true);
+            self.tell_image();
+        });
+    }
+
+    fn tell_image(self: Arc<Self>) {
+        let events = lock(&self.state).events.take();
+        if let Some(events) = events {
+            events.add(self);
+        }
+    }
+}
+
+/// The completions of an image that its program asks for by a descriptor.
+pub(crate) struct Events {
+    descriptor: i32,
+    completed: Mutex<VecDeque<Arc<Completion>>>,
+}
+
+impl Events {
+    /// `descriptor`: an eventfd, or the writing end of a pipe.
+    pub(crate) fn new(descriptor: i32) -> Self {
+        Self { descriptor, completed: Mutex::default() }
+    }
+
+    fn add(&self, completion: Arc<Completion>) {
+        lock(&self.completed).push_back(completion);
+        // SAFETY: the program keeps the descriptor open while the image is.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
+        // An eventfd takes one number of eight bytes, of which a pipe's reader sees what it likes. One that is full, or closed,
+        // is the program's business.
+        let _ = rustix::io::write(descriptor, &1u64.to_ne_bytes());
+    }
+
+    /// Takes the oldest of them, at most as many.
+    pub(crate) fn take(&self, most: usize) -> Vec<Arc<Completion>> {
+        let mut completed = lock(&self.completed);
+        let count = completed.len().min(most);
+        completed.drain(..count).collect()
+    }
+}

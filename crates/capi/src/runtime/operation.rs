@@ -1,0 +1,96 @@
+//! A request of a program that is in flight.
+
+use super::client::Client;
+use super::completion::Completion;
+use super::flights::Flight;
+use super::task::spawn;
+use crate::border::Errno;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A request in flight. It completes when its last reference is gone.
+pub(crate) struct Operation {
+    client: Arc<Client>,
+    completion: Option<Arc<Completion>>,
+    result: AtomicI64,
+    /// Dropped after the completion has its result.
+    _flight: Option<Flight>,
+}
+
+impl Operation {
+    /// Begins a request; waits while there are too many in flight.
+    pub(crate) fn begin(
+        client: &Arc<Client>,
+        completion: Arc<Completion>,
+        flight: Option<Flight>,
+    ) -> Arc<Self> {
+        client.admit();
+        Arc::new(Self {
+            client: Arc::clone(client),
+            completion: Some(completion),
+            result: AtomicI64::new(PENDING),
+            _flight: flight,
+        })
+    }
+
+    /// Notes how it has ended.
+    pub(crate) fn end(&self, result: Result<i64, Errno>) {
+        let result = result.unwrap_or_else(|errno| errno.negative().into());
+        self.result.store(result, Ordering::Relaxed);
+    }
+
+    /// The completion, for what it says besides the result.
+    pub(crate) fn completion(&self) -> Option<&Arc<Completion>> {
+        self.completion.as_ref()
+    }
+}
+
+/// No result is known; if none ever is, the future has ended by a panic.
+const PENDING: i64 = i64::MIN;
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        let result = match *self.result.get_mut() {
+            PENDING => Errno::IO.negative().into(),
+            result => result,
+        };
+        self.client.release();
+        if let Some(completion) = self.completion.take() {
+            completion.complete(result, &self.client.callbacks());
+        }
+    }
+}
+
+impl Client {
+    /// Starts what `make` makes of the operation; its result is that of the completion.
+    pub(crate) fn start<F>(
+        self: &Arc<Self>,
+        completion: Arc<Completion>,
+        flight: Option<Flight>,
+        make: impl FnOnce(&Arc<Operation>) -> Result<F, Errno>,
+    ) where
+        F: Future<Output = Result<i64, Errno>> + Send + 'static,
+    {
+        let operation = Operation::begin(self, completion, flight);
+        match make(&operation) {
+            Ok(future) => spawn(async move { operation.end(future.await) }),
+            Err(errno) => operation.end(Err(errno)),
+        }
+    }
+
+    /// The same, waiting for the result.
+    pub(crate) fn run<F>(
+        self: &Arc<Self>,
+        make: impl FnOnce(&Arc<Operation>) -> Result<F, Errno>,
+    ) -> Result<i64, Errno>
+    where
+        F: Future<Output = Result<i64, Errno>> + Send + 'static,
+    {
+        let completion = Completion::plain();
+        self.start(Arc::clone(&completion), None, make);
+        match completion.wait() {
+            result if result < 0 => Err(Errno(-(result as i32))),
+            result => Ok(result),
+        }
+    }
+}
