@@ -24,8 +24,6 @@ pub(crate) enum CephCommand {
     Request { request: Box<Request>, done: oneshot::Sender<RequestOutcome> },
     /// A question to the monitors.
     Monitor { question: Question, done: oneshot::Sender<RequestOutcome> },
-    /// Tells the global id of this client.
-    GlobalId { done: oneshot::Sender<u64> },
     /// A request to an image.
     Image { image: ImageKey, io: Io, done: ReplyTo },
     /// Opens an image. `opened` names it at once, `done` tells when it can be used.

@@ -138,7 +138,6 @@ impl Core {
             CephCommand::Request { request, done } => {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
-            CephCommand::GlobalId { done } => drop(done.send(self.client.global_id())),
             CephCommand::Image { image, io, done } => self.start(now, image, io, done),
             CephCommand::OpenImage { facts, is_watched, opened, done } => {
                 self.with_images(now, |images, parts| {

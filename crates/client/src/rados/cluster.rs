@@ -215,13 +215,6 @@ impl Cluster {
         self.shared.mailbox.ask_sweep();
     }
 
-    /// The id that the monitors gave this client.
-    pub(crate) async fn global_id(&self) -> Result<u64, Error> {
-        let (done, answer) = oneshot::channel();
-        self.send(CephCommand::GlobalId { done }).await?;
-        Ok(self.answer(answer).await?)
-    }
-
     /// The map of the cluster, once it has reached `epoch`.
     pub(crate) async fn map(&self, epoch: u32) -> Result<Arc<OsdMap>, Error> {
         let (done, answer) = oneshot::channel();

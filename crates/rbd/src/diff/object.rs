@@ -1,6 +1,6 @@
 //! What changed of an object, by what it says of its clones.
 
-use onego_ceph::osdmap::SnapSet as IntervalSet;
+use onego_ceph::osdmap::IntervalSet;
 use onego_ceph::outputs::{CloneInfo, CloneInfos};
 use onego_ceph::types::NOSNAP;
 use std::cmp::max;
