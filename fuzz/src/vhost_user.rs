@@ -160,8 +160,12 @@ impl ServedDisk {
             number
         };
         let device = Rc::new(Faulty::new(Memory::new(geometry), random, faults(false)));
-        let disk =
-            Disk { device: Rc::clone(&device) as _, read_only: false, serial: "fuzzed".into(), queues: QUEUES };
+        let disk = Disk {
+            device: Rc::clone(&device) as _,
+            read_only: false,
+            serial: "fuzzed".into(),
+            queues: QUEUES,
+        };
         let mut server = DiskServer::default();
         server.serve(disk, stream());
         let mut server = DrivenServer::new(server);
@@ -170,7 +174,18 @@ impl ServedDisk {
         memory.write(MEMORY as usize, &[0xa5; BEHIND]);
         let (other, _) = Window::create("other", MEMORY).unwrap();
         let (record, kicks) = (None, [event(), event()]);
-        Self { server, device, who: None, memory, guest, other, record, kicks, available: [0; 2], used: [0; 2] }
+        Self {
+            server,
+            device,
+            who: None,
+            memory,
+            guest,
+            other,
+            record,
+            kicks,
+            available: [0; 2],
+            used: [0; 2],
+        }
     }
 
     fn file(&self, kind: FileKind) -> OwnedFd {
@@ -230,7 +245,10 @@ impl ServedDisk {
     fn shake_hands(&mut self, event_index: bool) {
         let bits = [32_u32, 30, 28, 14, 13, 12, 11, 9].into_iter().chain(event_index.then_some(29));
         // What is acknowledged is asked for by a feature of the protocol.
-        self.send(&FrontRequest::SetProtocolFeatures(1 << 3 | 1 << 9 | 1 << 12 | 1 << 15).encode(false), Vec::new());
+        self.send(
+            &FrontRequest::SetProtocolFeatures(1 << 3 | 1 << 9 | 1 << 12 | 1 << 15).encode(false),
+            Vec::new(),
+        );
         self.tell(&FrontRequest::SetFeatures(bits.fold(0, |all, bit| all | 1 << bit)), Vec::new());
         let range = MemoryRange { guest: 0, length: MEMORY, user: USER, offset: 0 };
         self.tell(&FrontRequest::SetMemTable(vec![range]), vec![self.file(FileKind::Guest)]);
@@ -446,7 +464,8 @@ impl World {
             }
             Item::Bytes { bytes, files: kinds } => self.served.send(bytes, files(&self.served, kinds)),
             Item::Descriptor { queue, index, place, length, flags, next } => {
-                let (index, flags, next) = (u16::from(index % 16), u16::from(flags & 7), u16::from(next % 10));
+                let (index, flags, next) =
+                    (u16::from(index % 16), u16::from(flags & 7), u16::from(next % 10));
                 let bytes = descriptor(place.address(), *length, flags, next);
                 self.served.put_descriptor(u16::from(queue % 2), index, &bytes);
             }

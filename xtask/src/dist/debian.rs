@@ -1,6 +1,7 @@
 //! The package for Debian.
 
-use super::{ARCHITECTURE, Release, files_below};
+use super::files::files_below;
+use super::release::{ARCHITECTURE, Release};
 use crate::sh;
 use anyhow::{Context as _, Result};
 use std::fs;

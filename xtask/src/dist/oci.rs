@@ -2,7 +2,8 @@
 //!
 //! Source: the OCI image specification 1.1, `image-layout.md`, `manifest.md` and `config.md`.
 
-use super::{ARCHITECTURE, Release, sha256, tar_of};
+use super::files::{sha256, tar_of};
+use super::release::{ARCHITECTURE, Release};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fs;

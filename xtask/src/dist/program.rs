@@ -3,8 +3,7 @@
 use crate::sh;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
-use std::fs::{self, Metadata};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,8 +53,4 @@ fn build_in(workspace: &Workspace, target: &Path) -> Result<PathBuf> {
     command.args(["--target", TARGET, "--target-dir"]).arg(target).env("RUSTFLAGS", flags);
     sh::run(&mut command)?;
     Ok(target.join(TARGET).join("dist/onego"))
-}
-
-pub(super) fn is_executable(metadata: &Metadata) -> bool {
-    metadata.permissions().mode() & 0o100 != 0
 }
