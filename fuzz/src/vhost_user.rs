@@ -44,12 +44,12 @@ pub struct Input<'a> {
     event_index: bool,
     /// Bytes that are carried at a time.
     cut: u8,
-    items: Vec<Item<'a>>,
+    items: Vec<FrontAction<'a>>,
 }
 
 /// One thing that it does.
 #[derive(Debug, Arbitrary)]
-pub enum Item<'a> {
+pub enum FrontAction<'a> {
     /// Sends a message of any payload.
     Message { request: u8, needs_reply: bool, payload: &'a [u8], files: Vec<FileKind> },
     /// Sends one about a queue.
@@ -385,14 +385,14 @@ impl WholeRequest {
 }
 
 /// A server, and what is known of what comes of the fuzzer's requests.
-struct World {
+struct FuzzedDisk {
     served: ServedDisk,
     event_index: bool,
     /// Nobody knows what the server makes of the guest once the fuzzer has sent messages, or put chains, of its own.
     spoilt: bool,
 }
 
-impl World {
+impl FuzzedDisk {
     fn connect(&mut self, shakes: bool) {
         self.served.disconnect();
         self.served.pass(2 * DELAY);
@@ -422,29 +422,29 @@ impl World {
     }
 
     /// Does one thing; the fuzzer's own things spoil what is known.
-    fn act(&mut self, item: &Item<'_>) {
+    fn act(&mut self, item: &FrontAction<'_>) {
         let files = |served: &ServedDisk, kinds: &[FileKind]| -> Vec<OwnedFd> {
             kinds.iter().take(12).map(|kind| served.file(*kind)).collect()
         };
         match item {
-            Item::Request { queue, head, kind, sector, sectors, in_table } => {
+            FrontAction::Request { queue, head, kind, sector, sectors, in_table } => {
                 return self.request((*queue, *head), (*kind, *sector, *sectors), *in_table);
             }
-            Item::Reconnect { shakes } => return self.connect(*shakes),
-            Item::Pass(millis) => return self.served.pass(Duration::from_millis((*millis).into())),
-            Item::Delay(delays) => self.served.device.set_faults(faults(*delays)),
-            Item::Message { request, needs_reply, payload, files: kinds } => {
+            FrontAction::Reconnect { shakes } => return self.connect(*shakes),
+            FrontAction::Pass(millis) => return self.served.pass(Duration::from_millis((*millis).into())),
+            FrontAction::Delay(delays) => self.served.device.set_faults(faults(*delays)),
+            FrontAction::Message { request, needs_reply, payload, files: kinds } => {
                 let mut bytes = FrontRequest::Unknown((request % 45).into()).encode(*needs_reply);
                 bytes[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
                 bytes.extend_from_slice(payload);
                 self.served.send(&bytes, files(&self.served, kinds));
             }
-            Item::Queue { what, index, value, place, file } => {
+            FrontAction::Queue { what, index, value, place, file } => {
                 let message = Self::queue_message(*what, *index, *value, *place, file.is_some());
                 let files = file.map(|kind| self.served.file(kind)).into_iter().collect();
                 self.served.send(&message.encode(true), files);
             }
-            Item::Region { remove, place, length, offset, file } => {
+            FrontAction::Region { remove, place, length, offset, file } => {
                 let base = u64::from(*place) << 12;
                 let (length, offset) = (u64::from(*length), u64::from(*offset));
                 let range = MemoryRange { guest: base, length, user: USER + base, offset };
@@ -454,7 +454,7 @@ impl World {
                     if *remove { FrontRequest::RemMemReg(range) } else { FrontRequest::AddMemReg(range) };
                 self.served.send(&message.encode(true), vec![self.served.file(file)]);
             }
-            Item::Record { queues, queue_size, offset, file } => {
+            FrontAction::Record { queues, queue_size, offset, file } => {
                 let (queues, queue_size) = (u16::from(queues % 4), u16::from(*queue_size));
                 let wanted = InflightDescription { length: 0, offset: 0, queues, queue_size };
                 self.served.send(&FrontRequest::GetInflightFd(wanted).encode(false), Vec::new());
@@ -462,15 +462,15 @@ impl World {
                 let file = vec![self.served.file(*file)];
                 self.served.send(&FrontRequest::SetInflightFd(given).encode(true), file);
             }
-            Item::Bytes { bytes, files: kinds } => self.served.send(bytes, files(&self.served, kinds)),
-            Item::Descriptor { queue, index, place, length, flags, next } => {
+            FrontAction::Bytes { bytes, files: kinds } => self.served.send(bytes, files(&self.served, kinds)),
+            FrontAction::Descriptor { queue, index, place, length, flags, next } => {
                 let (index, flags, next) =
                     (u16::from(index % 16), u16::from(flags & 7), u16::from(next % 10));
                 let bytes = descriptor(place.address(), *length, flags, next);
                 self.served.put_descriptor(u16::from(queue % 2), index, &bytes);
             }
-            Item::Put { at, bytes } => self.served.put((*at).into(), bytes),
-            Item::Offer { queue, head, more } => {
+            FrontAction::Put { at, bytes } => self.served.put((*at).into(), bytes),
+            FrontAction::Offer { queue, head, more } => {
                 self.served.offer(u16::from(queue % 2), u16::from(head % 10), u16::from(more % 12));
             }
         }
@@ -492,7 +492,7 @@ impl World {
 /// Does what the input says.
 pub fn run(input: &Input<'_>) {
     let served = ServedDisk::new(input.cut);
-    let mut world = World { served, event_index: input.event_index, spoilt: true };
+    let mut world = FuzzedDisk { served, event_index: input.event_index, spoilt: true };
     world.connect(input.shakes);
     for item in &input.items {
         world.act(item);
@@ -503,7 +503,7 @@ pub fn run(input: &Input<'_>) {
 /// Checks that every request can succeed: a harness in which none does finds nothing.
 pub fn check_floor() {
     for event_index in [false, true] {
-        let mut world = World { served: ServedDisk::new(u8::MAX), event_index, spoilt: true };
+        let mut world = FuzzedDisk { served: ServedDisk::new(u8::MAX), event_index, spoilt: true };
         world.connect(true);
         for in_table in [false, true] {
             for kind in 0..6 {

@@ -23,7 +23,7 @@ use kernel::Kernel;
 use kind::KINDS;
 pub(crate) use kind::{Kind, NBD, NFS, NFSD, NFSD_PORTS, NFSD_PROGRAMS, RBD, RDMA, UBLK, VIRTIO_BLK};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,6 +40,9 @@ const MEMORY: u32 = 1536;
 
 /// The first program of the guest.
 const INIT: &str = include_str!("init.sh");
+
+/// The first program of a guest whose root file system is on its disk.
+const ROOT_INIT: &str = include_str!("root.sh");
 
 /// What the last line of a script's output begins with.
 const EXIT: &str = "guest-exit: ";
@@ -104,6 +107,59 @@ impl Guest {
     ) -> Result<Running> {
         let archive = self.file_system(stage, script, programs)?;
         Self::spawn(stage, name, &archive, |initial| self.qemu(stage, initial, ports))
+    }
+
+    /// Starts a guest with a disk, by that many queues.
+    pub(crate) fn start_with_disk(
+        &self,
+        stage: &Stage,
+        script: &str,
+        programs: &[&str],
+        disk: ServedDisk,
+        queues: u16,
+    ) -> Result<Running> {
+        let archive = self.file_system(stage, script, programs)?;
+        self.start_archive(stage, &archive, disk, queues)
+    }
+
+    /// Makes an image of a root file system with a script and its programs, of that many bytes.
+    pub(crate) fn make_root(
+        &self,
+        stage: &Stage,
+        script: &str,
+        programs: &[&str],
+        image: &Path,
+        size: u64,
+    ) -> Result<()> {
+        let tree = stage.path("root");
+        self.files(stage, script, programs)?.write_tree(&tree)?;
+        File::create_new(image)?.set_len(size)?;
+        sh::text(Command::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-d"]).arg(&tree).arg(image))?;
+        Ok(fs::remove_dir_all(&tree)?)
+    }
+
+    /// Starts a guest whose root file system is on its disk, which it reaches by that many queues.
+    pub(crate) fn start_from_disk(&self, stage: &Stage, disk: ServedDisk, queues: u16) -> Result<Running> {
+        let mut archive = Archive::default();
+        ["dev", "mnt", "bin"].into_iter().for_each(|folder| archive.folder(folder));
+        archive.program("init", ROOT_INIT.into());
+        archive.program("bin/busybox", read(&find("busybox")?)?);
+        self.add_modules(&mut archive)?;
+        self.start_archive(stage, &archive, disk, queues)
+    }
+
+    fn start_archive(
+        &self,
+        stage: &Stage,
+        archive: &Archive,
+        disk: ServedDisk,
+        queues: u16,
+    ) -> Result<Running> {
+        Self::spawn(stage, "guest", archive, |initial| {
+            let mut command = self.qemu(stage, initial, &[]);
+            command.args(disk.arguments(MEMORY, queues).split_whitespace());
+            command
+        })
     }
 
     fn spawn(

@@ -30,6 +30,24 @@ struct Block {
     loose_until: Time,
 }
 
+/// A request in flight.
+pub(crate) struct Asked {
+    pub(crate) what: What,
+    pub(crate) blocks: Range<usize>,
+    /// The device may fail it.
+    pub(crate) may_fail: bool,
+}
+
+pub(crate) enum What {
+    Read,
+    /// Forced: it is durable when it completes.
+    Change {
+        forced: bool,
+    },
+    Flush(Snapshot),
+    Status,
+}
+
 /// The blocks of a disk.
 pub(crate) struct Disk(Vec<Block>);
 
@@ -77,10 +95,19 @@ impl Disk {
     }
 
     /// A change has failed, or its client is gone: each of its blocks has changed or not, or will have by then.
-    pub(crate) fn unknown(&mut self, blocks: Range<usize>, until: Time) {
+    fn unknown(&mut self, blocks: Range<usize>, until: Time) {
         for block in &mut self.0[blocks] {
             block.changing = false;
             block.loose_until = until;
+        }
+    }
+
+    /// Nobody will ever know what came of a request. If it changes something, it has done so by then, or never does.
+    pub(crate) fn forget(&mut self, asked: Asked, until: Time) {
+        match asked.what {
+            What::Read | What::Status => self.end_read(asked.blocks),
+            What::Change { .. } => self.unknown(asked.blocks, until),
+            What::Flush(_) => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! A server of NBD by seed: clients that are cut off, that are slow and that lie, a device that fails, delays and forgets, and crashes.
 
-use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
+use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
 use crate::support::{Net, Reply, STYLES, Who, export, request};
 use onego_block::{Faults, Faulty, Volatile};
@@ -11,7 +11,7 @@ use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::{Add, Range};
+use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -71,21 +71,6 @@ struct SimulatedClient {
     unsent: Vec<u8>,
     in_flight: BTreeMap<u64, Asked>,
     reads: bool,
-}
-
-/// A request in flight.
-struct Asked {
-    what: What,
-    blocks: Range<usize>,
-    /// The device may fail it.
-    may_fail: bool,
-}
-
-enum What {
-    Read,
-    Change { forced: bool },
-    Flush(Snapshot),
-    Status,
 }
 
 pub(crate) struct SimulatedExport {
@@ -232,11 +217,7 @@ impl SimulatedExport {
 
     /// Nobody will ever know what came of a request.
     fn forget(&mut self, asked: Asked) {
-        match asked.what {
-            What::Read | What::Status => self.disk.end_read(asked.blocks),
-            What::Change { .. } => self.disk.unknown(asked.blocks, self.net.now + SETTLED),
-            What::Flush(_) => {}
-        }
+        self.disk.forget(asked, self.net.now + SETTLED);
     }
 
     fn set_reading(&mut self, n: usize) {

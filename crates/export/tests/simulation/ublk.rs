@@ -1,7 +1,7 @@
 //! A block device of the kernel by seed: several queues, a daemon that is killed and followed by another, a device that fails, delays
 //! and forgets, and crashes.
 
-use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
+use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
 use crate::support::kernel::{DISCARD, FLUSH, FUA, Kernel, READ, WRITE, ZEROES};
 use onego_block::{Device as _, Export as _, Faults, Faulty, Volatile};
@@ -11,7 +11,7 @@ use onego_wire::{Action, ConnTable, Machine as _, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::{Add, Range};
+use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,20 +53,6 @@ impl Add for SeenByKernel {
             kept: self.kept + other.kept,
         }
     }
-}
-
-/// A request in flight.
-struct Asked {
-    what: What,
-    blocks: Range<usize>,
-    /// The device may fail it.
-    may_fail: bool,
-}
-
-enum What {
-    Read,
-    Change { forced: bool },
-    Flush(Snapshot),
 }
 
 /// A process that serves the queues, all on one device.
@@ -245,11 +231,7 @@ impl SimulatedQueues {
 
     /// Nobody knows what came of a request.
     fn forget(&mut self, asked: Asked) {
-        match asked.what {
-            What::Read => self.disk.end_read(asked.blocks),
-            What::Change { .. } => self.disk.unknown(asked.blocks, self.now + SETTLED),
-            What::Flush(_) => {}
-        }
+        self.disk.forget(asked, self.now + SETTLED);
     }
 
     fn pass(&mut self, time: Duration) {
@@ -290,6 +272,7 @@ impl SimulatedQueues {
                 self.disk.flushed(&snapshot);
                 self.seen.flushes += 1;
             }
+            What::Status => unreachable!("the kernel does not ask for it"),
         }
     }
 

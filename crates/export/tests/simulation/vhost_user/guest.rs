@@ -73,7 +73,7 @@ struct Chain {
 
 /// A range of the guest's memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct GuestSpan {
     pub(crate) address: u64,
     pub(crate) length: u32,
     pub(crate) flags: u16,
@@ -96,7 +96,7 @@ pub(crate) struct UsedRequest {
     pub(crate) data: Vec<u8>,
 }
 
-impl Piece {
+impl GuestSpan {
     fn encode(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -146,7 +146,7 @@ impl Guest {
         self.memory.store_u16(address as usize, value);
     }
 
-    pub(crate) fn descriptor(&self, queue: usize, index: u16, piece: Piece) {
+    pub(crate) fn descriptor(&self, queue: usize, index: u16, piece: GuestSpan) {
         self.put(self.queues[queue].at + 16 * u64::from(index), &piece.encode());
     }
 
@@ -186,14 +186,14 @@ impl Guest {
         let free = self.queues[queue].free.len();
         let in_table = self.options.indirect && random.random_bool(0.5);
         let most = if in_table { PIECES } else { PIECES.min(free - 2) };
-        let mut pieces = vec![Piece { address: slot, length: 16, flags: 0, next: 0 }];
-        pieces.extend(cut(random, slot + DATA, length, most).map(|(address, length)| Piece {
+        let mut pieces = vec![GuestSpan { address: slot, length: 16, flags: 0, next: 0 }];
+        pieces.extend(cut(random, slot + DATA, length, most).map(|(address, length)| GuestSpan {
             address,
             length,
             flags,
             next: 0,
         }));
-        pieces.push(Piece { address: slot + STATUS, length: 1, flags: WRITE, next: 0 });
+        pieces.push(GuestSpan { address: slot + STATUS, length: 1, flags: WRITE, next: 0 });
         let descriptors = self.link(queue, in_table.then_some(slot + TABLE), pieces);
         let head = descriptors[0];
         self.make_available(queue, head);
@@ -202,15 +202,15 @@ impl Guest {
     }
 
     /// Writes pieces as a chain of free descriptors, or as a table at an address that one descriptor names.
-    fn link(&mut self, queue: usize, table: Option<u64>, mut pieces: Vec<Piece>) -> Vec<u16> {
+    fn link(&mut self, queue: usize, table: Option<u64>, mut pieces: Vec<GuestSpan>) -> Vec<u16> {
         if let Some(address) = table {
             let last = pieces.len() - 1;
             for (n, piece) in pieces.iter_mut().enumerate() {
                 let more = if n < last { NEXT } else { 0 };
-                *piece = Piece { flags: piece.flags | more, next: n as u16 + 1, ..*piece };
+                *piece = GuestSpan { flags: piece.flags | more, next: n as u16 + 1, ..*piece };
                 self.put(address + 16 * n as u64, &piece.encode());
             }
-            pieces = vec![Piece { address, length: 16 * pieces.len() as u32, flags: INDIRECT, next: 0 }];
+            pieces = vec![GuestSpan { address, length: 16 * pieces.len() as u32, flags: INDIRECT, next: 0 }];
         }
         let free = &mut self.queues[queue].free;
         let descriptors = free.split_off(free.len() - pieces.len());
@@ -218,7 +218,7 @@ impl Guest {
             let next = descriptors.get(n + 1);
             let flags = piece.flags | if next.is_some() { NEXT } else { 0 };
             let next = next.copied().unwrap_or(0);
-            self.descriptor(queue, descriptors[n], Piece { flags, next, ..piece });
+            self.descriptor(queue, descriptors[n], GuestSpan { flags, next, ..piece });
         }
         descriptors
     }

@@ -4,17 +4,17 @@
 mod front;
 mod guest;
 
-use crate::disk::{BLOCK, Disk, Snapshot, Value, bytes_of};
+use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
 use front::{EVENT_INDEX, FLUSH, Front, INDIRECT, served};
-use guest::{Data, DriverOptions, Guest, Piece, UsedRequest};
+use guest::{Data, DriverOptions, Guest, GuestSpan, UsedRequest};
 use onego_block::{Faults, Faulty, Volatile};
 use onego_export::vhost_user::DiskServer;
 use onego_testkit::{DrivenServer, START};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::{Add, Range};
+use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -77,20 +77,6 @@ impl Add for SeenByGuests {
             kept: self.kept + other.kept,
         }
     }
-}
-
-/// A request in flight.
-struct Asked {
-    what: What,
-    blocks: Range<usize>,
-    /// The device may fail it.
-    may_fail: bool,
-}
-
-enum What {
-    Read,
-    Change,
-    Flush(Snapshot),
 }
 
 pub(crate) struct SimulatedDisk {
@@ -204,6 +190,8 @@ impl SimulatedDisk {
         }
         self.last += 1;
         let range = [(first as u64).to_le_bytes(), (length as u64).to_le_bytes()].concat();
+        // Without flushes, what is written has to be durable.
+        let change = What::Change { forced: !can_flush };
         let (what, data) = match kind {
             READ => {
                 self.disk.begin_read(blocks.clone());
@@ -211,12 +199,12 @@ impl SimulatedDisk {
             }
             WRITE => {
                 self.disk.begin_change(blocks.clone(), self.last);
-                (What::Change, Data::Out(bytes_of(self.last, length)))
+                (change, Data::Out(bytes_of(self.last, length)))
             }
             FLUSH_ALL => (What::Flush(self.disk.snapshot()), Data::Out(Vec::new())),
             _ => {
                 self.disk.begin_change(blocks.clone(), 0);
-                (What::Change, Data::Out(range))
+                (change, Data::Out(range))
             }
         };
         let sector = if matches!(kind, READ | WRITE) { first as u64 } else { 0 };
@@ -292,11 +280,7 @@ impl SimulatedDisk {
         self.seen.replaced += 1;
         let until = self.server.now + SETTLED;
         for asked in std::mem::take(&mut self.in_flight).into_values() {
-            match asked.what {
-                What::Read => self.disk.end_read(asked.blocks),
-                What::Change => self.disk.unknown(asked.blocks, until),
-                What::Flush(_) => {}
-            }
+            self.disk.forget(asked, until);
         }
         (self.guest, self.front) = booted(&mut self.random);
     }
@@ -340,13 +324,13 @@ impl SimulatedDisk {
         let pieces = [(header, 16, 1), (address, length, 1), (status, 1, 2)];
         for (n, (address, length, flags)) in (0..).zip(pieces) {
             let next = n + 1;
-            guest.descriptor(queue, n, Piece { address, length, flags, next });
+            guest.descriptor(queue, n, GuestSpan { address, length, flags, next });
         }
         match way {
             // In a circle, out of the table, and without room for a status.
-            5 => guest.descriptor(queue, 2, Piece { address: data, length: 512, flags: 1, next: 1 }),
-            6 => guest.descriptor(queue, 1, Piece { address: data, length: 512, flags: 1, next: 999 }),
-            7 => guest.descriptor(queue, 1, Piece { address: data, length: 512, flags: 0, next: 0 }),
+            5 => guest.descriptor(queue, 2, GuestSpan { address: data, length: 512, flags: 1, next: 1 }),
+            6 => guest.descriptor(queue, 1, GuestSpan { address: data, length: 512, flags: 1, next: 999 }),
+            7 => guest.descriptor(queue, 1, GuestSpan { address: data, length: 512, flags: 0, next: 0 }),
             _ => {}
         }
         guest.make_available(queue, 0);
@@ -401,31 +385,29 @@ impl SimulatedDisk {
 
     fn came_back(&mut self, queue: usize, used: &UsedRequest) {
         let asked = self.in_flight.remove(&(queue, used.head));
-        let Asked { what, blocks, may_fail } = asked.expect("a request that is in flight, once");
+        let asked = asked.expect("a request that is in flight, once");
         if used.status != 0 {
-            assert!(may_fail && used.status == 1, "status {}, and the device has not failed", used.status);
+            let status = used.status;
+            assert!(asked.may_fail && status == 1, "status {status}, and the device has not failed");
             self.seen.failed += 1;
-            return match what {
-                What::Read => self.disk.end_read(blocks),
-                What::Change => self.disk.unknown(blocks, self.server.now + SETTLED),
-                What::Flush(_) => {}
-            };
+            return self.disk.forget(asked, self.server.now + SETTLED);
         }
         self.seen.done += 1;
+        let Asked { what, blocks, .. } = asked;
         match what {
             What::Read => {
                 self.disk.check(blocks.start, &used.data);
                 self.disk.end_read(blocks);
             }
-            What::Change => {
-                let durable = self.front.features & FLUSH == 0;
-                self.disk.changed(blocks, durable);
-                self.seen.durable += u64::from(durable);
+            What::Change { forced } => {
+                self.disk.changed(blocks, forced);
+                self.seen.durable += u64::from(forced);
             }
             What::Flush(snapshot) => {
                 self.disk.flushed(&snapshot);
                 self.seen.flushes += 1;
             }
+            What::Status => unreachable!("guests cannot ask for it"),
         }
     }
 
