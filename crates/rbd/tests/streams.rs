@@ -190,6 +190,20 @@ fn records_of_later_versions_are_passed_over_where_they_say_how_long_they_are() 
 }
 
 #[test]
+fn protection_is_a_byte_whatever_older_exporters_say_of_its_length() {
+    for length in [1, 8] {
+        let mut bytes = [&b"rbd diff v2\np"[..], &[length, 0, 0, 0, 0, 0, 0, 0, 1]].concat();
+        DiffRecord::End.encode(DiffVersion::V2, &mut bytes);
+        let diff = Diff::decode(&bytes, 3).unwrap();
+        assert_eq!(diff.records[0].0, DiffRecord::Protected(true));
+    }
+    assert!(matches!(
+        Diff::decode(b"rbd diff v2\np\x02\0\0\0\0\0\0\0\0\0", 9),
+        Err(StreamError::Length { .. })
+    ));
+}
+
+#[test]
 fn what_no_diff_has_is_refused_before_memory_is_taken_for_it() {
     let huge = |tag: u8| [b"rbd diff v1\n", &[tag][..], &[0xff; 16]].concat();
     assert!(matches!(Diff::decode(&huge(b'f'), 100), Err(StreamError::Length { tag: 'f', .. })));

@@ -76,6 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
     once:
+    "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
     "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
@@ -101,7 +102,6 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
-    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", embedded::tools::rados_bench;
@@ -125,6 +125,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
     since_reef:
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
+    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::rados_tests::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;

@@ -30,10 +30,12 @@ pub struct ObjectRun {
 /// The runs that changed of an object of at most `object_size` bytes, in order. An object that was never there has no
 /// clones, and nothing of it changed.
 pub fn object_runs(object: &CloneInfos, scope: DiffScope, object_size: u64) -> Vec<ObjectRun> {
-    let changed = |from, to| Changed::between(object, from, to).settled(scope.whole_object, object_size);
-    let size_before = if scope.from > 0 { changed(0, scope.from).size } else { 0 };
-    let Changed { mut bytes, size, exists, .. } = changed(scope.from, scope.to);
+    let Changed { mut bytes, size, exists, is_unknown } = Changed::between(object, scope.from, scope.to);
+    if is_unknown || (scope.whole_object && !bytes.is_empty()) {
+        return vec![ObjectRun { offset: 0, length: object_size, exists }];
+    }
     // What the object lost at its end is zeros, also where something was written before that.
+    let size_before = if scope.from > 0 { Changed::between(object, 0, scope.from).size } else { 0 };
     let mut zeros = IntervalSet::default();
     zeros.insert(size, size_before.saturating_sub(size));
     bytes.subtract(&zeros);
@@ -95,16 +97,6 @@ impl Changed {
         bytes = IntervalSet::default();
         bytes.insert(0, size_at_start.unwrap_or(0));
         Self { bytes, ..Self::default() }
-    }
-
-    /// The same where only whole objects count, or nothing else is known.
-    fn settled(self, whole_object: bool, object_size: u64) -> Self {
-        if !self.is_unknown && (!whole_object || self.bytes.is_empty()) {
-            return self;
-        }
-        let mut bytes = IntervalSet::default();
-        bytes.insert(0, object_size);
-        Self { bytes, size: object_size, ..self }
     }
 }
 

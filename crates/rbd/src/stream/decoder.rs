@@ -217,9 +217,7 @@ impl Body {
             tag::FROM => self.name(input)?.map(|name| Some(DiffRecord::From(name))),
             tag::TO => self.name(input)?.map(|name| Some(DiffRecord::To(name))),
             // Version 1 knows no protection.
-            tag::PROTECTED if self.length.is_some() => {
-                self.number::<1>(input)?.map(|is| Some(DiffRecord::Protected(is != 0)))
-            }
+            tag::PROTECTED if self.length.is_some() => self.protection(input)?.map(Some),
             tag::SIZE => self.number::<8>(input)?.map(|size| Some(DiffRecord::Size(size))),
             tag::WRITE => self
                 .range(input, |length| length.checked_add(16))?
@@ -254,6 +252,16 @@ impl Body {
         let Some(number) = input.peek_number::<N>(self.header) else { return Ok(None) };
         input.advance(self.header + N);
         Ok(Some(number))
+    }
+
+    fn protection(&self, input: &mut Input) -> Result<Option<DiffRecord>, StreamError> {
+        // Up to 17.2 Ceph's exporter says 8 bytes and writes one, and its importer reads one.
+        if self.length != Some(8) {
+            self.check_length(Some(1))?;
+        }
+        let Some(is_protected) = input.peek_number::<1>(self.header) else { return Ok(None) };
+        input.advance(self.header + 1);
+        Ok(Some(DiffRecord::Protected(is_protected != 0)))
     }
 
     fn name(&self, input: &mut Input) -> Result<Option<String>, StreamError> {
