@@ -9,4 +9,5 @@ pub(super) mod osds;
 pub(super) mod qemu_img;
 pub(super) mod rados_tests;
 pub(super) mod restart;
+pub(super) mod snapshots;
 pub(super) mod tools;
