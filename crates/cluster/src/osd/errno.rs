@@ -25,6 +25,7 @@ numbers! {
     BADF = 9;
     BUSY = 16;
     EXIST = 17;
+    XDEV = 18;
     INVAL = 22;
     FBIG = 27;
     NOSPC = 28;

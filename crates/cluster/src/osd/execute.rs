@@ -246,13 +246,15 @@ impl Execution<'_> {
             removed: false,
             number: 0,
         };
-        let output = (method.run)(&mut context, &input.to_segment())?;
+        let output = (method.run)(&mut context, &input.to_segment());
         let Context { changed, removed, number, .. } = context;
-        if removed {
-            self.effects.push(Effect::Gone);
-        }
+        // Also what a method has changed that failed is to be undone.
         if changed {
             self.modify();
+        }
+        let output = output?;
+        if removed {
+            self.effects.push(Effect::Gone);
         }
         Ok((number, output.into()))
     }

@@ -2,15 +2,23 @@
 //!
 //! Sources: ceph `src/cls/rbd/cls_rbd.{h,cc}`, `cls_rbd_types.{h,cc}`, `cls_rbd_client.cc`, `src/include/rbd_types.h`.
 
+mod clone;
 mod directory;
+mod group;
 mod header;
+mod migration;
 mod object_map;
 mod snapshot;
+mod snapshot_changes;
 
+pub use clone::*;
 pub use directory::*;
+pub use group::*;
 pub use header::*;
+pub use migration::*;
 pub use object_map::*;
 pub use snapshot::*;
+pub use snapshot_changes::*;
 
 /// Bits of an image's features (`RBD_FEATURE_*`).
 pub mod feature {
@@ -42,7 +50,7 @@ pub mod feature {
     /// All of them.
     pub const ALL: u64 = (1 << 12) - 1;
     /// A client that does not know them cannot read.
-    pub const INCOMPATIBLE: u64 = LAYERING | STRIPING_V2 | DATA_POOL;
+    pub const INCOMPATIBLE: u64 = LAYERING | STRIPING_V2 | DATA_POOL | DIRTY_CACHE;
     /// A client that does not know them cannot write.
     pub const RW_INCOMPATIBLE: u64 = INCOMPATIBLE
         | EXCLUSIVE_LOCK
@@ -52,8 +60,7 @@ pub mod feature {
         | JOURNALING
         | OPERATIONS
         | MIGRATING
-        | NON_PRIMARY
-        | DIRTY_CACHE;
+        | NON_PRIMARY;
     /// May be switched on and off.
     pub const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
     /// May be switched off for good.

@@ -64,6 +64,19 @@ pub enum SnapshotNamespace {
     Other { kind: u32, content: Vec<u8> },
 }
 
+impl SnapshotNamespace {
+    /// The number of its kind (`SnapshotNamespaceType`).
+    pub fn kind(&self) -> u32 {
+        match self {
+            Self::User => 0,
+            Self::Group { .. } => 1,
+            Self::Trash { .. } => 2,
+            Self::Mirror { .. } => 3,
+            Self::Other { kind, .. } => *kind,
+        }
+    }
+}
+
 impl Decode for SnapshotNamespace {
     fn decode(r: &mut Reader<'_>) -> Decoded<Self> {
         envelope(r, 1, "snapshot namespace", |_, r| {

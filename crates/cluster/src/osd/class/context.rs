@@ -1,4 +1,4 @@
-//! What methods see of their object and their caller, and what is known of a method.
+//! What methods see of their object and their caller.
 
 use crate::osd::errno::{Errno, Outcome};
 use crate::osd::session::Origin;
@@ -21,16 +21,17 @@ pub(crate) struct Context<'a> {
     pub(crate) number: i32,
 }
 
-/// A method that can be called.
-pub(crate) struct Entry {
-    pub(crate) class: &'static str,
-    pub(crate) name: &'static str,
-    /// May it change the object? Then it may be called on one that does not exist.
-    pub(crate) writes: bool,
-    pub(crate) run: fn(&mut Context<'_>, &[u8]) -> Outcome<Vec<u8>>,
+/// How many entries a caller wants that asks for `max`.
+pub(super) fn at_most(max: u64) -> usize {
+    usize::try_from(max).unwrap_or(usize::MAX)
 }
 
 impl Context<'_> {
+    /// The newest snapshot that the object knows of. None: there is no object.
+    pub(super) fn snapset_seq(&self) -> Option<u64> {
+        self.state.exists.then_some(0)
+    }
+
     pub(super) fn changes(&mut self) {
         self.state.create();
         self.changed = true;

@@ -1,7 +1,8 @@
 //! The class `hello`, which shows how methods work and which tests and examples of librados call (ceph
 //! `src/cls/hello/cls_hello.cc`).
 
-use super::context::{Context, Entry};
+use super::context::Context;
+use super::method::Entry;
 use crate::osd::errno::{Errno, Outcome};
 
 const CLASS: &str = "hello";

@@ -1,7 +1,7 @@
 //! The class `rbd`: a pool's own objects (ceph `src/cls/rbd/cls_rbd.cc`).
 
-use super::context::Context;
 use super::header::is_valid_id;
+use crate::osd::class::context::{Context, at_most};
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
 use onego_msgr::encoding::Decode;
@@ -27,15 +27,18 @@ pub(super) fn get_name(context: &mut Context<'_>, call: DirGetName) -> Outcome<S
     context.get(&id_key(&call.id))
 }
 
-pub(super) fn list(context: &mut Context<'_>, call: DirList) -> Outcome<Images> {
-    let images = context.entries(NAME, &call.after).take(usize::try_from(call.max).unwrap_or(usize::MAX));
-    images
-        .map(|(name, id)| Ok((name, String::decode(&mut Reader::new(id)).map_err(|_| Errno::IO)?)))
-        .collect()
+/// Names behind `after`, and their ids.
+pub(super) fn names(context: &Context<'_>, after: &str, max: u64) -> Outcome<Images> {
+    let names = context.entries(NAME, after).take(at_most(max));
+    names.map(|(name, id)| Ok((name, String::decode(&mut Reader::new(id)).map_err(|_| Errno::IO)?))).collect()
 }
 
-/// Adds an image; its id may be there already if `renamed`.
-fn add(context: &mut Context<'_>, name: &str, id: &str, renamed: bool) -> Outcome<()> {
+pub(super) fn list(context: &mut Context<'_>, call: DirList) -> Outcome<Images> {
+    names(context, &call.after, call.max)
+}
+
+/// Adds a name and its id, which may be there already if `renamed`.
+pub(super) fn add(context: &mut Context<'_>, name: &str, id: &str, renamed: bool) -> Outcome<()> {
     if name.is_empty() || !is_valid_id(id) {
         return Err(Errno::INVAL);
     }
@@ -57,20 +60,30 @@ fn check(context: &Context<'_>, name: &str, id: &str) -> Outcome<()> {
     if stored_id == id && stored_name == name { Ok(()) } else { Err(Errno::STALE) }
 }
 
+/// Removes a name and its id. ESTALE: they do not belong together.
+pub(super) fn remove(context: &mut Context<'_>, name: &str, id: &str) -> Outcome<()> {
+    check(context, name, id)?;
+    context.unset(&name_key(name))?;
+    context.unset(&id_key(id))
+}
+
 pub(super) fn add_image(context: &mut Context<'_>, call: DirAddImage) -> Outcome<()> {
     add(context, &call.name, &call.id, false)
 }
 
 pub(super) fn remove_image(context: &mut Context<'_>, call: DirRemoveImage) -> Outcome<()> {
-    check(context, &call.name, &call.id)?;
-    context.unset(&name_key(&call.name))?;
-    context.unset(&id_key(&call.id))
+    remove(context, &call.name, &call.id)
+}
+
+/// Gives an id another name. ESTALE: name and id do not belong together.
+pub(super) fn rename(context: &mut Context<'_>, from: &str, to: &str, id: &str) -> Outcome<()> {
+    check(context, from, id)?;
+    add(context, to, id, true)?;
+    context.unset(&name_key(from))
 }
 
 pub(super) fn rename_image(context: &mut Context<'_>, call: DirRenameImage) -> Outcome<()> {
-    check(context, &call.from, &call.id)?;
-    add(context, &call.to, &call.id, true)?;
-    context.unset(&name_key(&call.from))
+    rename(context, &call.from, &call.to, &call.id)
 }
 
 pub(super) fn state_assert(context: &mut Context<'_>, call: DirStateAssert) -> Outcome<()> {
@@ -96,7 +109,7 @@ pub(super) fn trash_list(
     context: &mut Context<'_>,
     call: TrashList,
 ) -> Outcome<BTreeMap<String, TrashImageSpec>> {
-    let images = context.entries(ID, &call.after).take(usize::try_from(call.max).unwrap_or(usize::MAX));
+    let images = context.entries(ID, &call.after).take(at_most(call.max));
     images
         .map(|(id, spec)| Ok((id, TrashImageSpec::decode(&mut Reader::new(spec)).map_err(|_| Errno::IO)?)))
         .collect()
@@ -136,7 +149,7 @@ pub(super) fn trash_state_set(context: &mut Context<'_>, call: TrashStateSet) ->
 }
 
 pub(super) fn namespace_list(context: &mut Context<'_>, call: NamespaceList) -> Outcome<Vec<String>> {
-    let names = context.entries(NAME, &call.after).take(usize::try_from(call.max).unwrap_or(usize::MAX));
+    let names = context.entries(NAME, &call.after).take(at_most(call.max));
     Ok(names.map(|(name, _)| name).collect())
 }
 

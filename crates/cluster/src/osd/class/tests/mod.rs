@@ -1,5 +1,9 @@
 //! What class methods answer where Ceph's own programs rarely get to.
 
+mod clones;
+mod groups;
+mod snapshots;
+
 use crate::osd::errno::Errno;
 use crate::osd::tests::{Bench, failed};
 use onego_ceph::cls::{Method, lock, rbd};
@@ -242,30 +246,6 @@ fn an_id_is_set_once() {
 }
 
 #[test]
-fn snapshots_are_not_promised() {
-    let mut bench = Bench::new();
-    bench.call(&image(1));
-    for method in ["snapshot_add", "snapshot_remove", "set_parent", "child_attach", "migration_set"] {
-        let call = Op::Call { class: "rbd".into(), method: method.into(), input: vec![0; 64].into() };
-        assert_eq!(bench.run(call), failed(Errno::OPNOTSUPP));
-    }
-    assert!(bench.reply(&rbd::GetSnapContext {}).snaps.is_empty());
-    assert_eq!(bench.reply(&rbd::ParentGet {}).pool, -1);
-    assert_eq!(bench.reply(&rbd::ParentOverlapGet { snap: NOSNAP }), None);
-    assert_eq!(bench.call(&rbd::SnapshotGet { snap: 4 }), failed(Errno::NOENT));
-    assert_eq!(bench.reply(&rbd::SnapshotGetLimit {}), u64::MAX);
-}
-
-#[test]
-fn copying_up_fills_an_object_that_is_not_there() {
-    let mut bench = Bench::new();
-    let copyup = |byte| rbd::CopyUp { data: rbd::Rest(vec![byte; 3]) };
-    assert_eq!(bench.call(&copyup(1)), 0);
-    assert_eq!(bench.call(&copyup(2)), 0);
-    assert_eq!(bench.get(Op::Read { offset: 0, length: 0 }), [1; 3]);
-}
-
-#[test]
 fn zeros_are_given_back() {
     let mut bench = Bench::new();
     let data = [vec![1; 4096], vec![0; 8192], vec![2; 100], vec![0; 9000]].concat();
@@ -298,7 +278,7 @@ fn no_input_and_no_state_make_a_method_panic() {
         bench.run(Op::OmapSetVals { entries: [(key, noise.clone().into())].into() });
         bench.run(Op::SetXattr { name: "lock.l".into(), value: noise.clone().into() });
         bench.run(Op::WriteFull { data: noise.clone().into() });
-        for method in super::METHODS.iter().chain(super::hello::METHODS) {
+        for method in super::all() {
             let input = if round % 2 == 0 { noise.clone() } else { vec![1; roll(64)] };
             let (class, name) = (method.class.to_owned(), method.name.to_owned());
             bench.run(Op::Call { class, method: name, input: input.into() });

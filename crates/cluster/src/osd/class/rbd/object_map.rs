@@ -1,6 +1,6 @@
 //! The class `rbd`: an image's object map (ceph `src/cls/rbd/cls_rbd.cc`).
 
-use super::context::Context;
+use crate::osd::class::context::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
 use onego_msgr::encoding::{Decode, Encode};

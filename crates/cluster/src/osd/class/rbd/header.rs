@@ -1,6 +1,6 @@
 //! The class `rbd`: an image's header and id (ceph `src/cls/rbd/cls_rbd.cc`).
 
-use super::context::Context;
+use crate::osd::class::context::Context;
 use crate::osd::errno::{Errno, Outcome};
 use onego_ceph::cls::rbd::*;
 use onego_ceph::types::{NOSNAP, SnapContext, Utime};
@@ -22,8 +22,14 @@ pub(super) fn snapshot_key(snap: u64) -> String {
     format!("{SNAPSHOT}{snap:016x}")
 }
 
+/// All snapshots, the oldest first.
+pub(super) fn snapshots(context: &Context<'_>) -> Outcome<Vec<Snapshot>> {
+    let snapshots = context.entries(SNAPSHOT, "");
+    snapshots.map(|(_, bytes)| Snapshot::decode(&mut Reader::new(bytes)).map_err(|_| Errno::IO)).collect()
+}
+
 /// ENOEXEC unless the image has the feature.
-fn require(context: &Context<'_>, feature: u64) -> Outcome<()> {
+pub(super) fn require(context: &Context<'_>, feature: u64) -> Outcome<()> {
     let features = context.get_opt::<u64>("features")?.unwrap_or(0);
     if features & feature == feature { Ok(()) } else { Err(Errno::NOEXEC) }
 }
@@ -138,24 +144,34 @@ pub(super) fn op_features_get(context: &mut Context<'_>, _: OpFeaturesGet) -> Ou
     Ok(context.get_opt("op_features")?.unwrap_or(0))
 }
 
-pub(super) fn op_features_set(context: &mut Context<'_>, call: OpFeaturesSet) -> Outcome<()> {
-    if call.mask & !op_feature::ALL != 0 {
-        return Err(Errno::INVAL);
-    }
-    let features: u64 = context.get("features")?;
+/// Changes the operation features in `mask` to those of `features`, and whether the image has any.
+pub(super) fn set_op_features(context: &mut Context<'_>, features: u64, mask: u64) -> Outcome<()> {
+    let image_features: u64 = context.get("features")?;
     let before = context.get_opt("op_features")?.unwrap_or(0);
-    let after = before & !call.mask | call.features & call.mask;
+    let after = before & !mask | features & mask;
     if after == before {
         return Ok(());
     }
     if after == 0 {
         context.unset("op_features")?;
-        context.set("features", &(features & !feature::OPERATIONS));
+        context.set("features", &(image_features & !feature::OPERATIONS));
     } else {
         context.set("op_features", &after);
-        context.set("features", &(features | feature::OPERATIONS));
+        context.set("features", &(image_features | feature::OPERATIONS));
     }
     Ok(())
+}
+
+/// The image has these operation features no more.
+pub(super) fn clear_op_features(context: &mut Context<'_>, mask: u64) -> Outcome<()> {
+    if mask == 0 { Ok(()) } else { set_op_features(context, 0, mask) }
+}
+
+pub(super) fn op_features_set(context: &mut Context<'_>, call: OpFeaturesSet) -> Outcome<()> {
+    if call.mask & !op_feature::ALL != 0 {
+        return Err(Errno::INVAL);
+    }
+    set_op_features(context, call.features, call.mask)
 }
 
 pub(super) fn get_snapcontext(context: &mut Context<'_>, _: GetSnapContext) -> Outcome<SnapContext> {
@@ -228,53 +244,6 @@ pub(super) fn set_modify_timestamp(context: &mut Context<'_>, _: SetModifyTimest
     Ok(())
 }
 
-/// The parent, if the image may have one and has.
-fn parent(context: &Context<'_>) -> Outcome<Option<Parent>> {
-    match require(context, feature::LAYERING) {
-        Ok(()) => context.get_opt("parent"),
-        Err(Errno::NOEXEC) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-pub(super) fn get_parent(context: &mut Context<'_>, call: GetParent) -> Outcome<LegacyParent> {
-    context.must_exist()?;
-    let mut parent = parent(context)?.unwrap_or_default();
-    if call.snap != NOSNAP {
-        let snapshot = context.get_opt::<Snapshot>(&snapshot_key(call.snap))?;
-        match snapshot.and_then(|snapshot| snapshot.parent_overlap) {
-            Some(overlap) => parent.head_overlap = Some(overlap),
-            None => parent = Parent::default(),
-        }
-    }
-    let Parent { spec, head_overlap } = parent;
-    Ok(LegacyParent {
-        pool: spec.pool,
-        image_id: spec.image_id,
-        snap: spec.snap,
-        overlap: head_overlap.unwrap_or(0),
-    })
-}
-
-pub(super) fn parent_get(context: &mut Context<'_>, _: ParentGet) -> Outcome<ParentImageSpec> {
-    context.must_exist()?;
-    Ok(parent(context)?.unwrap_or_default().spec)
-}
-
-pub(super) fn parent_overlap_get(context: &mut Context<'_>, call: ParentOverlapGet) -> Outcome<Option<u64>> {
-    if require(context, feature::LAYERING).is_err() {
-        return Ok(None);
-    }
-    match call.snap {
-        NOSNAP => Ok(context.get_opt::<Parent>("parent")?.and_then(|parent| parent.head_overlap)),
-        snap => Ok(context.get::<Snapshot>(&snapshot_key(snap))?.parent_overlap),
-    }
-}
-
-pub(super) fn image_group_get(context: &mut Context<'_>, _: ImageGroupGet) -> Outcome<GroupSpec> {
-    Ok(context.get_opt("rbd_group_ref")?.unwrap_or_default())
-}
-
 pub(super) fn metadata_list(context: &mut Context<'_>, call: MetadataList) -> Outcome<Metadata> {
     let max = if call.max == 0 { DEFAULT_MAX } else { call.max };
     let entries = context.entries(METADATA, &call.after).map(|(key, value)| (key, value.to_vec()));
@@ -313,43 +282,5 @@ pub(super) fn set_id(context: &mut Context<'_>, call: SetId) -> Outcome<()> {
         return Err(Errno::EXIST);
     }
     context.write_all(onego_msgr::encoding::Encode::to_bytes(&call.id));
-    Ok(())
-}
-
-pub(super) fn copyup(context: &mut Context<'_>, call: CopyUp) -> Outcome<()> {
-    if !context.state.exists {
-        context.write_all(call.data.0);
-    }
-    Ok(())
-}
-
-pub(super) fn sparsify(context: &mut Context<'_>, call: Sparsify) -> Outcome<()> {
-    context.must_exist()?;
-    let block = usize::try_from(call.block_size).ok().filter(|size| *size > 0).ok_or(Errno::INVAL)?;
-    let data = context.read_all();
-    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-    if is_zero(&data) {
-        if call.remove_empty {
-            context.remove();
-        } else if !data.is_empty() {
-            context.changes();
-            context.state.truncate(0);
-        }
-        return Ok(());
-    }
-    let mut end = 0;
-    for (i, bytes) in data.chunks(block).enumerate() {
-        let offset = (i * block) as u64;
-        if is_zero(bytes) {
-            context.changes();
-            context.state.zero(offset, bytes.len() as u64);
-        } else {
-            end = offset + bytes.len() as u64;
-        }
-    }
-    // Zeros at the end are cut off.
-    if end < context.state.size {
-        context.state.truncate(end);
-    }
     Ok(())
 }
