@@ -77,6 +77,14 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// Removes a key that may not be there, and neither may the object.
+    pub(super) fn unset_if_there(&mut self, key: &str) {
+        if self.raw(key).is_ok() {
+            self.changes();
+            self.state.omap_remove(key.as_bytes());
+        }
+    }
+
     /// Keys that start with `prefix` behind `prefix` + `after`, without the prefix, and their values.
     pub(super) fn entries<'a>(
         &'a self,

@@ -6,6 +6,7 @@ mod directory;
 mod groups;
 mod header;
 mod migration;
+mod mirror;
 mod object_map;
 mod parent;
 mod snapshots;
@@ -15,8 +16,8 @@ use crate::osd::errno::Errno;
 use onego_ceph::cls::Method as _;
 use onego_ceph::cls::rbd::*;
 
-/// A method that answers as it does where what it is about (mirroring, groups, migration) was never used.
-macro_rules! unused {
+/// A method that answers as it does where no daemon mirrors.
+macro_rules! no_daemon {
     ($name:literal => $reply:expr) => {
         Entry { class: "rbd", name: $name, writes: false, run: |_, _| $reply }
     };
@@ -85,18 +86,6 @@ pub(super) static METHODS: &[Entry] = &[
     method!(write ObjectMapUpdate => object_map::update),
     method!(write ObjectMapSnapAdd => object_map::snap_add),
     method!(write ObjectMapSnapRemove => object_map::snap_remove),
-    unused!("mirror_uuid_get" => Err(Errno::NOENT)),
-    unused!("mirror_mode_get" => Err(Errno::NOENT)),
-    unused!("mirror_peer_list" => Ok(vec![0; 4])),
-    unused!("mirror_image_list" => Ok(vec![0; 4])),
-    unused!("mirror_image_get" => Err(Errno::NOENT)),
-    unused!("mirror_image_get_image_id" => Err(Errno::NOENT)),
-    unused!("mirror_image_status_get" => Err(Errno::NOENT)),
-    unused!("mirror_image_instance_get" => Err(Errno::NOENT)),
-    unused!("mirror_image_status_list" => Ok(vec![0; 8])),
-    unused!("mirror_image_instance_list" => Ok(vec![0; 4])),
-    unused!("mirror_instances_list" => Ok(vec![0; 4])),
-    Entry { class: "rbd", name: "mirror_image_remove", writes: true, run: |_, _| Err(Errno::NOENT) },
     method!(write SnapshotAdd => snapshots::add),
     method!(write SnapshotRemove => snapshots::remove),
     method!(write SnapshotRename => snapshots::rename),
@@ -129,4 +118,27 @@ pub(super) static METHODS: &[Entry] = &[
     method!(write MigrationSetState => migration::set_state),
     method!(read MigrationGet => migration::get),
     method!(write MigrationRemove => migration::remove),
+    method!(read MirrorUuidGet => mirror::uuid_get),
+    method!(write MirrorUuidSet => mirror::uuid_set),
+    method!(read MirrorModeGet => mirror::mode_get),
+    method!(write MirrorModeSet => mirror::mode_set),
+    method!(read MirrorPeerList => mirror::peer_list),
+    method!(write MirrorPeerAdd => mirror::peer_add),
+    method!(write MirrorPeerRemove => mirror::peer_remove),
+    method!(write MirrorPeerSetClient => mirror::peer_set_client),
+    method!(write MirrorPeerSetCluster => mirror::peer_set_cluster),
+    method!(write MirrorPeerSetDirection => mirror::peer_set_direction),
+    method!(read MirrorImageList => mirror::image_list),
+    method!(read MirrorImageGetImageId => mirror::image_get_image_id),
+    method!(read MirrorImageGet => mirror::image_get),
+    method!(write MirrorImageSet => mirror::image_set),
+    method!(write MirrorImageRemove => mirror::image_remove),
+    method!(read MirrorImageStatusList => mirror::image_status_list),
+    method!(read MirrorImageStatusGetSummary => mirror::image_status_get_summary),
+    method!(write MirrorSnapshotUnlinkPeer => mirror::snapshot_unlink_peer),
+    method!(write MirrorSnapshotSetCopyProgress => mirror::snapshot_set_copy_progress),
+    no_daemon!("mirror_image_status_get" => Err(Errno::NOENT)),
+    no_daemon!("mirror_image_instance_get" => Err(Errno::NOENT)),
+    no_daemon!("mirror_image_instance_list" => Ok(vec![0; 4])),
+    no_daemon!("mirror_instances_list" => Ok(vec![0; 4])),
 ];

@@ -2,6 +2,7 @@
 
 mod clones;
 mod groups;
+mod mirroring;
 mod snapshots;
 
 use crate::osd::errno::Errno;
