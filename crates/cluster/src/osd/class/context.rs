@@ -27,11 +27,6 @@ pub(super) fn at_most(max: u64) -> usize {
 }
 
 impl Context<'_> {
-    /// The newest snapshot that the object knows of. None: there is no object.
-    pub(super) fn snapset_seq(&self) -> Option<u64> {
-        self.state.exists.then_some(0)
-    }
-
     pub(super) fn changes(&mut self) {
         self.state.create();
         self.changed = true;

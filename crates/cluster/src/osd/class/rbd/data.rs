@@ -64,7 +64,7 @@ pub(super) fn sparse_copyup(context: &mut Context<'_>, call: SparseCopyUp) -> Ou
 }
 
 pub(super) fn assert_snapc_seq(context: &mut Context<'_>, call: AssertSnapcSeq) -> Outcome<()> {
-    let is_newer = context.snapset_seq().is_none_or(|seq| call.seq > seq);
+    let is_newer = context.state.snapset_seq().is_none_or(|seq| call.seq > seq);
     match call.state {
         snapc_seq::NEWER if is_newer => Ok(()),
         snapc_seq::NOT_NEWER if !is_newer => Ok(()),
