@@ -87,6 +87,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
     "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;
     "tools-rbd", "`rbd` works on images of our embedded cluster", embedded::tools::rbd;
+    "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", ceph::cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", ceph::cephx::server;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;

@@ -8,6 +8,7 @@ pub(super) mod memory;
 pub(super) mod osds;
 pub(super) mod qemu_img;
 pub(super) mod rados_tests;
+pub(super) mod rbd;
 pub(super) mod restart;
 pub(super) mod snapshots;
 pub(super) mod tools;

@@ -1,0 +1,302 @@
+# What users do with Ceph's `rbd`, and what it says: run on two clusters, this prints the same.
+
+set -u
+
+# What differs from run to run: ids, times, addresses, how far something is, and what the library logs.
+same() {
+    tr '\r' '\n' | sed -E \
+        -e '/^[0-9]{4}-[0-9-]+T.* -1 /d' \
+        -e '/[0-9]+% complete\.\.\.$/d' \
+        -e 's/[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]+ [0-9:]{8} [0-9]{4}/TIME/g' \
+        -e 's/[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9:.]+[+0-9]*/TIME/g' \
+        -e 's/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/UUID/g' \
+        -e 's/[0-9.]+:[0-9]+\/[0-9]+/ADDRESS/g' \
+        -e 's/client\.[0-9]+/CLIENT/g' \
+        -e 's/cookie=[0-9]+/COOKIE/g' \
+        -e "s/\\b$ID\\b/ID/g" \
+        -e 's/rbd_data\.([0-9]+\.)?[0-9a-f]+/rbd_data.\1ID/g' \
+        -e 's/ +/ /g' -e 's/ +$//'
+}
+
+# Ids of images and groups are hexadecimal numbers from 10 digits on.
+ID='[0-9a-f]{10,}'
+
+r() {
+    printf '$ rbd'
+    printf ' %s' "$@" | same
+    printf '\n'
+    rbd "$@" > said 2>&1
+    code=$?
+    same < said
+    [ $code = 0 ] || echo "exit code $code"
+}
+
+# The content of an image or a snapshot.
+content() {
+    echo "content of $1: $(rbd export --no-progress "$1" - 2> /dev/null | md5sum)"
+}
+
+# The id of an image.
+id_of() {
+    rbd info --format json "$1" | sed -E 's/.*"id":"([0-9a-f]+)".*/\1/'
+}
+
+head -c 3000000 /dev/zero | tr '\0' a > a.raw
+head -c 3000000 /dev/zero | tr '\0' b > b.raw
+printf secret > pass
+
+echo '# Pools and images'
+r pool init rbd
+r ls
+r create --size 8M one
+r create --size 8M one
+r create --size 8M --image-feature layering plain
+r create --size 8M --object-size 1M --stripe-unit 64K --stripe-count 4 striped
+r create --size 8M --data-pool data spread
+r create rbd/none
+r info one
+r info --format json one
+r info plain
+r info striped
+r info spread
+r info missing
+r ls
+r ls -l
+r ls -l --format json
+r resize --size 16M one
+r resize --size 4M one
+r resize --allow-shrink --size 4M one
+r rename plain simple
+r rename simple one
+r mv simple plain
+r status one
+r status --format json one
+r pool stats
+r cp one copied
+r rm copied
+r rm copied
+r import --no-progress a.raw data
+content data
+r du data
+r du --format json data
+r sparsify data
+
+echo '# Snapshots'
+r snap create data@a
+r snap create data@a
+r import-diff --no-progress b.raw data
+r bench --io-type write --io-size 4K --io-total 4K --io-threads 1 missing
+rbd bench --io-type write --io-size 1M --io-total 1M --io-threads 1 data > /dev/null 2>&1
+r snap create data@b
+r snap ls data
+r snap ls --format json data
+content data@a
+r diff --from-snap a data
+r diff --from-snap a --whole-object data@b
+r du data
+r export-diff --no-progress --from-snap a data@b a-b.diff
+r export-diff --no-progress data@a a.diff
+r merge-diff --no-progress a.diff a-b.diff both.diff
+r create --size 3000000B copied
+r import-diff --no-progress a.diff copied
+r import-diff --no-progress a.diff copied
+r import-diff --no-progress a-b.diff copied
+content copied@a
+r snap ls copied
+r snap rollback data@a
+content data
+r snap rollback data@none
+r snap rename data@b data@c
+r snap rename data@c data@a
+r snap rename data@none data@d
+r snap limit set --limit 2 data
+r snap create data@d
+r snap limit set --limit 1 data
+r snap limit clear data
+r snap protect data@a
+r snap protect data@a
+r snap rm data@a
+r snap rm data@none
+r snap purge data
+r rm data
+r snap unprotect data@a
+r snap unprotect data@a
+r snap purge data
+r snap purge copied
+r rm copied
+
+echo '# Clones'
+r snap create data@p
+r clone data@p old --rbd-default-clone-format 1
+r snap protect data@p
+r clone data@p old --rbd-default-clone-format 1
+r clone data@p new --rbd-default-clone-format 2
+r info old
+r info new
+r info --format json new
+r children data
+r children --all data@p
+r children --format json data
+r snap unprotect data@p
+content new
+rbd bench --io-type write --io-size 64K --io-total 64K --io-threads 1 new > /dev/null 2>&1
+r diff new
+r du new
+r resize --allow-shrink --size 1M old
+r info old
+r resize --size 2M old
+r info old
+content old
+r flatten old
+r flatten old
+content old
+r snap unprotect data@p
+r snap rm data@p
+r snap ls data
+r snap ls --all data
+r snap create new@s
+r flatten new
+r snap ls --all data
+r info new
+r snap purge new
+r deep cp new deep
+content deep
+r rm deep
+r rm old
+r rm new
+
+echo '# The trash'
+r trash mv data
+r ls
+r trash ls
+r trash ls --all --format json
+r info data
+id=$(rbd trash ls | cut -d' ' -f1)
+r trash restore --image back "$id"
+content back
+r trash mv --expires-at '2035-01-01' back
+r trash rm "$id"
+r trash restore "$id"
+r trash mv back
+r trash rm "$id"
+r trash rm "$id"
+r trash purge
+r trash ls
+
+echo '# Namespaces'
+r namespace create inner
+r namespace create inner
+r namespace ls
+r create --size 1M rbd/inner/image
+r ls rbd/inner
+r namespace rm inner
+r rm rbd/inner/image
+r namespace rm inner
+r namespace rm inner
+r namespace ls
+
+echo '# Metadata and options'
+r image-meta set one key value
+r image-meta get one key
+r image-meta get one none
+r image-meta list one
+r image-meta remove one key
+r image-meta remove one key
+r config image set one rbd_cache false
+r config image get one rbd_cache
+r config image remove one rbd_cache
+r config pool set rbd rbd_cache false
+r config pool get rbd rbd_cache
+r config pool remove rbd rbd_cache
+
+echo '# Locks'
+r lock add one mine
+r lock add one mine
+r lock ls one
+r lock ls --format json one
+r lock add --shared tag one other
+locker=$(rbd lock ls one | sed -nE 's/^(client\.[0-9]+).*/\1/p')
+r lock rm one mine client.1
+r lock rm one mine "$locker"
+r lock ls one
+
+echo '# Features and object maps'
+r feature disable one fast-diff object-map
+r info one
+r feature disable one fast-diff
+r feature enable one object-map
+r info one
+r object-map check one
+r object-map rebuild one
+r info one
+r object-map check one
+r feature disable one deep-flatten
+r feature enable one deep-flatten
+r feature disable one layering
+
+echo '# Groups'
+r group create g
+r group create g
+r group ls
+r group rename g h
+r group image add h one
+r group image add h striped
+r group image add h one
+r group image ls h
+r group image ls --format json h
+r info one
+r rm one
+r group snap create h@s
+r group snap create h@s
+r group snap ls h
+r snap ls --all one
+r group snap rename h@s t
+r group snap rollback h@t
+r group snap rm h@t
+r group snap ls h
+r group image rm h striped
+r group image rm h striped
+r group create full
+r group image add full one
+r group rm h
+r group rm full
+r group ls
+r info one
+
+echo '# Migrations'
+r migration prepare one data/moved
+r status data/moved
+r ls
+r info data/moved
+r migration commit data/moved
+r migration execute data/moved
+r migration commit data/moved
+r ls
+r ls data
+r migration prepare data/moved rbd/again
+r migration abort rbd/again
+r migration abort rbd/again
+r ls
+r ls data
+r rm data/moved
+
+echo '# Encryption'
+r create --size 32M locked
+r encryption format locked luks1 pass
+rbd export --no-progress locked - | head -c 6 | od -c
+r rm locked
+
+echo '# Mirroring, which nobody has asked for'
+r mirror pool info
+r mirror pool status
+r mirror image status striped
+r mirror image enable striped
+r mirror pool disable
+
+echo '# The end'
+r rm striped
+r rm spread
+r rm plain
+r rm simple
+r ls
+r ls data

@@ -1,0 +1,3 @@
+//! Images of our embedded cluster.
+
+pub(in crate::interop) mod commands;
