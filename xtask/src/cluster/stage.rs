@@ -148,9 +148,18 @@ impl Stage {
         self.ceph_command_of(line.split_whitespace())
     }
 
+    /// The same within another time limit.
+    pub(crate) fn ceph_command_within(&self, line: &str, limit: Duration) -> Command {
+        self.limited(line.split_whitespace(), limit)
+    }
+
     fn ceph_command_of<'a>(&self, words: impl Iterator<Item = &'a str>) -> Command {
+        self.limited(words, PATIENCE)
+    }
+
+    fn limited<'a>(&self, words: impl Iterator<Item = &'a str>, limit: Duration) -> Command {
         let mut command = self.enter(self.root.as_deref());
-        command.args(["timeout", "--kill-after=5", &PATIENCE.as_secs().to_string()]);
+        command.args(["timeout", "--kill-after=5", &limit.as_secs().to_string()]);
         command.args(words);
         command
     }

@@ -27,8 +27,8 @@ const fn scenario(
 }
 
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
-/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of
-/// what 16.2 has not.
+/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, those of 18.2
+/// alone, and those of what 16.2 has not.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -36,6 +36,7 @@ macro_rules! scenarios {
         once: $($once:literal, $once_what:literal, $once_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
+        reef: $($only:literal, $only_what:literal, $only_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
     ) => {
@@ -49,6 +50,7 @@ macro_rules! scenarios {
             $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
             $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
+            $(scenario(concat!("ceph18-", $only), $only_what, Release::Reef, $only_run),)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
             $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
@@ -119,14 +121,17 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
     "nbd-tls", "the same by TLS, with certificates of all kinds", export::tls::clients;
+    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
+    reef:
+    "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     since_reef:
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
-    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::rados_tests::run;
+    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     tentacle:
