@@ -56,7 +56,7 @@ impl<T> In<T> {
         {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the program gives so many values, and leaves them alone while its call lasts.
+        // SAFETY: the program gives `len` values, and leaves them alone while its call lasts.
         Ok(unsafe { std::slice::from_raw_parts(self.0, len) })
     }
 }

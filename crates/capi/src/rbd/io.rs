@@ -141,7 +141,7 @@ async fn store(image: &Image, mut offset: u64, mut rest: List) -> Result<(), Err
     Ok(())
 }
 
-/// Writes what `data` gives of so many bytes; `gives` what the length is to the program as a result.
+/// Writes what `data` gives for the length that lies within the image.
 fn write(
     image: Handle<RbdImage>,
     how: How,

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 /// is anything in it. What it is shown stays until the end of the iteration.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    state: Mutex<State>,
+    state: Mutex<PairsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PairsState {
     /// Each key ends with a zero, which is not counted.
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     next: usize,
@@ -44,7 +44,7 @@ impl Pairs {
     /// The next key and value; at the end both are null.
     pub(super) fn next(&self) -> (Shown, Shown) {
         let mut state = lock(&self.state);
-        let State { pairs, next } = &mut *state;
+        let PairsState { pairs, next } = &mut *state;
         match pairs.get(*next) {
             Some((key, value)) => {
                 *next += 1;

@@ -223,7 +223,7 @@ async fn notify(
     if notified.missed.is_empty() { Ok(0) } else { Err(Errno::TIMEDOUT) }
 }
 
-/// As an OSD sends them (`Notify::maybe_complete_notify`): who has answered what, and who has not.
+/// As an OSD sends them (`Notify::maybe_complete_notify`): the answers, and the watchers that have not answered.
 fn encode(notified: &Notified) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((notified.acknowledgements.len() as u32).to_le_bytes());
