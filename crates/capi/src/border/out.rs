@@ -22,6 +22,10 @@ impl<T> In<T> {
         Self(ptr)
     }
 
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// The value, if it is not null.
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: the program gives a pointer to such a value, or null.

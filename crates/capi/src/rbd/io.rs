@@ -114,12 +114,12 @@ async fn scatter(image: &Image, mut offset: u64, mut parts: Vec<SegmentMut>) -> 
         return fill(image, offset, only).await;
     }
     let mut left: u64 = parts.iter().map(|part| part.len() as u64).sum();
-    let mut parts = parts.into_iter().flat_map(|mut part| {
+    let parts = parts.into_iter().flat_map(|mut part| {
         // A piece that is longer than one read is taken as several.
         std::iter::from_fn(move || (!part.is_empty()).then(|| part.split_to(part.len().min(MAX_IO as usize))))
     });
     let mut got = List::new();
-    while let Some(mut part) = parts.next() {
+    for mut part in parts {
         while got.len() < part.len() {
             let more = left.min(MAX_IO);
             got.append(image.read(offset, more).await?);
