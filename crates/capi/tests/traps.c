@@ -297,7 +297,9 @@ static uint64_t watch_cookie;
 static void notified(void *arg, uint64_t id, uint64_t cookie, uint64_t notifier, void *data, size_t len) {
     CHECK(arg == &watch_cookie && cookie == watch_cookie && notifier == rados_get_instance_id(cluster));
     CHECK(len == 4 && memcmp(data, "ring", 4) == 0);
-    EQUAL(rados_notify_ack(pool, "bell", id, cookie, "heard", 5), 0);
+    /* Without an answer, Python's bindings give any length. */
+    const char *answer = seen_count == 0 ? "heard" : NULL;
+    EQUAL(rados_notify_ack(pool, "bell", id, cookie, answer, answer ? 5 : INT_MAX), 0);
     see('n');
 }
 
@@ -322,6 +324,7 @@ static void watchers_answer_notifications(void) {
     CHECK(acks[0].payload_len == 5 && memcmp(acks[0].payload, "heard", 5) == 0);
     rados_free_notify_response(acks, acks_len, missed);
     rados_buffer_free(reply);
+    EQUAL(rados_notify2(pool, "bell", "ring", 4, 5000, NULL, NULL), 0);
     CHECK(rados_watch_check(pool, watch_cookie) >= 0);
     EQUAL(rados_unwatch2(pool, watch_cookie), 0);
     EQUAL(rados_remove(pool, "bell"), 0);

@@ -114,7 +114,7 @@ int rados_cluster_fsid(rados_t cluster, char *buf, size_t len);
 int rados_wait_for_latest_osdmap(rados_t cluster);
 void rados_buffer_free(void *buf);
 
-/* The configuration of a handle: files, the environment, arguments, and single settings. */
+/* Where a handle's configuration comes from: files, the environment, arguments, and single settings. */
 int rados_conf_read_file(rados_t cluster, const char *path);
 int rados_conf_set(rados_t cluster, const char *option, const char *value);
 int rados_conf_get(rados_t cluster, const char *option, char *buf, size_t len);

@@ -47,7 +47,7 @@ typedef void *rbd_completion_t;
 typedef void (*rbd_callback_t)(rbd_completion_t completion, void *arg);
 typedef int (*librbd_progress_fn_t)(uint64_t offset, uint64_t total, void *arg);
 
-/* Told of a part of an image: first byte, bytes, whether it holds data. */
+/* Called for each part of an image: first byte, bytes, whether it holds data. */
 typedef int (*librbd_diff_fn_t)(uint64_t offset, size_t length, int exists, void *arg);
 
 /* The sizes of an image. */
@@ -66,6 +66,13 @@ typedef struct {
     char *id;
     char *name;
 } rbd_image_spec_t;
+
+/* A client that has an image open. */
+typedef struct {
+    char *addr;
+    int64_t id;
+    uint64_t cookie;
+} rbd_image_watcher_t;
 
 /* A snapshot. */
 typedef struct {
@@ -108,7 +115,7 @@ void rbd_image_spec_list_cleanup(const rbd_image_spec_t *specs, size_t count);
 int rbd_namespace_list(rados_ioctx_t ioctx, char *names, size_t *size);
 int rbd_namespace_exists(rados_ioctx_t ioctx, const char *name, bool *exists);
 
-/* Handles of images: opened, closed, and told of their events. */
+/* Handles of images: open, close, and the events of their completions. */
 int rbd_open(rados_ioctx_t ioctx, const char *name, rbd_image_t *image, const char *snapshot);
 int rbd_open_read_only(rados_ioctx_t ioctx, const char *name, rbd_image_t *image, const char *snapshot);
 int rbd_aio_open(rados_ioctx_t ioctx, const char *name, rbd_image_t *image, const char *snapshot,
@@ -186,6 +193,14 @@ int rbd_diff_iterate(rbd_image_t image, const char *from, uint64_t offset, uint6
     visit, void *argument);
 int rbd_diff_iterate2(rbd_image_t image, const char *from, uint64_t offset, uint64_t length, uint8_t
     include_parent, uint8_t whole_object, librbd_diff_fn_t visit, void *argument);
+
+/* Names of images' features. */
+int rbd_features_to_string(uint64_t features, char *text, size_t *len);
+int rbd_features_from_string(const char *text, uint64_t *features);
+
+/* The clients that have an image open. */
+int rbd_watchers_list(rbd_image_t image, rbd_image_watcher_t *watchers, size_t *most);
+void rbd_watchers_list_cleanup(const rbd_image_watcher_t *watchers, size_t count);
 
 /* What programs note at images. */
 int rbd_metadata_get(rbd_image_t image, const char *key, char *value, size_t *len);

@@ -22,6 +22,10 @@ impl<T> In<T> {
         Self(ptr)
     }
 
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// The value, if it is not null.
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: the program gives a pointer to such a value, or null.
@@ -56,7 +60,7 @@ impl<T> In<T> {
         {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the program gives so many values, and leaves them alone while its call lasts.
+        // SAFETY: the program gives `len` values, and leaves them alone while its call lasts.
         Ok(unsafe { std::slice::from_raw_parts(self.0, len) })
     }
 }

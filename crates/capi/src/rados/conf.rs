@@ -1,9 +1,7 @@
-//! The configuration of a handle: files, the environment, arguments, and single settings.
+//! The configuration of a handle, before it connects.
 
-use super::cluster::Rados;
-use crate::border::{Errno, Handle, In, Out, Text, done};
+use crate::border::Errno;
 use onego::ceph::{CephArgs, Identity, Settings};
-use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 
 /// Settings that programs set or ask for and that have a value where nobody gave them one. Others than these, and than those
@@ -88,7 +86,7 @@ impl Conf {
         Self { settings: Settings::without_file(&identity), identity }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Errno> {
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), Errno> {
         let name = normal(name);
         let is_known = DEFAULTS.iter().any(|(known, _)| *known == name)
             || FAMILIES.iter().any(|family| name.starts_with(family));
@@ -113,7 +111,7 @@ impl Conf {
         self.get(name)?.trim().parse().ok()
     }
 
-    fn read_file(&mut self, path: &Path) -> Result<(), Errno> {
+    pub(super) fn read_file(&mut self, path: &Path) -> Result<(), Errno> {
         if !path.exists() {
             return Err(Errno::NOENT);
         }
@@ -122,7 +120,7 @@ impl Conf {
     }
 
     /// Where a configuration is looked for if nobody says where.
-    fn places(&self) -> Vec<PathBuf> {
+    pub(super) fn places(&self) -> Vec<PathBuf> {
         if let Some(path) = std::env::var_os("CEPH_CONF") {
             return vec![path.into()];
         }
@@ -132,7 +130,7 @@ impl Conf {
     }
 
     /// Takes what command-line arguments say; gives the positions of those that are not about the configuration.
-    fn take_arguments(&mut self, arguments: &[String]) -> Result<Vec<usize>, Errno> {
+    pub(super) fn take_arguments(&mut self, arguments: &[String]) -> Result<Vec<usize>, Errno> {
         let mut rest = Vec::new();
         let mut at = 0;
         while let Some(argument) = arguments.get(at) {
@@ -167,7 +165,7 @@ impl Conf {
     }
 
     /// Takes what an environment variable says, in the form of `CEPH_ARGS`.
-    fn take_environment(&mut self, variable: &str) -> Result<(), Errno> {
+    pub(super) fn take_environment(&mut self, variable: &str) -> Result<(), Errno> {
         let text = std::env::var(variable).unwrap_or_default();
         let CephArgs { identity, .. } = CephArgs::parse(&text)?;
         for (name, value) in &identity.settings {
@@ -184,69 +182,4 @@ impl Conf {
 /// A setting's name with underscores, however its words are divided.
 fn normal(name: &str) -> String {
     name.trim().replace(['-', ' '], "_")
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_read_file(cluster: Handle<Rados>, path: Text) -> c_int {
-    done(|| {
-        let mut conf = cluster.get()?.conf();
-        if !path.is_null() {
-            // A list of paths, of which the first that is there counts.
-            let paths = path.text()?.into_owned();
-            let mut paths = paths.split(',').map(|path| PathBuf::from(conf.settings.expand(path.trim())));
-            let path = paths.find(|path| path.exists()).ok_or(Errno::NOENT)?;
-            return conf.read_file(&path);
-        }
-        let place = conf.places().into_iter().find(|place| place.exists());
-        conf.read_file(&place.ok_or(Errno::NOENT)?)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_set(cluster: Handle<Rados>, option: Text, value: Text) -> c_int {
-    done(|| cluster.get()?.conf().set(&option.text()?, &value.text()?))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_get(cluster: Handle<Rados>, option: Text, buf: Out<u8>, len: usize) -> c_int {
-    done(|| {
-        let value = cluster.get()?.conf().get(&option.text()?).ok_or(Errno::NOENT)?;
-        buf.copy_text(value.as_bytes(), len).map_err(|_| Errno::NAMETOOLONG)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_parse_env(cluster: Handle<Rados>, variable: Text) -> c_int {
-    done(|| {
-        let variable = if variable.is_null() { "CEPH_ARGS".into() } else { variable.text()? };
-        cluster.get()?.conf().take_environment(&variable)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_parse_argv(cluster: Handle<Rados>, count: c_int, arguments: In<Text>) -> c_int {
-    done(|| take_arguments(cluster, count, arguments).map(drop))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_conf_parse_argv_remainder(
-    cluster: Handle<Rados>,
-    count: c_int,
-    arguments: In<Text>,
-    rest: Out<Text>,
-) -> c_int {
-    done(|| {
-        let all = arguments.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
-        let left = take_arguments(cluster, count, arguments)?;
-        let mut left: Vec<Text> = left.into_iter().map(|at| all[at]).collect();
-        left.resize(all.len(), Text::NULL);
-        rest.copy(&left, all.len())
-    })
-}
-
-/// The first argument is the program's name.
-fn take_arguments(cluster: Handle<Rados>, count: c_int, arguments: In<Text>) -> Result<Vec<usize>, Errno> {
-    let arguments = arguments.slice(usize::try_from(count).map_err(|_| Errno::INVAL)?)?;
-    let words: Vec<String> = arguments.iter().map(|word| word.text_or_empty().into_owned()).collect();
-    cluster.get()?.conf().take_arguments(&words)
 }

@@ -6,6 +6,7 @@ mod conf;
 mod ioctx;
 mod objects;
 mod pool;
+mod settings;
 mod snap;
 mod watches;
 

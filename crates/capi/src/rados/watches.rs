@@ -1,4 +1,4 @@
-//! The watches that a handle of a cluster has, and how its program is told of what happens to them.
+//! The watches that a handle of a cluster has, and the callbacks that tell its program what happens to them.
 
 use crate::border::{Errno, Opaque};
 use crate::runtime::{Callbacks, lock, spawn};
@@ -37,7 +37,7 @@ struct Watched {
     is_lost: AtomicBool,
     told: Told,
     argument: Opaque,
-    /// Notifications that the program has been told of and has not acknowledged.
+    /// Notifications that were given to the program, and that it has not acknowledged.
     open: Mutex<HashMap<u64, Notification>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Adds a watch, whose cookie is `known` to the program before it is told of anything.
+    /// Adds a watch, whose cookie is `known` to the program before its first callback.
     pub(super) fn add(
         &self,
         watch: Watch,

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 type Progress = Option<extern "C" fn(u64, u64, Opaque) -> c_int>;
 
 /// What a caller leaves open of a new image.
-struct Wanted {
+struct NewImage {
     size: u64,
     features: Option<u64>,
     order: u64,
@@ -21,14 +21,14 @@ struct Wanted {
     data_pool: Option<String>,
 }
 
-impl Wanted {
+impl NewImage {
     fn sized(size: u64, features: Option<u64>) -> Self {
         Self { size, features, order: 0, stripe_unit: 0, stripe_count: 0, data_pool: None }
     }
 }
 
 /// Creates an image; gives its order.
-fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &Wanted) -> Result<u8, Errno> {
+fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &NewImage) -> Result<u8, Errno> {
     let ioctx = ioctx.get()?;
     let conf = ioctx.rados().conf().clone();
     let setting = |value: u64, name: &str, otherwise: u64| match value {
@@ -63,17 +63,17 @@ fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &Wanted) -> Result<u8, Errno
 }
 
 /// Creates an image with the order that is given, or says which one it got.
-fn create_with_order(ioctx: Handle<IoCtx>, name: Text, order: Out<c_int>, wanted: Wanted) -> c_int {
+fn create_with_order(ioctx: Handle<IoCtx>, name: Text, order: Out<c_int>, wanted: NewImage) -> c_int {
     done(|| {
         let given = u64::try_from(order.read()?).map_err(|_| Errno(libc::EDOM))?;
-        let got = create(ioctx, name, &Wanted { order: given, ..wanted })?;
+        let got = create(ioctx, name, &NewImage { order: given, ..wanted })?;
         order.set(got.into())
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rbd_create(ioctx: Handle<IoCtx>, name: Text, size: u64, order: Out<c_int>) -> c_int {
-    let wanted = Wanted::sized(size, None);
+    let wanted = NewImage::sized(size, None);
     create_with_order(ioctx, name, order, wanted)
 }
 
@@ -85,7 +85,7 @@ extern "C" fn rbd_create2(
     features: u64,
     order: Out<c_int>,
 ) -> c_int {
-    let wanted = Wanted::sized(size, Some(features));
+    let wanted = NewImage::sized(size, Some(features));
     create_with_order(ioctx, name, order, wanted)
 }
 
@@ -99,7 +99,7 @@ extern "C" fn rbd_create3(
     stripe_unit: u64,
     stripe_count: u64,
 ) -> c_int {
-    let wanted = Wanted { stripe_unit, stripe_count, ..Wanted::sized(size, Some(features)) };
+    let wanted = NewImage { stripe_unit, stripe_count, ..NewImage::sized(size, Some(features)) };
     create_with_order(ioctx, name, order, wanted)
 }
 
@@ -114,7 +114,7 @@ extern "C" fn rbd_create4(
         let options = options.get()?;
         let number = |option| options.number(option).unwrap_or(0);
         let cleared = number(option::FEATURES_CLEAR);
-        let wanted = Wanted {
+        let wanted = NewImage {
             size,
             features: options.number(option::FEATURES).map(|features| features & !cleared),
             order: number(option::ORDER),

@@ -12,7 +12,7 @@ use onego_ceph::rbd::{DataNames, header_object};
 use onego_ceph::types::NOSNAP;
 use std::ffi::c_int;
 
-/// A program's function that is told of a part: first byte, bytes, whether it holds data, its own argument. What it returns
+/// A program's function that is called for each part: first byte, bytes, whether it holds data, its own argument. What it returns
 /// below 0 ends the walk.
 type Visit = Option<extern "C" fn(u64, usize, c_int, Opaque) -> c_int>;
 

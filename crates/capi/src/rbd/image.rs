@@ -1,4 +1,4 @@
-//! Handles of images: opened, closed, and told of their events.
+//! Handles of images: open, close, and the events of their completions.
 
 use crate::border::{Errno, Handle, Out, Text, call, done};
 use crate::rados::IoCtx;
@@ -18,7 +18,7 @@ pub(crate) struct RbdImage {
 }
 
 /// Which image is opened, and for what.
-pub(super) struct Wanted {
+pub(super) struct OpenRequest {
     name: String,
     /// `None`: as it is now.
     snapshot: Option<String>,
@@ -32,7 +32,7 @@ pub(super) enum Access {
     ReadOnly,
 }
 
-impl Wanted {
+impl OpenRequest {
     fn new(name: Text, snapshot: Text, access: Access) -> Result<Self, Errno> {
         let snapshot = Some(snapshot.text_or_empty().into_owned()).filter(|name| !name.is_empty());
         Ok(Self { name: name.text()?.into_owned(), snapshot, access })
@@ -40,8 +40,8 @@ impl Wanted {
 }
 
 impl RbdImage {
-    async fn open(client: Arc<Client>, pool: Pool, wanted: &Wanted) -> Result<Arc<Self>, Errno> {
-        let Wanted { name, snapshot, access } = wanted;
+    async fn open(client: Arc<Client>, pool: Pool, wanted: &OpenRequest) -> Result<Arc<Self>, Errno> {
+        let OpenRequest { name, snapshot, access } = wanted;
         let image = match (snapshot, access) {
             (Some(snapshot), _) => Image::open_at(&pool, name, snapshot).await?,
             (None, Access::Write) => Image::open(&pool, name).await?,
@@ -83,7 +83,7 @@ fn open(
     done(|| {
         let ioctx = ioctx.get()?;
         let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
-        let wanted = Wanted::new(name, snapshot, access)?;
+        let wanted = OpenRequest::new(name, snapshot, access)?;
         let opened = block_on(RbdImage::open(client, pool, &wanted))?;
         image.set(Handle::give(opened))
     })
@@ -99,7 +99,7 @@ fn aio_open(
 ) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
-        let wanted = Wanted::new(name, snapshot, access)?;
+        let wanted = OpenRequest::new(name, snapshot, access)?;
         let (client, pool) = (Arc::clone(ioctx.client()), ioctx.pool()?);
         let opener = Arc::clone(&client);
         client.start(completion.share()?, None, |_| {

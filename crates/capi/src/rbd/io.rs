@@ -114,12 +114,12 @@ async fn scatter(image: &Image, mut offset: u64, mut parts: Vec<SegmentMut>) -> 
         return fill(image, offset, only).await;
     }
     let mut left: u64 = parts.iter().map(|part| part.len() as u64).sum();
-    let mut parts = parts.into_iter().flat_map(|mut part| {
+    let parts = parts.into_iter().flat_map(|mut part| {
         // A piece that is longer than one read is taken as several.
         std::iter::from_fn(move || (!part.is_empty()).then(|| part.split_to(part.len().min(MAX_IO as usize))))
     });
     let mut got = List::new();
-    while let Some(mut part) = parts.next() {
+    for mut part in parts {
         while got.len() < part.len() {
             let more = left.min(MAX_IO);
             got.append(image.read(offset, more).await?);
@@ -141,7 +141,7 @@ async fn store(image: &Image, mut offset: u64, mut rest: List) -> Result<(), Err
     Ok(())
 }
 
-/// Writes what `data` gives of so many bytes; `gives` what the length is to the program as a result.
+/// Writes what `data` gives for the length that lies within the image.
 fn write(
     image: Handle<RbdImage>,
     how: How,

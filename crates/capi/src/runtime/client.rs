@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 /// (`objecter_inflight_ops`). It is not above what the client's queue holds, so requests of one thread stay in order.
 const MAX_IN_FLIGHT: usize = 1024;
 
-/// A connection to a cluster: one thread, whoever shares it.
+/// A connection to a cluster: one thread for all handles that share it.
 pub(crate) struct Client {
     cluster: Cluster,
     callbacks: Arc<Callbacks>,
@@ -28,19 +28,20 @@ struct InFlight {
 
 /// What two handles must agree on to share a client.
 #[derive(PartialEq)]
-pub(crate) struct Key {
+struct ClientKey {
     /// Threads do not survive a fork.
     process: u32,
     identity: Identity,
     settings: Settings,
 }
 
-static CLIENTS: Mutex<Vec<(Key, Weak<Client>)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(ClientKey, Weak<Client>)>> = Mutex::new(Vec::new());
 
 impl Client {
     /// Connects, or shares the connection of others.
     pub(crate) fn connect(identity: &Identity, settings: &Settings) -> Result<Arc<Self>, Errno> {
-        let key = Key { process: std::process::id(), identity: identity.clone(), settings: settings.clone() };
+        let key =
+            ClientKey { process: std::process::id(), identity: identity.clone(), settings: settings.clone() };
         let mut clients = lock(&CLIENTS);
         clients.retain(|(key, client)| {
             if key.process != std::process::id() {

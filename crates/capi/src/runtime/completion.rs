@@ -13,7 +13,7 @@ pub(crate) type Callback = Option<extern "C" fn(Handle<Completion>, Opaque)>;
 /// A completion of librados or librbd. The program holds one reference to it, the request in flight another: so it may be
 /// released in its callback, or before.
 pub(crate) struct Completion {
-    state: Mutex<State>,
+    state: Mutex<CompletionState>,
     changed: Condvar,
     /// Called in this order.
     callbacks: [Callback; 2],
@@ -21,7 +21,7 @@ pub(crate) struct Completion {
 }
 
 #[derive(Default)]
-struct State {
+struct CompletionState {
     result: Option<i64>,
     is_called_back: bool,
     version: u64,
@@ -77,7 +77,7 @@ impl Completion {
         drop(self.wait_until(|state| state.is_called_back));
     }
 
-    fn wait_until(&self, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait_until(&self, is_so: impl Fn(&CompletionState) -> bool) -> MutexGuard<'_, CompletionState> {
         let mut state = lock(&self.state);
         while !is_so(&state) {
             state.waiters += 1;
@@ -87,7 +87,7 @@ impl Completion {
         state
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut CompletionState)) {
         let mut state = lock(&self.state);
         change(&mut state);
         let has_waiters = state.waiters > 0;

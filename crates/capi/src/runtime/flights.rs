@@ -1,26 +1,25 @@
 //! What of a pool's handle is in flight: for calls that wait until what was begun before them is done.
 
 use super::lock::lock;
-use super::operation::Operation;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The requests of a handle that are in flight, by number.
 #[derive(Default)]
 pub(crate) struct Flights {
-    state: Mutex<State>,
+    state: Mutex<FlightsState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct FlightsState {
     last: u64,
     active: BTreeSet<u64>,
-    /// What completes when all up to a number have landed.
-    awaited: Vec<(u64, Arc<Operation>)>,
+    /// What is dropped when all up to a number have landed.
+    awaited: Vec<(u64, Box<dyn Send>)>,
 }
 
-impl State {
+impl FlightsState {
     fn has_landed(&self, number: u64) -> bool {
         self.active.first().is_none_or(|first| *first > number)
     }
@@ -50,12 +49,12 @@ impl Flights {
         }
     }
 
-    /// Drops the operation then.
-    pub(crate) fn complete_then(&self, operation: Arc<Operation>) {
+    /// Drops something then: an operation, which completes by that.
+    pub(crate) fn drop_then(&self, something: impl Send + 'static) {
         let mut state = lock(&self.state);
         let number = state.last;
         if !state.has_landed(number) {
-            state.awaited.push((number, operation));
+            state.awaited.push((number, Box::new(something)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How calls are carried out: what programs wait for, who calls them back, and the clients that they share.
+//! How calls are carried out: what programs wait for, the thread that calls them back, and the clients that they share.
 //!
 //! A call that waits runs its future on its own thread ([`block_on`]). One that does not gives it to [`spawn`], and its
 //! [`Operation`] completes when the last reference to it is gone: that of the future, and those of the program's memory that

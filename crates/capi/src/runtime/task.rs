@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
 struct Task<F> {
-    /// Wake-ups that the future has not been polled for. Who adds the first polls.
+    /// Wake-ups that the future has not been polled for. The thread that adds the first one polls.
     wakes: AtomicUsize,
-    /// `None`: it has ended. Only who polls takes the lock.
+    /// `None`: it has ended. Only the thread that polls takes the lock.
     future: Mutex<Option<F>>,
 }
 

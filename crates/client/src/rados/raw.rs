@@ -1,4 +1,4 @@
-//! Requests in the protocol's own terms, for those who offer another interface on top of the client.
+//! Requests in the protocol's own terms, for crates that offer another interface on top of the client.
 
 use super::cluster::Cluster;
 use crate::ceph::commands::{CephCommand, Question};

@@ -19,7 +19,7 @@ extern "C" fn rados_aio_flush_async(ioctx: Handle<IoCtx>, completion: Handle<Com
         let ioctx = ioctx.share()?;
         let operation = Operation::begin(ioctx.client(), completion.share()?, None);
         operation.end(Ok(0));
-        ioctx.flights().complete_then(operation);
+        ioctx.flights().drop_then(operation);
         Ok(())
     })
 }

@@ -5,17 +5,20 @@ use crate::runtime::lock;
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::{Arc, Mutex};
 
+/// A key and its value.
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
 /// Keys and values, and how far the program is (`rados_omap_iter_t`, `rados_xattrs_iter_t`). A program may have it before there
 /// is anything in it. What it is shown stays until the end of the iteration.
 #[derive(Default)]
 pub(crate) struct Pairs {
-    state: Mutex<State>,
+    state: Mutex<PairsState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PairsState {
     /// Each key ends with a zero, which is not counted.
-    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    pairs: Vec<Pair>,
     next: usize,
 }
 
@@ -36,15 +39,15 @@ impl Pairs {
     }
 
     /// Fills it, once.
-    pub(super) fn fill(&self, pairs: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) {
-        let with_zero = |(key, value): (Vec<u8>, Vec<u8>)| ([&key[..], b"\0"].concat(), value);
+    pub(super) fn fill(&self, pairs: impl IntoIterator<Item = Pair>) {
+        let with_zero = |(key, value): Pair| ([&key[..], b"\0"].concat(), value);
         lock(&self.state).pairs = pairs.into_iter().map(with_zero).collect();
     }
 
     /// The next key and value; at the end both are null.
     pub(super) fn next(&self) -> (Shown, Shown) {
         let mut state = lock(&self.state);
-        let State { pairs, next } = &mut *state;
+        let PairsState { pairs, next } = &mut *state;
         match pairs.get(*next) {
             Some((key, value)) => {
                 *next += 1;

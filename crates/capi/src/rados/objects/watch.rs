@@ -223,7 +223,7 @@ async fn notify(
     if notified.missed.is_empty() { Ok(0) } else { Err(Errno::TIMEDOUT) }
 }
 
-/// As an OSD sends them (`Notify::maybe_complete_notify`): who has answered what, and who has not.
+/// As an OSD sends them (`Notify::maybe_complete_notify`): the answers, and the watchers that have not answered.
 fn encode(notified: &Notified) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((notified.acknowledgements.len() as u32).to_le_bytes());
@@ -241,9 +241,10 @@ fn encode(notified: &Notified) -> Vec<u8> {
     bytes
 }
 
-/// What a notification says.
+/// What a notification or an answer says. Where there are no bytes, Python's bindings give any length.
 fn payload(buf: In<u8>, len: c_int) -> Result<Segment, Errno> {
-    Ok(Segment::copy_from(buf.slice(usize::try_from(len).unwrap_or(0))?))
+    let len = if buf.is_null() { 0 } else { usize::try_from(len).unwrap_or(0) };
+    Ok(Segment::copy_from(buf.slice(len)?))
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use super::pairs::Pairs;
+use super::pairs::{Pair, Pairs};
 use super::request::{How, change, submit};
 use crate::border::{Errno, Handle, In, Out, Text, call, done};
 use crate::rados::ioctx::IoCtx;
@@ -11,7 +11,7 @@ use onego_wire::{Decoded, Reader};
 use std::ffi::{c_char, c_int};
 
 /// Reads names and values in what an OSD gives.
-pub(super) fn read_all(output: &List) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+pub(super) fn read_all(output: &List) -> Result<Vec<Pair>, Errno> {
     let bytes = output.to_segment();
     let mut r = Reader::new(&bytes);
     let mut read = || -> Decoded<Vec<_>> {

@@ -1,0 +1,28 @@
+//! Names of images' features.
+
+use crate::border::{Errno, Out, Text, done, fill};
+use onego::rbd::Features;
+use std::ffi::c_int;
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_features_to_string(features: u64, text: Out<u8>, len: Out<usize>) -> c_int {
+    done(|| {
+        let names = Features(features).names();
+        // What has no name is given as a number.
+        if names.iter().any(|name| name.starts_with("0x")) {
+            return Err(Errno::INVAL);
+        }
+        fill(text, len, &[names.join(",").as_bytes(), b"\0"].concat())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rbd_features_from_string(text: Text, features: Out<u64>) -> c_int {
+    done(|| {
+        let text = text.text()?;
+        // A number is one, too.
+        let number = text.parse().ok().map(Features);
+        let named = || text.parse::<Features>().map_err(|_| Errno::INVAL);
+        features.set(number.map_or_else(named, Ok)?.0)
+    })
+}
