@@ -119,7 +119,7 @@ pub(super) async fn bench(pool: &Pool, scope: &Scope, options: &BenchOptions) ->
         show_time: options.show_time,
     };
     let statistics = run.measure(&mut fields).await.map_err(because_twice(ABOUT))?;
-    statistics.report(load, &series, style, &mut fields)?;
+    statistics.report(load == Load::Write, &series, style, &mut fields)?;
     if load == Load::Write {
         let written = Stored { ops: statistics.finished(), ..series.stored() };
         pool.write_full(&options.run_name, written.encode()).await.map_err(because_twice(ABOUT))?;
