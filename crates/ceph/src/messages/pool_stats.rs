@@ -243,8 +243,8 @@ mod tests {
             GetPoolStatsReply { fsid: Uuid([3; 16]), pools: vec![("rbd".into(), stat)], per_pool: true };
         let (mut w, mut data) = (Writer::new(), List::new());
         reply.encode(&mut w, &mut data);
-        let front = w.as_slice();
-        assert_eq!(GetPoolStatsReply::decode(2, front, List::new()), Ok(reply));
+        let front = w.into_vec();
+        assert_eq!(GetPoolStatsReply::decode(2, &front, List::new()), Ok(reply));
         for length in 0..front.len() {
             assert!(GetPoolStatsReply::decode(2, &front[..length], List::new()).is_err(), "{length} bytes");
         }

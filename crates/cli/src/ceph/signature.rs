@@ -2,7 +2,7 @@
 //!
 //! Source: ceph `doc/dev/ceph_command_api.rst`.
 
-use super::value::Kind;
+use super::value::ArgumentKind;
 use serde_json::{Map, Value};
 
 /// Bits of a command's flags that matter here (`MonCommand::FLAG_*`).
@@ -23,7 +23,7 @@ pub(super) struct Signature {
 /// A word of a command, or several.
 #[derive(Debug, Clone)]
 pub(super) struct Argument {
-    pub(super) kind: Kind,
+    pub(super) kind: ArgumentKind,
     pub(super) name: String,
     /// There may be any number of them.
     pub(super) many: bool,
@@ -54,7 +54,7 @@ fn signature(described: &Value) -> Option<Signature> {
 
 fn argument(described: &Value) -> Option<Argument> {
     if let Some(prefix) = described.as_str() {
-        let (kind, name) = (Kind::Prefix(prefix.to_owned()), "prefix".to_owned());
+        let (kind, name) = (ArgumentKind::Prefix(prefix.to_owned()), "prefix".to_owned());
         return Some(Argument { kind, name, many: false, count: 1, required: true, positional: true });
     }
     let fields = described.as_object()?;
@@ -68,7 +68,7 @@ fn argument(described: &Value) -> Option<Argument> {
     let many = n.and_then(Value::as_str).is_some_and(|n| n.eq_ignore_ascii_case("n"));
     let count = n.and_then(|n| n.as_u64().or_else(|| n.as_str()?.parse().ok())).unwrap_or(1);
     Some(Argument {
-        kind: Kind::parse(fields)?,
+        kind: ArgumentKind::parse(fields)?,
         name: fields.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
         many,
         count: usize::try_from(count).unwrap_or(1),
@@ -89,21 +89,21 @@ impl Argument {
     fn usage(&self) -> String {
         let (name, kind) = (&self.name, &self.kind);
         let chunk = match kind {
-            Kind::Bool => format!("--{}", name.replace('_', "-")),
-            Kind::Prefix(prefix) => prefix.clone(),
-            Kind::Choices(_) if !self.positional => format!("--{name} {{{kind}}}"),
-            Kind::Choices(choices) if choices.len() == 1 => kind.to_string(),
-            Kind::Choices(_) if name == "format" => format!("--{name} {{{kind}}}"),
-            Kind::Choices(_) => format!("<{name}:{kind}>"),
-            Kind::OsdName if self.positional => "<id|osd.id>".to_owned(),
-            Kind::Name if self.positional => "<type.id>".to_owned(),
-            Kind::Int(_) if self.positional => format!("<{name}:int>"),
-            Kind::Float(_) if self.positional => format!("<{name}:float>"),
+            ArgumentKind::Bool => format!("--{}", name.replace('_', "-")),
+            ArgumentKind::Prefix(prefix) => prefix.clone(),
+            ArgumentKind::Choices(_) if !self.positional => format!("--{name} {{{kind}}}"),
+            ArgumentKind::Choices(choices) if choices.len() == 1 => kind.to_string(),
+            ArgumentKind::Choices(_) if name == "format" => format!("--{name} {{{kind}}}"),
+            ArgumentKind::Choices(_) => format!("<{name}:{kind}>"),
+            ArgumentKind::OsdName if self.positional => "<id|osd.id>".to_owned(),
+            ArgumentKind::Name if self.positional => "<type.id>".to_owned(),
+            ArgumentKind::Int(_) if self.positional => format!("<{name}:int>"),
+            ArgumentKind::Float(_) if self.positional => format!("<{name}:float>"),
             _ if self.positional => format!("<{name}>"),
-            Kind::OsdName => format!("--{name} <id|osd.id>"),
-            Kind::Name => format!("--{name} <type.id>"),
-            Kind::Int(_) => format!("--{name} <int>"),
-            Kind::Float(_) => format!("--{name} <float>"),
+            ArgumentKind::OsdName => format!("--{name} <id|osd.id>"),
+            ArgumentKind::Name => format!("--{name} <type.id>"),
+            ArgumentKind::Int(_) => format!("--{name} <int>"),
+            ArgumentKind::Float(_) => format!("--{name} <float>"),
             _ => format!("--{name} <value>"),
         };
         let dots = if self.many { "..." } else { "" };
@@ -113,8 +113,8 @@ impl Argument {
     /// The argument as it stands in a sentence about it.
     pub(super) fn described(&self) -> String {
         let is_word = match &self.kind {
-            Kind::Prefix(_) => true,
-            Kind::Choices(choices) => choices.len() == 1,
+            ArgumentKind::Prefix(_) => true,
+            ArgumentKind::Choices(choices) => choices.len() == 1,
             _ => false,
         };
         let dots = if self.many && !is_word { "..." } else { "" };

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The type of an argument, with its bounds.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ArgumentKind {
     /// A fixed word of the command's name.
     Prefix(String),
     Int(Vec<i64>),
@@ -39,7 +39,7 @@ fn unfit<T>(said: impl Into<String>) -> Result<T, Unfit> {
     Err(Unfit(said.into()))
 }
 
-impl Kind {
+impl ArgumentKind {
     /// Reads a type from its description; `None`: there is no such type.
     pub(super) fn parse(description: &Map<String, Value>) -> Option<Self> {
         let text = |name: &str| description.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -241,7 +241,7 @@ fn is_uuid(word: &str) -> bool {
     digits.len() == 32 && digits.iter().all(char::is_ascii_hexdigit)
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ArgumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn range<T: fmt::Debug>(bounds: &[T]) -> String {
             match bounds {
@@ -273,8 +273,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn kind(description: Value) -> Kind {
-        Kind::parse(description.as_object().unwrap()).unwrap()
+    fn kind(description: Value) -> ArgumentKind {
+        ArgumentKind::parse(description.as_object().unwrap()).unwrap()
     }
 
     #[test]
@@ -297,16 +297,20 @@ mod tests {
     #[test]
     fn names_of_daemons_groups_and_addresses_are_held_to_their_form() {
         for (kind, good, bad) in [
-            (Kind::Name, &["*", "mgr", "osd.3", "mon.a", "osd.*"][..], &["osd", "osd.x", "cat.1"][..]),
-            (Kind::OsdName, &["3", "osd.3", "*"], &["-1", "mon.1", "x"]),
-            (Kind::Pgid, &["1.a", "10.1f"], &["1", "x.1", "-1.0", "1.x"]),
             (
-                Kind::Address,
+                ArgumentKind::Name,
+                &["*", "mgr", "osd.3", "mon.a", "osd.*"][..],
+                &["osd", "osd.x", "cat.1"][..],
+            ),
+            (ArgumentKind::OsdName, &["3", "osd.3", "*"], &["-1", "mon.1", "x"]),
+            (ArgumentKind::Pgid, &["1.a", "10.1f"], &["1", "x.1", "-1.0", "1.x"]),
+            (
+                ArgumentKind::Address,
                 &["1.2.3.4", "1.2.3.4:6789", "[::1]:3", "v2:1.2.3.4", "::1"],
                 &["1.2.3", "[::1", "x"],
             ),
-            (Kind::EntityAddress, &["1.2.3.4:0/17", "1.2.3.4"], &["1.2.3.4:0/x", "1.2.3.4:99999/1"]),
-            (Kind::Uuid, &["c1b41468-6376-41f8-b434-bd2a04d89900"], &["c1b41468", ""]),
+            (ArgumentKind::EntityAddress, &["1.2.3.4:0/17", "1.2.3.4"], &["1.2.3.4:0/x", "1.2.3.4:99999/1"]),
+            (ArgumentKind::Uuid, &["c1b41468-6376-41f8-b434-bd2a04d89900"], &["c1b41468", ""]),
         ] {
             good.iter().for_each(|word| assert!(kind.value(word, false).is_ok(), "{kind}: {word}"));
             bad.iter().for_each(|word| assert!(kind.value(word, false).is_err(), "{kind}: {word}"));

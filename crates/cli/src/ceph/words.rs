@@ -4,7 +4,7 @@
 //! are tried, those with the fewest demands first.
 
 use super::signature::{Argument, Signature, flag};
-use super::value::{Kind, Unfit};
+use super::value::{ArgumentKind, Unfit};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
@@ -118,7 +118,7 @@ fn count(signature: &Signature, words: &[String], partial: bool) -> usize {
 /// The values of a word: several, behind commas, where there may be any number.
 fn values(argument: &Argument, word: &str, is_named: bool, partial: bool) -> Result<Vec<Value>, Unfit> {
     // Text may have commas of its own.
-    if argument.many && (is_named || !matches!(argument.kind, Kind::Text(_))) {
+    if argument.many && (is_named || !matches!(argument.kind, ArgumentKind::Text(_))) {
         return word.split(',').map(|part| argument.kind.value(part, partial)).collect();
     }
     Ok(vec![argument.kind.value(word, partial)?])
@@ -163,7 +163,8 @@ impl<'a> Fitting<'a> {
                 }
                 continue;
             }
-            let may_begin_so = matches!(argument.kind, Kind::Choices(_)) || CONFIRMATIONS.contains(&word);
+            let may_begin_so =
+                matches!(argument.kind, ArgumentKind::Choices(_)) || CONFIRMATIONS.contains(&word);
             if (word.starts_with("--") && !may_begin_so) || !argument.positional {
                 return Err(Mismatch::Wrong(format!("Unexpected argument '{word}'")));
             }
@@ -179,7 +180,7 @@ impl<'a> Fitting<'a> {
                     self.words.push_front(word);
                     return Ok(());
                 }
-                Err(_) if matches!(argument.kind, Kind::Prefix(_)) => return Err(Mismatch::Prefix),
+                Err(_) if matches!(argument.kind, ArgumentKind::Prefix(_)) => return Err(Mismatch::Prefix),
                 Err(Unfit(reason)) => return Err(Mismatch::Wrong(reason)),
             }
         }
@@ -204,7 +205,7 @@ impl<'a> Fitting<'a> {
     }
 
     fn is_named(&self, argument: &Argument) -> bool {
-        !matches!(argument.kind, Kind::Prefix(_))
+        !matches!(argument.kind, ArgumentKind::Prefix(_))
     }
 
     /// Takes a word like `--size=3`, `--size` with the next one, or `--force`. False: it is none of these.
@@ -216,11 +217,12 @@ impl<'a> Fitting<'a> {
             None => (named, None),
         };
         let name = name.replace('-', "_");
-        let is_it = |argument: &&Argument| argument.name == name && !matches!(argument.kind, Kind::Prefix(_));
+        let is_it =
+            |argument: &&Argument| argument.name == name && !matches!(argument.kind, ArgumentKind::Prefix(_));
         let Some(argument) = self.signature.arguments.iter().find(is_it) else { return Ok(false) };
         let value = match value {
             Some(value) => value.to_owned(),
-            None if argument.kind == Kind::Bool => "true".to_owned(),
+            None if argument.kind == ArgumentKind::Bool => "true".to_owned(),
             None => match self.words.pop_front() {
                 Some(next) => next.to_owned(),
                 None => return Ok(false),
@@ -237,7 +239,7 @@ impl<'a> Fitting<'a> {
         let earlier = self.command.get_mut(&argument.name);
         match (earlier, &argument.kind) {
             (Some(Value::Array(all)), _) if argument.many => all.append(&mut values),
-            (Some(Value::String(prefix)), Kind::Prefix(word)) => {
+            (Some(Value::String(prefix)), ArgumentKind::Prefix(word)) => {
                 prefix.push(' ');
                 prefix.push_str(word);
             }

@@ -1,11 +1,10 @@
 //! Extended attributes of objects.
 
-use super::objects::ObjectArg;
+use super::arguments::{ObjectArg, value};
 use crate::ceph::errno::because;
 use crate::failure::Failure;
 use crate::output;
 use onego::rados::Pool;
-use std::io::{self, Read};
 
 #[derive(clap::Args)]
 pub(super) struct NameArg {
@@ -24,23 +23,6 @@ pub(super) struct SetOptions {
     /// Its value [default: what is read from standard input]
     #[arg(allow_hyphen_values = true)]
     value: Option<String>,
-}
-
-/// The most bytes of a value that are read. OSDs take less.
-const MAX_VALUE: u64 = 64 << 20;
-
-/// A value on the command line, or else what standard input has.
-pub(super) fn value(given: Option<&str>) -> Result<Vec<u8>, Failure> {
-    if let Some(given) = given {
-        return Ok(given.as_bytes().to_vec());
-    }
-    let mut value = Vec::new();
-    io::stdin()
-        .lock()
-        .take(MAX_VALUE)
-        .read_to_end(&mut value)
-        .map_err(Failure::io("reading standard input"))?;
-    Ok(value)
 }
 
 fn about(what: &str, pool: &Pool, object: &str, name: &str) -> String {

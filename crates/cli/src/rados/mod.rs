@@ -2,6 +2,7 @@
 //!
 //! Sources: what `rados` of Ceph 16.2 and 18.2 prints, and ceph `doc/man/8/rados.rst`.
 
+mod arguments;
 mod attributes;
 mod bench;
 mod df;
@@ -60,7 +61,7 @@ enum RadosCommand {
     Truncate(objects::TruncateOptions),
     /// Make an empty object, which must be new
     #[command(after_help = "Example:\n  onego rados -p rbd create greeting")]
-    Create(objects::ObjectArg),
+    Create(arguments::ObjectArg),
     /// Remove objects
     #[command(after_help = "Example:\n  onego rados -p rbd rm greeting farewell")]
     Rm(objects::RmOptions),
@@ -71,16 +72,16 @@ enum RadosCommand {
     Cp(objects::CpOptions),
     /// Show size and age of an object
     #[command(after_help = "Example:\n  onego rados -p rbd stat greeting")]
-    Stat(objects::ObjectArg),
+    Stat(arguments::ObjectArg),
     /// The same with parts of seconds
     #[command(after_help = "Example:\n  onego rados -p rbd stat2 greeting")]
-    Stat2(objects::ObjectArg),
+    Stat2(arguments::ObjectArg),
     /// Set the age of an object, which is made if it is not there
     #[command(after_help = "Example:\n  onego rados -p rbd touch greeting 1700000000")]
     Touch(objects::TouchOptions),
     /// List extended attributes
     #[command(after_help = "Example:\n  onego rados -p rbd listxattr greeting")]
-    Listxattr(objects::ObjectArg),
+    Listxattr(arguments::ObjectArg),
     /// Print an extended attribute
     #[command(after_help = "Example:\n  onego rados -p rbd getxattr greeting colour")]
     Getxattr(attributes::NameArg),
@@ -94,10 +95,10 @@ enum RadosCommand {
     Rmxattr(attributes::NameArg),
     /// List the keys of an object's map
     #[command(after_help = "Example:\n  onego rados -p rbd listomapkeys greeting")]
-    Listomapkeys(objects::ObjectArg),
+    Listomapkeys(arguments::ObjectArg),
     /// List the keys of an object's map with their values
     #[command(after_help = "Example:\n  onego rados -p rbd listomapvals greeting")]
-    Listomapvals(objects::ObjectArg),
+    Listomapvals(arguments::ObjectArg),
     /// Show a value of an object's map
     #[command(after_help = "Example:\n  onego rados -p rbd getomapval greeting key")]
     Getomapval(omap::GetOptions),
@@ -109,7 +110,7 @@ enum RadosCommand {
     Rmomapkey(omap::KeyArg),
     /// Empty the maps of objects
     #[command(after_help = "Example:\n  onego rados -p rbd clearomap greeting")]
-    Clearomap(objects::ObjectsArg),
+    Clearomap(arguments::ObjectsArg),
     /// Show the header of an object's map
     #[command(after_help = "Example:\n  onego rados -p rbd getomapheader greeting")]
     Getomapheader(omap::GetHeaderOptions),
@@ -118,13 +119,13 @@ enum RadosCommand {
     Setomapheader(omap::SetHeaderOptions),
     /// Show notifications of an object until a line is read
     #[command(after_help = "Example:\n  onego rados -p rbd watch bell")]
-    Watch(objects::ObjectArg),
+    Watch(arguments::ObjectArg),
     /// Notify an object's watchers, and show their answers
     #[command(after_help = "Example:\n  onego rados -p rbd notify bell hello")]
     Notify(watch::NotifyOptions),
     /// List an object's watchers
     #[command(after_help = "Example:\n  onego rados -p rbd listwatchers bell")]
-    Listwatchers(objects::ObjectArg),
+    Listwatchers(arguments::ObjectArg),
     /// Measure writes and reads of objects
     #[command(
         after_help = "Examples:\n  onego rados -p rbd bench 10 write -b 64K -t 32 --no-cleanup\n  onego rados -p rbd bench 10 rand\n  onego rados -p rbd cleanup"

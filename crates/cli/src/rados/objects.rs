@@ -1,5 +1,6 @@
 //! Objects as wholes: made, removed, copied, and what is known of them.
 
+use super::arguments::{ObjectArg, ObjectsArg};
 use super::omap::PAGE;
 use super::scope::Scope;
 use super::time::stamp;
@@ -10,19 +11,6 @@ use crate::output;
 use onego::ceph::{Errno, Error};
 use onego::rados::{Pool, ReadOp, WriteOp};
 use std::time::{Duration, SystemTime};
-
-#[derive(clap::Args)]
-pub(super) struct ObjectArg {
-    /// The object
-    pub(super) object: String,
-}
-
-#[derive(clap::Args)]
-pub(super) struct ObjectsArg {
-    /// The objects
-    #[arg(required = true, value_name = "OBJECT")]
-    pub(super) objects: Vec<String>,
-}
 
 #[derive(clap::Args)]
 pub(super) struct RmOptions {

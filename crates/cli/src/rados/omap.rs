@@ -1,8 +1,7 @@
 //! Maps of objects.
 
-use super::attributes::value;
+use super::arguments::{ObjectArg, ObjectsArg, value};
 use super::hexdump::hexdump;
-use super::objects::{ObjectArg, ObjectsArg};
 use crate::ceph::errno::{because, failed, sentence};
 use crate::failure::Failure;
 use crate::interrupt;

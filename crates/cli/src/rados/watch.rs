@@ -1,7 +1,7 @@
 //! Watchers of objects, and what they are told.
 
+use super::arguments::ObjectArg;
 use super::hexdump::hexdump;
-use super::objects::ObjectArg;
 use crate::ceph::errno::{because, because_twice};
 use crate::failure::Failure;
 use crate::interrupt;

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 
 /// Requests under way and results that were not taken yet, in the order in which they were made.
 pub(super) struct Window<'a, T> {
-    entries: VecDeque<Entry<'a, T>>,
+    entries: VecDeque<InFlight<'a, T>>,
     /// As many are under way at most.
     size: usize,
 }
 
-enum Entry<'a, T> {
+enum InFlight<'a, T> {
     Pending(Pin<Box<dyn Future<Output = T> + 'a>>),
     Done(T),
 }
@@ -29,7 +29,7 @@ impl<'a, T> Window<'a, T> {
 
     /// Begins a request. The caller sees to it that there is room.
     pub(super) fn begin(&mut self, request: impl Future<Output = T> + 'a) {
-        self.entries.push_back(Entry::Pending(Box::pin(request)));
+        self.entries.push_back(InFlight::Pending(Box::pin(request)));
     }
 
     /// Waits for the oldest request; `None`: there is none. All others go on meanwhile.
@@ -38,9 +38,9 @@ impl<'a, T> Window<'a, T> {
             self.advance(context);
             match self.entries.front() {
                 None => Poll::Ready(None),
-                Some(Entry::Pending(_)) => Poll::Pending,
-                Some(Entry::Done(_)) => match self.entries.pop_front() {
-                    Some(Entry::Done(result)) => Poll::Ready(Some(result)),
+                Some(InFlight::Pending(_)) => Poll::Pending,
+                Some(InFlight::Done(_)) => match self.entries.pop_front() {
+                    Some(InFlight::Done(result)) => Poll::Ready(Some(result)),
                     _ => Poll::Ready(None),
                 },
             }
@@ -51,9 +51,9 @@ impl<'a, T> Window<'a, T> {
     /// The result of any request; `None`: there is none. All others go on meanwhile.
     pub(super) fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         self.advance(context);
-        let done = self.entries.iter().position(|entry| matches!(entry, Entry::Done(_)));
+        let done = self.entries.iter().position(|entry| matches!(entry, InFlight::Done(_)));
         match done.and_then(|index| self.entries.remove(index)) {
-            Some(Entry::Done(result)) => Poll::Ready(Some(result)),
+            Some(InFlight::Done(result)) => Poll::Ready(Some(result)),
             _ if self.entries.is_empty() => Poll::Ready(None),
             _ => Poll::Pending,
         }
@@ -61,10 +61,10 @@ impl<'a, T> Window<'a, T> {
 
     fn advance(&mut self, context: &mut Context<'_>) {
         for entry in &mut self.entries {
-            if let Entry::Pending(request) = entry
+            if let InFlight::Pending(request) = entry
                 && let Poll::Ready(result) = request.as_mut().poll(context)
             {
-                *entry = Entry::Done(result);
+                *entry = InFlight::Done(result);
             }
         }
     }

@@ -4,8 +4,10 @@
 use super::masks::mask;
 use crate::cluster::{Embedded, RealCeph, Stage, Store};
 use crate::interop::disk;
+use crate::interop::steps::{json, says};
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -202,6 +204,7 @@ fn lines(stage: &Stage, is_real: bool) -> Result<()> {
         compare(stage, &format!("rados {line}"), &format!("rados {line}"), *same, is_real)?;
     }
     watchers(stage)?;
+    benchmarks(stage)?;
     let managed = if is_real { &[] } else { MANAGED };
     for (line, same) in CEPH.iter().chain(managed) {
         let by_name = line.split(' ').next().is_some_and(|first| BY_NAME.contains(&first));
@@ -247,6 +250,58 @@ fn compare(stage: &Stage, theirs: &str, ours: &str, same: Same, is_real: bool) -
         ensure!(said(&their_end.stderr) == said(&our_end.stderr), differ("what is said on standard error"));
     }
     Ok(())
+}
+
+/// Both programs measure, read what the other one has written, and clear up. Figures differ, so what they stand for is
+/// compared.
+fn benchmarks(stage: &Stage) -> Result<()> {
+    const WRITE: &str = "rados -p rbd bench 1 write -b 4096 -O 8192 --max-objects 40";
+    let same = |line: &str| -> Result<()> {
+        let (theirs, ours) = (shape(&stage.ceph(line)?), shape(&stage.onego(line)?));
+        ensure!(theirs == ours, "`{line}` reports other things\nCeph's:\n{theirs}\nours:\n{ours}");
+        Ok(())
+    };
+    same(WRITE)?;
+    for write in [
+        stage.ceph_command(&format!("{WRITE} --no-cleanup")),
+        stage.onego_command(&format!("{WRITE} --no-cleanup")),
+    ] {
+        let mut write = write;
+        ensure!(sh::output(&mut write)?.status.success(), "a benchmark fails");
+        for line in [
+            "rados -p rbd bench 1 seq",
+            "rados -p rbd bench 1 rand",
+            "rados -p rbd bench 1 seq --format json",
+        ] {
+            same(line)?;
+        }
+        let read = sh::output(&mut stage.onego_command("rados -p rbd bench 1 seq"))?;
+        ensure!(read.stderr.is_empty(), "what was written is read as something else");
+        let read = sh::output(&mut stage.ceph_command("rados -p rbd bench 1 seq"))?;
+        ensure!(read.stderr.is_empty(), "what was written is read as something else by Ceph's program");
+    }
+    // The first removes what the last series has, the second what it finds of the other one, and then there is nothing.
+    says(&stage.onego("rados -p rbd cleanup")?, "Removed 40 objects\n")?;
+    says(&stage.onego("rados -p rbd cleanup")?, "Warning: using slow linear search\nRemoved 40 objects\n")?;
+    same("rados -p rbd cleanup")?;
+    same("rados -p rbd cleanup --prefix benchmark_data")
+}
+
+/// A report without its figures and without the lines of its seconds.
+fn shape(report: &str) -> String {
+    if let Some((head, fields)) = report.split_once("\n{") {
+        let fields: Result<Value> = json(&format!("{{{fields}"));
+        let names =
+            fields.ok().and_then(|fields| Some(fields.as_object()?.keys().cloned().collect::<Vec<_>>()));
+        return format!("{head}\n{names:?}");
+    }
+    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+    let is_second = |line: &&str| !line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let masked = |line: &str| {
+        let words = line.split(' ').map(|word| if has_digit(word) { "N" } else { word });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    report.lines().filter(is_second).map(masked).collect::<Vec<_>>().join("\n")
 }
 
 /// Both programs watch one object and notify its watchers: each sees what the other one says.

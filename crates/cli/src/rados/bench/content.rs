@@ -26,6 +26,12 @@ pub(super) struct Stored {
     pub(super) op_size: u64,
 }
 
+/// What the names of all objects begin with that this host's benchmarks write.
+pub(super) fn prefix_of_host() -> String {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("benchmark_data_{}", host.trim())
+}
+
 /// Bytes of a [`Stored`].
 const STORED: usize = 24;
 
@@ -38,8 +44,7 @@ impl Series {
     /// One that was written on this host.
     pub(super) fn of(stored: Stored) -> Self {
         let Stored { object_size, ops, process, op_size } = stored;
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let prefix = format!("benchmark_data_{}_{process}", host.trim());
+        let prefix = format!("{}_{process}", prefix_of_host());
         Self { prefix, object_size, op_size, ops, process }
     }
 

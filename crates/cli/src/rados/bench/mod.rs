@@ -8,7 +8,7 @@ mod statistics;
 
 use super::objects::remove_all;
 use super::scope::{Scope, Style, json, nonsense};
-use crate::ceph::errno::{because, because_twice, failed};
+use crate::ceph::errno::{because_twice, failed};
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::output;
@@ -58,7 +58,7 @@ pub(super) struct BenchOptions {
 
 #[derive(clap::Args)]
 pub(super) struct CleanupOptions {
-    /// Remove all objects whose names begin so, after a search through the pool
+    /// What the objects' names begin with [default: what this host's benchmarks have]
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
     /// The object that says what was written
@@ -119,7 +119,7 @@ pub(super) async fn bench(pool: &Pool, scope: &Scope, options: &BenchOptions) ->
         show_time: options.show_time,
     };
     let statistics = run.measure(&mut fields).await.map_err(because_twice(ABOUT))?;
-    statistics.report(load, &series, style, &mut fields)?;
+    statistics.report(load == Load::Write, &series, style, &mut fields)?;
     if load == Load::Write {
         let written = Stored { ops: statistics.finished(), ..series.stored() };
         pool.write_full(&options.run_name, written.encode()).await.map_err(because_twice(ABOUT))?;
@@ -213,35 +213,53 @@ async fn remove_series(
     output::lines([format!("Removed {removed} objects")])
 }
 
+/// Removes what an object says that was written, or, without such an object, all that is called so. Where nothing is, nothing
+/// is said.
 pub(super) async fn cleanup(pool: &Pool, options: &CleanupOptions) -> Result<(), Failure> {
-    let Some(prefix) = &options.prefix else {
-        return match Stored::read(pool, &options.run_name).await {
-            Ok(stored) => {
-                let series = Series::of(stored);
-                remove_series(pool, &series, series.ops, &options.run_name, options.concurrent_ios).await
-            }
-            // There is nothing to be removed.
-            Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(because_twice("error during cleanup")(error)),
-        };
-    };
-    output::lines(["Warning: using slow linear search"])?;
-    let mut listing = pool.objects();
-    let (mut removed, mut batch) = (0, Vec::new());
-    let what = || because("error during cleanup");
-    loop {
-        let entry = listing.try_next().await.map_err(what())?;
-        let is_last = entry.is_none();
-        batch.extend(entry.map(|entry| entry.name).filter(|name| name.starts_with(prefix)));
-        if is_last || batch.len() >= BATCH {
-            let names = std::mem::take(&mut batch).into_iter();
-            removed += remove_all(pool, names, options.concurrent_ios.into()).await.map_err(what())?;
+    let what = || because_twice("error during cleanup");
+    let prefix = options.prefix.clone().unwrap_or_else(content::prefix_of_host);
+    if !has_objects(pool, &prefix).await.map_err(what())? {
+        return Ok(());
+    }
+    match Stored::read(pool, &options.run_name).await {
+        Ok(stored) => {
+            let series = Series::of(stored);
+            remove_series(pool, &series, series.ops, &options.run_name, options.concurrent_ios).await
         }
-        if is_last {
-            return output::lines([format!("Removed {removed} objects")]);
+        Err(Error::NotFound { .. }) => {
+            output::lines(["Warning: using slow linear search"])?;
+            let removed = remove_found(pool, &prefix, options.concurrent_ios).await.map_err(what())?;
+            output::lines([format!("Removed {removed} objects")])
+        }
+        Err(error) => Err(what()(error)),
+    }
+}
+
+async fn has_objects(pool: &Pool, prefix: &str) -> Result<bool, Error> {
+    let mut listing = pool.objects();
+    while let Some(entry) = listing.try_next().await? {
+        if entry.name.starts_with(prefix) {
+            return Ok(true);
         }
     }
+    Ok(false)
 }
 
 /// Names that are remembered before their objects are removed.
 const BATCH: usize = 1000;
+
+async fn remove_found(pool: &Pool, prefix: &str, depth: u16) -> Result<u64, Error> {
+    let mut listing = pool.objects();
+    let (mut removed, mut batch) = (0, Vec::new());
+    loop {
+        let entry = listing.try_next().await?;
+        let is_last = entry.is_none();
+        batch.extend(entry.map(|entry| entry.name).filter(|name| name.starts_with(prefix)));
+        if is_last || batch.len() >= BATCH {
+            removed += remove_all(pool, std::mem::take(&mut batch).into_iter(), depth.into()).await?;
+        }
+        if is_last {
+            return Ok(removed);
+        }
+    }
+}

@@ -2,7 +2,6 @@
 
 use super::content::Series;
 use super::number::shown;
-use super::run::Load;
 use crate::failure::Failure;
 use crate::output;
 use crate::rados::scope::Style;
@@ -204,12 +203,11 @@ impl Statistics {
     /// Prints what all gave, or adds it to the fields.
     pub(super) fn report(
         &self,
-        load: Load,
+        is_write: bool,
         series: &Series,
         style: Style,
         fields: &mut Fields,
     ) -> Result<(), Failure> {
-        let is_write = load == Load::Write;
         let rows = self.rows(is_write, series);
         if style == Style::Plain {
             let width = if is_write { 24 } else { 22 };
