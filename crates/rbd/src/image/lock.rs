@@ -58,13 +58,13 @@ impl<T> OpenImage<T> {
         match &self.lock.state {
             LockState::Free => {
                 if !self.has_lock() {
-                    let takers = std::mem::take(&mut self.lock.takers);
-                    takers.into_iter().for_each(|token| host.finished(token, Ok(Outcome::Done)));
+                    self.give_lock(host);
                 } else if self.wants_lock() && matches!(self.watch, WatchState::Watching(_)) {
                     self.take_lock(host);
                 }
             }
             LockState::Held => {
+                self.give_lock(host);
                 let is_over = !self.has_lock() || self.is_closing() && !self.wants_lock();
                 let is_asked = self.lock.is_requested && !self.lock.is_pinned;
                 if is_over || is_asked || !self.lock.leavers.is_empty() {
@@ -382,8 +382,12 @@ impl<T> OpenImage<T> {
             NOTIFY_TIMEOUT,
             Ticket(Purpose::Nobody),
         );
-        let takers = std::mem::take(&mut self.lock.takers);
-        takers.into_iter().for_each(|token| host.finished(token, Ok(Outcome::Done)));
+        self.give_lock(host);
+    }
+
+    /// Tells the callers that wait for the lock that they have it.
+    fn give_lock(&mut self, host: &mut impl Host<T>) {
+        self.lock.takers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
     }
 
     fn unlock_map(&mut self, host: &mut impl Host<T>) {

@@ -1,0 +1,7 @@
+//! An open image against a script: what it asks for is looked at and answered by hand.
+
+mod clones;
+mod locking;
+mod maps;
+mod plain;
+mod script;

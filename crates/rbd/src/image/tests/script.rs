@@ -1,0 +1,273 @@
+//! The layer that drives the machine under test.
+
+use crate::error::Error;
+use crate::facts::{DataObjects, ImageFacts, ImageState};
+use crate::host::{Host, Ticket};
+use crate::image::OpenImage;
+use crate::notify::Notification;
+use crate::request::{Io, Outcome};
+use onego_buf::List;
+use onego_ceph::client::{self, OpReply, Request, WatchId, WatchTarget};
+use onego_ceph::cls::Method;
+use onego_ceph::cls::rbd::ParentImageSpec;
+use onego_ceph::messages::{ObjectName, OpResult};
+use onego_ceph::ops::Op;
+use onego_ceph::rbd::{DataNames, Features, Layout, header_object};
+use onego_ceph::types::{NOSNAP, SnapContext};
+use onego_msgr::encoding::{Decode as _, Encode as _};
+use onego_wire::{Time, Writer};
+use std::collections::VecDeque;
+
+/// The id of the client under test.
+pub(super) const US: u64 = 4100;
+/// The first watch of the client under test.
+pub(super) const WATCH: u64 = 7;
+/// Objects of the image have as many bytes.
+pub(super) const OBJECT: u64 = 4096;
+
+/// What an image has asked for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Request(Request, Ticket),
+    Watch(Ticket),
+    Unwatch(WatchId, Ticket),
+    Notify(Notification, Ticket),
+    Command(String, Ticket),
+    NewestMap(Ticket),
+    Map(u32, Ticket),
+}
+
+/// Takes what the image asks for, and keeps it.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) asked: VecDeque<Asked>,
+    pub(super) acknowledged: Vec<(u64, List)>,
+    pub(super) finished: Vec<(u32, Result<Outcome, Error>)>,
+    pub(super) wake_at: Option<Time>,
+    pub(super) epoch: u32,
+}
+
+impl Host<u32> for Script {
+    fn request(&mut self, request: Request, ticket: Ticket) {
+        self.asked.push_back(Asked::Request(request, ticket));
+    }
+
+    fn watch(&mut self, _target: WatchTarget, ticket: Ticket) {
+        self.asked.push_back(Asked::Watch(ticket));
+    }
+
+    fn unwatch(&mut self, watch: WatchId, ticket: Ticket) {
+        self.asked.push_back(Asked::Unwatch(watch, ticket));
+    }
+
+    fn notify(&mut self, _target: WatchTarget, payload: List, _timeout: u32, ticket: Ticket) {
+        let notification = Notification::from_bytes(&payload.to_segment()).expect("a notification");
+        self.asked.push_back(Asked::Notify(notification, ticket));
+    }
+
+    fn acknowledge(&mut self, _watch: WatchId, notify_id: u64, reply: List) {
+        self.acknowledged.push((notify_id, reply));
+    }
+
+    fn command(&mut self, json: &str, ticket: Ticket) {
+        self.asked.push_back(Asked::Command(json.to_owned(), ticket));
+    }
+
+    fn newest_map(&mut self, ticket: Ticket) {
+        self.asked.push_back(Asked::NewestMap(ticket));
+    }
+
+    fn wait_for_map(&mut self, epoch: u32, ticket: Ticket) {
+        self.asked.push_back(Asked::Map(epoch, ticket));
+    }
+
+    fn wake_at(&mut self, time: Time) {
+        self.wake_at = Some(time);
+    }
+
+    fn finished(&mut self, token: u32, result: Result<Outcome, Error>) {
+        self.finished.push((token, result));
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    fn global_id(&self) -> u64 {
+        US
+    }
+}
+
+/// An image under test, with what drives it.
+pub(super) struct Bed {
+    pub(super) image: OpenImage<u32>,
+    pub(super) script: Script,
+    pub(super) now: Time,
+    pub(super) state: ImageState,
+}
+
+/// What is known of an image with ten objects.
+pub(super) fn facts(features: Features) -> ImageFacts {
+    ImageFacts {
+        id: "abc".into(),
+        header: WatchTarget { pool: 1, object: header_object("abc"), namespace: String::new() },
+        data: DataObjects {
+            pool: 1,
+            namespace: String::new(),
+            flags: 0,
+            names: DataNames::new("rbd_data.abc"),
+            layout: Layout::plain(12).unwrap(),
+            snap: NOSNAP,
+        },
+        state: ImageState {
+            size: 10 * OBJECT,
+            features,
+            flags: 0,
+            snap_context: SnapContext::default(),
+            parent: ParentImageSpec::default(),
+            overlap: 0,
+        },
+        parent: None,
+    }
+}
+
+impl Bed {
+    /// An image that was opened, and is watched.
+    pub(super) fn open(facts: ImageFacts) -> Self {
+        let mut script = Script::default();
+        let state = facts.state.clone();
+        let image = OpenImage::watched(&mut script, facts, 0);
+        let mut bed = Self { image, script, now: Time::default(), state };
+        bed.watch(WATCH);
+        bed.refresh();
+        let (token, result) = bed.script.finished.remove(0);
+        assert!(token == 0 && result.is_ok() && bed.script.finished.is_empty(), "it does not open");
+        bed
+    }
+
+    /// Answers a watch.
+    pub(super) fn watch(&mut self, cookie: u64) {
+        let Some(Asked::Watch(ticket)) = self.script.asked.pop_front() else { panic!("no watch") };
+        self.complete(ticket, Ok(client::Outcome::Watching(WatchId::from_cookie(cookie))));
+    }
+
+    /// Answers a read of the header.
+    pub(super) fn refresh(&mut self) {
+        let (request, ticket) = self.request("rbd_header.abc");
+        assert_eq!(request.ops.len(), ImageState::QUERY_OPS);
+        let outputs = outputs_of(&self.state);
+        self.reply(ticket, 0, outputs);
+    }
+
+    pub(super) fn submit(&mut self, io: Io, token: u32) {
+        self.image.submit(self.now, &mut self.script, io, token);
+    }
+
+    pub(super) fn write(&mut self, object: u64, token: u32) {
+        let data = vec![token as u8; 512].into();
+        self.submit(Io::Write { offset: object * OBJECT, data }, token);
+    }
+
+    pub(super) fn complete(&mut self, ticket: Ticket, outcome: Result<client::Outcome, client::Error>) {
+        self.image.completed(self.now, &mut self.script, ticket, outcome, None);
+    }
+
+    pub(super) fn reply(&mut self, ticket: Ticket, result: i32, outputs: Vec<Vec<u8>>) {
+        let ops = outputs
+            .into_iter()
+            .map(|output| OpResult { code: 0, result: 0, output: output.into() })
+            .collect();
+        let reply = OpReply { result, ops, ..OpReply::default() };
+        self.complete(ticket, Ok(client::Outcome::Reply(reply)));
+    }
+
+    /// The next thing that was asked for, which must be a request to that object.
+    pub(super) fn request(&mut self, object: &str) -> (Request, Ticket) {
+        match self.script.asked.pop_front() {
+            Some(Asked::Request(request, ticket)) if request.object == ObjectName::from(object) => {
+                (request, ticket)
+            }
+            other => panic!("expected a request to {object}, not {other:?}"),
+        }
+    }
+
+    /// The next thing that was asked for, which must be a call of that method on that object and nothing else. It is
+    /// answered.
+    pub(super) fn call<M: Method>(&mut self, object: &str, result: i32, output: Vec<u8>) -> M {
+        let (request, ticket) = self.request(object);
+        let called =
+            method_of::<M>(&request).unwrap_or_else(|| panic!("{request:?} does not call {}", M::NAME));
+        self.reply(ticket, result, vec![output]);
+        called
+    }
+
+    /// A request to a data object, which is answered. Gives its operations.
+    pub(super) fn data(&mut self, object: u64, result: i32) -> Vec<Op> {
+        let (request, ticket) = self.request(&format!("rbd_data.abc.{object:016x}"));
+        self.reply(ticket, result, Vec::new());
+        request.ops.into_iter().map(|(op, _)| op).collect()
+    }
+
+    pub(super) fn notify(&mut self) -> (Notification, Ticket) {
+        match self.script.asked.pop_front() {
+            Some(Asked::Notify(notification, ticket)) => (notification, ticket),
+            other => panic!("expected a notification, not {other:?}"),
+        }
+    }
+
+    /// Another user says something.
+    pub(super) fn told(&mut self, notification: &Notification, notify_id: u64) {
+        let (watch, payload) = (WatchId::from_cookie(WATCH), notification.to_bytes().into());
+        self.image.notified(self.now, &mut self.script, watch, notify_id, &payload);
+    }
+
+    /// Takes the lock for whatever waits for it, with the answers of a header that nobody has locked.
+    pub(super) fn take_lock(&mut self) {
+        self.call::<onego_ceph::cls::lock::Lock>("rbd_header.abc", 0, Vec::new());
+        self.refresh();
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.script.asked.is_empty()
+    }
+
+    /// The only result since the last look, which must be a success.
+    pub(super) fn is_done(&mut self, token: u32) {
+        let finished = std::mem::take(&mut self.script.finished);
+        assert!(
+            matches!(finished.as_slice(), [(done, Ok(_))] if *done == token),
+            "expected the success of {token}, not {finished:?}"
+        );
+    }
+}
+
+/// The call of this method in a request.
+pub(super) fn method_of<M: Method>(request: &Request) -> Option<M> {
+    request.ops.iter().find_map(|(op, _)| match op {
+        Op::Call { class, method, input } if class == M::CLASS && method == M::NAME => {
+            Some(M::from_bytes(&input.to_segment()).expect("arguments"))
+        }
+        _ => None,
+    })
+}
+
+/// What a header with this state answers.
+fn outputs_of(state: &ImageState) -> Vec<Vec<u8>> {
+    let pair = |first: u64, second: u64| {
+        let mut w = Writer::new();
+        w.u64(first);
+        w.u64(second);
+        w.into_vec()
+    };
+    let mut size = Writer::new();
+    size.u8(12);
+    size.u64(state.size);
+    vec![
+        size.into_vec(),
+        pair(state.features.0, 0),
+        state.flags.to_bytes(),
+        state.snap_context.to_bytes(),
+        state.parent.to_bytes(),
+        Some(state.overlap).filter(|overlap| *overlap > 0).to_bytes(),
+    ]
+}
