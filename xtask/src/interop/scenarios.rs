@@ -83,6 +83,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
+    "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
+    "shared-clones", "the same with a clone of a clone", ceph::shared_images::clones;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
     "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
     "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;

@@ -4,4 +4,5 @@ pub(super) mod cephx;
 pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
+pub(super) mod shared_images;
 pub(super) mod users;
