@@ -9,6 +9,7 @@ use crate::host::{Host, Purpose, Ticket};
 use onego_buf::List;
 use onego_ceph::client::{self, Error as ClientError};
 use onego_wire::Time;
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl<T> OpenImage<T> {
             Ok(None) => match state.ancestor.parent.clone() {
                 Some(parent) if at < parent.overlap => {
                     let target = AncestralTarget::Part { read, index };
-                    return self.read_ancestor(now, host, parent, [at..at + length], target);
+                    return self.read_ancestor(now, host, parent, iter::once(at..at + length), target);
                 }
                 _ => Ok(List::new()),
             },

@@ -77,7 +77,8 @@ impl<T> OpenImage<T> {
                 host.finished(token, Err(death.clone()));
             }
         }
-        self.bury_map(host);
+        // What waits for the map ends like what is in flight: the cluster refuses it.
+        self.drop_map(host);
     }
 
     /// Goes on with the end of the image.

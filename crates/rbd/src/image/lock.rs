@@ -52,7 +52,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Goes on with the lock.
-    pub(super) fn settle_lock(&mut self, now: Time, host: &mut impl Host<T>) {
+    pub(super) fn settle_lock(&mut self, host: &mut impl Host<T>) {
         self.settle_cookie(host);
         let is_idle = self.changing == 0 && self.is_map_idle();
         match &self.lock.state {
@@ -69,7 +69,7 @@ impl<T> OpenImage<T> {
                 let is_asked = self.lock.is_requested && !self.lock.is_pinned;
                 if is_over || is_asked || !self.lock.leavers.is_empty() {
                     self.lock.state = LockState::Draining;
-                    self.settle_lock(now, host);
+                    self.settle_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
                     self.lock_map(host);
                 } else if !self.facts.state.has_map() && self.map.as_ref().is_some_and(|map| !map.is_failing)
@@ -299,7 +299,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The lock is held, and the header is known anew.
-    pub(super) fn lock_refreshed(&mut self, now: Time, host: &mut impl Host<T>, result: &Result<(), Error>) {
+    pub(super) fn lock_refreshed(&mut self, host: &mut impl Host<T>, result: &Result<(), Error>) {
         if self.lock.state != LockState::Refreshing {
             return;
         }
@@ -311,7 +311,7 @@ impl<T> OpenImage<T> {
             Ok(()) if self.facts.state.has_map() => self.lock_map(host),
             Ok(()) => self.begin_holding(host),
         }
-        self.settle_lock(now, host);
+        self.settle_lock(host);
     }
 
     fn lock_map(&mut self, host: &mut impl Host<T>) {
@@ -480,12 +480,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The lock has its new name, or is not held any more.
-    pub(super) fn renamed(
-        &mut self,
-        now: Time,
-        host: &mut impl Host<T>,
-        result: Result<OpReply, ClientError>,
-    ) {
+    pub(super) fn renamed(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         self.lock.is_renaming = false;
         if let Err(error) = result
             && self.lock.state.is_owned()
@@ -495,7 +490,7 @@ impl<T> OpenImage<T> {
             self.lock.state = LockState::Free;
             self.drop_map(host);
         }
-        self.settle_lock(now, host);
+        self.settle_lock(host);
     }
 }
 

@@ -361,13 +361,13 @@ impl<T> OpenImage<T> {
             Purpose::CopyUp { object } => self.copied_up(now, host, object, reply(outcome)),
             Purpose::Watch => self.watched_or_not(now, host, outcome),
             Purpose::Unwatch => self.watch = WatchState::Ended,
-            Purpose::Refresh => self.refreshed(now, host, reply(outcome)),
+            Purpose::Refresh => self.refreshed(host, reply(outcome)),
             Purpose::Lock { step } if step == self.lock.step => self.lock_step(now, host, outcome),
             Purpose::Lock { .. } => {}
-            Purpose::Cookie => self.renamed(now, host, reply(outcome)),
+            Purpose::Cookie => self.renamed(host, reply(outcome)),
             Purpose::MapUpdate { object, era } => self.map_updated(host, object, era, reply(outcome)),
             Purpose::MapInvalid => self.map_is_invalid(host, reply(outcome)),
-            Purpose::Resize => self.resize_step(now, host, reply(outcome)),
+            Purpose::Resize => self.resize_step(host, reply(outcome)),
         }
         self.settle(now, host);
     }
@@ -405,7 +405,7 @@ impl<T> OpenImage<T> {
         if self.death.is_some() {
             self.bury(host);
         }
-        self.settle_lock(now, host);
+        self.settle_lock(host);
         self.settle_resize(host);
         self.is_open = self.may_write();
         while self.is_open

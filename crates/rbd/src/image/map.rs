@@ -59,7 +59,7 @@ impl<T> OpenImage<T> {
         if map.state(object) == need || object >= map.len() {
             return host.request(request, ticket);
         }
-        self.queue(host, object, Parked::Send { need, request, ticket });
+        self.queue(host, object, Parked::Send { need, request: Box::new(request), ticket });
     }
 
     /// An object was removed: the map says so, unless the object is written meanwhile.
@@ -88,7 +88,7 @@ impl<T> OpenImage<T> {
         let Some(update) = map.updates.get_mut(&object) else { return };
         let (target, current) = loop {
             match update.queue.pop_front() {
-                Some(Parked::Send { need, request, ticket }) if need == now => host.request(request, ticket),
+                Some(Parked::Send { need, request, ticket }) if need == now => host.request(*request, ticket),
                 Some(Parked::Send { need, request, ticket }) => {
                     update.queue.push_front(Parked::Send { need, request, ticket });
                     break (need, None);
@@ -158,14 +158,9 @@ impl<T> OpenImage<T> {
         let Some(map) = self.map.take() else { return };
         for parked in map.updates.into_values().flat_map(|update| update.queue) {
             if let Parked::Send { request, ticket, .. } = parked {
-                host.request(request, ticket);
+                host.request(*request, ticket);
             }
         }
-    }
-
-    /// The image is dead: what waits for the map must end. The requests tell so by themselves.
-    pub(super) fn bury_map(&mut self, host: &mut impl Host<T>) {
-        self.drop_map(host);
     }
 
     /// Has the map nothing to do?

@@ -29,7 +29,7 @@ pub(super) struct ObjectUpdate {
 #[derive(Debug)]
 pub(super) enum Parked {
     /// A request that may go out once the object has the state `need`.
-    Send { need: u8, request: Request, ticket: Ticket },
+    Send { need: u8, request: Box<Request>, ticket: Ticket },
     /// The object was removed: unless it was written since, the map says so.
     Forget,
 }

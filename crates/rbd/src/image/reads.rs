@@ -9,6 +9,7 @@ use onego_ceph::client::{self, Error as ClientError, OpReply, Request, errno};
 use onego_ceph::ops::Op;
 use onego_wire::Time;
 use smallvec::SmallVec;
+use std::iter;
 
 impl<T> OpenImage<T> {
     /// Starts a request that changes nothing.
@@ -128,7 +129,7 @@ impl<T> OpenImage<T> {
         let piece = pieces[index as usize];
         let Some(parent) = self.facts.parent.clone() else { return };
         let range = piece.at..piece.at + piece.length;
-        self.read_ancestor(now, host, parent, [range], AncestralTarget::Piece { io, index });
+        self.read_ancestor(now, host, parent, iter::once(range), AncestralTarget::Piece { io, index });
     }
 }
 

@@ -14,7 +14,7 @@ use onego_ceph::cls::Method;
 use onego_ceph::cls::rbd::{GetFeatures, GetFlags, GetSize, GetSnapContext, ParentGet, ParentOverlapGet};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::Features;
-use onego_wire::{Decoded, Time};
+use onego_wire::Decoded;
 use std::sync::Arc;
 
 impl ImageState {
@@ -76,12 +76,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The header is read, or cannot be.
-    pub(super) fn refreshed(
-        &mut self,
-        now: Time,
-        host: &mut impl Host<T>,
-        reply: Result<OpReply, ClientError>,
-    ) {
+    pub(super) fn refreshed(&mut self, host: &mut impl Host<T>, reply: Result<OpReply, ClientError>) {
         self.refresh.is_in_flight = false;
         let state = reply.and_then(|reply| {
             let outputs: Vec<&List> = reply.ops.iter().map(|op| &op.output).collect();
@@ -104,7 +99,7 @@ impl<T> OpenImage<T> {
             match waiter {
                 Waiter::Caller(token) => host.finished(token, result.clone().map(|()| Outcome::Done)),
                 Waiter::Notifier(watch, id) => host.acknowledge(watch, id, List::new()),
-                Waiter::Lock => self.lock_refreshed(now, host, &result),
+                Waiter::Lock => self.lock_refreshed(host, &result),
                 Waiter::Nobody => {}
             }
         }

@@ -12,7 +12,6 @@ use onego_ceph::cls::Method as _;
 use onego_ceph::cls::rbd::{ObjectMapResize, SetSize, state};
 use onego_ceph::ops::flag;
 use onego_msgr::encoding::Encode as _;
-use onego_wire::Time;
 
 /// Seconds that others have to learn the size.
 const NOTIFY_TIMEOUT: u32 = 5;
@@ -55,12 +54,7 @@ impl<T> OpenImage<T> {
     }
 
     /// A step has ended.
-    pub(super) fn resize_step(
-        &mut self,
-        now: Time,
-        host: &mut impl Host<T>,
-        result: Result<OpReply, ClientError>,
-    ) {
+    pub(super) fn resize_step(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         let objects = self.resize_objects();
         let Some(resize) = &mut self.resize else { return };
         match (resize.step, result) {
@@ -85,7 +79,7 @@ impl<T> OpenImage<T> {
             (ResizeStep::Waiting, _) => {}
         }
         self.settle_resize(host);
-        self.settle_lock(now, host);
+        self.settle_lock(host);
     }
 
     /// The map has as many objects as the image, or is lost.

@@ -44,8 +44,8 @@ pub(crate) fn clones(stage: &Stage) -> Result<()> {
     stage.ceph("rbd namespace create far/there")?;
     for (parent, child) in [("rbd/old", "far/there/middle"), ("far/there/middle", "rbd/new")] {
         stage.ceph(&format!("rbd snap create {parent}@base"))?;
-        stage.ceph(&format!("rbd snap protect {parent}@base"))?;
-        stage.ceph(&format!("rbd clone {parent}@base {child}"))?;
+        // Clones of this form may be in another namespace than their parents.
+        stage.ceph(&format!("rbd clone --rbd-default-clone-format 2 {parent}@base {child}"))?;
         // The parent is not what it was when it was cloned.
         stage.ceph(&format!(
             "rbd bench --io-type write --io-size 64K --io-total 8M --io-pattern rand {parent}"

@@ -28,9 +28,9 @@ pub(super) const OBJECT: u64 = 4096;
 /// What an image has asked for.
 #[derive(Debug)]
 pub(super) enum Asked {
-    Request(Request, Ticket),
+    Request(Box<Request>, Ticket),
     Watch(Ticket),
-    Unwatch(WatchId, Ticket),
+    Unwatch(Ticket),
     Notify(Notification, Ticket),
     Command(String, Ticket),
     NewestMap(Ticket),
@@ -49,15 +49,15 @@ pub(super) struct Script {
 
 impl Host<u32> for Script {
     fn request(&mut self, request: Request, ticket: Ticket) {
-        self.asked.push_back(Asked::Request(request, ticket));
+        self.asked.push_back(Asked::Request(Box::new(request), ticket));
     }
 
     fn watch(&mut self, _target: WatchTarget, ticket: Ticket) {
         self.asked.push_back(Asked::Watch(ticket));
     }
 
-    fn unwatch(&mut self, watch: WatchId, ticket: Ticket) {
-        self.asked.push_back(Asked::Unwatch(watch, ticket));
+    fn unwatch(&mut self, _watch: WatchId, ticket: Ticket) {
+        self.asked.push_back(Asked::Unwatch(ticket));
     }
 
     fn notify(&mut self, _target: WatchTarget, payload: List, _timeout: u32, ticket: Ticket) {
@@ -185,7 +185,7 @@ impl Bed {
     pub(super) fn request(&mut self, object: &str) -> (Request, Ticket) {
         match self.script.asked.pop_front() {
             Some(Asked::Request(request, ticket)) if request.object == ObjectName::from(object) => {
-                (request, ticket)
+                (*request, ticket)
             }
             other => panic!("expected a request to {object}, not {other:?}"),
         }
