@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::flush::WriteEpoch;
 use crate::request::{Allocated, Outcome};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_ceph::client::{Error as ClientError, OpReply};
+use onego_ceph::client::{Error as ClientError, OpReply, Request};
 use onego_ceph::ops::{Op, Stat};
 use onego_ceph::rbd::Layout;
 use onego_msgr::encoding::Decode as _;
@@ -50,6 +50,17 @@ pub(super) struct SpecialPiece {
     pub(super) is_guarded: bool,
     /// The object map says afterwards that the object is gone.
     pub(super) is_removal: bool,
+}
+
+/// The parent's bytes of an object on their way into it.
+#[derive(Debug, Default)]
+pub(super) struct ObjectCopy {
+    /// The pieces that wait for it, with the requests that they belong to.
+    pub(super) waiting: Vec<(u32, SpecialPiece)>,
+    /// Snapshots whose object maps do not say yet that the object exists.
+    pub(super) marks: usize,
+    /// What goes out when they do.
+    pub(super) request: Option<Box<Request>>,
 }
 
 /// Neighbouring bytes of one object that are neighbours in the image too.
