@@ -263,7 +263,7 @@ impl<T> OpenImage<T> {
         if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
     }
 
-    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), whoever asks for it. An image without the
+    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), also when others ask for it. An image without the
     /// feature has nothing to lock.
     pub fn lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         match self.check_writable() {

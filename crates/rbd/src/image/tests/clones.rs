@@ -1,6 +1,6 @@
 //! Clones.
 
-use super::script::{Asked, Bed, OBJECT, facts, method_of};
+use super::script::{Bed, OBJECT, Wanted, facts, method_of};
 use crate::facts::{Ancestor, DataObjects, ImageFacts};
 use crate::request::{Io, Outcome};
 use onego_ceph::cls::lock::Lock;
@@ -193,5 +193,5 @@ fn a_parent_that_cannot_be_read_fails_the_request_and_nothing_is_written() {
     bed.data(0, -2);
     ancestral(&mut bed, PARENT_0, -5, &[]);
     assert!(matches!(bed.script.finished.as_slice(), [(1, Err(_))]));
-    assert!(!bed.script.asked.iter().any(|asked| matches!(asked, Asked::Request(..))));
+    assert!(!bed.script.asked.iter().any(|asked| matches!(asked, Wanted::Request(..))));
 }
