@@ -19,6 +19,8 @@ pub(crate) enum Purpose {
     Ancestral { read: u32, index: u32 },
     /// The parent's bytes of an object, written for the snapshots.
     CopyUp { object: u64 },
+    /// The object map of a snapshot says that an object exists.
+    Mark { object: u64, snap: u64 },
     /// The watch of the header.
     Watch,
     /// The end of the watch.

@@ -212,6 +212,7 @@ pub mod errno {
     pub const EINVAL: i32 = -22;
     pub const ENOSPC: i32 = -28;
     pub const EROFS: i32 = -30;
+    pub const ERANGE: i32 = -34;
     pub const EMSGSIZE: i32 = -90;
     pub const EOPNOTSUPP: i32 = -95;
     pub const ENOTCONN: i32 = -107;

@@ -3,7 +3,7 @@
 use super::error::block_error;
 use crate::ceph::core::Core;
 use crate::ceph::done::ReplyTo;
-use crate::ceph::images::ImageKey;
+use crate::ceph::image_key::ImageKey;
 use crate::rbd::Image;
 use crate::reactor::Core as _;
 use onego_block::{Backend, BlockStatus, Caller, Device, Error, Geometry, Op, Request, StatusExtent, zeros};

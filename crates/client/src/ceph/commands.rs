@@ -2,7 +2,7 @@
 
 use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
-use super::images::{ImageControl, ImageKey, OpenedImage};
+use super::image_key::{ImageControl, ImageKey, OpenedImage};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};

@@ -1,15 +1,17 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
-use super::commands::{CephCommand, MapDone, Question, Told, WatchDone};
-use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
+use super::commands::{CephCommand, Question, Told, WatchDone};
+use super::done::{Completed, OTHER_KIND, ReplyTo};
 use super::error::Error;
-use super::images::{CoreParts, ImageControl, ImageKey, Images};
+use super::image_key::{ImageControl, ImageKey};
+use super::images::{CoreParts, Images};
+use super::tickets::{MapReply, MapWaiter, Purpose, Ticket, refused, submit_or_park};
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
 use crate::waiting::{Lookout, WaitReport};
-use futures_channel::{mpsc, oneshot};
+use futures_channel::mpsc;
 use onego_buf::List;
-use onego_ceph::client::{self, Client, Completion, Rejected, Request};
+use onego_ceph::client::{self, Client, Completion, Request};
 use onego_ceph::client::{Event, Waiting, WatchId};
 use onego_ceph::types::EntityName;
 use onego_msgr::auth;
@@ -23,52 +25,10 @@ use std::time::Duration;
 /// memory matters.
 const MAX_COMPLETED: usize = 1 << 16;
 
-/// What the protocol's client gives back with a completion.
-pub struct Ticket(pub(super) Purpose);
-
-/// What a request of the protocol's client is for.
-pub(super) enum Purpose {
-    Future(oneshot::Sender<RequestOutcome>),
-    /// A request of an image.
-    Image {
-        key: ImageKey,
-        ticket: onego_rbd::Ticket,
-    },
-    Watch(WatchDone, mpsc::Sender<Told>),
-    /// A watch is given up.
-    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
-}
-
 /// Where notifications go.
 enum Watcher {
     Stream(mpsc::Sender<Told>),
     Image(ImageKey),
-}
-
-/// Somebody who waits for a map.
-pub(super) struct MapWaiter {
-    epoch: u32,
-    deadline: Time,
-    timeout: Duration,
-    done: MapReply,
-}
-
-/// Where the news go that a map is here.
-enum MapReply {
-    Future(MapDone),
-    /// To an image.
-    Ticket(Ticket),
-}
-
-impl MapWaiter {
-    /// An image that waits for a map.
-    pub(super) fn image(now: Time, epoch: u32, timeout: Duration, ticket: Ticket) -> Self {
-        Self { epoch, deadline: now + timeout, timeout, done: MapReply::Ticket(ticket) }
-    }
-
-    fn is_canceled(&self) -> bool {
-        matches!(&self.done, MapReply::Future(done) if done.is_canceled())
-    }
 }
 
 /// The machine that a reactor drives.
@@ -373,31 +333,6 @@ impl Core {
             }
         }
     }
-}
-
-/// Submits a request, or parks it until there is room. Returns it as completed if it can never be submitted.
-#[inline]
-pub(super) fn submit_or_park(
-    client: &mut Client<Ticket>,
-    parked: &mut VecDeque<(Request, Ticket)>,
-    now: Time,
-    request: Request,
-    ticket: Ticket,
-) -> Option<Completion<Ticket>> {
-    if !parked.is_empty() {
-        parked.push_back((request, ticket));
-        return None;
-    }
-    let rejected = client.submit(now, request, ticket).err()?;
-    if let client::Error::Busy { .. } = rejected.error {
-        parked.push_back((rejected.request, rejected.ticket));
-        return None;
-    }
-    Some(refused(rejected))
-}
-
-fn refused(rejected: Box<Rejected<Ticket>>) -> Completion<Ticket> {
-    Completion { ticket: rejected.ticket, outcome: Err(rejected.error), buffer: rejected.request.read_into }
 }
 
 impl WaitReport for Waiting {

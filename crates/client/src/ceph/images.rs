@@ -1,12 +1,13 @@
 //! The open images of a client: their machines, and what these want of the protocol's client.
 
 use super::commands::Told;
-use super::core::{MapWaiter, Purpose, Ticket, submit_or_park};
 use super::done::{ReplyTo, tell};
 use super::error::Error;
+use super::image_key::{ImageControl, ImageKey, OpenedImage};
+use super::tickets::{MapWaiter, Purpose, Ticket, submit_or_park};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{self, Client, Completion, Request, WatchId, WatchTarget};
-use onego_rbd::{Host, ImageFacts, ImageView, Io, OpenImage, Outcome};
+use onego_rbd::{Host, ImageFacts, Io, OpenImage, Outcome};
 use onego_wire::Time;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -15,20 +16,6 @@ use std::time::Duration;
 
 /// How long an image waits for a map of the cluster that is known to exist.
 const MAP_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Names an open image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ImageKey {
-    index: u32,
-    /// What is still under way for an image that had the same place has another number.
-    generation: u32,
-}
-
-/// An image that is being opened.
-pub(crate) struct OpenedImage {
-    pub(crate) key: ImageKey,
-    pub(crate) view: Arc<ImageView>,
-}
 
 /// The open images of a client.
 #[derive(Default)]
@@ -283,18 +270,4 @@ impl Images {
         };
         self.slab.iter().map(key).collect()
     }
-}
-
-/// What can be asked of an image beside reads and writes.
-pub(crate) enum ImageControl {
-    /// Takes the exclusive lock and keeps it.
-    Lock(ReplyTo),
-    /// Lets the exclusive lock go.
-    Unlock(ReplyTo),
-    /// Reads the header again.
-    Refresh(ReplyTo),
-    /// Changes the size in the header and in the object map.
-    Resize(u64, ReplyTo),
-    /// Closes the image.
-    Close(Option<ReplyTo>),
 }

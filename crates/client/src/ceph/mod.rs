@@ -6,8 +6,10 @@ pub(crate) mod config;
 pub(crate) mod core;
 pub(crate) mod done;
 pub(crate) mod error;
-pub(crate) mod images;
+pub(crate) mod image_key;
+mod images;
 pub(crate) mod reactor;
+mod tickets;
 
 pub use config::{CephArgs, Config, Identity, MsMode, Settings};
 pub use done::Completed;

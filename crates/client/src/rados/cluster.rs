@@ -1,7 +1,7 @@
 use crate::ceph::commands::{CephCommand, Question};
 use crate::ceph::done::{OTHER_KIND, ReplyTo, RequestOutcome};
 use crate::ceph::error::{Errno, Error};
-use crate::ceph::images::{ImageControl, ImageKey};
+use crate::ceph::image_key::{ImageControl, ImageKey};
 use crate::mailbox::Mailbox;
 use crate::reactor::FAREWELL;
 use crate::waiting::Report;

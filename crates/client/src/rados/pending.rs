@@ -3,7 +3,7 @@
 use super::cluster::Cluster;
 use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
-use crate::ceph::images::{ImageKey, OpenedImage};
+use crate::ceph::image_key::{ImageKey, OpenedImage};
 use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;
 use onego_ceph::client::WatchId;

@@ -3,7 +3,7 @@ use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
-use crate::ceph::images::{ImageControl, ImageKey, OpenedImage};
+use crate::ceph::image_key::{ImageControl, ImageKey, OpenedImage};
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
@@ -171,7 +171,7 @@ impl Image {
         self.cluster().answer(answer).await?.map(drop)
     }
 
-    /// Takes the exclusive lock, and keeps it until [`unlock`](Self::unlock): other clients that ask for it are refused. Whoever
+    /// Takes the exclusive lock, and keeps it until [`unlock`](Self::unlock): other clients that ask for it are refused. Who
     /// changes the image in other ways than by writes does this first. It waits for an owner that lets go, and takes the lock
     /// away from one that is dead. Does nothing for an image without the feature exclusive-lock.
     ///
@@ -192,7 +192,7 @@ impl Image {
     }
 
     /// Reads the header again: size, features, snapshots, parent. This happens by itself when another client says that the
-    /// header has changed; whoever changes it by this client does this before the next write.
+    /// header has changed. A caller that changes the header itself does this before the next write.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.control(ImageControl::Refresh).await
     }

@@ -7,10 +7,12 @@ use super::running::SpecialPiece;
 use crate::error::Error;
 use crate::host::{Host, Purpose, Ticket};
 use onego_buf::List;
-use onego_ceph::client::{Error as ClientError, OpReply, Request};
+use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
 use onego_ceph::cls::Method as _;
-use onego_ceph::cls::rbd::{CopyUp, Rest};
+use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, SetFlags, image_flag, state};
+use onego_ceph::messages::ObjectName;
 use onego_ceph::ops::{Op, flag};
+use onego_ceph::rbd::Features;
 use onego_ceph::types::SnapContext;
 use onego_wire::Time;
 
@@ -18,9 +20,9 @@ impl<T> OpenImage<T> {
     /// An object that is to be changed does not exist, and the parent shows in it.
     pub(super) fn copy_up(&mut self, now: Time, host: &mut impl Host<T>, io: u32, piece: SpecialPiece) {
         let object = piece.object;
-        let waiting = self.copyups.entry(object).or_default();
-        waiting.push((io, piece));
-        if waiting.len() > 1 {
+        let copy = self.copyups.entry(object).or_default();
+        copy.waiting.push((io, piece));
+        if copy.waiting.len() > 1 {
             return;
         }
         let overlap = self.overlap_of(object);
@@ -56,7 +58,55 @@ impl<T> OpenImage<T> {
         // Without snapshots in the context it becomes the oldest version of the object, so that snapshots show it, too.
         let request = self.change_request(object, copy).with_flags(flag::WRITE);
         let request = Request { snap_context: SnapContext::default(), ..request };
-        host.request(request, Ticket(Purpose::CopyUp { object }));
+        let marks = self.mark_snapshots(host, object);
+        let Some(copy) = self.copyups.get_mut(&object).filter(|_| marks > 0) else {
+            return host.request(request, Ticket(Purpose::CopyUp { object }));
+        };
+        copy.marks = marks;
+        copy.request = Some(Box::new(request));
+    }
+
+    /// Has the object maps of the snapshots say that an object exists in them. Gives how many there are.
+    fn mark_snapshots(&mut self, host: &mut impl Host<T>, object: u64) -> usize {
+        if self.map.is_none() {
+            return 0;
+        }
+        let fast_diff = self.facts.state.features.contains(Features::FAST_DIFF);
+        let snaps = &self.facts.state.snap_context.snaps;
+        for (index, snap) in snaps.iter().enumerate() {
+            // It is new in the oldest, and did not change after that.
+            let is_clean = fast_diff && index + 1 < snaps.len();
+            let state = if is_clean { state::EXISTS_CLEAN } else { state::EXISTS };
+            let op = ObjectMapUpdate { start: object, end: object + 1, state, current: None }.call();
+            let name = format!("rbd_object_map.{}.{snap:016x}", self.facts.id);
+            let request = Request { object: ObjectName::from(name.as_str()), ..self.map_request(op) };
+            host.request(request.with_flags(flag::WRITE), Ticket(Purpose::Mark { object, snap: *snap }));
+        }
+        snaps.len()
+    }
+
+    /// The object map of a snapshot says that an object exists, or cannot.
+    pub(super) fn marked(
+        &mut self,
+        host: &mut impl Host<T>,
+        object: u64,
+        snap: u64,
+        result: &Result<OpReply, ClientError>,
+    ) {
+        // A snapshot that is smaller than the image does not have the object.
+        if let Err(error) = result
+            && error.errno() != errno::ERANGE
+        {
+            tracing::warn!(image = self.facts.id, snap, %error, "the object map of a snapshot cannot be changed");
+            let flags = image_flag::OBJECT_MAP_INVALID;
+            let op = SetFlags { flags, mask: flags, snap }.call();
+            host.request(self.header_request(op).with_flags(flag::WRITE), Ticket(Purpose::Nobody));
+        }
+        let Some(copy) = self.copyups.get_mut(&object) else { return };
+        copy.marks = copy.marks.saturating_sub(1);
+        if let Some(request) = copy.request.take_if(|_| copy.marks == 0) {
+            host.request(*request, Ticket(Purpose::CopyUp { object }));
+        }
     }
 
     /// The parent's bytes of an object are written for the snapshots.
@@ -77,7 +127,7 @@ impl<T> OpenImage<T> {
     /// succeeded.
     fn resume(&mut self, host: &mut impl Host<T>, object: u64, first: Op) {
         let mut first = Some(first);
-        for (io, piece) in self.copyups.remove(&object).unwrap_or_default() {
+        for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let ticket = Ticket(Purpose::Piece { io, index: piece.index });
             let request = match first.take() {
                 Some(first) => {
@@ -94,7 +144,7 @@ impl<T> OpenImage<T> {
     }
 
     fn copy_failed(&mut self, now: Time, host: &mut impl Host<T>, object: u64, error: &Error) {
-        for (io, piece) in self.copyups.remove(&object).unwrap_or_default() {
+        for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let Some(running) = self.ios.get_mut(io as usize) else { continue };
             running.inherited(piece.index, Err(error.clone()));
             if running.outstanding == 0 {

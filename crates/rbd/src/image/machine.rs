@@ -3,7 +3,7 @@
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
-use super::running::{Gather, Running, SpecialPiece};
+use super::running::{Gather, ObjectCopy, Running};
 use crate::error::{Error, is_blocklisted};
 use crate::facts::{Ancestor, ImageFacts, ImageView};
 use crate::flush::{WriteEpoch, Writes};
@@ -50,7 +50,7 @@ pub struct OpenImage<T> {
     pub(super) map_era: u32,
     pub(super) refresh: Refresh<T>,
     pub(super) ancestral: Slab<AncestralRead>,
-    pub(super) copyups: BTreeMap<u64, Vec<(u32, SpecialPiece)>>,
+    pub(super) copyups: BTreeMap<u64, ObjectCopy>,
     pub(super) resize: Option<Resize<T>>,
     pub(super) closing: Closing<T>,
 }
@@ -263,7 +263,7 @@ impl<T> OpenImage<T> {
         if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
     }
 
-    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), whoever asks for it. An image without the
+    /// Takes the exclusive lock and keeps it until [`unlock`](Self::unlock), also when others ask for it. An image without the
     /// feature has nothing to lock.
     pub fn lock(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
         match self.check_writable() {
@@ -359,6 +359,7 @@ impl<T> OpenImage<T> {
             Purpose::Piece { .. } | Purpose::Nobody => {}
             Purpose::Ancestral { read, index } => self.part_completed(now, host, read, index, outcome),
             Purpose::CopyUp { object } => self.copied_up(now, host, object, reply(outcome)),
+            Purpose::Mark { object, snap } => self.marked(host, object, snap, &reply(outcome)),
             Purpose::Watch => self.watched_or_not(now, host, outcome),
             Purpose::Unwatch => self.watch = WatchState::Ended,
             Purpose::Refresh => self.refreshed(host, reply(outcome)),

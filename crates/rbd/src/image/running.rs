@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::flush::WriteEpoch;
 use crate::request::{Allocated, Outcome};
 use onego_buf::{List, Segment, SegmentMut};
-use onego_ceph::client::{Error as ClientError, OpReply};
+use onego_ceph::client::{Error as ClientError, OpReply, Request};
 use onego_ceph::ops::{Op, Stat};
 use onego_ceph::rbd::Layout;
 use onego_msgr::encoding::Decode as _;
@@ -37,7 +37,7 @@ pub(super) enum Gather {
     /// Each piece gives its part of the list.
     Lists(SmallVec<[(u64, List); 1]>),
     /// Each piece gives the size of its object.
-    Sizes(Vec<(Piece, u64)>),
+    Sizes(Vec<(ObjectPiece, u64)>),
 }
 
 /// A change of an object that may take more than one request.
@@ -52,9 +52,20 @@ pub(super) struct SpecialPiece {
     pub(super) is_removal: bool,
 }
 
+/// The parent's bytes of an object on their way into it.
+#[derive(Debug, Default)]
+pub(super) struct ObjectCopy {
+    /// The pieces that wait for it, with the requests that they belong to.
+    pub(super) waiting: Vec<(u32, SpecialPiece)>,
+    /// Snapshots whose object maps do not say yet that the object exists.
+    pub(super) marks: usize,
+    /// What goes out when they do.
+    pub(super) request: Option<Box<Request>>,
+}
+
 /// Neighbouring bytes of one object that are neighbours in the image too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ObjectPiece {
     pub(super) object: u64,
     /// First byte, within the object.
     pub(super) offset: u64,
@@ -63,7 +74,7 @@ pub(super) struct Piece {
     pub(super) at: u64,
 }
 
-impl Piece {
+impl ObjectPiece {
     pub(super) fn read(&self) -> Op {
         Op::Read { offset: self.offset, length: self.length }
     }
@@ -80,14 +91,14 @@ impl Piece {
 
 /// The pieces of a range, in the order of the image's bytes.
 #[inline]
-pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[Piece; 2]> {
-    let mut pieces: SmallVec<[Piece; 2]> = SmallVec::new();
+pub(super) fn pieces(layout: &Layout, offset: u64, length: u64) -> SmallVec<[ObjectPiece; 2]> {
+    let mut pieces: SmallVec<[ObjectPiece; 2]> = SmallVec::new();
     for extent in layout.map(offset, length) {
         let mut within = extent.offset;
         for range in &extent.buffer {
             let length = range.end - range.start;
             let at = offset + range.start;
-            pieces.push(Piece { object: extent.object, offset: within, length, at });
+            pieces.push(ObjectPiece { object: extent.object, offset: within, length, at });
             within += length;
         }
     }

@@ -1,12 +1,14 @@
 //! Clones.
 
-use super::script::{Asked, Bed, OBJECT, facts, method_of};
+use super::script::{Bed, OBJECT, Wanted, facts, method_of};
 use crate::facts::{Ancestor, DataObjects, ImageFacts};
 use crate::request::{Io, Outcome};
-use onego_ceph::cls::rbd::CopyUp;
+use onego_ceph::cls::lock::Lock;
+use onego_ceph::cls::rbd::{CopyUp, ObjectMap, ObjectMapLoad, ObjectMapUpdate, state};
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::SnapContext;
+use onego_msgr::encoding::Encode as _;
 use std::sync::Arc;
 
 /// Bytes of the parent that show through: two and a half objects.
@@ -137,6 +139,30 @@ fn snapshots_go_on_showing_the_parents_bytes() {
 }
 
 #[test]
+fn the_maps_of_snapshots_know_of_an_object_before_it_is_copied() {
+    let mut facts = clone();
+    facts.state.features = Features::DEFAULT;
+    facts.state.snap_context = SnapContext { seq: 6, snaps: vec![6, 5] };
+    let mut bed = Bed::open(facts);
+    bed.write(0, 1);
+    bed.take_lock();
+    bed.call::<Lock>("rbd_object_map.abc", 0, Vec::new());
+    let mut map = ObjectMap::new(10);
+    map.set(0, state::EXISTS);
+    bed.call::<ObjectMapLoad>("rbd_object_map.abc", 0, map.to_bytes());
+    bed.notify();
+    bed.data(0, -2);
+    ancestral(&mut bed, PARENT_0, 0, &[9; 4096]);
+    let newer = bed.call::<ObjectMapUpdate>("rbd_object_map.abc.0000000000000006", 0, Vec::new());
+    assert_eq!((newer.start, newer.state), (0, state::EXISTS_CLEAN));
+    let older = bed.call::<ObjectMapUpdate>("rbd_object_map.abc.0000000000000005", -34, Vec::new());
+    assert_eq!(older.state, state::EXISTS);
+    assert_eq!(bed.data(0, 0).len(), 1);
+    assert!(matches!(bed.data(0, 0).as_slice(), [Op::Stat, Op::Write { .. }]));
+    bed.is_done(1);
+}
+
+#[test]
 fn a_whole_object_that_is_given_up_hides_the_parents() {
     let mut bed = Bed::open(clone());
     bed.submit(Io::Zero { offset: 0, length: OBJECT }, 1);
@@ -167,5 +193,5 @@ fn a_parent_that_cannot_be_read_fails_the_request_and_nothing_is_written() {
     bed.data(0, -2);
     ancestral(&mut bed, PARENT_0, -5, &[]);
     assert!(matches!(bed.script.finished.as_slice(), [(1, Err(_))]));
-    assert!(!bed.script.asked.iter().any(|asked| matches!(asked, Asked::Request(..))));
+    assert!(!bed.script.asked.iter().any(|asked| matches!(asked, Wanted::Request(..))));
 }

@@ -1,6 +1,6 @@
 //! The exclusive lock.
 
-use super::script::{Asked, Bed, US, WATCH, facts};
+use super::script::{Bed, US, WATCH, Wanted, facts};
 use crate::error::Error;
 use crate::notify::{ClientId, Notification, Operation, Response};
 use onego_ceph::client::{self, Notified, WatchId};
@@ -131,12 +131,14 @@ fn a_dead_owner_is_shut_out_before_its_lock_is_broken() {
     let mut bed = Bed::open(facts(locked()));
     bed.write(0, 1);
     is_busy(&mut bed, false);
-    let Some(Asked::Command(json, ticket)) = bed.script.asked.pop_front() else { panic!("no command") };
+    let Some(Wanted::Command(json, ticket)) = bed.script.asked.pop_front() else { panic!("no command") };
     assert!(json.contains("osd blocklist") && json.contains("10.0.0.9:0/1234"), "{json}");
     bed.complete(ticket, Ok(client::Outcome::Command(CommandReply::default())));
-    let Some(Asked::NewestMap(ticket)) = bed.script.asked.pop_front() else { panic!("no question") };
+    let Some(Wanted::NewestMap(ticket)) = bed.script.asked.pop_front() else { panic!("no question") };
     bed.complete(ticket, Ok(client::Outcome::Version(50)));
-    let Some(Asked::Map(50, ticket)) = bed.script.asked.pop_front() else { panic!("the map is not awaited") };
+    let Some(Wanted::Map(50, ticket)) = bed.script.asked.pop_front() else {
+        panic!("the map is not awaited")
+    };
     assert!(bed.is_quiet());
     bed.script.epoch = 50;
     bed.complete(ticket, Ok(client::Outcome::Version(50)));
@@ -230,7 +232,7 @@ fn a_new_watch_gives_the_lock_its_name() {
     let mut bed = owner();
     let lost = client::Error::WatchLost { errno: -107 };
     bed.image.watch_lost(bed.now, &mut bed.script, WatchId::from_cookie(WATCH), &lost);
-    assert!(matches!(bed.script.asked.pop_front(), Some(Asked::Unwatch(..))));
+    assert!(matches!(bed.script.asked.pop_front(), Some(Wanted::Unwatch(..))));
     bed.watch(8);
     bed.refresh();
     let renamed = bed.call::<SetCookie>(HEADER, 0, Vec::new());
@@ -247,7 +249,7 @@ fn a_lock_that_was_broken_meanwhile_is_taken_anew() {
     let lost = client::Error::WatchLost { errno: -107 };
     bed.image.watch_lost(bed.now, &mut bed.script, WatchId::from_cookie(WATCH), &lost);
     bed.script.asked.clear();
-    bed.script.asked.push_back(Asked::Watch(crate::host::Ticket(crate::host::Purpose::Watch)));
+    bed.script.asked.push_back(Wanted::Watch(crate::host::Ticket(crate::host::Purpose::Watch)));
     bed.watch(8);
     bed.refresh();
     bed.call::<SetCookie>(HEADER, -16, Vec::new());
@@ -262,5 +264,5 @@ fn the_lock_is_let_go_before_the_image_is_closed() {
     bed.image.close(bed.now, &mut bed.script, Some(2));
     bed.call::<Unlock>(HEADER, 0, Vec::new());
     assert!(matches!(bed.notify().0, Notification::ReleasedLock { .. }));
-    assert!(matches!(bed.script.asked.pop_front(), Some(Asked::Unwatch(..))));
+    assert!(matches!(bed.script.asked.pop_front(), Some(Wanted::Unwatch(..))));
 }

@@ -1,6 +1,6 @@
 //! An image without features.
 
-use super::script::{Asked, Bed, OBJECT, facts};
+use super::script::{Bed, OBJECT, Wanted, facts};
 use crate::error::Error;
 use crate::notify::Notification;
 use crate::request::{Io, Outcome};
@@ -86,7 +86,7 @@ fn an_image_is_closed_when_all_has_ended() {
     bed.image.close(bed.now, &mut bed.script, Some(2));
     bed.data(0, 0);
     bed.is_done(1);
-    let Some(Asked::Unwatch(ticket)) = bed.script.asked.pop_front() else { panic!("it is not unwatched") };
+    let Some(Wanted::Unwatch(ticket)) = bed.script.asked.pop_front() else { panic!("it is not unwatched") };
     bed.complete(ticket, Ok(onego_ceph::client::Outcome::Unwatched));
     bed.is_done(2);
     assert!(bed.image.is_over());

@@ -27,7 +27,7 @@ pub(super) const OBJECT: u64 = 4096;
 
 /// What an image has asked for.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum Wanted {
     Request(Box<Request>, Ticket),
     Watch(Ticket),
     Unwatch(Ticket),
@@ -40,7 +40,7 @@ pub(super) enum Asked {
 /// Takes what the image asks for, and keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    pub(super) asked: VecDeque<Asked>,
+    pub(super) asked: VecDeque<Wanted>,
     pub(super) acknowledged: Vec<(u64, List)>,
     pub(super) finished: Vec<(u32, Result<Outcome, Error>)>,
     pub(super) wake_at: Option<Time>,
@@ -49,20 +49,20 @@ pub(super) struct Script {
 
 impl Host<u32> for Script {
     fn request(&mut self, request: Request, ticket: Ticket) {
-        self.asked.push_back(Asked::Request(Box::new(request), ticket));
+        self.asked.push_back(Wanted::Request(Box::new(request), ticket));
     }
 
     fn watch(&mut self, _target: WatchTarget, ticket: Ticket) {
-        self.asked.push_back(Asked::Watch(ticket));
+        self.asked.push_back(Wanted::Watch(ticket));
     }
 
     fn unwatch(&mut self, _watch: WatchId, ticket: Ticket) {
-        self.asked.push_back(Asked::Unwatch(ticket));
+        self.asked.push_back(Wanted::Unwatch(ticket));
     }
 
     fn notify(&mut self, _target: WatchTarget, payload: List, _timeout: u32, ticket: Ticket) {
         let notification = Notification::from_bytes(&payload.to_segment()).expect("a notification");
-        self.asked.push_back(Asked::Notify(notification, ticket));
+        self.asked.push_back(Wanted::Notify(notification, ticket));
     }
 
     fn acknowledge(&mut self, _watch: WatchId, notify_id: u64, reply: List) {
@@ -70,15 +70,15 @@ impl Host<u32> for Script {
     }
 
     fn command(&mut self, json: &str, ticket: Ticket) {
-        self.asked.push_back(Asked::Command(json.to_owned(), ticket));
+        self.asked.push_back(Wanted::Command(json.to_owned(), ticket));
     }
 
     fn newest_map(&mut self, ticket: Ticket) {
-        self.asked.push_back(Asked::NewestMap(ticket));
+        self.asked.push_back(Wanted::NewestMap(ticket));
     }
 
     fn wait_for_map(&mut self, epoch: u32, ticket: Ticket) {
-        self.asked.push_back(Asked::Map(epoch, ticket));
+        self.asked.push_back(Wanted::Map(epoch, ticket));
     }
 
     fn wake_at(&mut self, time: Time) {
@@ -147,7 +147,7 @@ impl Bed {
 
     /// Answers a watch.
     pub(super) fn watch(&mut self, cookie: u64) {
-        let Some(Asked::Watch(ticket)) = self.script.asked.pop_front() else { panic!("no watch") };
+        let Some(Wanted::Watch(ticket)) = self.script.asked.pop_front() else { panic!("no watch") };
         self.complete(ticket, Ok(client::Outcome::Watching(WatchId::from_cookie(cookie))));
     }
 
@@ -184,7 +184,7 @@ impl Bed {
     /// The next thing that was asked for, which must be a request to that object.
     pub(super) fn request(&mut self, object: &str) -> (Request, Ticket) {
         match self.script.asked.pop_front() {
-            Some(Asked::Request(request, ticket)) if request.object == ObjectName::from(object) => {
+            Some(Wanted::Request(request, ticket)) if request.object == ObjectName::from(object) => {
                 (*request, ticket)
             }
             other => panic!("expected a request to {object}, not {other:?}"),
@@ -210,7 +210,7 @@ impl Bed {
 
     pub(super) fn notify(&mut self) -> (Notification, Ticket) {
         match self.script.asked.pop_front() {
-            Some(Asked::Notify(notification, ticket)) => (notification, ticket),
+            Some(Wanted::Notify(notification, ticket)) => (notification, ticket),
             other => panic!("expected a notification, not {other:?}"),
         }
     }

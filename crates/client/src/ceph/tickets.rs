@@ -1,0 +1,77 @@
+//! What requests of the protocol's client are for, and who waits for a map.
+
+use super::commands::{MapDone, Told, WatchDone};
+use super::done::RequestOutcome;
+use super::image_key::ImageKey;
+use futures_channel::{mpsc, oneshot};
+use onego_ceph::client::{self, Client, Completion, Rejected, Request};
+use onego_wire::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What the protocol's client gives back with a completion.
+pub struct Ticket(pub(super) Purpose);
+
+/// What a request of the protocol's client is for.
+pub(super) enum Purpose {
+    Future(oneshot::Sender<RequestOutcome>),
+    /// A request of an image.
+    Image {
+        key: ImageKey,
+        ticket: onego_rbd::Ticket,
+    },
+    Watch(WatchDone, mpsc::Sender<Told>),
+    /// A watch is given up.
+    Unwatch,
+}
+
+/// Somebody who waits for a map.
+pub(super) struct MapWaiter {
+    pub(super) epoch: u32,
+    pub(super) deadline: Time,
+    pub(super) timeout: Duration,
+    pub(super) done: MapReply,
+}
+
+/// Where the news go that a map is here.
+pub(super) enum MapReply {
+    Future(MapDone),
+    /// To an image.
+    Ticket(Ticket),
+}
+
+impl MapWaiter {
+    /// An image that waits for a map.
+    pub(super) fn image(now: Time, epoch: u32, timeout: Duration, ticket: Ticket) -> Self {
+        Self { epoch, deadline: now + timeout, timeout, done: MapReply::Ticket(ticket) }
+    }
+
+    pub(super) fn is_canceled(&self) -> bool {
+        matches!(&self.done, MapReply::Future(done) if done.is_canceled())
+    }
+}
+
+/// Submits a request, or parks it until there is room. Returns it as completed if it can never be submitted.
+#[inline]
+pub(super) fn submit_or_park(
+    client: &mut Client<Ticket>,
+    parked: &mut VecDeque<(Request, Ticket)>,
+    now: Time,
+    request: Request,
+    ticket: Ticket,
+) -> Option<Completion<Ticket>> {
+    if !parked.is_empty() {
+        parked.push_back((request, ticket));
+        return None;
+    }
+    let rejected = client.submit(now, request, ticket).err()?;
+    if let client::Error::Busy { .. } = rejected.error {
+        parked.push_back((rejected.request, rejected.ticket));
+        return None;
+    }
+    Some(refused(rejected))
+}
+
+pub(super) fn refused(rejected: Box<Rejected<Ticket>>) -> Completion<Ticket> {
+    Completion { ticket: rejected.ticket, outcome: Err(rejected.error), buffer: rejected.request.read_into }
+}

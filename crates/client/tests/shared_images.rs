@@ -1,0 +1,72 @@
+//! Two clients of one image, on a cluster of this process: the exclusive lock goes from one to the other, and nothing is lost.
+
+use onego::ceph::{Config, Error};
+use onego::rados::Cluster;
+use onego::rbd::{self, CreateOptions, Features, Image, ImageError};
+
+const SIZE: u64 = 8 << 20;
+
+/// Bytes that a client writes each time.
+const PIECE: usize = 4096;
+
+fn with_two_clients(body: impl AsyncFnOnce(Cluster, Cluster) -> Result<(), Error>) {
+    let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
+    let config = Config::from_text(&server.conf()).unwrap();
+    let run = async {
+        let (one, other) = (Cluster::connect(&config).await?, Cluster::connect(&config).await?);
+        body(one, other).await
+    };
+    smol::block_on(run).unwrap();
+}
+
+/// An image with the features that `rbd create` gives it, open twice.
+async fn open_twice(one: &Cluster, other: &Cluster) -> Result<(Image, Image), Error> {
+    let pool = one.pool("rbd").await?;
+    rbd::create(&pool, "disk", &CreateOptions::new(SIZE).with_features(Features::DEFAULT)).await?;
+    Ok((Image::open(&pool, "disk").await?, Image::open(&other.pool("rbd").await?, "disk").await?))
+}
+
+#[test]
+fn two_clients_write_by_turns_and_each_sees_what_the_other_wrote() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        for turn in 0..6_u8 {
+            let (writer, reader) = if turn % 2 == 0 { (&ours, &theirs) } else { (&theirs, &ours) };
+            let offset = u64::from(turn) * (1 << 20) + 100;
+            writer.write(offset, vec![turn + 1; PIECE]).await?;
+            assert_eq!(reader.read(offset, PIECE as u64).await?.to_vec(), vec![turn + 1; PIECE]);
+            assert!(!(ours.is_lock_owner() && theirs.is_lock_owner()), "both own the lock");
+        }
+        ours.close().await?;
+        theirs.close().await
+    });
+}
+
+#[test]
+fn a_lock_that_is_kept_is_refused_to_others_until_it_is_given_up() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        ours.lock().await?;
+        assert!(ours.is_lock_owner());
+        let refused = theirs.write(0, vec![1; PIECE]).await.unwrap_err();
+        assert!(matches!(refused, Error::Image(ImageError::LockRefused { .. })), "{refused}");
+        ours.unlock().await?;
+        theirs.write(0, vec![1; PIECE]).await?;
+        assert!(theirs.is_lock_owner() && !ours.is_lock_owner());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_client_that_is_resized_by_another_sees_the_size_at_once() {
+    with_two_clients(async |one, other| {
+        let (ours, theirs) = open_twice(&one, &other).await?;
+        theirs.write(SIZE - PIECE as u64, vec![7; PIECE]).await?;
+        rbd::resize(&one.pool("rbd").await?, "disk", 2 * SIZE, |_, _| {}).await?;
+        theirs.write(SIZE, vec![8; PIECE]).await?;
+        assert_eq!((ours.size(), theirs.size()), (2 * SIZE, 2 * SIZE));
+        let read = ours.read(SIZE - PIECE as u64, 2 * PIECE as u64).await?;
+        assert_eq!(read.to_vec(), [[7; PIECE], [8; PIECE]].concat());
+        Ok(())
+    });
+}
