@@ -177,6 +177,7 @@ export is interrupted, --resume goes on with it.";
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
         Command::Create { image, size, shape } => {
+            let shape = shape.or(&access.config()?.image_defaults);
             shape.layout()?;
             access.with_cluster(async |cluster| {
                 shape.create(&image.open_pool(cluster).await?, image.name(), size, BTreeMap::new()).await

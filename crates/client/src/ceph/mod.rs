@@ -9,7 +9,7 @@ pub(crate) mod error;
 pub(crate) mod images;
 pub(crate) mod reactor;
 
-pub use config::{CephArgs, Config, Identity, MsMode};
+pub use config::{CephArgs, Config, Identity, ImageDefaults, MsMode};
 pub use done::Completed;
 pub use error::{Errno, Error};
 pub use onego_ceph::client::{Awaited, Error as ProtocolError, Monitor, Waiting};

@@ -4,5 +4,5 @@ pub(super) mod cephx;
 pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
-pub(super) mod users;
 pub(super) mod upkeep;
+pub(super) mod users;
