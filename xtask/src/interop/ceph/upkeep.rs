@@ -394,7 +394,7 @@ fn copies(pair: &Pair<'_>) -> Result<()> {
     ))?;
     pair.same("info striped")?;
     pair.write("striped", "4M")?;
-    pair.ours("create --size 1M --image-shared shared")?;
+    pair.ours("create --size 1M --image-shared --pool rbd --image shared")?;
     pair.same("info shared").map(drop)
 }
 
