@@ -20,12 +20,12 @@ use crate::interrupt::Unfinished;
 use crate::size;
 use crate::spec::PoolSpec;
 use bar::Bar;
-use image::ImageArg;
-use names::{Snap, SnapOptions};
+use names::{Named, Snap, SnapOptions};
 use onego::rados::Pool;
 use onego::rbd;
 use print::PrintOptions;
 use std::collections::BTreeMap;
+use upkeep::ImageWord;
 
 pub(crate) use partial_import::{MARK_EVERY, PartialImport};
 pub(crate) use shape::Shape;
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  onego rbd create rbd/disk --size 10G")]
     Create {
         #[command(flatten)]
-        image: ImageArg,
+        image: ImageWord,
         /// Bytes of the image; a number alone is in MiB
         #[arg(short, long, value_parser = size::image)]
         size: u64,
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "remove", after_help = "Example:\n  onego rbd rm rbd/disk")]
     Rm {
         #[command(flatten)]
-        image: ImageArg,
+        image: ImageWord,
         /// Show no progress
         #[arg(long)]
         no_progress: bool,
@@ -86,7 +86,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  onego rbd resize rbd/disk --size 20G")]
     Resize {
         #[command(flatten)]
-        image: ImageArg,
+        image: ImageWord,
         /// Bytes that the image is to have; a number alone is in MiB
         #[arg(short, long, value_parser = size::image)]
         size: u64,
@@ -198,10 +198,10 @@ Examples:
 pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
     match command {
         Command::Create { image, size, shape } => {
+            image.named()?;
             shape.layout()?;
-            access.with_cluster(async |cluster| {
-                shape.create(&image.open_pool(cluster).await?, image.name(), size, BTreeMap::new()).await
-            })
+            let shape = shape.or(&access.config()?.image_defaults);
+            image.with(access, async |pool, name| shape.create(pool, name, size, BTreeMap::new()).await)
         }
         Command::Ls { place, pool, namespace, long, print } => {
             let mut place = place.or(pool).unwrap_or_else(|| PoolSpec::named(crate::spec::DEFAULT_POOL));
@@ -212,21 +212,21 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             let named = options.named(word.as_deref(), Snap::May)?;
             access.with_cluster(async |cluster| show::info(&named.pool(cluster).await?, &named, &print).await)
         }
-        Command::Rm { image, no_progress } => access.with_cluster(async |cluster| {
-            let pool = image.open_pool(cluster).await?;
-            let bar = Bar::new("Removing", !no_progress);
-            let _unfinished = left_in_part(&image, "removed in part: remove it again");
-            rbd::remove(&pool, image.name(), |done, all| bar.at(done, all)).await?;
-            Ok(())
-        }),
-        Command::Resize { image, size, allow_shrink, no_progress } => access.with_cluster(async |cluster| {
-            let pool = image.open_pool(cluster).await?;
-            refuse_to_shrink(&pool, image.name(), size, allow_shrink).await?;
-            let bar = Bar::new("Resizing", !no_progress);
-            let _unfinished = left_in_part(&image, "resized in part: resize it again");
-            rbd::resize(&pool, image.name(), size, |done, all| bar.at(done, all)).await?;
-            Ok(())
-        }),
+        Command::Rm { image, no_progress } => {
+            let _unfinished = left_in_part(&image.named()?, "removed in part: remove it again");
+            image.with(access, async |pool, name| {
+                let bar = Bar::new("Removing", !no_progress);
+                Ok(rbd::remove(pool, name, |done, all| bar.at(done, all)).await?)
+            })
+        }
+        Command::Resize { image, size, allow_shrink, no_progress } => {
+            let _unfinished = left_in_part(&image.named()?, "resized in part: resize it again");
+            image.with(access, async |pool, name| {
+                refuse_to_shrink(pool, name, size, allow_shrink).await?;
+                let bar = Bar::new("Resizing", !no_progress);
+                Ok(rbd::resize(pool, name, size, |done, all| bar.at(done, all)).await?)
+            })
+        }
         Command::Import(options) => import::run(access, &options),
         Command::Export(options) => export::run(access, &options),
         Command::Snap(command) => upkeep::snap(access, command),
@@ -256,8 +256,8 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
 }
 
 /// Says what a signal has left of an image.
-fn left_in_part(image: &ImageArg, what: &'static str) -> Unfinished {
-    let shown = image.spec.to_string();
+fn left_in_part(image: &Named, what: &'static str) -> Unfinished {
+    let shown = image.to_string();
     Unfinished::new(move || Some(format!("image {shown} may be {what}")))
 }
 

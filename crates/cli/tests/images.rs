@@ -87,7 +87,17 @@ fn images_are_shown_as_they_are() {
     assert_eq!(info["size"], 10_u64 << 30);
     assert_eq!(info["object_size"], 1 << 20);
     assert_eq!((&info["stripe_unit"], &info["stripe_count"]), (&65_536.into(), &4.into()));
-    assert_eq!(info["features"], serde_json::json!(["layering", "striping"]));
+    assert_eq!(
+        info["features"],
+        serde_json::json!([
+            "layering",
+            "striping",
+            "exclusive-lock",
+            "object-map",
+            "fast-diff",
+            "deep-flatten"
+        ])
+    );
 
     place.onego("rbd rm one");
     place.onego("rbd rm two");

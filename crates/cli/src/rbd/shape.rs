@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::size;
+use onego::ceph::ImageDefaults;
 use onego::rados::{Cluster, Pool};
 use onego::rbd::{self, CreateOptions, Features, ImageInfo, ImportOptions, Layout};
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ pub(crate) struct Shape {
     /// The pool of the data, if it is not the image's
     #[arg(long, value_name = "POOL")]
     data_pool: Option<String>,
-    /// Features of the image; may be given more than once [default: layering, or those of the image that it is made of]
+    /// Features of the image; may be given more than once [default: the configuration's
+    /// rbd_default_features, or those of Ceph; those of the image that it is made of; for "import" layering]
     #[arg(long, value_name = "FEATURES")]
     image_feature: Vec<Features>,
     /// Only features with which many clients can write at a time
@@ -56,6 +58,23 @@ impl Shape {
         };
         let layout = Layout::striped(order, self.stripe_unit.unwrap_or(0), self.stripe_count.unwrap_or(0));
         Ok(layout.map_err(onego::ceph::Error::from)?)
+    }
+
+    /// The same, with what the configuration says of new images where the options say nothing. They have the features that
+    /// Ceph's program gives them.
+    pub(super) fn or(mut self, defaults: &ImageDefaults) -> Self {
+        if self.image_feature.is_empty() {
+            self.image_feature.push(defaults.features.unwrap_or(Features::DEFAULT));
+        }
+        if self.object_size.is_none() {
+            self.order = self.order.or(defaults.order);
+        }
+        if self.stripe_unit.is_none() {
+            self.stripe_unit = defaults.stripe_unit;
+            self.stripe_count = defaults.stripe_count;
+        }
+        self.data_pool = self.data_pool.or_else(|| defaults.data_pool.clone());
+        self
     }
 
     /// What is made of an image: as that, but for what the options say.

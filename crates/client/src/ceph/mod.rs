@@ -11,7 +11,7 @@ mod images;
 pub(crate) mod reactor;
 mod tickets;
 
-pub use config::{CephArgs, Config, Identity, MsMode, Settings};
+pub use config::{CephArgs, Config, Identity, ImageDefaults, MsMode, Settings};
 pub use done::Completed;
 pub use error::{Errno, Error};
 pub use onego_ceph::client::{Awaited, Error as ProtocolError, Monitor, Waiting};

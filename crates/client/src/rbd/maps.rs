@@ -78,7 +78,8 @@ pub(super) async fn snapshot_removed(
     }
 }
 
-/// The image is as the snapshot was. All that exists counts as written since the last snapshot, whatever it was before.
+/// The image is as the snapshot was. What exists counts as written since the last snapshot, but for what was not written
+/// since the one that it is as.
 pub(super) async fn rolled_back(
     header: &Header,
     details: &ImageDetails,
@@ -87,11 +88,16 @@ pub(super) async fn rolled_back(
     if !details.info.features.contains(Features::OBJECT_MAP) {
         return Ok(());
     }
-    let objects = details.info.layout.objects(snapshot.size);
+    let load = async |snap| header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
     let copied = async {
-        let mut map = header.pool.call(&map_object(&header.id, snapshot.id), &ObjectMapLoad {}).await?;
-        map.resize(objects, state::NONEXISTENT);
-        dirty(&mut map);
+        let mut map = load(snapshot.id).await?;
+        map.resize(details.info.layout.objects(snapshot.size), state::NONEXISTENT);
+        let newer = details.snapshots.iter().map(|newer| newer.id).filter(|newer| *newer > snapshot.id);
+        let mut later = Vec::new();
+        for snap in newer.chain([NOSNAP]) {
+            later.push(load(snap).await?);
+        }
+        since_last_snapshot(&mut map, &later);
         change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await
     };
     let valid = snapshot.flags & image_flag::OBJECT_MAP_INVALID == 0;
@@ -101,11 +107,13 @@ pub(super) async fn rolled_back(
     }
 }
 
-/// All objects that are there count as written.
-fn dirty(map: &mut ObjectMap) {
+/// Makes the map of a snapshot one of the image that was made as it: objects are clean that are so in all later maps.
+fn since_last_snapshot(map: &mut ObjectMap, later: &[ObjectMap]) {
     for object in 0..map.len() {
-        if map.get(object) == state::EXISTS_CLEAN {
-            map.set(object, state::EXISTS);
+        let is_clean = |map: &ObjectMap| object < map.len() && map.get(object) == state::EXISTS_CLEAN;
+        if map.get(object) != state::NONEXISTENT {
+            let clean = later.iter().all(is_clean);
+            map.set(object, if clean { state::EXISTS_CLEAN } else { state::EXISTS });
         }
     }
 }
@@ -126,15 +134,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rollback_brings_back_counts_as_written() {
-        let mut map = ObjectMap::new(4);
-        map.set(1, state::EXISTS_CLEAN);
-        map.set(2, state::PENDING);
-        map.set(3, state::EXISTS);
-        dirty(&mut map);
-        assert_eq!(
-            map.iter().collect::<Vec<_>>(),
-            [state::NONEXISTENT, state::EXISTS, state::PENDING, state::EXISTS]
-        );
+    fn what_a_rollback_changes_counts_as_written() {
+        let map = |states: &[u8]| {
+            let mut map = ObjectMap::new(states.len() as u64);
+            (0..).zip(states).for_each(|(object, state)| map.set(object, *state));
+            map
+        };
+        let (gone, written, clean) = (state::NONEXISTENT, state::EXISTS, state::EXISTS_CLEAN);
+        let mut rolled_back = map(&[gone, written, clean, clean, written]);
+        let later = [map(&[written, clean, clean, written, clean]), map(&[written, clean, clean, clean])];
+        since_last_snapshot(&mut rolled_back, &later);
+        assert_eq!(rolled_back.iter().collect::<Vec<_>>(), [gone, clean, clean, written, written]);
     }
 }

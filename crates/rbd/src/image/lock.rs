@@ -139,7 +139,7 @@ impl<T> OpenImage<T> {
 
     /// Nobody here gets the lock.
     fn lock_failed(&mut self, host: &mut impl Host<T>, error: Error) {
-        tracing::warn!(image = self.facts.id, %error, "the lock of an image cannot be had");
+        tracing::info!(image = self.facts.id, %error, "the lock of an image cannot be had");
         self.lock.state = LockState::Free;
         let takers = std::mem::take(&mut self.lock.takers);
         self.lock.is_pinned &= takers.is_empty();

@@ -138,7 +138,8 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
 }
 
 fn snapshots(pair: &Pair<'_>) -> Result<()> {
-    pair.theirs(&format!("create --size {SIZE} disk"))?;
+    pair.ours(&format!("create --size {SIZE} disk"))?;
+    pair.same("info disk")?;
     pair.write("disk", "2M")?;
     pair.ours("snap create disk@one")?;
     let first = pair.export("disk", "first.raw")?;
@@ -341,6 +342,8 @@ fn switches(pair: &Pair<'_>) -> Result<()> {
     pair.both_fail("feature enable disk object-map")?;
     pair.both_fail("feature disable disk exclusive-lock")?;
     pair.same("info disk")?;
+    pair.ours("object-map rebuild disk@one")?;
+    pair.map_is_right("disk@one")?;
     pair.ours("object-map rebuild disk")?;
     pair.map_is_right("disk")?;
     pair.map_is_right("disk@one")?;
@@ -391,7 +394,7 @@ fn copies(pair: &Pair<'_>) -> Result<()> {
     ))?;
     pair.same("info striped")?;
     pair.write("striped", "4M")?;
-    pair.ours("create --size 1M --image-shared shared")?;
+    pair.ours("create --size 1M --image-shared --pool rbd --image shared")?;
     pair.same("info shared").map(drop)
 }
 
@@ -415,11 +418,11 @@ fn owner(pair: &Pair<'_>) -> Result<()> {
     pair.ours("snap unprotect owned@two")?;
     pair.ours("resize --size 12M owned")?;
     pair.ours("flatten owned")?;
+    pair.ours("snap rm owned@two")?;
     pair.ours("feature disable owned object-map")?;
     pair.ours("feature enable owned object-map")?;
     pair.ours("object-map rebuild owned")?;
     pair.ours("sparsify owned")?;
-    pair.ours("snap rm owned@two")?;
     pair.same("info owned")?;
     pair.same("status owned")?;
     pair.ours("resize --size 10M --allow-shrink owned")?;

@@ -23,8 +23,9 @@ pub(crate) struct CloneOptions {
     #[command(flatten)]
     shape: Shape,
     /// How the clone is noted at its parent: 1 (the snapshot must be protected), 2, or auto (what the cluster's clients know)
-    #[arg(long, value_name = "FORMAT", alias = "rbd_default_clone_format", default_value = "auto", value_parser = format)]
-    rbd_default_clone_format: Format,
+    /// [default: the configuration's, or auto]
+    #[arg(long, value_name = "FORMAT", alias = "rbd_default_clone_format", value_parser = format)]
+    rbd_default_clone_format: Option<Format>,
 }
 
 /// A format, unless the cluster says which.
@@ -43,11 +44,16 @@ pub(crate) fn clone(access: &Access, options: &CloneOptions) -> Result<(), Failu
     let mut words = options.words.iter().map(String::as_str);
     let from = options.source.named(words.next(), Snap::Must)?;
     let to = options.dest.named(words.next(), &from.place, Snap::MustNot)?;
+    let configured = access.config()?.image_defaults.clone_format;
+    let format = match (&options.rbd_default_clone_format, configured) {
+        (Some(said), _) => **said,
+        (None, Some(text)) => *format(&text).map_err(Failure::Usage)?,
+        (None, None) => None,
+    };
     access.with_cluster(async |cluster| {
         let (pool, to_pool) = (from.pool(cluster).await?, to.pool(cluster).await?);
         let parent = onego::rbd::info(&pool, &from.name).await?;
         let create = options.shape.like(&parent, cluster).await?;
-        let format = *options.rbd_default_clone_format;
         Ok(clones::clone((&pool, &from.name, from.snap()), (&to_pool, &to.name), &create, format).await?)
     })
 }

@@ -23,6 +23,6 @@ pub(super) use locks::{LockCommand, lock};
 pub(super) use metadata::{MetadataCommand, metadata};
 pub(super) use namespaces::{NamespaceCommand, namespace};
 pub(super) use object_maps::{ObjectMapCommand, object_map};
-pub(super) use snapshots::{SnapCommand, snap};
+pub(super) use snapshots::{ImageWord, SnapCommand, snap};
 pub(super) use status::{RenameOptions, StatusOptions, WatchOptions, rename, status, watch};
 pub(super) use trash::{TrashCommand, trash};

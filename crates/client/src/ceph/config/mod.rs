@@ -5,10 +5,12 @@ mod credentials;
 mod dns;
 mod environment;
 mod identity;
+mod image_defaults;
 mod settings;
 
 pub use environment::CephArgs;
 pub use identity::{Identity, MsMode};
+pub use image_defaults::ImageDefaults;
 pub use settings::Settings;
 
 use super::error::Error;
@@ -61,6 +63,8 @@ pub struct Config {
     /// How long a command or question to the monitors may take; `None`: for as long as it takes
     /// (`rados_mon_op_timeout`).
     pub monitor_timeout: Option<Duration>,
+    /// What new images are like, where nothing else is said.
+    pub image_defaults: ImageDefaults,
     /// Called when the client has waited for something for two seconds.
     pub on_waiting: Option<WaitingHook<Waiting>>,
     /// What moves the bytes.
@@ -228,6 +232,7 @@ impl Config {
                 .map_or(CONNECT_TIMEOUT, endless_if_zero),
             request_timeout: duration(settings, "rados_osd_op_timeout")?.filter(|wait| !wait.is_zero()),
             monitor_timeout: duration(settings, "rados_mon_op_timeout")?.filter(|wait| !wait.is_zero()),
+            image_defaults: ImageDefaults::read(settings)?,
             on_waiting: None,
             engine: EngineKind::default(),
             zero_copy: zero_copy::Settings::default(),

@@ -7,7 +7,7 @@ use crate::rbd::release::detach_from_parent;
 use crate::rbd::view::View;
 use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, ParentDetach, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
-use onego_ceph::types::NOSNAP;
+use onego_ceph::types::{NOSNAP, SnapContext};
 use onego_rbd::notify::Operation;
 
 /// Gives a clone all that it shows of its parent, and ends that it is a clone. `progress` is told (done, all) in objects.
@@ -84,31 +84,48 @@ impl<'a> CopyDown<'a> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        self.mark(object).await?;
+        self.mark(object, length).await?;
         // Without snapshots in its context, the copy becomes what all snapshots see.
         self.data.operate_write(&name, WriteOp::new().call(&CopyUp { data: Rest(bytes) })).await?;
-        let shown = layout.object_end(object, self.head_overlap);
-        if shown < length {
-            let data = self.data.with_snap_context(&self.details.info.state.snap_context);
-            data.zero(&name, shown, length - shown).await?;
+        self.hide_what_newer_do_not_show(object, &name, length).await
+    }
+
+    /// The image's snapshots, oldest first, and the image itself: number, and bytes that it shows of the parent in an object.
+    fn times(&self, object: u64) -> impl Iterator<Item = (u64, u64)> {
+        let layout = self.details.info.layout;
+        let snapshots =
+            self.details.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.overlap.unwrap_or(0)));
+        let times = snapshots.chain([(NOSNAP, self.head_overlap)]);
+        times.map(move |(snap, overlap)| (snap, layout.object_end(object, overlap)))
+    }
+
+    /// An image that became smaller and larger again shows less of the parent than its older snapshots.
+    async fn hide_what_newer_do_not_show(&self, object: u64, name: &str, length: u64) -> Result<(), Error> {
+        let (mut shown, mut older) = (length, SnapContext::default());
+        for (snap, end) in self.times(object) {
+            if end < shown {
+                self.data.with_snap_context(&older).zero(name, end, shown - end).await?;
+                shown = end;
+            }
+            older.seq = snap;
+            older.snaps.insert(0, snap);
         }
         Ok(())
     }
 
-    /// Notes that an object will exist, in the image and in all of its snapshots.
-    async fn mark(&self, object: u64) -> Result<(), Error> {
+    /// Notes that an object will exist, in the image and in all of its snapshots: where it differs from what the snapshot
+    /// before has, and where it does not.
+    async fn mark(&self, object: u64, length: u64) -> Result<(), Error> {
         let features = self.details.info.features;
         if !features.contains(Features::OBJECT_MAP) {
             return Ok(());
         }
-        let snapshots =
-            self.details.snapshots.iter().enumerate().filter(|(_, snapshot)| snapshot.overlap.is_some());
-        let snapshots = snapshots.map(|(place, snapshot)| {
-            // It changes in the oldest, and is the same from then on.
-            let clean = place > 0 && features.contains(Features::FAST_DIFF);
-            (snapshot.id, if clean { state::EXISTS_CLEAN } else { state::EXISTS })
-        });
-        for (snap, state) in snapshots.chain([(NOSNAP, state::EXISTS)]) {
+        let mut before = None;
+        for (snap, end) in self.times(object) {
+            let shown = end.min(before.unwrap_or(length));
+            let is_same = before == Some(shown) && features.contains(Features::FAST_DIFF);
+            before = Some(shown);
+            let state = if is_same { state::EXISTS_CLEAN } else { state::EXISTS };
             let update = ObjectMapUpdate { start: object, end: object + 1, state, current: None };
             // A map of a snapshot may end before the object.
             match change_map(self.header, snap, WriteOp::new().call(&update)).await {

@@ -23,7 +23,7 @@ pub struct GroupImage {
     pub is_incomplete: bool,
 }
 
-/// The images of a group.
+/// The images of a group, by their pools and names.
 pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, Error> {
     let group = Group::named(pool, group).await?;
     let mut named = Vec::new();
@@ -31,9 +31,10 @@ pub async fn group_images(pool: &Pool, group: &str) -> Result<Vec<GroupImage>, E
         let pool = group.pool_of(spec.pool).await?;
         let image = pool.call(DIRECTORY, &DirGetName { id: spec.image_id }).await?;
         let pool = pool.name().to_owned();
-        named.push(GroupImage { pool, image, is_incomplete: state == link_state::INCOMPLETE });
+        named.push((spec.pool, GroupImage { pool, image, is_incomplete: state == link_state::INCOMPLETE }));
     }
-    Ok(named)
+    named.sort_by(|(pool, image), (other, another)| (pool, &image.image).cmp(&(other, &another.image)));
+    Ok(named.into_iter().map(|(_, image)| image).collect())
 }
 
 /// Puts an image into a group, which must be in the same namespace.

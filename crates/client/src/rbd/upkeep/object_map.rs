@@ -9,31 +9,35 @@ use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
 use std::cell::RefCell;
 
-/// Makes the maps of an image and its snapshots anew, by a look at every object. `progress` is told (done, all) in objects.
+/// Makes the maps of an image and its snapshots anew, or that of one snapshot, by a look at every object. `progress` is told (done, all) in objects.
 ///
 /// What exists counts as written since the snapshot before: a difference by the maps says too much until then, never too
 /// little.
 pub async fn rebuild_object_map(
     pool: &Pool,
     image: &str,
+    snapshot: Option<&str>,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let header = Header::named(pool, image).await?;
     let ask = |id| Operation::RebuildObjectMap { id };
     header
-        .owned_or_asked(ask, progress, async |details, progress| rebuild(&header, details, progress).await)
+        .owned_or_asked(ask, progress, async |details, progress| {
+            rebuild(&header, details, &times(details, snapshot)?, progress).await
+        })
         .await
 }
 
 async fn rebuild(
     header: &Header,
     details: &ImageDetails,
+    times: &[(u64, u64)],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
     check_map(header, details)?;
-    let all = total(details);
+    let all = total(details, times);
     let mut before = 0;
-    for (snap, size) in times(details) {
+    for &(snap, size) in times {
         let objects = details.info.layout.objects(size);
         let map = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
@@ -44,26 +48,30 @@ async fn rebuild(
     header.notify_changed().await
 }
 
-/// Compares the map of an image, and those of its snapshots, with the objects. One that is wrong is marked as such. Gives
+/// Compares the map of an image, and those of its snapshots, or that of one snapshot, with the objects. One that is wrong is marked as such. Gives
 /// whether all are right. `progress` is told (done, all) in objects.
 pub async fn check_object_map(
     pool: &Pool,
     image: &str,
+    snapshot: Option<&str>,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<bool, Error> {
     let header = Header::named(pool, image).await?;
-    header.owned(async |details| check(&header, details, &mut progress).await).await
+    header
+        .owned(async |details| check(&header, details, &times(details, snapshot)?, &mut progress).await)
+        .await
 }
 
 async fn check(
     header: &Header,
     details: &ImageDetails,
+    times: &[(u64, u64)],
     progress: &mut impl FnMut(u64, u64),
 ) -> Result<bool, Error> {
     check_map(header, details)?;
-    let all = total(details);
+    let all = total(details, times);
     let (mut before, mut right) = (0, true);
-    for (snap, size) in times(details) {
+    for &(snap, size) in times {
         let objects = details.info.layout.objects(size);
         let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
         before += objects;
@@ -87,15 +95,19 @@ fn check_map(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     }
 }
 
-/// The image's snapshots, oldest first, and the image itself, with their sizes.
-fn times(details: &ImageDetails) -> Vec<(u64, u64)> {
+/// The numbers and sizes of the image's snapshots, oldest first, and of the image itself; or of one snapshot.
+fn times(details: &ImageDetails, snapshot: Option<&str>) -> Result<Vec<(u64, u64)>, Error> {
+    if let Some(name) = snapshot {
+        let snapshot = details.snapshot(name)?;
+        return Ok(vec![(snapshot.id, snapshot.size)]);
+    }
     let snapshots = details.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.size));
-    snapshots.chain([(NOSNAP, details.info.size)]).collect()
+    Ok(snapshots.chain([(NOSNAP, details.info.size)]).collect())
 }
 
-/// Objects of the image and all of its snapshots.
-fn total(details: &ImageDetails) -> u64 {
-    times(details).iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
+/// Objects of the image at all these times.
+fn total(details: &ImageDetails, times: &[(u64, u64)]) -> u64 {
+    times.iter().map(|(_, size)| details.info.layout.objects(*size)).sum()
 }
 
 /// A map of the objects that exist.

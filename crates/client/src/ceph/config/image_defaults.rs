@@ -1,0 +1,87 @@
+use super::settings::Settings;
+use crate::ceph::error::Error;
+use onego_ceph::rbd::Features;
+use std::str::FromStr;
+
+/// What new images are like where nothing else is said (`rbd_default_features` and its like).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ImageDefaults {
+    /// Their features (`rbd_default_features`: names divided by commas, or a number).
+    pub features: Option<Features>,
+    /// Logarithm of the bytes of an object (`rbd_default_order`).
+    pub order: Option<u8>,
+    /// Bytes of a stripe unit (`rbd_default_stripe_unit`); 0 is as many as an object has.
+    pub stripe_unit: Option<u64>,
+    /// Objects that a stripe goes round (`rbd_default_stripe_count`).
+    pub stripe_count: Option<u64>,
+    /// The pool of their data (`rbd_default_data_pool`).
+    pub data_pool: Option<String>,
+    /// How clones are noted at their parents: 1, 2 or auto (`rbd_default_clone_format`).
+    pub clone_format: Option<String>,
+}
+
+impl ImageDefaults {
+    pub(super) fn read(settings: &Settings) -> Result<Self, Error> {
+        Ok(Self {
+            features: setting(settings, "rbd_default_features")?.map(|ReadFeatures(features)| features),
+            order: setting(settings, "rbd_default_order")?,
+            stripe_unit: setting(settings, "rbd_default_stripe_unit")?,
+            stripe_count: setting(settings, "rbd_default_stripe_count")?,
+            data_pool: setting(settings, "rbd_default_data_pool")?,
+            clone_format: setting(settings, "rbd_default_clone_format")?,
+        })
+    }
+}
+
+/// Features as Ceph's configuration has them.
+struct ReadFeatures(Features);
+
+impl FromStr for ReadFeatures {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(bits) => Ok(Self(Features(bits))),
+            Err(_) => text.parse().map(Self),
+        }
+    }
+}
+
+/// A setting, unless it is not set or empty.
+fn setting<T: FromStr<Err: ToString>>(settings: &Settings, name: &str) -> Result<Option<T>, Error> {
+    let Some(text) = settings.get(name).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    let read = text.trim().parse().map(Some);
+    read.map_err(|error: T::Err| Error::Config {
+        place: format!("{name} = {text}"),
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conf_file::ConfFile;
+    use super::super::identity::Identity;
+    use super::*;
+    use std::path::Path;
+
+    fn read(text: &str) -> Result<ImageDefaults, Error> {
+        let file = ConfFile::parse(text).unwrap();
+        ImageDefaults::read(&Settings::new(Some((Path::new("ceph.conf"), file)), &Identity::default()))
+    }
+
+    #[test]
+    fn features_are_names_or_a_number() {
+        let features = |value| read(&format!("[client]\nrbd_default_features = {value}\n")).unwrap().features;
+        assert_eq!(features("3"), Some(Features(3)));
+        assert_eq!(features("layering,exclusive-lock"), Some(Features(5)));
+        assert_eq!(read("[client]\n").unwrap(), ImageDefaults::default());
+        assert!(read("[client]\nrbd default features = flying\n").is_err());
+    }
+
+    #[test]
+    fn the_shape_of_images_is_read_too() {
+        let defaults = read("[global]\nrbd default order = 20\nrbd_default_data_pool = fast\n").unwrap();
+        assert_eq!((defaults.order, defaults.data_pool.as_deref()), (Some(20), Some("fast")));
+    }
+}
