@@ -1,7 +1,7 @@
 //! What runs on the reactor: the protocol's client, and the requests that consist of several of its own.
 
 use super::commands::{CephCommand, Question, Told, WatchDone};
-use super::done::{Completed, OTHER_KIND, ReplyTo};
+use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
 use super::images::{CoreParts, Images};
@@ -9,7 +9,7 @@ use super::tickets::{MapReply, MapWaiter, Purpose, Ticket, refused, submit_or_pa
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
 use crate::waiting::{Lookout, WaitReport};
-use futures_channel::mpsc;
+use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Client, Completion, Request};
 use onego_ceph::client::{Event, Waiting, WatchId};

@@ -22,7 +22,7 @@ pub(super) enum Purpose {
     },
     Watch(WatchDone, mpsc::Sender<Told>),
     /// A watch is given up.
-    Unwatch,
+    Unwatch(Option<oneshot::Sender<RequestOutcome>>),
 }
 
 /// Somebody who waits for a map.
