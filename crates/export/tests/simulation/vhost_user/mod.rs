@@ -145,7 +145,13 @@ impl SimulatedDisk {
                 0..850 => self.ask(),
                 850..870 => self.stop(),
                 870..890 => self.change_faults(),
-                890..910 => self.cut(),
+                890..910 => {
+                    self.cut();
+                    // While the device still has what was cut off, or later.
+                    if self.random.random() {
+                        self.connect();
+                    }
+                }
                 910..920 => self.kill(),
                 920..924 => self.replace(),
                 924..930 => self.lie(),
