@@ -119,6 +119,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
     "nbd-tls", "the same by TLS, with certificates of all kinds", export::tls::clients;
+    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;

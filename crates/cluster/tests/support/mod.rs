@@ -150,10 +150,12 @@ impl Net {
         let number = self.clients.len();
         let peer: SocketAddr = format!("127.0.0.1:{}", 40_000 + number).parse().unwrap();
         let addresses = self.machine.addresses().expect("the cluster is up");
-        let (kind, addrs) = match listener {
-            MON => (EntityName::MON, addresses.mon),
-            MGR => (EntityName::MGR, addresses.mgr),
-            _ => (EntityName::OSD, addresses.osds[0].clone()),
+        // The monitor's listener is the first; those of the OSDs follow, and the manager's.
+        let osd = (listener.0 as usize).checked_sub(1);
+        let (kind, addrs) = match osd.map(|osd| addresses.osds.get(osd)) {
+            None => (EntityName::MON, addresses.mon),
+            Some(Some(osd)) => (EntityName::OSD, osd.clone()),
+            Some(None) => (EntityName::MGR, addresses.mgr),
         };
         let addr: EntityAddr = *addrs.msgr2().unwrap();
         let conn = self.machine.accepted(self.now, listener, peer, addr.sock.unwrap())?;

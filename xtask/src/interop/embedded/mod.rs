@@ -10,4 +10,5 @@ pub(super) mod qemu_img;
 pub(super) mod rados_tests;
 pub(super) mod rbd;
 pub(super) mod restart;
+pub(super) mod snapshots;
 pub(super) mod tools;
