@@ -43,7 +43,7 @@ struct Seen {
     wiped: u32,
 }
 
-struct World {
+struct Trial {
     net: Net,
     dice: Dice,
     mon: Who,
@@ -66,7 +66,7 @@ fn settings() -> Settings {
     Settings { osds: osds.collect(), pools: vec![pool], ..support::settings() }
 }
 
-impl World {
+impl Trial {
     fn new(seed: u64) -> Self {
         let mut net = Net::with(settings());
         let mon = net.client(MON);
@@ -242,36 +242,36 @@ impl World {
 fn snapshots_survive_the_loss_of_osds_and_go_when_they_are_removed() {
     let seeds = Seeds { short: 60, long: 3000 };
     let seen = seeds.each("-p onego-cluster --test snapshots", |seed| {
-        let mut world = World::new(seed);
+        let mut trial = Trial::new(seed);
         for step in 0..120 {
-            world.step();
+            trial.step();
             if step % 10 == 0 {
-                world.check();
+                trial.check();
             }
         }
-        world.settle();
-        world.check();
+        trial.settle();
+        trial.check();
         // Each OSD has what it should have, also if it serves alone.
         for osd in 0..i32::from(OSDS) {
-            let now = world.net.now;
-            world.net.machine.stop_osd(now, osd);
-            world.check();
-            world.stopped = Some(osd);
-            world.settle();
+            let now = trial.net.now;
+            trial.net.machine.stop_osd(now, osd);
+            trial.check();
+            trial.stopped = Some(osd);
+            trial.settle();
         }
-        for snap in world.snaps.keys().copied().collect::<Vec<_>>() {
-            world.remove_snapshot(snap);
+        for snap in trial.snaps.keys().copied().collect::<Vec<_>>() {
+            trial.remove_snapshot(snap);
         }
-        world.settle();
-        world.check();
-        let usage = world.net.machine.usage().pool(1);
-        let (objects, bytes) = world
+        trial.settle();
+        trial.check();
+        let usage = trial.net.machine.usage().pool(1);
+        let (objects, bytes) = trial
             .now
             .iter()
             .flatten()
             .fold((0, 0), |(objects, bytes), plain| (objects + 1, bytes + plain.len() as u64));
         assert_eq!((usage.objects, usage.clones, usage.bytes), (objects, 0, bytes));
-        world.seen
+        trial.seen
     });
     let Some(seen) = seen else { return };
     let sum = |count: fn(&Seen) -> u64| seen.iter().map(count).sum::<u64>();

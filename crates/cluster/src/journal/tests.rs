@@ -3,15 +3,17 @@
 use super::entry::{Entry, Life};
 use super::files::{Directory, checkpoint_name, log_name};
 use super::log::{Append, Journal, Sizes};
+use super::record::HEADER;
 use super::snapshot::Kept;
 use super::{BLOCK, DataError, Files, Restored, Snapshot, Writer, write_checkpoint};
 use crate::mon::{MapHistory, MonSettings};
 use crate::osd::tests::{Bench, write};
 use crate::osd::{Config, Osd};
-use onego_buf::List;
+use onego_buf::{List, Segment};
 use onego_ceph::messages::LogEntry;
 use onego_ceph::ops::{Omap, Op};
 use onego_ceph::osdmap::{OsdMap, Pool};
+use onego_ceph::types::{PgId, SnapContext};
 use onego_msgr::auth::{Keyring, Secret};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -60,7 +62,8 @@ fn keyring() -> Keyring {
 }
 
 impl Story {
-    /// A log of requests. Each record knows that all were durable that are two and more before it.
+    /// A log of requests, before some of which a snapshot is taken. Each record knows that all were durable that are two and
+    /// more before it.
     fn new(requests: Vec<(u8, Op)>) -> Self {
         let mut bench = Bench::with(Config { transactions: true, memory_limit: MEMORY, ..Config::default() });
         let mut journal = Journal::new(1, Sizes::default(), u64::MAX, false);
@@ -69,8 +72,13 @@ impl Story {
         story.add(&mut journal, &Entry::Monitor { maps: maps().kept(), settings }, &bench.osd);
         let life = Life { number: 3, memory_limit: MEMORY, ..Life::default() };
         story.add(&mut journal, &Entry::Started(life), &bench.osd);
+        let mut snaps = SnapContext::default();
         for (object, op) in requests {
-            bench.ask(&format!("object{}", object % 4), vec![op]);
+            if object >= 200 {
+                snaps.seq += 1;
+                snaps.snaps.insert(0, snaps.seq);
+            }
+            bench.ask_knowing(snaps.clone(), &format!("object{}", object % 4), vec![op]);
             let transaction = bench.transaction.take().expect("a write makes a transaction");
             story.add(&mut journal, &Entry::Write { osds: vec![0], transaction }, &bench.osd);
         }
@@ -107,6 +115,7 @@ fn request() -> impl Strategy<Value = (u8, Op)> {
         }),
         1 => any::<bool>().prop_map(|exclusive| Op::Create { exclusive }),
         1 => Just(Op::Delete),
+        1 => (0..4_u64).prop_map(|snap| Op::Rollback { snap }),
     ];
     (any::<u8>(), op)
 }
@@ -339,15 +348,29 @@ fn large_payloads_begin_with_a_block_of_the_file_and_are_there_again() {
 }
 
 #[test]
-fn a_directory_of_the_format_before_is_read_and_marked_with_the_new_one() {
+fn a_directory_of_a_format_before_is_read_and_marked_with_the_new_one() {
     let story = Story::new(vec![(0, write(0, b"one"))]);
-    let (folder, before) = directory(&[(log_name(1), &story.bytes)]);
-    drop(before);
-    let path = folder.path().join("data");
-    fs::write(path.join("onego-cluster"), "Onego cluster, format 3\n").unwrap();
-    let directory = Directory::open(&path).unwrap();
-    assert!(Restored::load(&directory, Some(MEMORY)).unwrap().kept.is_some());
-    assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
+    for format in [3, 4] {
+        let (folder, before) = directory(&[(log_name(1), &story.bytes)]);
+        drop(before);
+        let path = folder.path().join("data");
+        fs::write(path.join("onego-cluster"), format!("Onego cluster, format {format}\n")).unwrap();
+        let directory = Directory::open(&path).unwrap();
+        assert!(Restored::load(&directory, Some(MEMORY)).unwrap().kept.is_some());
+        assert_eq!(fs::read_to_string(path.join("onego-cluster")).unwrap(), "Onego cluster, format 5\n");
+    }
+}
+
+#[test]
+fn a_group_of_a_format_without_clones_has_none() {
+    let mut body = Entry::Group { osd: 4, pg: PgId { pool: 1, seed: 2 }, group: Box::default() }.encode();
+    let kind = HEADER;
+    let mut bytes = std::mem::take(&mut body.front).into_vec();
+    // The number of the record before format 5, which ended before the clones.
+    bytes[kind] = 17;
+    bytes.truncate(bytes.len() - 8);
+    let entry = Entry::decode(&Segment::from(bytes.split_off(kind))).unwrap();
+    assert!(matches!(entry, Entry::Group { osd: 4, group, .. } if group.contents.clones == 0));
 }
 
 #[test]

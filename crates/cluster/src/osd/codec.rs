@@ -5,8 +5,7 @@
 
 use super::duplicates::Done;
 use super::group::{Group, Missing};
-use super::store::clones::ObjectClone;
-use super::store::object::State;
+use super::store::object::{ObjectClone, State};
 use super::store::{Contents, Name};
 use super::transaction::{Mutation, Transaction};
 use onego_buf::{List, Segment};

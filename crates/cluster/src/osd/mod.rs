@@ -9,7 +9,8 @@
 //! (`onego_buf::extents`) and metadata (`store::object`), notes the changes (`transaction`), and undoes them if one fails. Watches and notifications live beside the objects
 //! (`watch`).
 //!
-//! Snapshots of objects are not kept: a write that would need to keep one is refused, not done without it.
+//! What an object was at snapshots stands in its state (`store::clones`); the first change after a snapshot puts it there
+//! (`snapshots`), and `trim` takes out what was removed.
 
 mod admit;
 mod class;

@@ -34,7 +34,8 @@ impl Osd {
             let (number, output) = match op {
                 _ if result < 0 => (0, List::new()),
                 Op::PgNls { count, cursor, .. } => {
-                    match self.list_some(pg, pool, &request.locator.namespace, count, &cursor) {
+                    match self.list_some(pg, pool, (&request.locator.namespace, request.snap), count, &cursor)
+                    {
                         Ok((at_end, listing)) => (if at_end { AT_END } else { 0 }, listing.to_bytes().into()),
                         Err(error) => (error.result(), List::new()),
                     }
@@ -52,7 +53,7 @@ impl Osd {
         &self,
         pg: PgId,
         pool: &Pool,
-        namespace: &str,
+        (namespace, snap): (&str, u64),
         count: u64,
         cursor: &List,
     ) -> Outcome<(bool, Listing)> {
@@ -68,7 +69,7 @@ impl Osd {
             return Ok((true, listing));
         }
         let count = count.min(MAX_OBJECTS) as usize;
-        for (seen, object) in self.store.list(pg, pool, &cursor).enumerate() {
+        for (seen, object) in self.store.list(pg, pool, &cursor, snap).enumerate() {
             let place = object.place();
             if seen == count {
                 listing.cursor = place;

@@ -7,28 +7,14 @@
 //! Sources: ceph `src/osd/osd_types.h` (`SnapSet`), `src/osd/PrimaryLogPG.cc` (`make_writeable`, `find_object_context`,
 //! `_rollback_to`, `trim_object`).
 
-use super::object::State;
+use super::object::{ObjectClone, State};
 use onego_ceph::osdmap::IntervalSet;
+use onego_ceph::types::NOSNAP;
 use onego_wire::{DecodeError, Decoded};
 use std::sync::Arc;
 
 /// What a clone costs beside its data, attributes, map and snapshots.
 const CLONE_OVERHEAD: u64 = 256;
-
-/// An object as it was for some snapshots.
-#[derive(Clone)]
-pub(crate) struct ObjectClone {
-    /// `seq` of the snapshot context that it was made by.
-    pub(crate) id: u64,
-    /// The snapshots that show it, newest first.
-    pub(crate) snaps: Vec<u64>,
-    /// The bytes that the next newer clone, or the object, has as they are here.
-    pub(crate) overlap: IntervalSet,
-    /// Number of bytes outside of `overlap`.
-    pub(crate) own: u64,
-    /// What it shows. It has no clones itself.
-    pub(crate) state: State,
-}
 
 impl ObjectClone {
     pub(crate) fn new(id: u64, snaps: Vec<u64>, overlap: IntervalSet, state: State) -> Self {
@@ -64,10 +50,6 @@ impl ObjectClone {
         CLONE_OVERHEAD + data + self.state.meta().bytes() + 8 * self.snaps.len() as u64
     }
 }
-
-/// The clones of an object, oldest first. None has the id of another.
-#[derive(Clone, Default)]
-pub(crate) struct Clones(Vec<ObjectClone>);
 
 /// What an object is at a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +93,11 @@ impl State {
             Some(clone) if clone.snaps.contains(&snap) => Shown::Clone(at),
             _ => Shown::Nothing,
         }
+    }
+
+    /// Does the object exist at a snapshot, or now?
+    pub(crate) fn exists_at(&self, snap: u64) -> bool {
+        if snap == NOSNAP { self.exists } else { self.at_snapshot(snap) != Shown::Nothing }
     }
 
     /// Keeps what the object is now for these snapshots, newest first, all of which are newer than its clones.

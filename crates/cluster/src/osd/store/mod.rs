@@ -345,19 +345,23 @@ impl Store {
         ids
     }
 
-    /// The objects of a placement group from `start` on, in order.
+    /// The objects that a placement group has at a snapshot, or now, from `start` on, in order.
     pub(crate) fn list<'a>(
         &'a self,
         pg: PgId,
         pool: &Pool,
         start: &'a HObject,
+        snap: u64,
     ) -> impl Iterator<Item = &'a Object> {
         let (first, last) = hash_range(pg, pool.pg_num);
         let first = if start.is_min() { first } else { start.hash.reverse_bits().clamp(first, last) };
         let order = self.pools.get(&pg.pool).map(|pool| &pool.order);
         order.into_iter().flat_map(move |order| order.range(first..=last)).flat_map(move |(_, same_hash)| {
-            let mut objects: SmallVec<[&Object; 2]> =
-                same_hash.iter().map(|id| &self.objects[*id]).filter(|object| object.state.exists).collect();
+            let mut objects: SmallVec<[&Object; 2]> = same_hash
+                .iter()
+                .map(|id| &self.objects[*id])
+                .filter(|object| object.state.exists_at(snap))
+                .collect();
             objects.sort_by_key(|object| object.place());
             objects.into_iter().filter(move |object| object.place() >= *start)
         })
@@ -427,11 +431,12 @@ mod tests {
             let mut count = 0;
             for seed in 0..pg_num {
                 let pg = PgId { pool: 1, seed };
-                let listed: Vec<_> = store.list(pg, &pool, &HObject::min()).map(Object::place).collect();
+                let listed: Vec<_> =
+                    store.list(pg, &pool, &HObject::min(), NOSNAP).map(Object::place).collect();
                 assert!(listed.is_sorted());
                 assert!(listed.iter().all(|o| pool.pg(PgId { pool: 1, seed: o.hash }) == pg));
                 for (i, object) in listed.iter().enumerate() {
-                    assert_eq!(store.list(pg, &pool, object).count(), listed.len() - i);
+                    assert_eq!(store.list(pg, &pool, object, NOSNAP).count(), listed.len() - i);
                 }
                 count += listed.len();
             }

@@ -1,9 +1,9 @@
 //! What an object is: its data, attributes and map, and the changes that operations make to them.
 
-use super::clones::Clones;
 use super::compare;
 use onego_buf::extents::Extents;
 use onego_buf::{List, Segment};
+use onego_ceph::osdmap::IntervalSet;
 use onego_ceph::types::Utime;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,6 +103,25 @@ pub(crate) struct State {
     /// What it was at snapshots. An object that has any but does not exist is only there for them.
     pub(super) clones: Option<Arc<Clones>>,
 }
+
+/// An object as it was for some snapshots.
+#[derive(Clone)]
+pub(crate) struct ObjectClone {
+    /// `seq` of the snapshot context that it was made by.
+    pub(crate) id: u64,
+    /// The snapshots that show it, newest first.
+    pub(crate) snaps: Vec<u64>,
+    /// The bytes that the next newer clone, or the object, has as they are here.
+    pub(crate) overlap: IntervalSet,
+    /// Number of bytes outside of `overlap`.
+    pub(crate) own: u64,
+    /// What it shows. It has no clones itself.
+    pub(crate) state: State,
+}
+
+/// The clones of an object, oldest first. None has the id of another.
+#[derive(Clone, Default)]
+pub(super) struct Clones(pub(super) Vec<ObjectClone>);
 
 impl State {
     /// Is there anything of the object, be it for a snapshot?

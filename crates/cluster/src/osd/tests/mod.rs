@@ -116,6 +116,18 @@ impl Bench {
         self.ask_as(CLIENT, object, ops)
     }
 
+    /// The same, by a client that knows of these snapshots.
+    pub(crate) fn ask_knowing(
+        &mut self,
+        snap_context: SnapContext,
+        object: &str,
+        ops: Vec<Op>,
+    ) -> OsdOpReply {
+        let mut request = self.request(object, ops.into_iter().map(|op| (op, 0)).collect());
+        request.snap_context = snap_context;
+        self.send(CLIENT, request)
+    }
+
     /// The group of an object, and its name.
     pub(crate) fn place(object: &str) -> (PgId, Name) {
         let request = Self::new().request(object, Vec::new());

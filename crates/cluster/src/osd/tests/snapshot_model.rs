@@ -13,7 +13,7 @@ use onego_testkit::seeds::Seeds;
 type Plain = Option<Vec<u8>>;
 
 /// The object `o` on an OSD, on one that follows it, and in the model.
-struct World {
+struct Timeline {
     dice: Dice,
     bench: Bench,
     follower: Osd,
@@ -23,7 +23,7 @@ struct World {
     seq: u64,
 }
 
-impl World {
+impl Timeline {
     fn new(seed: u64) -> Self {
         let config = Config { transactions: true, ..Config::default() };
         Self {
@@ -202,20 +202,20 @@ fn check_overlaps(state: &State) {
 fn objects_show_at_each_snapshot_what_they_were() {
     let seeds = Seeds { short: 1000, long: 20_000 };
     let clones = seeds.each("-p onego-cluster --lib objects_show_at_each_snapshot", |seed| {
-        let mut world = World::new(seed);
+        let mut timeline = Timeline::new(seed);
         for _ in 0..60 {
-            world.step();
-            world.check();
+            timeline.step();
+            timeline.check();
         }
-        let clones = world.bench.osd.pool_usage(POOL).clones;
-        world.check_copies();
-        world.snaps.keys().copied().collect::<Vec<_>>().into_iter().for_each(|snap| {
-            world.snaps.remove(&snap);
-            world.bench.remove_snaps(&[snap]);
+        let clones = timeline.bench.osd.pool_usage(POOL).clones;
+        timeline.check_copies();
+        timeline.snaps.keys().copied().collect::<Vec<_>>().into_iter().for_each(|snap| {
+            timeline.snaps.remove(&snap);
+            timeline.bench.remove_snaps(&[snap]);
         });
-        world.trim();
-        world.check();
-        assert_eq!(world.bench.osd.usage().objects, u64::from(world.now.is_some()));
+        timeline.trim();
+        timeline.check();
+        assert_eq!(timeline.bench.osd.usage().objects, u64::from(timeline.now.is_some()));
         clones
     });
     assert!(clones.is_none_or(|clones| clones.iter().sum::<u64>() > 1000), "few clones were made");

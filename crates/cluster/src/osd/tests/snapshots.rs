@@ -2,9 +2,9 @@
 
 use super::*;
 use onego_ceph::osdmap::{PoolSnap, pool_flag};
-use onego_ceph::outputs::{CloneInfo, CloneInfos};
-use onego_ceph::types::SNAPDIR;
-use onego_msgr::encoding::Decode;
+use onego_ceph::outputs::{CloneInfo, CloneInfos, Listing};
+use onego_ceph::types::{HObject, SNAPDIR};
+use onego_msgr::encoding::{Decode, Encode};
 
 impl Bench {
     /// Changes the object `o`, when these snapshots exist, newest first.
@@ -14,9 +14,7 @@ impl Bench {
 
     /// The same, when `seq` is the newest snapshot that there ever was.
     pub(super) fn change_by(&mut self, seq: u64, snaps: &[u64], ops: Vec<Op>) -> i32 {
-        let mut request = self.request("o", ops.into_iter().map(|op| (op, 0)).collect());
-        request.snap_context = SnapContext { seq, snaps: snaps.to_vec() };
-        self.send(CLIENT, request).result
+        self.ask_knowing(SnapContext { seq, snaps: snaps.to_vec() }, "o", ops).result
     }
 
     fn at(&mut self, snap: u64, op: Op) -> OsdOpReply {
@@ -238,6 +236,22 @@ fn a_pool_may_have_snapshots_of_its_own() {
     request.flags |= flag::ENFORCE_SNAPC;
     assert_eq!(bench.send(CLIENT, request).result, 0);
     assert_eq!(bench.seen(7), some(b"two"));
+}
+
+#[test]
+fn listings_show_what_exists_at_their_snapshot() {
+    let mut bench = Bench::new();
+    bench.change(&[], vec![write(0, b"x")]);
+    bench.change(&[3], vec![Op::Delete]);
+    let listed = |bench: &mut Bench, snap| {
+        let (pg, _) = Bench::place("o");
+        let cursor = HObject::min().to_bytes().into();
+        let mut request = bench.request("o", vec![(Op::PgNls { count: 9, epoch: 7, cursor }, 0)]);
+        (request.pg, request.snap) = (SpgId::whole(pg), snap);
+        let output = bench.send(CLIENT, request).ops[0].output.to_vec();
+        Listing::from_bytes(&output).unwrap().objects.len()
+    };
+    assert_eq!((listed(&mut bench, NOSNAP), listed(&mut bench, 3), listed(&mut bench, 4)), (0, 1, 0));
 }
 
 #[test]
