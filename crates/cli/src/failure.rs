@@ -244,8 +244,7 @@ fn code_of(error: &onego::ceph::Error) -> Code {
         | E::Busy { .. }
         | E::Unmet { .. }
         | E::Snapshots { .. }
-        | E::Features { .. }
-        | E::Clone { .. } => Code::Refused,
+        | E::Features { .. } => Code::Refused,
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         error if error.kind() == ErrorKind::TimedOut => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,
@@ -354,9 +353,20 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_is_refused_and_not_a_wrong_command_line() {
-        let refused = Failure::from(onego::ceph::Error::Clone { image: "disk".into(), action: "read" });
-        assert_eq!(refused.code(), Code::Refused);
+    fn called_as_rbd_the_program_ends_with_the_number_of_the_error() {
+        use onego::ceph::Error as E;
+        let what = || "snapshot disk@monday".to_owned();
+        for (error, number) in [
+            (E::NotFound { what: what() }, 2),
+            (E::Busy { what: what(), reason: String::new() }, 16),
+            (E::Exists { what: what() }, 17),
+            (E::Invalid(what()), 22),
+            (E::Snapshots { image: what(), count: 1 }, 39),
+            (E::Unmet { what: what(), errno: Errno::DQUOT }, 122),
+        ] {
+            assert_eq!(Failure::from(error).rbd_exit_code(), ExitCode::from(number), "{number}");
+        }
+        assert_eq!(Failure::Usage(String::new()).rbd_exit_code(), ExitCode::from(22));
     }
 
     #[test]

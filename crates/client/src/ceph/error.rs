@@ -85,14 +85,6 @@ pub enum Error {
     /// Another client has taken an image over, and the cluster takes nothing of this client any more.
     #[error(transparent)]
     Image(onego_rbd::Error),
-    /// An image is a clone, whose parent Onego does not read yet.
-    #[error("image {image} is a clone and cannot be {action} yet; \"rbd flatten\" makes it whole")]
-    Clone {
-        /// The image.
-        image: String,
-        /// "read", "removed".
-        action: &'static str,
-    },
     /// The cluster refused.
     #[error("{what}: the cluster answers {errno}")]
     Refused {
@@ -160,7 +152,7 @@ impl Error {
             Self::Exists { .. } => ErrorKind::AlreadyExists,
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
-            Self::Features { .. } | Self::Clone { .. } => ErrorKind::Unsupported,
+            Self::Features { .. } => ErrorKind::Unsupported,
             Self::Image(error) => kind_of_image(error),
             Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => {
                 errno.kind()

@@ -71,7 +71,7 @@ pub(crate) fn both_export(
     Ok(())
 }
 
-/// A clone is described, with its parent, and read.
+/// A clone is described, with its parent, and read: what it lacks is there.
 fn clone(stage: &Stage) -> Result<()> {
     stage.ceph("rbd snap create rbd/plain@before")?;
     let refused = stage.onego_fails("--conf ceph.conf rbd rm rbd/plain")?;

@@ -1,4 +1,4 @@
-//! `onego rbd config`: options of Ceph's that an image or a pool sets for whoever opens the image.
+//! `onego rbd config`: options of Ceph's that an image or a pool sets for all clients that open the image.
 
 use super::snapshots::ImageWord;
 use super::trash::PoolWord;

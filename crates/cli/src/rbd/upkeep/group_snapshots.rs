@@ -1,6 +1,6 @@
 //! `onego rbd group snap`.
 
-use super::groups::GroupWord;
+use super::group_word::GroupWord;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::bar::Bar;

@@ -5,6 +5,7 @@ mod config;
 mod copies;
 mod features;
 mod group_snapshots;
+mod group_word;
 mod groups;
 mod locks;
 mod metadata;

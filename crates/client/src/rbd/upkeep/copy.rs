@@ -27,7 +27,7 @@ pub async fn copy(
     let view = View::of(&header, snap).await?;
     create(to_pool, to, &CreateOptions { size: view.size(), ..options.clone() }).await?;
     let copied = async {
-        let target = Target::open(to_pool, to).await?;
+        let target = CopyTarget::open(to_pool, to).await?;
         copy_metadata(&header, &target.header).await?;
         let layout = target.layout;
         for_each_object(layout.objects(view.size()), progress, |object| {
@@ -49,7 +49,7 @@ pub async fn copy(
 }
 
 /// A new image that objects are written to.
-pub(super) struct Target {
+pub(super) struct CopyTarget {
     pub(super) header: Header,
     pub(super) layout: onego_ceph::rbd::Layout,
     features: Features,
@@ -57,7 +57,7 @@ pub(super) struct Target {
     names: DataNames,
 }
 
-impl Target {
+impl CopyTarget {
     pub(super) async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         let header = Header::named(pool, name).await?;
         let info = header.details().await?.info;

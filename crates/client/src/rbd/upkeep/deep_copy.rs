@@ -1,4 +1,4 @@
-use super::copy::Target;
+use super::copy::CopyTarget;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::admin::{CreateOptions, create, remove, resize};
@@ -26,7 +26,8 @@ pub async fn deep_copy(
         Some(name) => details.snapshot(name)?.id,
         None => NOSNAP,
     };
-    let source = Source { header: &header, details: &details, is_whole: flatten || details.origin.is_none() };
+    let source =
+        CopySource { header: &header, details: &details, is_whole: flatten || details.origin.is_none() };
     let steps: Vec<Option<&Snapshot>> = source.steps(end);
     let first = steps[0].map_or(details.info.size, |snapshot| snapshot.size);
     let options = CreateOptions { size: first, layout: details.info.layout, ..options.clone() };
@@ -55,14 +56,14 @@ pub async fn deep_copy(
 }
 
 /// The image that is copied.
-struct Source<'a> {
+struct CopySource<'a> {
     header: &'a Header,
     details: &'a ImageDetails,
     /// Objects are copied with what shows through them.
     is_whole: bool,
 }
 
-impl Source<'_> {
+impl CopySource<'_> {
     /// The snapshots to copy, oldest first, and then, unless a snapshot is copied, the image itself.
     fn steps(&self, end: u64) -> Vec<Option<&Snapshot>> {
         let users = self.details.snapshots.iter().filter(|snapshot| snapshot.is_users());
@@ -98,7 +99,7 @@ impl Source<'_> {
         if known.info.size != view.size() {
             resize(&target.pool, &target.name, view.size(), |_, _| {}).await?;
         }
-        let to = Target::open(&target.pool, &target.name).await?;
+        let to = CopyTarget::open(&target.pool, &target.name).await?;
         for_each_object(to.layout.objects(view.size()), progress, |object| {
             let (view, before, to) = (&view, before.as_ref(), &to);
             async move {
