@@ -6,15 +6,15 @@ use onego_rbd::stream::{DiffDecoder, DiffEvent, DiffRecord, ImageDecoder, ImageE
 
 /// What came of a stream, with the data of each record.
 #[derive(Debug, PartialEq)]
-enum Item {
+enum StreamItem {
     Image(ImageRecord),
     Diff(DiffRecord, Vec<u8>),
 }
 
-fn add(items: &mut Vec<Item>, event: DiffEvent) {
+fn add(items: &mut Vec<StreamItem>, event: DiffEvent) {
     match (event, items.last_mut()) {
-        (DiffEvent::Record(record), _) => items.push(Item::Diff(record, Vec::new())),
-        (DiffEvent::Data(data), Some(Item::Diff(DiffRecord::Write { length, .. }, all))) => {
+        (DiffEvent::Record(record), _) => items.push(StreamItem::Diff(record, Vec::new())),
+        (DiffEvent::Data(data), Some(StreamItem::Diff(DiffRecord::Write { length, .. }, all))) => {
             all.extend(data.to_vec());
             assert!(all.len() as u64 <= *length, "more data than the record has");
         }
@@ -23,7 +23,7 @@ fn add(items: &mut Vec<Item>, event: DiffEvent) {
 }
 
 /// Decodes a diff; false: it is none.
-fn diff(bytes: &[u8], piece: usize) -> (Vec<Item>, bool) {
+fn diff(bytes: &[u8], piece: usize) -> (Vec<StreamItem>, bool) {
     let (mut decoder, mut items) = (DiffDecoder::new(), Vec::new());
     for piece in bytes.chunks(piece) {
         decoder.push(piece.to_vec());
@@ -39,7 +39,7 @@ fn diff(bytes: &[u8], piece: usize) -> (Vec<Item>, bool) {
         let version = decoder.version().expect("a diff that is whole has a version");
         let mut written = version.banner().as_bytes().to_vec();
         for item in &items {
-            let Item::Diff(record, data) = item else { continue };
+            let StreamItem::Diff(record, data) = item else { continue };
             record.encode(version, &mut written);
             written.extend(data);
         }
@@ -51,18 +51,18 @@ fn diff(bytes: &[u8], piece: usize) -> (Vec<Item>, bool) {
     (items, true)
 }
 
-fn is_protection(item: &Item) -> bool {
-    matches!(item, Item::Diff(DiffRecord::Protected(_), _))
+fn is_protection(item: &StreamItem) -> bool {
+    matches!(item, StreamItem::Diff(DiffRecord::Protected(_), _))
 }
 
 /// The same of an exported image.
-fn image(bytes: &[u8], piece: usize) -> (Vec<Item>, bool) {
+fn image(bytes: &[u8], piece: usize) -> (Vec<StreamItem>, bool) {
     let (mut decoder, mut items) = (ImageDecoder::new(), Vec::new());
     for piece in bytes.chunks(piece) {
         decoder.push(piece.to_vec());
         loop {
             match decoder.next_event() {
-                Ok(Some(ImageEvent::Record(record))) => items.push(Item::Image(record)),
+                Ok(Some(ImageEvent::Record(record))) => items.push(StreamItem::Image(record)),
                 Ok(Some(ImageEvent::Diff(event))) => add(&mut items, event),
                 Ok(None) => break,
                 Err(_) => return (items, false),

@@ -119,7 +119,7 @@ pub(super) async fn put(pool: &Pool, scope: &Scope, options: &PutOptions) -> Res
     };
     let is_whole = options.offset.is_none();
     let what = || because(format!("error putting {}/{object}", pool.name()));
-    let mut source = Source::open(&options.file, scope.op_size()?)?;
+    let mut source = Upload::open(&options.file, scope.op_size()?)?;
     let mut window = Window::new(DEPTH);
     let mut at = begin;
     while let Some(bytes) = source.next()? {
@@ -149,7 +149,7 @@ pub(super) async fn put(pool: &Pool, scope: &Scope, options: &PutOptions) -> Res
 pub(super) async fn append(pool: &Pool, scope: &Scope, options: &AppendOptions) -> Result<(), Failure> {
     let object = &options.object;
     let what = || because(format!("error appending {}/{object}", pool.name()));
-    let mut source = Source::open(&options.file, scope.op_size()?)?;
+    let mut source = Upload::open(&options.file, scope.op_size()?)?;
     let mut window = Window::new(DEPTH);
     let mut is_empty = true;
     while let Some(bytes) = source.next()? {
@@ -176,7 +176,7 @@ async fn drain(window: &mut Window<'_, Result<(), Error>>) -> Result<(), Error> 
 }
 
 /// What is read in whole pieces.
-struct Source {
+struct Upload {
     name: String,
     input: Box<dyn Read>,
     size: usize,
@@ -184,7 +184,7 @@ struct Source {
     done: u64,
 }
 
-impl Source {
+impl Upload {
     fn open(name: &str, size: u64) -> Result<Self, Failure> {
         let (input, total): (Box<dyn Read>, _) = if name == STANDARD {
             (Box::new(io::stdin().lock()), None)
@@ -217,7 +217,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for Upload {
     fn drop(&mut self) {
         self.progress.finish();
     }

@@ -1,6 +1,6 @@
 //! How commands print what they found.
 
-use super::table::{self, Side};
+use super::table::{self, Alignment};
 use crate::failure::Failure;
 use crate::output;
 use serde::Serialize as _;
@@ -36,7 +36,7 @@ impl PrintOptions {
     /// The same with a table for people, of which nothing is printed if it has no rows.
     pub(super) fn table(
         &self,
-        head: &[(&str, Side)],
+        head: &[(&str, Alignment)],
         rows: &[Vec<String>],
         value: impl FnOnce() -> Value,
     ) -> Result<(), Failure> {

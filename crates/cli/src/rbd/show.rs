@@ -3,7 +3,7 @@
 use super::names::Named;
 use super::partial_import::PartialImport;
 use super::print::{PrintOptions, asctime};
-use super::table::Side::{Left, Right};
+use super::table::Alignment::{Left, Right};
 use crate::failure::Failure;
 use crate::size::human;
 use onego::ceph::Error;

@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::names::{Snap, SnapOptions};
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::Side;
+use crate::rbd::table::Alignment;
 use onego::rbd::{Diff, DiffOptions};
 use serde_json::json;
 
@@ -60,7 +60,7 @@ pub(crate) fn diff(access: &Access, options: &DiffCommand) -> Result<(), Failure
                 vec![range.offset.to_string(), range.length.to_string(), kind.to_owned()]
             })
             .collect();
-        let head = ["Offset", "Length", "Type"].map(|name| (name, Side::Left));
+        let head = ["Offset", "Length", "Type"].map(|name| (name, Alignment::Left));
         options.print.table(&head, &rows, || {
             let range = |range: &onego::rbd::DiffRange| {
                 json!({"offset": range.offset, "length": range.length, "exists": range.exists.to_string()})

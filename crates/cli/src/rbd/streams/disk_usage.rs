@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::rbd::names::{Snap, SnapOptions};
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::Side;
+use crate::rbd::table::Alignment;
 use crate::size::human;
 use crate::spec::PoolSpec;
 use onego::rados::Pool;
@@ -147,7 +147,7 @@ impl Usages {
         if self.counted > 1 {
             rows.push(row("<TOTAL>".to_owned(), self.provisioned, self.used));
         }
-        let head = [("NAME", Side::Left), ("PROVISIONED", Side::Right), ("USED", Side::Right)];
+        let head = [("NAME", Alignment::Left), ("PROVISIONED", Alignment::Right), ("USED", Alignment::Right)];
         options.print.table(&head, &rows, || {
             let mut value = json!({"images": self.rows.iter().map(Usage::json).collect::<Vec<_>>()});
             if is_pool {

@@ -26,12 +26,12 @@ pub(crate) struct MergeDiffOptions {
 }
 
 /// A diff that is being read.
-struct Input<'a> {
+struct DiffInput<'a> {
     path: &'a Path,
     reader: Box<dyn Read>,
 }
 
-impl<'a> Input<'a> {
+impl<'a> DiffInput<'a> {
     fn open(path: &'a Path) -> Result<Self, Failure> {
         let reader: Box<dyn Read> = match path {
             path if path == Path::new(STANDARD) => Box::new(io::stdin().lock()),
@@ -45,7 +45,7 @@ pub(crate) fn merge_diff(options: &MergeDiffOptions) -> Result<(), Failure> {
     if options.second == Path::new(STANDARD) {
         return Err(Failure::Usage("the first diff alone can come from standard input".to_owned()));
     }
-    let mut inputs = [Input::open(&options.first)?, Input::open(&options.second)?];
+    let mut inputs = [DiffInput::open(&options.first)?, DiffInput::open(&options.second)?];
     let mut file = StreamFile::create(&options.path, false)?;
     let size: u64 =
         [&options.first, &options.second].iter().filter_map(|path| Some(path.metadata().ok()?.len())).sum();

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::rbd::names::ImageOptions;
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::Side::Left;
+use crate::rbd::table::Alignment::Left;
 use onego::ceph::Error;
 use onego::rbd::{self, pools};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{Named, PoolOptions, Snap};
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::Side::{Left, Right};
+use crate::rbd::table::Alignment::{Left, Right};
 use onego::rbd::pools;
 use serde_json::{Value, json};
 

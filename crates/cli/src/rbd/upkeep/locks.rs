@@ -5,7 +5,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::names::ImageOptions;
 use crate::rbd::print::{PrintOptions, address};
-use crate::rbd::table::{self, Side::Left};
+use crate::rbd::table::{self, Alignment::Left};
 use onego::rbd::upkeep::{self, ImageLocks};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::rbd::names::{ImageOptions, Named};
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::{self, Side::Left};
+use crate::rbd::table::{self, Alignment::Left};
 use onego::ceph::Error;
 use onego::rbd;
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@ use super::trash::PoolWord;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::rbd::print::PrintOptions;
-use crate::rbd::table::Side::Left;
+use crate::rbd::table::Alignment::Left;
 use crate::spec::PoolSpec;
 use onego::rbd::pools;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use crate::interrupt;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{DestOptions, ImageOptions, Named, Snap, SnapOptions};
 use crate::rbd::print::{PrintOptions, asctime};
-use crate::rbd::table::Side::{Left, Right};
+use crate::rbd::table::Alignment::{Left, Right};
 use crate::size::human;
 use onego::rados::Pool;
 use onego::rbd::snapshots::{self, Snapshot, SnapshotKind};

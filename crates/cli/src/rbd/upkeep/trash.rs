@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::rbd::bar::Bar;
 use crate::rbd::names::{PoolOptions, Snap};
 use crate::rbd::print::{PrintOptions, asctime};
-use crate::rbd::table::{self, Side::Left};
+use crate::rbd::table::{self, Alignment::Left};
 use crate::spec::PoolSpec;
 use onego::rbd::pools::{self, TrashEntry, TrashSource};
 use serde_json::json;
