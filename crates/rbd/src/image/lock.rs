@@ -66,8 +66,10 @@ impl<T> OpenImage<T> {
             LockState::Held => {
                 self.give_lock(host);
                 let is_over = !self.has_lock() || self.is_closing() && !self.wants_lock();
-                let is_asked = self.lock.is_requested && !self.lock.is_pinned;
-                if is_over || is_asked || !self.lock.leavers.is_empty() {
+                // What waited for the lock goes out first, or two clients could hand it to each other for nothing.
+                let is_asked =
+                    self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
+                if is_over || is_asked && self.held.is_empty() {
                     self.lock.state = LockState::Draining;
                     self.settle_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
@@ -88,7 +90,7 @@ impl<T> OpenImage<T> {
 
     fn lock_request(&mut self, host: &mut impl Host<T>, request: Request) {
         let ticket = self.next_lock_ticket();
-        // Whoever cleans up must not wait until a full cluster has room.
+        // A client that cleans up must not wait until a full cluster has room.
         host.request(request.with_flags(flag::FULL_TRY), ticket);
     }
 
@@ -421,7 +423,7 @@ impl<T> OpenImage<T> {
             Ticket(Purpose::Nobody),
         );
         self.lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
-        // Whoever asked for it comes first.
+        // The client that asked for it comes first.
         if std::mem::take(&mut self.lock.is_requested) && self.has_lock() {
             self.wait_for_lock(now, host);
         }

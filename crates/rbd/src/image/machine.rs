@@ -409,6 +409,9 @@ impl<T> OpenImage<T> {
         self.settle_lock(host);
         self.settle_resize(host);
         self.is_open = self.may_write();
+        // What ends at once in the loop must not begin another one.
+        self.is_draining = false;
+        let held = self.held.len();
         while self.is_open
             && let Some(Held { io, token, epoch }) = self.held.pop_front()
         {
@@ -416,6 +419,10 @@ impl<T> OpenImage<T> {
                 Ok(()) => self.change(now, host, io, token, epoch),
                 Err(error) => self.end_change(host, epoch, token, Err(error)),
             }
+        }
+        if self.held.len() < held {
+            self.settle_lock(host);
+            self.is_open = self.may_write();
         }
         self.settle_end(host);
         let closing = matches!(self.closing, Closing::Yes(_));

@@ -197,6 +197,33 @@ fn the_lock_is_let_go_when_what_is_in_flight_has_ended() {
 }
 
 #[test]
+fn an_owner_that_is_asked_before_it_could_write_writes_first() {
+    let mut bed = Bed::open(facts(locked()));
+    bed.write(0, 1);
+    bed.call::<Lock>(HEADER, 0, Vec::new());
+    bed.told(&Notification::RequestLock { client: them(), force: false }, 5);
+    bed.refresh();
+    bed.notify();
+    bed.write(1, 2);
+    bed.data(0, 0);
+    bed.is_done(1);
+    bed.call::<Unlock>(HEADER, 0, Vec::new());
+}
+
+#[test]
+fn changes_that_need_nothing_to_be_sent_end_with_the_image() {
+    let mut bed = Bed::open(facts(locked()));
+    for token in 1..100 {
+        bed.submit(crate::request::Io::Zero { offset: 0, length: 0 }, token);
+    }
+    bed.image.close(bed.now, &mut bed.script, Some(100));
+    bed.take_lock();
+    bed.notify();
+    assert_eq!(bed.script.finished.len(), 99);
+    bed.call::<Unlock>(HEADER, 0, Vec::new());
+}
+
+#[test]
 fn a_lock_that_a_caller_keeps_is_refused_until_it_is_given_up() {
     let mut bed = owner();
     bed.image.lock(bed.now, &mut bed.script, 2);
