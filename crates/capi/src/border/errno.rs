@@ -49,7 +49,7 @@ fn of(error: &Error) -> Errno {
         Error::Exists { .. } => Errno::EXIST,
         Error::Busy { .. } => Errno(libc::EBUSY),
         Error::Snapshots { .. } => Errno(libc::ENOTEMPTY),
-        Error::Features { .. } | Error::Clone { .. } => Errno(libc::ENOSYS),
+        Error::Features { .. } => Errno(libc::ENOSYS),
         Error::Refused { errno, .. } | Error::Command { errno, .. } => Errno(errno.0),
         Error::Auth(_) => Errno(libc::EACCES),
         Error::Protocol(error) => Errno(-error.errno()),

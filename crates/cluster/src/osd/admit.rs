@@ -4,8 +4,8 @@
 
 use super::class;
 use super::errno::Errno;
-use super::execute::check_extent;
 use super::session::Origin;
+use super::store::extent::check_extent;
 use super::store::object::State;
 use onego_ceph::caps::{Call, OsdAccess};
 use onego_ceph::messages::{MAX_NAME_LEN, OsdOp};

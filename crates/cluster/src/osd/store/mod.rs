@@ -2,6 +2,7 @@
 
 pub(crate) mod clones;
 pub(crate) mod compare;
+pub(crate) mod extent;
 pub(crate) mod object;
 
 use object::State;
