@@ -14,7 +14,7 @@ const OBJECT: u64 = 32;
 
 /// Something that happens to an object.
 #[derive(Debug, Clone)]
-enum Step {
+enum ObjectStep {
     Write {
         offset: u64,
         length: u64,
@@ -31,17 +31,17 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ObjectStep> {
     prop_oneof![
-        4 => (0..OBJECT, 1..10_u64, 1..u8::MAX).prop_map(|(offset, length, byte)| Step::Write {
+        4 => (0..OBJECT, 1..10_u64, 1..u8::MAX).prop_map(|(offset, length, byte)| ObjectStep::Write {
             offset,
             length: length.min(OBJECT - offset),
             byte,
         }),
-        1 => (0..OBJECT).prop_map(|size| Step::Truncate { size }),
-        1 => Just(Step::Remove),
-        3 => Just(Step::Snapshot),
-        1 => (0..8_usize).prop_map(|snapshot| Step::Forget { snapshot }),
+        1 => (0..OBJECT).prop_map(|size| ObjectStep::Truncate { size }),
+        1 => Just(ObjectStep::Remove),
+        3 => Just(ObjectStep::Snapshot),
+        1 => (0..8_usize).prop_map(|snapshot| ObjectStep::Forget { snapshot }),
     ]
 }
 
@@ -82,9 +82,9 @@ impl Model {
         clone.overlap = shared;
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &ObjectStep) {
         match step {
-            Step::Write { offset, length, byte } => {
+            ObjectStep::Write { offset, length, byte } => {
                 self.before_change();
                 let end = (offset + length) as usize;
                 let head = self.head.get_or_insert_default();
@@ -92,24 +92,24 @@ impl Model {
                 head[*offset as usize..end].fill(*byte);
                 self.unshare(*offset, offset + length);
             }
-            Step::Truncate { size } if self.head.is_some() => {
+            ObjectStep::Truncate { size } if self.head.is_some() => {
                 self.before_change();
                 let head = self.head.get_or_insert_default();
                 let before = head.len() as u64;
                 head.resize(*size as usize, 0);
                 self.unshare(before.min(*size), before.max(*size));
             }
-            Step::Remove if self.head.is_some() => {
+            ObjectStep::Remove if self.head.is_some() => {
                 self.before_change();
                 self.head = None;
                 self.unshare(0, OBJECT);
             }
-            Step::Truncate { .. } | Step::Remove => {}
-            Step::Snapshot => {
+            ObjectStep::Truncate { .. } | ObjectStep::Remove => {}
+            ObjectStep::Snapshot => {
                 self.made += 1;
                 self.snapshots.push((self.made, self.head.clone()));
             }
-            Step::Forget { snapshot } => self.forget(*snapshot),
+            ObjectStep::Forget { snapshot } => self.forget(*snapshot),
         }
     }
 
@@ -209,8 +209,10 @@ proptest! {
 #[test]
 fn a_write_that_nobody_saw_is_no_change() {
     let mut model = Model::default();
-    let write = |offset, length, byte| Step::Write { offset, length, byte };
-    [write(0, 8, 1), Step::Snapshot, write(2, 2, 2), Step::Snapshot].iter().for_each(|step| model.take(step));
+    let write = |offset, length, byte| ObjectStep::Write { offset, length, byte };
+    [write(0, 8, 1), ObjectStep::Snapshot, write(2, 2, 2), ObjectStep::Snapshot]
+        .iter()
+        .for_each(|step| model.take(step));
     let runs = |from, to| object_runs(&model.infos(), DiffScope { from, to, whole_object: false }, OBJECT);
     let run = |offset, length| vec![ObjectRun { offset, length, exists: true }];
     assert_eq!(runs(0, 1), run(0, 8));

@@ -4,11 +4,10 @@ use super::image::ImageArg;
 use super::partial_import::{MARK_EVERY, PartialImport};
 use super::shape::Shape;
 use super::streams::{StreamedImage, import_image};
-use super::transfer::{PIECE, STANDARD, WINDOW};
+use super::transfer::{PIECE, STANDARD, WINDOW, sparse_size};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
-use crate::size;
 use crate::spec::ImageSpec;
 use onego::block::copy::data_in;
 use onego::ceph::{ImageRequest, Reactor};
@@ -49,13 +48,6 @@ pub(crate) struct Options {
     /// Show no progress
     #[arg(long)]
     no_progress: bool,
-}
-
-pub(super) fn sparse_size(text: &str) -> Result<u64, String> {
-    match size::bytes(text)? {
-        size if size.is_power_of_two() && (512..=PIECE).contains(&size) => Ok(size),
-        _ => Err(format!("{text:?} is no power of two from 512 to 1M")),
-    }
 }
 
 impl Options {

@@ -1,5 +1,7 @@
 //! What import and export have in common.
 
+use crate::size;
+
 /// Bytes of one read or write of a file, and of the image: a part of an object, and enough to cost little.
 pub(crate) const PIECE: u64 = 1 << 20;
 
@@ -8,3 +10,11 @@ pub(crate) const WINDOW: usize = 32;
 
 /// What a path is called that means standard input or output.
 pub(crate) const STANDARD: &str = "-";
+
+/// Reads how many bytes a block has that is not written if it is zeros.
+pub(crate) fn sparse_size(text: &str) -> Result<u64, String> {
+    match size::bytes(text)? {
+        size if size.is_power_of_two() && (512..=PIECE).contains(&size) => Ok(size),
+        _ => Err(format!("{text:?} is no power of two from 512 to 1M")),
+    }
+}

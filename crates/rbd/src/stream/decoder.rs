@@ -1,9 +1,8 @@
 //! Decodes a diff that comes in pieces of any size.
 
-use super::MAX_NAME;
 use super::error::StreamError;
 use super::input::Input;
-use super::record::{DiffRecord, DiffVersion, tag};
+use super::record::{DiffRecord, DiffVersion, MAX_NAME, tag};
 use onego_buf::{List, Segment};
 
 /// What comes of a diff.
@@ -70,7 +69,7 @@ impl DiffDecoder {
 
 /// Where in a diff the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum DiffState {
     #[default]
     Banner,
     Record,
@@ -87,7 +86,7 @@ enum State {
 /// Decodes a diff from an input that may go on behind it.
 #[derive(Debug, Default)]
 pub(super) struct DiffParser {
-    state: State,
+    state: DiffState,
     version: Option<DiffVersion>,
     /// The second part has begun.
     has_data: bool,
@@ -97,47 +96,47 @@ pub(super) struct DiffParser {
 
 impl DiffParser {
     pub(super) fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == DiffState::Ended
     }
 
     pub(super) fn data_left(&self) -> u64 {
-        if let State::Data { left } = self.state { left } else { 0 }
+        if let DiffState::Data { left } = self.state { left } else { 0 }
     }
 
     pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<DiffEvent>, StreamError> {
         loop {
             match self.state {
-                State::Banner => {
+                DiffState::Banner => {
                     let Some(version) = banner(input)? else { return Ok(None) };
-                    (self.version, self.state) = (Some(version), State::Record);
+                    (self.version, self.state) = (Some(version), DiffState::Record);
                 }
-                State::Data { left: 0 } | State::Skip { left: 0 } => self.state = State::Record,
-                State::Data { .. } => {
+                DiffState::Data { left: 0 } | DiffState::Skip { left: 0 } => self.state = DiffState::Record,
+                DiffState::Data { .. } => {
                     let data = self.take_data(input, u64::MAX);
                     return Ok((!data.is_empty()).then_some(DiffEvent::Data(data)));
                 }
-                State::Skip { left } => {
+                DiffState::Skip { left } => {
                     let skipped = input.take(left).len() as u64;
                     if skipped == 0 {
                         return Ok(None);
                     }
-                    self.state = State::Skip { left: left - skipped };
+                    self.state = DiffState::Skip { left: left - skipped };
                 }
-                State::Record => {
+                DiffState::Record => {
                     let Some(record) = self.record(input)? else { return Ok(None) };
                     if let Some(record) = record {
                         return Ok(Some(DiffEvent::Record(record)));
                     }
                 }
-                State::Ended => return Ok(None),
+                DiffState::Ended => return Ok(None),
             }
         }
     }
 
     pub(super) fn take_data(&mut self, input: &mut Input, most: u64) -> List {
-        let State::Data { left } = self.state else { return List::new() };
+        let DiffState::Data { left } = self.state else { return List::new() };
         let data = input.take(most.min(left));
-        self.state = State::Data { left: left - data.len() as u64 };
+        self.state = DiffState::Data { left: left - data.len() as u64 };
         data
     }
 
@@ -146,7 +145,7 @@ impl DiffParser {
         let Some(tag) = input.peek_byte() else { return Ok(None) };
         if tag == tag::END {
             input.advance(1);
-            self.state = State::Ended;
+            self.state = DiffState::Ended;
             return Ok(Some(Some(DiffRecord::End)));
         }
         let is_sized = self.version == Some(DiffVersion::V2);
@@ -160,8 +159,8 @@ impl DiffParser {
         let at = Body { tag, position: input.position(), header, length };
         let Some(record) = at.decode(input)? else { return Ok(None) };
         match &record {
-            Some(DiffRecord::Write { length, .. }) => self.state = State::Data { left: *length },
-            None => self.state = State::Skip { left: length.unwrap_or(0) },
+            Some(DiffRecord::Write { length, .. }) => self.state = DiffState::Data { left: *length },
+            None => self.state = DiffState::Skip { left: length.unwrap_or(0) },
             Some(_) => {}
         }
         let is_data = matches!(record, Some(DiffRecord::Write { .. } | DiffRecord::Zero { .. }));

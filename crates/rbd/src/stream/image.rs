@@ -4,9 +4,11 @@
 use super::decoder::{DiffEvent, DiffParser};
 use super::error::StreamError;
 use super::input::Input;
-use super::record::string;
-use super::{MAX_METADATA, MAX_NAME};
+use super::record::{MAX_NAME, string};
 use onego_buf::Segment;
+
+/// Most bytes of a key with its value in the header of an image.
+pub const MAX_METADATA: u64 = 1 << 20;
 
 /// What the stream begins with.
 const BANNER: &str = "rbd image v2\n";
@@ -91,7 +93,7 @@ pub enum ImageEvent {
 
 /// Where in the stream the next byte is.
 #[derive(Debug, Default)]
-enum State {
+enum ImageStreamState {
     #[default]
     Banner,
     Header,
@@ -109,7 +111,7 @@ enum State {
 #[derive(Debug, Default)]
 pub struct ImageDecoder {
     input: Input,
-    state: State,
+    state: ImageStreamState,
 }
 
 impl ImageDecoder {
@@ -130,12 +132,12 @@ impl ImageDecoder {
 
     /// Is the last diff decoded?
     pub fn is_ended(&self) -> bool {
-        matches!(self.state, State::Diffs { left: 0, .. })
+        matches!(self.state, ImageStreamState::Diffs { left: 0, .. })
     }
 
     /// Bytes of the last record that were not yet taken.
     pub fn data_left(&self) -> u64 {
-        if let State::Diffs { parser, .. } = &self.state { parser.data_left() } else { 0 }
+        if let ImageStreamState::Diffs { parser, .. } = &self.state { parser.data_left() } else { 0 }
     }
 
     /// The stream is over: fails unless the last diff is.
@@ -147,28 +149,28 @@ impl ImageDecoder {
     pub fn next_event(&mut self) -> Result<Option<ImageEvent>, StreamError> {
         loop {
             match &mut self.state {
-                State::Banner => {
+                ImageStreamState::Banner => {
                     if !banner(&mut self.input, 0, BANNER)? {
                         return Ok(None);
                     }
-                    self.state = State::Header;
+                    self.state = ImageStreamState::Header;
                     return Ok(Some(ImageEvent::Record(ImageRecord::Begin)));
                 }
-                State::Skip { left: 0 } => self.state = State::Header,
-                State::Skip { left } => {
+                ImageStreamState::Skip { left: 0 } => self.state = ImageStreamState::Header,
+                ImageStreamState::Skip { left } => {
                     let skipped = self.input.take(*left).len() as u64;
                     if skipped == 0 {
                         return Ok(None);
                     }
                     *left -= skipped;
                 }
-                State::Header => match self.record()? {
+                ImageStreamState::Header => match self.record()? {
                     None => return Ok(None),
                     Some(None) => {}
                     Some(Some(record)) => return Ok(Some(ImageEvent::Record(record))),
                 },
-                State::Diffs { left: 0, .. } => return Ok(None),
-                State::Diffs { left, parser } => {
+                ImageStreamState::Diffs { left: 0, .. } => return Ok(None),
+                ImageStreamState::Diffs { left, parser } => {
                     let event = parser.next(&mut self.input)?;
                     if parser.is_ended() {
                         (*left, *parser) = (*left - 1, DiffParser::default());
@@ -185,7 +187,7 @@ impl ImageDecoder {
         let Some(tag) = input.peek_byte() else { return Ok(None) };
         if tag == tag::END {
             let Some(count) = diffs(input)? else { return Ok(None) };
-            self.state = State::Diffs { left: count, parser: DiffParser::default() };
+            self.state = ImageStreamState::Diffs { left: count, parser: DiffParser::default() };
             return Ok(Some(Some(ImageRecord::Diffs(count))));
         }
         let Some(length) = input.peek_number::<8>(1) else { return Ok(None) };
@@ -198,7 +200,7 @@ impl ImageDecoder {
             tag::METADATA => return Ok(metadata(input, length)?.map(Some)),
             _ => {
                 input.advance(9);
-                self.state = State::Skip { left: length };
+                self.state = ImageStreamState::Skip { left: length };
                 return Ok(Some(None));
             }
         };

@@ -32,13 +32,13 @@ pub enum MergeStep {
 /// at those of the second, which are whole; none are joined (ceph `src/tools/rbd/action/MergeDiff.cc`).
 #[derive(Debug, Default)]
 pub struct Merge {
-    first: Side,
-    second: Side,
-    state: State,
+    first: MergeSide,
+    second: MergeSide,
+    state: MergeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum MergeState {
     #[default]
     Headers,
     Records,
@@ -63,7 +63,7 @@ enum Change {
 
 /// A diff of which the next range is looked at.
 #[derive(Debug, Default)]
-struct Side {
+struct MergeSide {
     decoder: DiffDecoder,
     from: Option<String>,
     to: Option<String>,
@@ -81,7 +81,7 @@ struct Side {
 /// Something that cannot be until more has come of a diff.
 struct Starved;
 
-impl Side {
+impl MergeSide {
     /// Reads up to the first record that is not of the header.
     fn header(&mut self) -> Result<Result<(), Starved>, StreamError> {
         while self.ahead.is_none() {
@@ -149,7 +149,7 @@ impl Merge {
         self.side(input).decoder.finish().map_err(|error| at(input, error))
     }
 
-    fn side(&mut self, input: MergeInput) -> &mut Side {
+    fn side(&mut self, input: MergeInput) -> &mut MergeSide {
         match input {
             MergeInput::First => &mut self.first,
             MergeInput::Second => &mut self.second,
@@ -160,14 +160,14 @@ impl Merge {
     pub fn step(&mut self) -> Result<MergeStep, MergeError> {
         loop {
             let step = match self.state {
-                State::Headers => self.headers()?,
-                State::Records => self.records()?,
-                State::Data { left: 0, .. } => {
-                    self.state = State::Records;
+                MergeState::Headers => self.headers()?,
+                MergeState::Records => self.records()?,
+                MergeState::Data { left: 0, .. } => {
+                    self.state = MergeState::Records;
                     None
                 }
-                State::Data { of, left, is_kept } => Some(self.data(of, left, is_kept)),
-                State::Ended => Some(MergeStep::Done),
+                MergeState::Data { of, left, is_kept } => Some(self.data(of, left, is_kept)),
+                MergeState::Ended => Some(MergeStep::Done),
             };
             match step {
                 Some(MergeStep::Bytes(bytes)) if bytes.is_empty() => {}
@@ -197,7 +197,7 @@ impl Merge {
             Some(DiffRecord::Size(size)),
         ];
         records.into_iter().flatten().for_each(|record| record.encode(version, &mut out));
-        self.state = State::Records;
+        self.state = MergeState::Records;
         Ok(Some(MergeStep::Bytes(out.into())))
     }
 
@@ -250,7 +250,7 @@ impl Merge {
         }
         let mut out = Vec::new();
         DiffRecord::End.encode(self.version(), &mut out);
-        self.state = State::Ended;
+        self.state = MergeState::Ended;
         MergeStep::Bytes(out.into())
     }
 
@@ -262,7 +262,7 @@ impl Merge {
         side.offset += length;
         side.length -= length;
         if change == Change::Write {
-            self.state = State::Data { of, left: length, is_kept };
+            self.state = MergeState::Data { of, left: length, is_kept };
         }
         let record = match change {
             Change::Write => DiffRecord::Write { offset, length },
@@ -281,7 +281,7 @@ impl Merge {
         if data.is_empty() {
             return MergeStep::Need(of);
         }
-        self.state = State::Data { of, left: left - data.len() as u64, is_kept };
+        self.state = MergeState::Data { of, left: left - data.len() as u64, is_kept };
         MergeStep::Bytes(if is_kept { data } else { List::new() })
     }
 }

@@ -11,12 +11,6 @@ mod record;
 
 pub use decoder::{DiffDecoder, DiffEvent};
 pub use error::{MergeError, StreamError};
-pub use image::{ImageDecoder, ImageEvent, ImageRecord};
+pub use image::{ImageDecoder, ImageEvent, ImageRecord, MAX_METADATA};
 pub use merge::{Merge, MergeInput, MergeStep};
-pub use record::{DiffRecord, DiffVersion};
-
-/// Most bytes of a snapshot's name or of a key, as Ceph's importer bounds them.
-pub const MAX_NAME: u64 = 4096;
-
-/// Most bytes of a key with its value in the header of an image.
-pub const MAX_METADATA: u64 = 1 << 20;
+pub use record::{DiffRecord, DiffVersion, MAX_NAME};

@@ -1,5 +1,8 @@
 //! What a diff consists of, and how it is written.
 
+/// Most bytes of a snapshot's name or of a key, as Ceph's importer bounds them.
+pub const MAX_NAME: u64 = 4096;
+
 /// The two forms of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DiffVersion {

@@ -1,11 +1,11 @@
 //! `onego rbd import-diff`.
 
-use super::import_run::{Source, earlier, run};
+use super::import_run::{StreamInput, earlier, run};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
-use crate::rbd::import::sparse_size;
 use crate::rbd::names::ImageOptions;
+use crate::rbd::transfer::sparse_size;
 use onego::rbd::ImportDiff;
 use onego_bench::report::progress::Progress;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) struct ImportDiffOptions {
 
 pub(crate) fn import_diff(access: &Access, options: &ImportDiffOptions) -> Result<(), Failure> {
     let image = options.named.image(options.word.as_deref())?;
-    let source = Source::open(&options.path)?;
+    let source = StreamInput::open(&options.path)?;
     let shown = image.to_string();
     let left = move || {
         Some(format!("the diff is applied to {shown} in part: \"onego rbd import-diff --resume\" goes on"))

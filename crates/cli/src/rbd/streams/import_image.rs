@@ -1,6 +1,6 @@
 //! `onego rbd import --export-format 2`.
 
-use super::import_run::{Source, earlier, run};
+use super::import_run::{StreamInput, earlier, run};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
@@ -23,7 +23,7 @@ pub(crate) struct StreamedImage<'a> {
 
 /// Makes an image with its snapshots of a stream.
 pub(crate) fn import_image(access: &Access, what: &StreamedImage<'_>) -> Result<(), Failure> {
-    let source = Source::open(what.path)?;
+    let source = StreamInput::open(what.path)?;
     let name = what.image.name();
     let left = {
         let shown = what.image.spec.to_string();

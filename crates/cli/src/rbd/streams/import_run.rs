@@ -13,13 +13,13 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// A stream that is being read.
-pub(super) struct Source {
+pub(super) struct StreamInput {
     path: std::path::PathBuf,
     reader: Box<dyn Read>,
     size: Option<u64>,
 }
 
-impl Source {
+impl StreamInput {
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new(STANDARD) {
             return Ok(Self {
@@ -81,7 +81,7 @@ importer!(ImportDiff);
 importer!(ImportImage);
 
 /// Where an earlier import of the same stream ended.
-pub(super) async fn earlier(pool: &Pool, name: &str, source: &Source) -> Result<u64, Failure> {
+pub(super) async fn earlier(pool: &Pool, name: &str, source: &StreamInput) -> Result<u64, Failure> {
     let info = rbd::info(pool, name).await?;
     match PartialImport::at(pool, &info).await? {
         Some(mark) if mark.of == source.size() => Ok(mark.done),
@@ -94,7 +94,7 @@ pub(super) async fn earlier(pool: &Pool, name: &str, source: &Source) -> Result<
 pub(super) async fn run(
     pool: &Pool,
     name: &str,
-    mut source: Source,
+    mut source: StreamInput,
     mut importer: impl Importer,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ pub(super) async fn run(
 async fn apply(
     pool: &Pool,
     name: &str,
-    source: &mut Source,
+    source: &mut StreamInput,
     importer: &mut impl Importer,
     progress: &Progress,
 ) -> Result<(), Failure> {
@@ -131,7 +131,12 @@ async fn apply(
     Ok(())
 }
 
-async fn mark(pool: &Pool, name: &str, source: &Source, importer: &mut impl Importer) -> Result<(), Failure> {
+async fn mark(
+    pool: &Pool,
+    name: &str,
+    source: &StreamInput,
+    importer: &mut impl Importer,
+) -> Result<(), Failure> {
     let done = importer.applied().await?;
     interrupt::progress();
     let info = rbd::info(pool, name).await?;

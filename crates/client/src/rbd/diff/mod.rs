@@ -8,8 +8,8 @@ use crate::ceph::error::Error;
 use crate::rados::Pool;
 pub use onego_rbd::diff::DiffRange;
 use onego_rbd::diff::{DiffScope, FastDiff};
+use source::ChangedObjects;
 pub(crate) use source::ImagePoint;
-use source::Source;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl DiffOptions {
 /// # Ok(()) }
 /// ```
 pub struct Diff {
-    source: Arc<Source>,
+    source: Arc<ChangedObjects>,
     /// Where the maps of its objects can be relied on.
     fast: Option<Arc<FastDiff>>,
     /// Ranges that end before this byte, or there, are left out.
@@ -123,7 +123,7 @@ impl Diff {
             to: to.snap,
             whole_object: options.whole_object,
         };
-        let mut source = Source::new(header, details, scope).await?;
+        let mut source = ChangedObjects::new(header, details, scope).await?;
         if from.is_none() && !options.without_parent {
             source = source.with_parent(header, details, &to).await?;
         }

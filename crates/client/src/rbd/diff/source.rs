@@ -65,7 +65,7 @@ impl ImagePoint {
 }
 
 /// The objects of an image, which say what changed of them.
-pub(super) struct Source {
+pub(super) struct ChangedObjects {
     /// The pool of the objects.
     pool: Pool,
     names: DataNames,
@@ -76,12 +76,12 @@ pub(super) struct Source {
 
 /// What shows where an image has no object.
 struct Parent {
-    source: Box<Source>,
+    source: Box<ChangedObjects>,
     /// Bytes, from the start.
     overlap: u64,
 }
 
-impl Source {
+impl ChangedObjects {
     pub(super) async fn new(
         header: &Header,
         details: &ImageDetails,
