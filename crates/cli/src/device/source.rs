@@ -69,9 +69,10 @@ impl Source {
         matches!(self, Self::Image(_))
     }
 
-    /// May any number of threads open it, each for itself? Memory belongs to one, and servers of NBD may take one client alone.
+    /// May any number of threads open it, each for itself? Memory belongs to one, servers of NBD may take one client alone, and
+    /// threads would hand the exclusive lock of an image back and forth.
     pub(crate) fn takes_many_threads(&self) -> bool {
-        !matches!(self, Self::Memory(_) | Self::Nbd(_))
+        matches!(self, Self::Disk(_) | Self::Nfs(_) | Self::Null(_))
     }
 
     /// Do two of that name share their bytes?

@@ -74,7 +74,8 @@ pub(crate) struct Options {
     #[arg(long)]
     read_only: bool,
     /// Threads that serve, each with its own clients of the cluster [default: one for each processor; 1 with mem:SIZE and with
-    /// limits, which belong to one thread, and with nbd:, whose server may take one client alone]
+    /// limits, which belong to one thread, with nbd:, whose server may take one client alone, and with rbd:, whose lock one client
+    /// has]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=i64::from(REACTORS_MAX)))]
     reactors: Option<u8>,
     #[command(flatten)]

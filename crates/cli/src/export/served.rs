@@ -44,7 +44,7 @@ impl Served {
     pub(super) fn takes_many_threads(&self) -> bool {
         match self {
             Self::Device(source) => source.takes_many_threads(),
-            Self::Pool(_) => true,
+            Self::Pool(_) => false,
         }
     }
 

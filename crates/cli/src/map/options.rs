@@ -38,7 +38,7 @@ pub(crate) struct MapOptions {
     #[arg(long = "type", value_enum, default_value_t)]
     pub(super) device_type: DeviceType,
     /// Queues, each served by a thread with its own client of the cluster [default: one for each processor; 1 for mem:SIZE,
-    /// which belongs to one thread, and for nbd:, whose server may take one client alone]
+    /// which belongs to one thread, for nbd:, whose server may take one client alone, and for rbd:, whose lock one client has]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=i64::from(QUEUES_MAX)))]
     pub(super) queues: Option<u16>,
     /// Requests of a queue that may be in flight [default: 128]
