@@ -4,7 +4,7 @@
 
 use super::class;
 use super::errno::Errno;
-use super::execute::check_extent;
+use super::extent::check_extent;
 use super::session::Origin;
 use super::store::object::State;
 use onego_ceph::caps::{Call, OsdAccess};

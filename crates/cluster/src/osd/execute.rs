@@ -4,6 +4,7 @@
 
 use super::class::{self, Context};
 use super::errno::{Errno, Outcome};
+use super::extent::{MAX_OBJECT_SIZE, check_extent};
 use super::session::Origin;
 use super::store::ObjectId;
 use super::store::compare;
@@ -15,9 +16,6 @@ use onego_ceph::types::Utime;
 use onego_msgr::encoding::Encode;
 use onego_wire::{Time, Writer};
 use std::collections::BTreeSet;
-
-/// Largest object, bytes (`osd_max_object_size`).
-const MAX_OBJECT_SIZE: u64 = 128 << 20;
 
 /// Longest name of an attribute (`osd_max_attr_name_len`). A value is bound by what a request may bring, as it is with
 /// Ceph (`osd_max_attr_size` is 0).
@@ -74,11 +72,6 @@ pub(super) fn nothing() -> Output {
 
 fn bytes(w: Writer) -> Output {
     Ok((0, w.into_vec().into()))
-}
-
-pub(super) fn check_extent(offset: u64, length: u64) -> Outcome<()> {
-    let within = offset < MAX_OBJECT_SIZE && length <= MAX_OBJECT_SIZE && offset + length <= MAX_OBJECT_SIZE;
-    if within { Ok(()) } else { Err(Errno::FBIG) }
 }
 
 impl Execution<'_> {

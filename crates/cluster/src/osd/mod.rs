@@ -19,6 +19,7 @@ mod daemon;
 mod duplicates;
 mod errno;
 mod execute;
+mod extent;
 mod group;
 mod recover;
 mod replicas;

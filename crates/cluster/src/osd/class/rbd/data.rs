@@ -2,7 +2,7 @@
 
 use crate::osd::class::context::Context;
 use crate::osd::errno::{Errno, Outcome};
-use crate::osd::execute::check_extent;
+use crate::osd::extent::check_extent;
 use onego_ceph::cls::rbd::*;
 
 pub(super) fn copyup(context: &mut Context<'_>, call: CopyUp) -> Outcome<()> {
