@@ -3,7 +3,7 @@
 use super::conf::Conf;
 use super::watches::Watches;
 use crate::border::{Errno, Handle, Opaque, Out, Text, call, done};
-use crate::runtime::{Client, block_on, lock};
+use crate::runtime::{SharedClient, block_on, lock};
 use onego::ceph::{AuthName, Identity};
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A handle of a cluster (`rados_t`). It is cheap: connected handles of one process, identity and configuration share a client.
 pub(crate) struct Rados {
     conf: Mutex<Conf>,
-    client: Mutex<Option<Arc<Client>>>,
+    client: Mutex<Option<Arc<SharedClient>>>,
     watches: Watches,
 }
 
@@ -26,7 +26,7 @@ impl Rados {
     }
 
     /// Its client; ENOTCONN before it is connected.
-    pub(crate) fn client(&self) -> Result<Arc<Client>, Errno> {
+    pub(crate) fn client(&self) -> Result<Arc<SharedClient>, Errno> {
         lock(&self.client).clone().ok_or(Errno::NOTCONN)
     }
 
@@ -96,7 +96,7 @@ extern "C" fn rados_connect(cluster: Handle<Rados>) -> c_int {
             return Err(Errno::ISCONN);
         }
         let conf = cluster.conf().clone();
-        *client = Some(Client::connect(&conf.identity, &conf.settings)?);
+        *client = Some(SharedClient::connect(&conf.identity, &conf.settings)?);
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use super::cluster::Rados;
 use crate::border::{Errno, Handle, Out, Text, call, done};
-use crate::runtime::{Client, Flights, block_on, lock};
+use crate::runtime::{Flights, SharedClient, block_on, lock};
 use onego::rados::{Cluster, Pool};
 use onego_ceph::client::Request;
 use onego_ceph::messages::ObjectName;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A handle of a pool (`rados_ioctx_t`). It holds the pool's number, so it stays when the pool is renamed.
 pub(crate) struct IoCtx {
     rados: Arc<Rados>,
-    client: Arc<Client>,
+    client: Arc<SharedClient>,
     pool: i64,
     view: Mutex<View>,
     flights: Arc<Flights>,
@@ -60,7 +60,7 @@ impl IoCtx {
         &self.rados
     }
 
-    pub(crate) fn client(&self) -> &Arc<Client> {
+    pub(crate) fn client(&self) -> &Arc<SharedClient> {
         &self.client
     }
 

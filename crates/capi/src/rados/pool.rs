@@ -3,19 +3,19 @@
 use super::cluster::Rados;
 use super::ioctx::IoCtx;
 use crate::border::{Errno, Handle, Out, Text, call, done, fill};
-use crate::runtime::{Client, block_on};
+use crate::runtime::{SharedClient, block_on};
 use onego::ceph::Error;
 use onego_buf::List;
 use onego_ceph::osdmap::{OsdMap, Pool};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-fn client(cluster: Handle<Rados>) -> Result<Arc<Client>, Errno> {
+fn client(cluster: Handle<Rados>) -> Result<Arc<SharedClient>, Errno> {
     cluster.get()?.client()
 }
 
 /// The number of a pool, by the newest map if the one at hand does not know it.
-fn look_up(client: &Client, name: &str) -> Result<i64, Errno> {
+fn look_up(client: &SharedClient, name: &str) -> Result<i64, Errno> {
     let known = block_on(client.cluster().osd_map())?.pool_id(name);
     match known {
         Some(id) => Ok(id),
@@ -115,7 +115,7 @@ extern "C" fn rados_pool_delete(cluster: Handle<Rados>, name: Text) -> c_int {
 }
 
 /// What the map says of a pool.
-fn in_map<T>(client: &Client, pool: i64, what: impl FnOnce(&Pool) -> T) -> Result<T, Errno> {
+fn in_map<T>(client: &SharedClient, pool: i64, what: impl FnOnce(&Pool) -> T) -> Result<T, Errno> {
     let map = block_on(client.cluster().osd_map())?;
     map.pools.get(&pool).map(what).ok_or(Errno::NOENT)
 }

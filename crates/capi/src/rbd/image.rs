@@ -2,7 +2,7 @@
 
 use crate::border::{Errno, Handle, Out, Text, call, done};
 use crate::rados::IoCtx;
-use crate::runtime::{Client, Completion, Events, block_on, lock};
+use crate::runtime::{AioCompletion, Events, SharedClient, block_on, lock};
 use onego::rados::Pool;
 use onego::rbd::Image;
 use std::ffi::c_int;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 /// A handle of an image (`rbd_image_t`).
 pub(crate) struct RbdImage {
-    client: Arc<Client>,
+    client: Arc<SharedClient>,
     pool: Pool,
     pub(super) image: Image,
     pub(super) is_at_snapshot: bool,
@@ -40,7 +40,7 @@ impl OpenRequest {
 }
 
 impl RbdImage {
-    async fn open(client: Arc<Client>, pool: Pool, wanted: &OpenRequest) -> Result<Arc<Self>, Errno> {
+    async fn open(client: Arc<SharedClient>, pool: Pool, wanted: &OpenRequest) -> Result<Arc<Self>, Errno> {
         let OpenRequest { name, snapshot, access } = wanted;
         let image = match (snapshot, access) {
             (Some(snapshot), _) => Image::open_at(&pool, name, snapshot).await?,
@@ -51,7 +51,7 @@ impl RbdImage {
         Ok(Arc::new(Self { client, pool, image, is_at_snapshot, events: Mutex::default() }))
     }
 
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<SharedClient> {
         &self.client
     }
 
@@ -95,7 +95,7 @@ fn aio_open(
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
     access: Access,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     done(|| {
         let ioctx = ioctx.get()?;
@@ -138,7 +138,7 @@ extern "C" fn rbd_aio_open(
     name: Text,
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     aio_open(ioctx, name, image, snapshot, Access::Write, completion)
 }
@@ -149,7 +149,7 @@ extern "C" fn rbd_aio_open_read_only(
     name: Text,
     image: Out<Handle<RbdImage>>,
     snapshot: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     aio_open(ioctx, name, image, snapshot, Access::ReadOnly, completion)
 }
@@ -160,7 +160,7 @@ extern "C" fn rbd_close(image: Handle<RbdImage>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rbd_aio_close(image: Handle<RbdImage>, completion: Handle<Completion>) -> c_int {
+extern "C" fn rbd_aio_close(image: Handle<RbdImage>, completion: Handle<AioCompletion>) -> c_int {
     done(|| {
         let image = image.take()?;
         let client = Arc::clone(image.client());
@@ -185,7 +185,7 @@ extern "C" fn rbd_set_image_notification(image: Handle<RbdImage>, descriptor: c_
 #[unsafe(no_mangle)]
 extern "C" fn rbd_poll_io_events(
     image: Handle<RbdImage>,
-    completions: Out<Handle<Completion>>,
+    completions: Out<Handle<AioCompletion>>,
     most: c_int,
 ) -> c_int {
     call(|| {

@@ -2,7 +2,7 @@
 
 use super::image::RbdImage;
 use crate::border::{Errno, Handle, In, Out, call};
-use crate::runtime::{Completion, Operation};
+use crate::runtime::{AioCompletion, Operation};
 use onego::rbd::{Image, MAX_IO};
 use onego_buf::{List, SegmentMut};
 use std::ffi::c_int;
@@ -14,7 +14,7 @@ enum How {
     /// It waits.
     Wait,
     /// The completion has it.
-    Later(Handle<Completion>),
+    Later(Handle<AioCompletion>),
 }
 
 /// A piece of memory (`struct iovec`).
@@ -280,7 +280,7 @@ extern "C" fn rbd_aio_read(
     offset: u64,
     len: usize,
     buf: Out<u8>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     read(image, How::Later(completion), offset, len, buf) as c_int
 }
@@ -291,7 +291,7 @@ extern "C" fn rbd_aio_read2(
     offset: u64,
     len: usize,
     buf: Out<u8>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     _flags: c_int,
 ) -> c_int {
     read(image, How::Later(completion), offset, len, buf) as c_int
@@ -303,7 +303,7 @@ extern "C" fn rbd_aio_readv(
     vector: In<IoVec<Out<u8>>>,
     count: c_int,
     offset: u64,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     read_vector(image, How::Later(completion), offset, vector, count) as c_int
 }
@@ -330,7 +330,7 @@ extern "C" fn rbd_aio_write(
     offset: u64,
     len: usize,
     buf: In<u8>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     write_plain(image, How::Later(completion), offset, len, buf) as c_int
 }
@@ -341,7 +341,7 @@ extern "C" fn rbd_aio_write2(
     offset: u64,
     len: usize,
     buf: In<u8>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     _flags: c_int,
 ) -> c_int {
     write_plain(image, How::Later(completion), offset, len, buf) as c_int
@@ -353,7 +353,7 @@ extern "C" fn rbd_aio_writev(
     vector: In<IoVec<In<u8>>>,
     count: c_int,
     offset: u64,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     write_vector(image, How::Later(completion), offset, vector, count) as c_int
 }
@@ -377,7 +377,7 @@ extern "C" fn rbd_aio_writesame(
     len: usize,
     buf: In<u8>,
     data_len: usize,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     _flags: c_int,
 ) -> c_int {
     write_same(image, How::Later(completion), offset, len, (buf, data_len)) as c_int
@@ -393,7 +393,7 @@ extern "C" fn rbd_aio_discard(
     image: Handle<RbdImage>,
     offset: u64,
     len: u64,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     zero(image, How::Later(completion), offset, len) as c_int
 }
@@ -414,7 +414,7 @@ extern "C" fn rbd_aio_write_zeroes(
     image: Handle<RbdImage>,
     offset: u64,
     len: usize,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     _zero_flags: c_int,
     _flags: c_int,
 ) -> c_int {
@@ -427,7 +427,7 @@ extern "C" fn rbd_flush(image: Handle<RbdImage>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rbd_aio_flush(image: Handle<RbdImage>, completion: Handle<Completion>) -> c_int {
+extern "C" fn rbd_aio_flush(image: Handle<RbdImage>, completion: Handle<AioCompletion>) -> c_int {
     flush(image, How::Later(completion)) as c_int
 }
 

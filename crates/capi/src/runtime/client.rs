@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 const MAX_IN_FLIGHT: usize = 1024;
 
 /// A connection to a cluster: one thread for all handles that share it.
-pub(crate) struct Client {
+pub(crate) struct SharedClient {
     cluster: Cluster,
     callbacks: Arc<Callbacks>,
     in_flight: Mutex<InFlight>,
@@ -35,9 +35,9 @@ struct ClientKey {
     settings: Settings,
 }
 
-static CLIENTS: Mutex<Vec<(ClientKey, Weak<Client>)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(ClientKey, Weak<SharedClient>)>> = Mutex::new(Vec::new());
 
-impl Client {
+impl SharedClient {
     /// Connects, or shares the connection of others.
     pub(crate) fn connect(identity: &Identity, settings: &Settings) -> Result<Arc<Self>, Errno> {
         let key =

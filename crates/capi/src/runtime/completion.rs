@@ -8,11 +8,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A program's function for a completion, with the completion and the program's own argument.
-pub(crate) type Callback = Option<extern "C" fn(Handle<Completion>, Opaque)>;
+pub(crate) type Callback = Option<extern "C" fn(Handle<AioCompletion>, Opaque)>;
 
 /// A completion of librados or librbd. The program holds one reference to it, the request in flight another: so it may be
 /// released in its callback, or before.
-pub(crate) struct Completion {
+pub(crate) struct AioCompletion {
     state: Mutex<CompletionState>,
     changed: Condvar,
     /// Called in this order.
@@ -30,7 +30,7 @@ struct CompletionState {
     events: Option<Arc<Events>>,
 }
 
-impl Completion {
+impl AioCompletion {
     pub(crate) fn new(argument: Opaque, callbacks: [Callback; 2]) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), callbacks, argument })
     }
@@ -127,7 +127,7 @@ impl Completion {
 /// The completions of an image that its program asks for by a descriptor.
 pub(crate) struct Events {
     descriptor: i32,
-    completed: Mutex<VecDeque<Arc<Completion>>>,
+    completed: Mutex<VecDeque<Arc<AioCompletion>>>,
 }
 
 impl Events {
@@ -136,7 +136,7 @@ impl Events {
         Self { descriptor, completed: Mutex::default() }
     }
 
-    fn add(&self, completion: Arc<Completion>) {
+    fn add(&self, completion: Arc<AioCompletion>) {
         lock(&self.completed).push_back(completion);
         // SAFETY: the program keeps the descriptor open while the image is.
         let descriptor = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
@@ -146,7 +146,7 @@ impl Events {
     }
 
     /// Takes the oldest of them, at most as many.
-    pub(crate) fn take(&self, most: usize) -> Vec<Arc<Completion>> {
+    pub(crate) fn take(&self, most: usize) -> Vec<Arc<AioCompletion>> {
         let mut completed = lock(&self.completed);
         let count = completed.len().min(most);
         completed.drain(..count).collect()

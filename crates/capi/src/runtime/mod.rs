@@ -15,8 +15,8 @@ mod task;
 
 pub(crate) use block::block_on;
 pub(crate) use callbacks::Callbacks;
-pub(crate) use client::Client;
-pub(crate) use completion::{Callback, Completion, Events};
+pub(crate) use client::SharedClient;
+pub(crate) use completion::{AioCompletion, Callback, Events};
 pub(crate) use flights::Flights;
 pub(crate) use lock::lock;
 pub(crate) use operation::Operation;

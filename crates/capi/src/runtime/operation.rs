@@ -1,7 +1,7 @@
 //! A request of a program that is in flight.
 
-use super::client::Client;
-use super::completion::Completion;
+use super::client::SharedClient;
+use super::completion::AioCompletion;
 use super::flights::Flight;
 use super::task::spawn;
 use crate::border::Errno;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A request in flight. It completes when its last reference is gone.
 pub(crate) struct Operation {
-    client: Arc<Client>,
-    completion: Option<Arc<Completion>>,
+    client: Arc<SharedClient>,
+    completion: Option<Arc<AioCompletion>>,
     result: AtomicI64,
     /// Dropped after the completion has its result.
     _flight: Option<Flight>,
@@ -20,8 +20,8 @@ pub(crate) struct Operation {
 impl Operation {
     /// Begins a request; waits while there are too many in flight.
     pub(crate) fn begin(
-        client: &Arc<Client>,
-        completion: Arc<Completion>,
+        client: &Arc<SharedClient>,
+        completion: Arc<AioCompletion>,
         flight: Option<Flight>,
     ) -> Arc<Self> {
         client.admit();
@@ -40,7 +40,7 @@ impl Operation {
     }
 
     /// The completion, for what it says besides the result.
-    pub(crate) fn completion(&self) -> Option<&Arc<Completion>> {
+    pub(crate) fn completion(&self) -> Option<&Arc<AioCompletion>> {
         self.completion.as_ref()
     }
 }
@@ -61,11 +61,11 @@ impl Drop for Operation {
     }
 }
 
-impl Client {
+impl SharedClient {
     /// Starts what `make` makes of the operation; its result is that of the completion.
     pub(crate) fn start<F>(
         self: &Arc<Self>,
-        completion: Arc<Completion>,
+        completion: Arc<AioCompletion>,
         flight: Option<Flight>,
         make: impl FnOnce(&Arc<Operation>) -> Result<F, Errno>,
     ) where
@@ -86,7 +86,7 @@ impl Client {
     where
         F: Future<Output = Result<i64, Errno>> + Send + 'static,
     {
-        let completion = Completion::plain();
+        let completion = AioCompletion::plain();
         self.start(Arc::clone(&completion), None, make);
         match completion.wait() {
             result if result < 0 => Err(Errno(-(result as i32))),

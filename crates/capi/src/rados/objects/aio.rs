@@ -1,7 +1,7 @@
 //! Completions of librados.
 
 use crate::border::{Handle, Opaque, Out, call, done};
-use crate::runtime::{Callback, Completion};
+use crate::runtime::{AioCompletion, Callback};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -9,22 +9,22 @@ extern "C" fn rados_aio_create_completion(
     argument: Opaque,
     complete: Callback,
     safe: Callback,
-    completion: Out<Handle<Completion>>,
+    completion: Out<Handle<AioCompletion>>,
 ) -> c_int {
-    done(|| completion.set(Handle::give(Completion::new(argument, [complete, safe]))))
+    done(|| completion.set(Handle::give(AioCompletion::new(argument, [complete, safe]))))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn rados_aio_create_completion2(
     argument: Opaque,
     complete: Callback,
-    completion: Out<Handle<Completion>>,
+    completion: Out<Handle<AioCompletion>>,
 ) -> c_int {
-    done(|| completion.set(Handle::give(Completion::new(argument, [complete, None]))))
+    done(|| completion.set(Handle::give(AioCompletion::new(argument, [complete, None]))))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_release(completion: Handle<Completion>) {
+extern "C" fn rados_aio_release(completion: Handle<AioCompletion>) {
     call(|| completion.take().map(drop));
 }
 
@@ -32,7 +32,7 @@ extern "C" fn rados_aio_release(completion: Handle<Completion>) {
 macro_rules! waits {
     ($($name:ident: $wait:ident;)*) => { $(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(completion: Handle<Completion>) -> c_int {
+        extern "C" fn $name(completion: Handle<AioCompletion>) -> c_int {
             done(|| {
                 completion.share()?.$wait();
                 Ok(())
@@ -51,7 +51,7 @@ waits! {
 macro_rules! asks {
     ($($name:ident: $ask:ident;)*) => { $(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(completion: Handle<Completion>) -> c_int {
+        extern "C" fn $name(completion: Handle<AioCompletion>) -> c_int {
             call(|| Ok(completion.get()?.$ask().into()))
         }
     )* };
@@ -65,11 +65,11 @@ asks! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_get_return_value(completion: Handle<Completion>) -> c_int {
+extern "C" fn rados_aio_get_return_value(completion: Handle<AioCompletion>) -> c_int {
     call(|| Ok(completion.get()?.result() as c_int))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_get_version(completion: Handle<Completion>) -> u64 {
+extern "C" fn rados_aio_get_version(completion: Handle<AioCompletion>) -> u64 {
     call(|| Ok(completion.get()?.version()))
 }

@@ -3,7 +3,7 @@
 use super::request::{How, change, submit};
 use crate::border::{Errno, Handle, In, Out, Text};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::{Completion, Operation};
+use crate::runtime::{AioCompletion, Operation};
 use onego_ceph::client::OpReply;
 use onego_ceph::ops::{Op, Stat};
 use onego_msgr::encoding::Decode as _;
@@ -114,7 +114,7 @@ extern "C" fn rados_write(ioctx: Handle<IoCtx>, oid: Text, buf: In<u8>, len: usi
 extern "C" fn rados_aio_write(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     len: usize,
     offset: u64,
@@ -134,7 +134,7 @@ extern "C" fn rados_write_full(ioctx: Handle<IoCtx>, oid: Text, buf: In<u8>, len
 extern "C" fn rados_aio_write_full(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     len: usize,
 ) -> c_int {
@@ -150,7 +150,7 @@ extern "C" fn rados_append(ioctx: Handle<IoCtx>, oid: Text, buf: In<u8>, len: us
 extern "C" fn rados_aio_append(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     len: usize,
 ) -> c_int {
@@ -173,7 +173,7 @@ extern "C" fn rados_writesame(
 extern "C" fn rados_aio_writesame(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     data_len: usize,
     write_len: usize,
@@ -191,7 +191,7 @@ extern "C" fn rados_read(ioctx: Handle<IoCtx>, oid: Text, buf: Out<u8>, len: usi
 extern "C" fn rados_aio_read(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: Out<u8>,
     len: usize,
     offset: u64,
@@ -205,7 +205,7 @@ extern "C" fn rados_remove(ioctx: Handle<IoCtx>, oid: Text) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_remove(ioctx: Handle<IoCtx>, oid: Text, completion: Handle<Completion>) -> c_int {
+extern "C" fn rados_aio_remove(ioctx: Handle<IoCtx>, oid: Text, completion: Handle<AioCompletion>) -> c_int {
     remove(ioctx, oid, How::Later(completion))
 }
 
@@ -223,7 +223,7 @@ extern "C" fn rados_cmpext(ioctx: Handle<IoCtx>, oid: Text, buf: In<u8>, len: us
 extern "C" fn rados_aio_cmpext(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     len: usize,
     offset: u64,
@@ -245,7 +245,7 @@ extern "C" fn rados_stat(ioctx: Handle<IoCtx>, oid: Text, size: Out<u64>, time: 
 extern "C" fn rados_aio_stat(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     size: Out<u64>,
     time: Out<libc::time_t>,
 ) -> c_int {
@@ -272,7 +272,7 @@ extern "C" fn rados_stat2(ioctx: Handle<IoCtx>, oid: Text, size: Out<u64>, time:
 extern "C" fn rados_aio_stat2(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     size: Out<u64>,
     time: Out<TimeSpec>,
 ) -> c_int {

@@ -3,7 +3,7 @@
 use super::request::{How, submit};
 use crate::border::{Errno, Handle, In, Out, Text};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::Completion;
+use crate::runtime::AioCompletion;
 use onego_ceph::ops::Op;
 use std::ffi::c_int;
 
@@ -51,7 +51,7 @@ extern "C" fn rados_exec(
 extern "C" fn rados_aio_exec(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     class: Text,
     method: Text,
     input: In<u8>,

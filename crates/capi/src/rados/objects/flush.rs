@@ -2,7 +2,7 @@
 
 use crate::border::{Handle, done};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::{Completion, Operation};
+use crate::runtime::{AioCompletion, Operation};
 use std::ffi::c_int;
 
 #[unsafe(no_mangle)]
@@ -14,7 +14,7 @@ extern "C" fn rados_aio_flush(ioctx: Handle<IoCtx>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_flush_async(ioctx: Handle<IoCtx>, completion: Handle<Completion>) -> c_int {
+extern "C" fn rados_aio_flush_async(ioctx: Handle<IoCtx>, completion: Handle<AioCompletion>) -> c_int {
     done(|| {
         let ioctx = ioctx.share()?;
         let operation = Operation::begin(ioctx.client(), completion.share()?, None);

@@ -3,7 +3,7 @@
 use super::request::{How, submit};
 use crate::border::{Errno, Handle, In, Out, Text, call, fill};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::Completion;
+use crate::runtime::AioCompletion;
 use onego_ceph::cls::Method;
 use onego_ceph::cls::lock::{BreakLock, GetInfo, Lock, LockInfo, Unlock, kind};
 use onego_ceph::ops::flag;
@@ -101,7 +101,7 @@ extern "C" fn rados_aio_unlock(
     oid: Text,
     name: Text,
     cookie: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
 ) -> c_int {
     unlock(ioctx, oid, How::Later(completion), name, cookie)
 }

@@ -2,7 +2,7 @@
 
 use crate::border::{Errno, Handle, Text, call};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::{Completion, Operation};
+use crate::runtime::{AioCompletion, Operation};
 use onego_buf::SegmentMut;
 use onego_ceph::client::{OpReply, Request};
 use onego_ceph::ops::Op;
@@ -15,7 +15,7 @@ pub(super) enum How {
     /// It waits.
     Wait,
     /// The completion has it.
-    Later(Handle<Completion>),
+    Later(Handle<AioCompletion>),
 }
 
 /// Makes a request. `ask` fills it, and may lend it the program's memory in the operation's name; `take` makes the result of the

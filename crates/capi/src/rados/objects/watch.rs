@@ -4,7 +4,7 @@ use crate::border::{Errno, Handle, In, Opaque, Out, Text, call, copied, copied_a
 use crate::rados::cluster::Rados;
 use crate::rados::ioctx::IoCtx;
 use crate::rados::watches::{Fail, Notify, NotifyOld, Told};
-use crate::runtime::{Completion, block_on};
+use crate::runtime::{AioCompletion, block_on};
 use onego::rados::Notified;
 use onego_buf::Segment;
 use std::ffi::{c_char, c_int};
@@ -94,7 +94,7 @@ extern "C" fn rados_watch3(
 extern "C" fn rados_aio_watch(
     ioctx: Handle<IoCtx>,
     object: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     cookie: Out<u64>,
     notify: Option<Notify>,
     fail: Fail,
@@ -107,7 +107,7 @@ extern "C" fn rados_aio_watch(
 extern "C" fn rados_aio_watch2(
     ioctx: Handle<IoCtx>,
     object: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     cookie: Out<u64>,
     notify: Option<Notify>,
     fail: Fail,
@@ -143,7 +143,11 @@ extern "C" fn rados_unwatch(ioctx: Handle<IoCtx>, _object: Text, cookie: u64) ->
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_unwatch(ioctx: Handle<IoCtx>, cookie: u64, completion: Handle<Completion>) -> c_int {
+extern "C" fn rados_aio_unwatch(
+    ioctx: Handle<IoCtx>,
+    cookie: u64,
+    completion: Handle<AioCompletion>,
+) -> c_int {
     done(|| {
         let ioctx = ioctx.share()?;
         let client = Arc::clone(ioctx.client());
@@ -173,7 +177,7 @@ extern "C" fn rados_watch_flush(cluster: Handle<Rados>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn rados_aio_watch_flush(cluster: Handle<Rados>, completion: Handle<Completion>) -> c_int {
+extern "C" fn rados_aio_watch_flush(cluster: Handle<Rados>, completion: Handle<AioCompletion>) -> c_int {
     done(|| {
         let (client, completion) = (cluster.get()?.client()?, completion.share()?);
         let of = Arc::clone(&client);
@@ -279,7 +283,7 @@ extern "C" fn rados_notify2(
 extern "C" fn rados_aio_notify(
     ioctx: Handle<IoCtx>,
     object: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     buf: In<u8>,
     len: c_int,
     timeout_ms: u64,

@@ -4,7 +4,7 @@ use super::pairs::{Pair, Pairs};
 use super::request::{How, change, submit};
 use crate::border::{Errno, Handle, In, Out, Text, call, done};
 use crate::rados::ioctx::IoCtx;
-use crate::runtime::Completion;
+use crate::runtime::AioCompletion;
 use onego_buf::List;
 use onego_ceph::ops::Op;
 use onego_wire::{Decoded, Reader};
@@ -70,7 +70,7 @@ extern "C" fn rados_getxattr(ioctx: Handle<IoCtx>, oid: Text, name: Text, buf: O
 extern "C" fn rados_aio_getxattr(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     name: Text,
     buf: Out<u8>,
     len: usize,
@@ -87,7 +87,7 @@ extern "C" fn rados_setxattr(ioctx: Handle<IoCtx>, oid: Text, name: Text, buf: I
 extern "C" fn rados_aio_setxattr(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     name: Text,
     buf: In<u8>,
     len: usize,
@@ -104,7 +104,7 @@ extern "C" fn rados_rmxattr(ioctx: Handle<IoCtx>, oid: Text, name: Text) -> c_in
 extern "C" fn rados_aio_rmxattr(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     name: Text,
 ) -> c_int {
     remove(ioctx, oid, How::Later(completion), name)
@@ -119,7 +119,7 @@ extern "C" fn rados_getxattrs(ioctx: Handle<IoCtx>, oid: Text, iter: Out<Handle<
 extern "C" fn rados_aio_getxattrs(
     ioctx: Handle<IoCtx>,
     oid: Text,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     iter: Out<Handle<Pairs>>,
 ) -> c_int {
     get_all(ioctx, oid, How::Later(completion), iter)

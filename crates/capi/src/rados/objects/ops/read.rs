@@ -7,7 +7,7 @@ use crate::rados::objects::data::TimeSpec;
 use crate::rados::objects::pairs::Pairs;
 use crate::rados::objects::request::{How, submit};
 use crate::rados::objects::xattr;
-use crate::runtime::Completion;
+use crate::runtime::AioCompletion;
 use onego_buf::List;
 use onego_ceph::ops::{self, Op, Stat};
 use onego_msgr::encoding::Decode as _;
@@ -400,7 +400,7 @@ extern "C" fn rados_read_op_operate(
 extern "C" fn rados_aio_read_op_operate(
     ops: Handle<ReadOps>,
     ioctx: Handle<IoCtx>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     object: Text,
     flags: c_int,
 ) -> c_int {

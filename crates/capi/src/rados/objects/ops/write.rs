@@ -6,7 +6,7 @@ use crate::border::{Errno, Handle, In, Out, Text, call};
 use crate::rados::ioctx::IoCtx;
 use crate::rados::objects::data::TimeSpec;
 use crate::rados::objects::request::{How, submit};
-use crate::runtime::Completion;
+use crate::runtime::AioCompletion;
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::types::Utime;
 use std::ffi::c_int;
@@ -179,7 +179,7 @@ extern "C" fn rados_write_op_operate(
 extern "C" fn rados_aio_write_op_operate(
     ops: Handle<WriteOps>,
     ioctx: Handle<IoCtx>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     object: Text,
     modified: In<libc::time_t>,
     flags: c_int,
@@ -206,7 +206,7 @@ extern "C" fn rados_write_op_operate2(
 extern "C" fn rados_aio_write_op_operate2(
     ops: Handle<WriteOps>,
     ioctx: Handle<IoCtx>,
-    completion: Handle<Completion>,
+    completion: Handle<AioCompletion>,
     object: Text,
     modified: In<TimeSpec>,
     flags: c_int,
