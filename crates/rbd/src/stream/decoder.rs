@@ -1,7 +1,7 @@
 //! Decodes a diff that comes in pieces of any size.
 
 use super::error::StreamError;
-use super::input::Input;
+use super::input::StreamBytes;
 use super::record::{DiffRecord, DiffVersion, MAX_NAME, tag};
 use onego_buf::{List, Segment};
 
@@ -17,7 +17,7 @@ pub enum DiffEvent {
 /// Decodes a diff of either version. It holds what was pushed and is not yet decoded.
 #[derive(Debug, Default)]
 pub struct DiffDecoder {
-    input: Input,
+    input: StreamBytes,
     parser: DiffParser,
 }
 
@@ -103,7 +103,7 @@ impl DiffParser {
         if let DiffState::Data { left } = self.state { left } else { 0 }
     }
 
-    pub(super) fn next(&mut self, input: &mut Input) -> Result<Option<DiffEvent>, StreamError> {
+    pub(super) fn next(&mut self, input: &mut StreamBytes) -> Result<Option<DiffEvent>, StreamError> {
         loop {
             match self.state {
                 DiffState::Banner => {
@@ -133,7 +133,7 @@ impl DiffParser {
         }
     }
 
-    pub(super) fn take_data(&mut self, input: &mut Input, most: u64) -> List {
+    pub(super) fn take_data(&mut self, input: &mut StreamBytes, most: u64) -> List {
         let DiffState::Data { left } = self.state else { return List::new() };
         let data = input.take(most.min(left));
         self.state = DiffState::Data { left: left - data.len() as u64 };
@@ -141,7 +141,7 @@ impl DiffParser {
     }
 
     /// The next record, once all of it but its data is there; the inner `None` is one that is not known.
-    fn record(&mut self, input: &mut Input) -> Result<Option<Option<DiffRecord>>, StreamError> {
+    fn record(&mut self, input: &mut StreamBytes) -> Result<Option<Option<DiffRecord>>, StreamError> {
         let Some(tag) = input.peek_byte() else { return Ok(None) };
         if tag == tag::END {
             input.advance(1);
@@ -188,7 +188,7 @@ impl DiffParser {
 }
 
 /// Reads what a diff begins with.
-fn banner(input: &mut Input) -> Result<Option<DiffVersion>, StreamError> {
+fn banner(input: &mut StreamBytes) -> Result<Option<DiffVersion>, StreamError> {
     let expected = DiffVersion::V1.banner();
     let Some(found) = input.peek(expected.len()) else { return Ok(None) };
     let version = [DiffVersion::V1, DiffVersion::V2].into_iter().find(|v| v.banner().as_bytes() == found);
@@ -211,7 +211,7 @@ struct Body {
 }
 
 impl Body {
-    fn decode(&self, input: &mut Input) -> Result<Option<Option<DiffRecord>>, StreamError> {
+    fn decode(&self, input: &mut StreamBytes) -> Result<Option<Option<DiffRecord>>, StreamError> {
         Ok(match self.tag {
             tag::FROM => self.name(input)?.map(|name| Some(DiffRecord::From(name))),
             tag::TO => self.name(input)?.map(|name| Some(DiffRecord::To(name))),
@@ -246,14 +246,14 @@ impl Body {
         StreamError::Length { position: self.position, tag: char::from(self.tag), length }
     }
 
-    fn number<const N: usize>(&self, input: &mut Input) -> Result<Option<u64>, StreamError> {
+    fn number<const N: usize>(&self, input: &mut StreamBytes) -> Result<Option<u64>, StreamError> {
         self.check_length(Some(N as u64))?;
         let Some(number) = input.peek_number::<N>(self.header) else { return Ok(None) };
         input.advance(self.header + N);
         Ok(Some(number))
     }
 
-    fn protection(&self, input: &mut Input) -> Result<Option<DiffRecord>, StreamError> {
+    fn protection(&self, input: &mut StreamBytes) -> Result<Option<DiffRecord>, StreamError> {
         // Up to 17.2 Ceph's exporter says 8 bytes and writes one, and its importer reads one.
         if self.length != Some(8) {
             self.check_length(Some(1))?;
@@ -263,7 +263,7 @@ impl Body {
         Ok(Some(DiffRecord::Protected(is_protected != 0)))
     }
 
-    fn name(&self, input: &mut Input) -> Result<Option<String>, StreamError> {
+    fn name(&self, input: &mut StreamBytes) -> Result<Option<String>, StreamError> {
         let Some(length) = input.peek_number::<4>(self.header) else { return Ok(None) };
         self.check_length(Some(4 + length))?;
         if length > MAX_NAME {
@@ -280,7 +280,7 @@ impl Body {
     /// Offset and length, where the record's own length follows from that length.
     fn range(
         &self,
-        input: &mut Input,
+        input: &mut StreamBytes,
         expected: impl FnOnce(u64) -> Option<u64>,
     ) -> Result<Option<(u64, u64)>, StreamError> {
         let Some(offset) = input.peek_number::<8>(self.header) else { return Ok(None) };

@@ -3,7 +3,7 @@
 
 use super::decoder::{DiffEvent, DiffParser};
 use super::error::StreamError;
-use super::input::Input;
+use super::input::StreamBytes;
 use super::record::{MAX_NAME, string};
 use onego_buf::Segment;
 
@@ -110,7 +110,7 @@ enum ImageStreamState {
 /// Decodes an exported image. It holds what was pushed and is not yet decoded.
 #[derive(Debug, Default)]
 pub struct ImageDecoder {
-    input: Input,
+    input: StreamBytes,
     state: ImageStreamState,
 }
 
@@ -214,7 +214,7 @@ impl ImageDecoder {
 }
 
 /// Moves past a banner `at` bytes from here, and past what is before it. False: it is not yet there.
-fn banner(input: &mut Input, at: usize, expected: &'static str) -> Result<bool, StreamError> {
+fn banner(input: &mut StreamBytes, at: usize, expected: &'static str) -> Result<bool, StreamError> {
     let Some(found) = input.peek(at + expected.len()) else { return Ok(false) };
     if &found[at..] != expected.as_bytes() {
         let found = String::from_utf8_lossy(&found[at..]).into_owned();
@@ -225,7 +225,7 @@ fn banner(input: &mut Input, at: usize, expected: &'static str) -> Result<bool, 
 }
 
 /// The end of the header, the banner of the diffs, and their number.
-fn diffs(input: &mut Input) -> Result<Option<u64>, StreamError> {
+fn diffs(input: &mut StreamBytes) -> Result<Option<u64>, StreamError> {
     let Some(count) = input.peek_number::<8>(1 + DIFFS_BANNER.len()) else { return Ok(None) };
     if !banner(input, 1, DIFFS_BANNER)? {
         return Ok(None);
@@ -234,7 +234,7 @@ fn diffs(input: &mut Input) -> Result<Option<u64>, StreamError> {
     Ok(Some(count))
 }
 
-fn metadata(input: &mut Input, length: u64) -> Result<Option<ImageRecord>, StreamError> {
+fn metadata(input: &mut StreamBytes, length: u64) -> Result<Option<ImageRecord>, StreamError> {
     let position = input.position();
     let wrong = |length| StreamError::Length { position, tag: char::from(tag::METADATA), length };
     if !(8..=MAX_METADATA).contains(&length) {

@@ -4,12 +4,12 @@ use onego_buf::{List, Segment};
 
 /// The undecoded bytes of a stream. It holds what its caller pushed, and no more.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct StreamBytes {
     bytes: List,
     position: u64,
 }
 
-impl Input {
+impl StreamBytes {
     pub(super) fn push(&mut self, bytes: impl Into<Segment>) {
         self.bytes.push(bytes);
     }

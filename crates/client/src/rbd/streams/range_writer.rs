@@ -28,7 +28,7 @@ pub(super) struct RangeWriter {
     unread: Option<(DiffRange, u64)>,
     /// Has the diff given all?
     is_exhausted: bool,
-    reading: Ordered<Result<Piece, Error>>,
+    reading: Ordered<Result<RangePiece, Error>>,
     /// Zeros at the begin of the range that is being written, as long as there was nothing else.
     leading_zeros: Option<u64>,
     /// What was read, and is still to be written, behind that many zeros.
@@ -37,7 +37,7 @@ pub(super) struct RangeWriter {
 }
 
 /// A part of a range.
-struct Piece {
+struct RangePiece {
     range: DiffRange,
     is_first: bool,
     is_last: bool,
@@ -120,15 +120,15 @@ impl RangeWriter {
             let image = self.image.clone();
             self.reading.begin(async move {
                 let data = if range.exists { image.read(offset, length).await? } else { List::new() };
-                Ok(Piece { range, is_first, is_last, data })
+                Ok(RangePiece { range, is_first, is_last, data })
             });
         }
         Ok(())
     }
 
     /// Writes a part of a range: what comes of it now. The range is all zeros until a part is not.
-    fn write(&mut self, piece: Piece) -> List {
-        let Piece { range: DiffRange { offset, length, exists }, is_first, is_last, data } = piece;
+    fn write(&mut self, piece: RangePiece) -> List {
+        let RangePiece { range: DiffRange { offset, length, exists }, is_first, is_last, data } = piece;
         if is_first {
             self.leading_zeros = Some(0);
         }
