@@ -27,8 +27,8 @@ const fn scenario(
 }
 
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
-/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, those of 18.2
-/// alone, and those of what 16.2 has not.
+/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of which
+/// 16.2's do, too; those of 18.2 alone, and those of what 16.2 has not.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -36,6 +36,7 @@ macro_rules! scenarios {
         once: $($once:literal, $once_what:literal, $once_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
+        reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
@@ -50,6 +51,9 @@ macro_rules! scenarios {
             $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
             $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
+            $(scenario(concat!("ceph18-", $first), $first_what, Release::Reef, $first_run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph16-", $first), $first_what, Release::Pacific, $first_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $first), $first_what, Release::Tentacle, $first_run) },)*
             $(scenario(concat!("ceph18-", $only), $only_what, Release::Reef, $only_run),)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
@@ -89,48 +93,49 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
-    "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
-    "shared-clones", "the same with a clone of a clone", ceph::shared_images::clones;
-    "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
     "tools-ceph", "`ceph` manages pools of our embedded cluster", embedded::tools::ceph;
     "tools-rados", "`rados` works on objects of our embedded cluster", embedded::tools::rados;
     "tools-rbd", "`rbd` works on images of our embedded cluster", embedded::tools::rbd;
-    "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
     "cephx", "we use a real cluster that wants keys, in every mode, and renew tickets", ceph::cephx::client;
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", ceph::cephx::server;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     releases_long_of_tentacle:
+    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
+    "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
+    "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
-    "verified-load-v1", "the same, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
+    "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
+    "capi", "fio, QEMU and Python's bindings use our embedded cluster through our librados and librbd", capi::on_ours;
+    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
+    "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", ceph::users::on_ours;
+    "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", embedded::blocklist::shut_out;
+    "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", embedded::osds::tools;
+    "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
+    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
+    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
+    reef_first:
+    "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
+    "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
+    "verified-load-v1", "verified reads and writes on a real cluster, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;
     "osd-restart", "a real OSD stops and starts under a verified load", ceph::load::osd_restart;
     "tools-rados-bench", "`rados bench` writes and reads our embedded cluster", embedded::tools::rados_bench;
-    "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
-    "capi", "fio, QEMU and Python's bindings use our embedded cluster through our librados and librbd", capi::on_ours;
-    "capi-real", "the same on a real cluster", capi::on_real_ceph;
-    "tools-qemu-img", "QEMU's driver makes, writes and reads images of our embedded cluster", embedded::qemu_img::modes;
-    "cephx-users", "users of a real cluster do what their capabilities say, and not more", ceph::users::on_real_ceph;
-    "tools-cephx-users", "the same users of our embedded cluster, and `ceph auth`", ceph::users::on_ours;
-    "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", embedded::dns::monitors;
-    "tools-blocklist", "clients that are shut out of our embedded cluster fail and are told so", embedded::blocklist::shut_out;
+    "capi-real", "fio, QEMU and Python's bindings use a real cluster through our librados and librbd", capi::on_real_ceph;
     "tools-compression", "Ceph's programs compress what they send to our embedded cluster, if they can", ceph::compression::on_ours;
-    "osds-tools", "`ceph` sees and changes the OSDs of our embedded cluster", embedded::osds::tools;
-    "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
-    "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
-    "nbd-clients", "libnbd's programs, QEMU's and fio of that release use what we export by NBD", export::nbd::clients;
-    "nbd-tls", "the same by TLS, with certificates of all kinds", export::tls::clients;
-    "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
+    "tools-dns", "Ceph's programs and ours find our embedded cluster by SRV records alone", embedded::dns::monitors;
+    "cephx-users", "users of a real cluster do what their capabilities say, and not more", ceph::users::on_real_ceph;
     "memory-limit", "writes wait for a full embedded cluster, and for a pool at its quota", embedded::memory::limit;
-    "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
-    "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
     "bad-input", "broken bytes and wrong arguments harm nobody", attacks::bad_input::run;
+    "osds", "OSDs of our embedded cluster stop and start under our and fio's verified load", embedded::osds::come_and_go;
+    "nbd-tls", "libnbd's programs and QEMU's use what we export by TLS, with certificates of all kinds", export::tls::clients;
+    "commands-beside", "our `rados` and `status` commands print the bytes of Ceph's own, on a real cluster and on ours", ceph::beside::commands;
+    "restart", "librbd goes on when our cluster with --data was stopped, or killed, and started again", embedded::restart::under_load;
     reef:
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     since_reef:
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
-    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;

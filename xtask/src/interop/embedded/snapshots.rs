@@ -32,7 +32,7 @@ fn check(stage: &Stage, states: &[&str]) -> Result<()> {
         for n in 0..OBJECTS {
             rados(stage, &format!("-s {state} get object{n} seen"))?;
             let seen = fs::read_to_string(stage.path("seen"))?;
-            ensure!(seen == state.repeat(10_000), "object{n} at {state} is {:.20}...", seen);
+            ensure!(seen == state.repeat(10_000), "object{n} at {state} is {seen:.20}...");
         }
     }
     Ok(())
