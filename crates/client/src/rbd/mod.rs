@@ -10,7 +10,6 @@ mod image;
 mod maps;
 mod metadata;
 mod objects;
-mod ordered;
 mod owner;
 pub mod pools;
 mod release;

@@ -3,9 +3,11 @@
 mod source;
 
 use super::details::{Header, ImageDetails};
-use super::ordered::Ordered;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
 pub use onego_rbd::diff::DiffRange;
 use onego_rbd::diff::{DiffScope, FastDiff};
 use source::ChangedObjects;
@@ -77,7 +79,7 @@ pub struct Diff {
     start: u64,
     /// Everything before this byte was asked for.
     asked: u64,
-    asking: Ordered<Result<Vec<DiffRange>, Error>>,
+    asking: FuturesOrdered<BoxFuture<'static, Result<Vec<DiffRange>, Error>>>,
     ready: VecDeque<DiffRange>,
     from: Option<ImagePoint>,
     to: ImagePoint,
@@ -136,7 +138,7 @@ impl Diff {
             fast: fast.map(Arc::new),
             start: 0,
             asked: 0,
-            asking: Ordered::default(),
+            asking: FuturesOrdered::new(),
             ready: VecDeque::new(),
             from,
             to,
@@ -190,12 +192,12 @@ impl Diff {
             let length = self.source.stripe().min(self.to.size - offset);
             self.asked += length;
             let (source, fast) = (Arc::clone(&self.source), self.fast.clone());
-            self.asking.begin(async move {
+            self.asking.push_back(Box::pin(async move {
                 match fast {
                     Some(fast) => source.changed_by_maps(&fast, offset, length).await,
                     None => source.changed(offset, length).await,
                 }
-            });
+            }));
         }
     }
 }

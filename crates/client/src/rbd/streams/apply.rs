@@ -3,10 +3,12 @@
 use super::super::admin::resize;
 use super::super::details::Header;
 use super::super::image::Image;
-use super::super::ordered::Ordered;
 use super::super::snapshots;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
 use onego_buf::List;
 use onego_rbd::stream::{DiffEvent, DiffRecord};
 
@@ -30,7 +32,7 @@ pub(super) struct DiffTarget {
     name: String,
     grain: u64,
     image: Option<Image>,
-    writing: Ordered<Result<(), Error>>,
+    writing: FuturesOrdered<BoxFuture<'static, Result<(), Error>>>,
     /// No request in flight is about bytes behind this one.
     written_to: u64,
     /// Where the next data goes.
@@ -50,7 +52,7 @@ impl DiffTarget {
             name: name.to_owned(),
             grain: grain.max(1),
             image: None,
-            writing: Ordered::default(),
+            writing: FuturesOrdered::new(),
             written_to: 0,
             at: 0,
             to: None,
@@ -151,7 +153,7 @@ impl DiffTarget {
             let (at, now) = (offset + done, (length - done).min(ZEROS));
             self.make_room(at, now).await?;
             let image = image.clone();
-            self.writing.begin(async move { image.write_zeroes(at, now).await });
+            self.writing.push_back(Box::pin(async move { image.write_zeroes(at, now).await }));
             done += now;
         }
         Ok(())
@@ -170,7 +172,7 @@ impl DiffTarget {
             }
             self.make_room(offset, length).await?;
             let image = image.clone();
-            self.writing.begin(async move { image.write(offset, part).await });
+            self.writing.push_back(Box::pin(async move { image.write(offset, part).await }));
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 
 use super::super::diff::{Diff, DiffRange};
 use super::super::image::Image;
-use super::super::ordered::Ordered;
 use crate::ceph::error::Error;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
 use onego_buf::{List, Segment};
 use onego_rbd::stream::{DiffRecord, DiffVersion};
 
@@ -28,7 +30,7 @@ pub(super) struct RangeWriter {
     unread: Option<(DiffRange, u64)>,
     /// Has the diff given all?
     is_exhausted: bool,
-    reading: Ordered<Result<RangePiece, Error>>,
+    reading: FuturesOrdered<BoxFuture<'static, Result<RangePiece, Error>>>,
     /// Zeros at the begin of the range that is being written, as long as there was nothing else.
     leading_zeros: Option<u64>,
     /// What was read, and is still to be written, behind that many zeros.
@@ -54,7 +56,7 @@ impl RangeWriter {
             version,
             unread: None,
             is_exhausted: false,
-            reading: Ordered::default(),
+            reading: FuturesOrdered::new(),
             leading_zeros: None,
             owed: (0, List::new()),
             at: 0,
@@ -118,10 +120,10 @@ impl RangeWriter {
                 self.unread = Some((range, done + length));
             }
             let image = self.image.clone();
-            self.reading.begin(async move {
+            self.reading.push_back(Box::pin(async move {
                 let data = if range.exists { image.read(offset, length).await? } else { List::new() };
                 Ok(RangePiece { range, is_first, is_last, data })
-            });
+            }));
         }
         Ok(())
     }
