@@ -46,11 +46,8 @@ fn create(ioctx: Handle<IoCtx>, name: Text, wanted: &NewImage) -> Result<u8, Err
     };
     let features = match wanted.features {
         Some(features) => Features(features).without(Features::STRIPING),
-        None => {
-            // Those of the defaults that can be kept true. A map of objects is not made with an image yet.
-            let kept = Features::WRITABLE.without(Features::OBJECT_MAP).without(Features::FAST_DIFF);
-            Features(conf.number("rbd_default_features").unwrap_or(61) & kept.0)
-        }
+        // Those of the defaults that can be kept true.
+        None => Features(conf.number("rbd_default_features").unwrap_or(61) & Features::WRITABLE.0),
     };
     let layout = layout.map_err(|_| Errno(libc::EDOM))?;
     let mut options = CreateOptions::new(wanted.size).with_layout(layout).with_features(features);
