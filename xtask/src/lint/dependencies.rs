@@ -82,8 +82,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// The servers that the tests and examples of the client, and of what stands on it, talk to.
 const SERVERS: &[&str] = &["onego-cluster", "onego-nfs-server"];
 const TESTKIT: &str = "onego-testkit";
-const TESTKIT_TESTS: &[&str] =
-    &["onego-ceph", "onego-msgr", "onego-nfs", "onego-rdma", "onego", "onego-cluster", "onego-nfs-server"];
+const TESTKIT_TESTS: &[&str] = &[
+    "onego-ceph",
+    "onego-msgr",
+    "onego-rbd",
+    "onego-nfs",
+    "onego-rdma",
+    "onego",
+    "onego-cluster",
+    "onego-nfs-server",
+];
 
 /// Crates that hold a protocol and therefore neither do I/O nor know the time.
 const PROTOCOLS: &[&str] = &[

@@ -111,7 +111,8 @@ impl<T> Objects<T> {
                     (WatchOp::Watch, 0)
                 };
                 let watch = Operation::Watch { cookie, op, generation, timeout: *timeout };
-                (watch, Owner::Register(id), flag::WRITE)
+                // It takes no room: who removes an image must not wait until a full cluster has some.
+                (watch, Owner::Register(id), flag::WRITE | flag::FULL_TRY)
             }
             What::Notify { payload, timeout, notify_id } => {
                 *notify_id = None;
@@ -158,7 +159,7 @@ impl<T> Objects<T> {
             hub.complete(ticket, Err(Error::Cancelled), None);
         }
         let op = Operation::Watch { cookie: id.0, op: WatchOp::Unwatch, generation: 0, timeout: 0 };
-        // It takes no room: who closes an image must not wait until a full cluster has some.
+        // It takes no room, as with a watch.
         let flags = flag::WRITE | flag::FULL_TRY;
         self.send_linger(now, hub, linger.target, op, Owner::Unwatch(ticket), flags);
     }

@@ -1,0 +1,66 @@
+//! Which bytes a block may show.
+
+/// What a block shows that nobody has written.
+pub(crate) const ZEROS: u64 = 0;
+
+/// The order in which things happen, as far as anybody can see it.
+pub(crate) type Moment = u64;
+
+/// A change of a block.
+#[derive(Debug)]
+struct Change {
+    /// What the block shows then.
+    stamp: u64,
+    /// Whose it is.
+    client: u32,
+    begun: Moment,
+    /// It has no effect later than this.
+    over: Option<Moment>,
+    acknowledged: bool,
+}
+
+/// The changes of one block, in the order in which they began.
+#[derive(Debug)]
+pub(crate) struct History {
+    changes: Vec<Change>,
+}
+
+impl History {
+    pub(crate) fn new() -> Self {
+        let first = Change { stamp: ZEROS, client: u32::MAX, begun: 0, over: Some(0), acknowledged: true };
+        Self { changes: vec![first] }
+    }
+
+    pub(crate) fn begin(&mut self, client: u32, stamp: u64, now: Moment) {
+        self.changes.push(Change { stamp, client, begun: now, over: None, acknowledged: false });
+    }
+
+    /// A change is acknowledged.
+    pub(crate) fn acknowledge(&mut self, stamp: u64, begun: Moment, now: Moment) {
+        for change in self.changes.iter_mut().filter(|change| change.stamp == stamp && change.begun == begun)
+        {
+            (change.over, change.acknowledged) = (Some(now), true);
+        }
+    }
+
+    /// What these clients have begun and nobody has acknowledged has no effect from now on.
+    pub(crate) fn bury(&mut self, is_dead: impl Fn(u32) -> bool, now: Moment) {
+        for change in self.changes.iter_mut().filter(|change| change.over.is_none() && is_dead(change.client))
+        {
+            change.over = Some(now);
+        }
+    }
+
+    /// May a read that lasted from `begun` to `now` have seen that?
+    pub(crate) fn may_show(&self, stamp: u64, begun: Moment, now: Moment) -> bool {
+        let mut candidates = self.changes.iter().filter(|change| change.stamp == stamp && change.begun < now);
+        candidates.any(|candidate| {
+            let is_hidden_by = |later: &Change| {
+                later.acknowledged
+                    && candidate.over.is_some_and(|over| later.begun > over)
+                    && later.over.is_some_and(|over| over < begun)
+            };
+            !self.changes.iter().any(is_hidden_by)
+        })
+    }
+}
