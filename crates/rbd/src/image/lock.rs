@@ -100,7 +100,11 @@ impl<T> OpenImage<T> {
     }
 
     fn take_lock(&mut self, host: &mut impl Host<T>) {
-        let Some(watch) = self.watch_id() else { return };
+        let Some(watch) = self.watch_id() else {
+            // It is taken as soon as the header is watched again.
+            self.lock.state = LockState::Free;
+            return;
+        };
         self.lock.state = LockState::Taking;
         self.lock.handle = watch.cookie();
         let op = exclusive(cookie(self.lock.handle), TAG);

@@ -148,6 +148,11 @@ impl ImageUser {
         self.image.view().is_lock_owner()
     }
 
+    /// What it waits for, and how its image is.
+    pub(crate) fn describe(&self, now: Time) -> String {
+        format!("{:?}, {:?}", self.client.waiting(now), self.image)
+    }
+
     fn with(&mut self, now: Time, give: impl FnOnce(&mut OpenImage<u64>, &mut UserHost<'_>)) {
         give(&mut self.image, &mut UserHost { client: &mut self.client, inbox: &mut self.inbox, now });
     }

@@ -370,8 +370,16 @@ impl SharedWorld {
         let deadline = self.sim.now() + PATIENCE;
         while self.users.iter().any(|user| !user.waiting.is_empty()) {
             self.step();
-            assert!(self.sim.now() < deadline, "seed {}: some requests never end", self.seed);
+            if self.sim.now() >= deadline {
+                self.give_up();
+            }
         }
+    }
+
+    fn give_up(&self) -> ! {
+        let waiting = self.users.iter().filter(|user| !user.waiting.is_empty());
+        let states: Vec<_> = waiting.map(|user| user.pump.machine().describe(self.sim.now())).collect();
+        panic!("seed {}: some requests never end: {states:#?}", self.seed);
     }
 
     /// A new user reads the whole image.
