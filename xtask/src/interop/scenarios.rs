@@ -102,7 +102,6 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     releases_long_of_tentacle:
-    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
     "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
@@ -135,6 +134,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     reef:
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     since_reef:
+    "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
     "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
