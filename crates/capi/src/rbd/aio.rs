@@ -21,7 +21,8 @@ extern "C" fn rbd_aio_release(completion: Handle<AioCompletion>) {
 #[unsafe(no_mangle)]
 extern "C" fn rbd_aio_wait_for_complete(completion: Handle<AioCompletion>) -> c_int {
     done(|| {
-        completion.share()?.wait();
+        // As librbd's, which is complete once its callback has returned.
+        completion.share()?.wait_called_back();
         Ok(())
     })
 }

@@ -216,10 +216,10 @@ impl Images {
         });
     }
 
-    /// Closes all images.
+    /// Closes all images, of which nobody waits for anything any more.
     pub(super) fn close_all(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         for key in self.keys() {
-            self.control(now, parts, key, ImageControl::Close(None));
+            self.with(now, parts, key, |image, host| image.leave(now, host));
         }
     }
 

@@ -83,17 +83,22 @@ impl<T> OpenImage<T> {
 
     /// Goes on with the end of the image.
     pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
-        let is_idle = self.ios.is_empty() && self.held.is_empty() && self.resize.is_none();
-        if !matches!(self.closing, Closing::Yes(_)) || !is_idle || self.refresh.is_in_flight {
+        let is_busy = !self.ios.is_empty() || !self.held.is_empty() || self.resize.is_some();
+        // Where there is no lock, nobody need wait for what is in flight.
+        let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
+        if !matches!(self.closing, Closing::Yes(_)) || must_wait {
             return;
         }
         match self.watch {
-            WatchState::Watching(watch) if self.lock.state == LockState::Free => {
+            // With changes in flight the lock stays: another client finds its owner gone, and shuts it out first.
+            WatchState::Watching(watch) if self.lock.state == LockState::Free || is_busy => {
                 self.watch = WatchState::Ending;
                 host.unwatch(watch, Ticket(Purpose::Unwatch));
             }
             WatchState::Unneeded | WatchState::Ended | WatchState::Waiting(_) => {
-                if let Closing::Yes(tokens) = std::mem::replace(&mut self.closing, Closing::Done) {
+                let is_over = !is_busy || self.is_leaving;
+                let next = if is_over { Closing::Done } else { Closing::Yes(Vec::new()) };
+                if let Closing::Yes(tokens) = std::mem::replace(&mut self.closing, next) {
                     tokens.into_iter().for_each(|token| host.finished(token, Ok(Outcome::Done)));
                 }
             }

@@ -53,6 +53,8 @@ pub struct OpenImage<T> {
     pub(super) copyups: BTreeMap<u64, ObjectCopy>,
     pub(super) resize: Option<Resize<T>>,
     pub(super) closing: Closing<T>,
+    /// Nobody waits for what is in flight.
+    pub(super) is_leaving: bool,
 }
 
 /// A change that waits.
@@ -168,6 +170,7 @@ impl<T> OpenImage<T> {
             copyups: BTreeMap::new(),
             resize: None,
             closing: Closing::No,
+            is_leaving: false,
         }
     }
 
@@ -321,6 +324,12 @@ impl<T> OpenImage<T> {
             }
         }
         self.settle(now, host);
+    }
+
+    /// Closes the image without waiting for what is in flight, which nobody waits for either: a full cluster may never take it.
+    pub fn leave(&mut self, now: Time, host: &mut impl Host<T>) {
+        self.is_leaving = true;
+        self.close(now, host, None);
     }
 
     /// A request of the machine has completed.
