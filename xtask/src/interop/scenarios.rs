@@ -28,7 +28,7 @@ const fn scenario(
 
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
 /// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of which
-/// 16.2's do, too; those of 18.2 alone, and those of what 16.2 has not.
+/// 16.2's do, too; those of 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -39,6 +39,7 @@ macro_rules! scenarios {
         reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
+        long_since_reef: $($late:literal, $late_what:literal, $late_run:path;)*
         tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
     ) => {
         &[
@@ -57,6 +58,8 @@ macro_rules! scenarios {
             $(scenario(concat!("ceph18-", $only), $only_what, Release::Reef, $only_run),)*
             $(scenario(concat!("ceph18-", $reef), $reef_what, Release::Reef, $reef_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph18-", $late), $late_what, Release::Reef, $late_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $late), $late_what, Release::Tentacle, $late_run) },)*
             $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
         ]
     };
@@ -136,9 +139,10 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     since_reef:
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
-    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
+    long_since_reef:
+    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     tentacle:
     "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
     "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;
