@@ -393,6 +393,8 @@ impl<T> OpenImage<T> {
 
     /// Tells the callers that wait for the lock that they have it.
     fn give_lock(&mut self, host: &mut impl Host<T>) {
+        // A caller that is told of the lock must see it held.
+        self.view.set_owner(self.lock.state == LockState::Held);
         self.lock.takers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
     }
 
@@ -426,6 +428,7 @@ impl<T> OpenImage<T> {
             NOTIFY_TIMEOUT,
             Ticket(Purpose::Nobody),
         );
+        self.view.set_owner(false);
         self.lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
         // The client that asked for it comes first.
         if std::mem::take(&mut self.lock.is_requested) && self.has_lock() {
