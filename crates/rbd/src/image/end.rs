@@ -63,8 +63,8 @@ impl<T> OpenImage<T> {
         while let Some(held) = self.held.pop_front() {
             self.end_change(host, held.epoch, held.token, Err(death.clone()));
         }
+        self.set_lock(LockState::Free);
         let lock = &mut self.lock;
-        lock.state = LockState::Free;
         lock.step += 1;
         lock.takers.drain(..).for_each(|token| host.finished(token, Err(death.clone())));
         lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
@@ -83,10 +83,10 @@ impl<T> OpenImage<T> {
 
     /// Goes on with the end of the image.
     pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
-        let is_busy = !self.ios.is_empty() || !self.held.is_empty() || self.resize.is_some();
+        let is_busy = !self.is_idle() || self.resize.is_some();
         // Where there is no lock, nobody need wait for what is in flight.
         let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
-        if !matches!(self.closing, Closing::Yes(_)) || must_wait {
+        if !self.is_closing() || must_wait {
             return;
         }
         match self.watch {

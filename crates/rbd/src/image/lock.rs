@@ -46,6 +46,12 @@ impl<T> OpenImage<T> {
         ClientId { gid: host.global_id(), handle }
     }
 
+    /// Takes the next step. Other threads see at once who owns the lock: before any caller is told.
+    pub(super) fn set_lock(&mut self, state: LockState) {
+        self.view.set_owner(state == LockState::Held);
+        self.lock.state = state;
+    }
+
     /// Does anything here need the lock?
     fn wants_lock(&self) -> bool {
         !self.held.is_empty() || !self.lock.takers.is_empty() || self.resize.is_some()
@@ -70,7 +76,7 @@ impl<T> OpenImage<T> {
                 let is_asked =
                     self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
                 if is_over || is_asked && self.held.is_empty() {
-                    self.lock.state = LockState::Draining;
+                    self.set_lock(LockState::Draining);
                     self.settle_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
                     self.lock_map(host);
@@ -82,10 +88,6 @@ impl<T> OpenImage<T> {
             LockState::Draining if is_idle || !self.has_lock() => self.unlock_map(host),
             _ => {}
         }
-    }
-
-    fn is_closing(&self) -> bool {
-        matches!(self.closing, super::machine::Closing::Yes(_))
     }
 
     fn lock_request(&mut self, host: &mut impl Host<T>, request: Request) {
@@ -102,10 +104,10 @@ impl<T> OpenImage<T> {
     fn take_lock(&mut self, host: &mut impl Host<T>) {
         let Some(watch) = self.watch_id() else {
             // It is taken as soon as the header is watched again.
-            self.lock.state = LockState::Free;
+            self.set_lock(LockState::Free);
             return;
         };
-        self.lock.state = LockState::Taking;
+        self.set_lock(LockState::Taking);
         self.lock.handle = watch.cookie();
         let op = exclusive(cookie(self.lock.handle), TAG);
         let request = self.header_request(op).with_flags(flag::WRITE);
@@ -146,7 +148,7 @@ impl<T> OpenImage<T> {
     /// Nobody here gets the lock.
     fn lock_failed(&mut self, host: &mut impl Host<T>, error: Error) {
         tracing::info!(image = self.facts.id, %error, "the lock of an image cannot be had");
-        self.lock.state = LockState::Free;
+        self.set_lock(LockState::Free);
         let takers = std::mem::take(&mut self.lock.takers);
         self.lock.is_pinned &= takers.is_empty();
         takers.into_iter().for_each(|token| host.finished(token, Err(error.clone())));
@@ -163,13 +165,13 @@ impl<T> OpenImage<T> {
             // EEXIST: an earlier attempt of this very client has it.
             0 | errno::EEXIST => {
                 tracing::debug!(image = self.facts.id, "the lock of an image is taken");
-                self.lock.state = LockState::Refreshing;
+                self.set_lock(LockState::Refreshing);
                 self.lock.is_requested = false;
                 // The last owner may have changed the header a moment ago.
                 self.refresh_for(host, Waiter::Lock);
             }
             errno::EBUSY => {
-                self.lock.state = LockState::Inspecting;
+                self.set_lock(LockState::Inspecting);
                 let info = GetInfo { name: LOCK_NAME.to_owned() }.call();
                 let request = self.header_request(info).and(Op::ListWatchers);
                 self.lock_request(host, request);
@@ -221,7 +223,7 @@ impl<T> OpenImage<T> {
     }
 
     fn ask_owner(&mut self, host: &mut impl Host<T>) {
-        self.lock.state = LockState::Asking;
+        self.set_lock(LockState::Asking);
         let ask = Notification::RequestLock { client: self.client_id(host), force: false };
         let ticket = self.next_lock_ticket();
         host.notify(self.facts.header.clone(), ask.to_bytes().into(), NOTIFY_TIMEOUT, ticket);
@@ -242,14 +244,14 @@ impl<T> OpenImage<T> {
     }
 
     fn wait_for_lock(&mut self, now: Time, host: &mut impl Host<T>) {
-        self.lock.state = LockState::Waiting(now + RETRY);
+        self.set_lock(LockState::Waiting(now + RETRY));
         host.wake_at(now + RETRY);
     }
 
     fn shut_out(&mut self, now: Time, host: &mut impl Host<T>, locker: Locker) {
         let Some(sock) = locker.addr.sock else { return self.wait_for_lock(now, host) };
         let nonce = locker.addr.nonce;
-        self.lock.state = LockState::Blocklisting(locker);
+        self.set_lock(LockState::Blocklisting(locker));
         let ticket = self.next_lock_ticket();
         let add = r#"{"prefix": "osd blocklist", "blocklistop": "add""#;
         host.command(&format!(r#"{add}, "addr": "{sock}/{nonce}"}}"#), ticket);
@@ -263,7 +265,7 @@ impl<T> OpenImage<T> {
     ) {
         match outcome {
             Ok(client::Outcome::Command(answer)) if answer.result >= 0 => {
-                self.lock.state = LockState::Fencing(locker);
+                self.set_lock(LockState::Fencing(locker));
                 let ticket = self.next_lock_ticket();
                 host.newest_map(ticket);
             }
@@ -299,7 +301,7 @@ impl<T> OpenImage<T> {
     }
 
     fn break_lock(&mut self, host: &mut impl Host<T>, locker: &Locker) {
-        self.lock.state = LockState::Breaking;
+        self.set_lock(LockState::Breaking);
         let request = self.header_request(breaking(&locker.id)).with_flags(flag::WRITE);
         self.lock_request(host, request);
     }
@@ -321,7 +323,7 @@ impl<T> OpenImage<T> {
     }
 
     fn lock_map(&mut self, host: &mut impl Host<T>) {
-        self.lock.state = LockState::LockingMap;
+        self.set_lock(LockState::LockingMap);
         let request = self.map_request(exclusive(String::new(), "")).with_flags(flag::WRITE);
         self.lock_request(host, request);
     }
@@ -329,13 +331,13 @@ impl<T> OpenImage<T> {
     fn map_locked(&mut self, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         match errno_of(&result) {
             errno::EBUSY => {
-                self.lock.state = LockState::InspectingMap;
+                self.set_lock(LockState::InspectingMap);
                 let info = GetInfo { name: LOCK_NAME.to_owned() }.call();
                 let request = self.map_request(info);
                 self.lock_request(host, request);
             }
             0 | errno::EEXIST => {
-                self.lock.state = LockState::LoadingMap;
+                self.set_lock(LockState::LoadingMap);
                 let request = self.map_request(ObjectMapLoad {}.call());
                 self.lock_request(host, request);
             }
@@ -348,7 +350,7 @@ impl<T> OpenImage<T> {
         let info = result.ok().and_then(|reply| GetInfo::reply(&reply.ops.first()?.output).ok());
         match info.as_ref().and_then(first_locker) {
             Some(locker) => {
-                self.lock.state = LockState::BreakingMap;
+                self.set_lock(LockState::BreakingMap);
                 let request = self.map_request(breaking(&locker.id)).with_flags(flag::WRITE);
                 self.lock_request(host, request);
             }
@@ -380,7 +382,7 @@ impl<T> OpenImage<T> {
     }
 
     fn begin_holding(&mut self, host: &mut impl Host<T>) {
-        self.lock.state = LockState::Held;
+        self.set_lock(LockState::Held);
         let acquired = Notification::AcquiredLock { client: self.client_id(host) };
         host.notify(
             self.facts.header.clone(),
@@ -393,8 +395,6 @@ impl<T> OpenImage<T> {
 
     /// Tells the callers that wait for the lock that they have it.
     fn give_lock(&mut self, host: &mut impl Host<T>) {
-        // A caller that is told of the lock must see it held.
-        self.view.set_owner(self.lock.state == LockState::Held);
         self.lock.takers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
     }
 
@@ -402,14 +402,14 @@ impl<T> OpenImage<T> {
         if self.map.take().is_none() {
             return self.unlock_header(host);
         }
-        self.lock.state = LockState::UnlockingMap;
+        self.set_lock(LockState::UnlockingMap);
         let op = Unlock { name: LOCK_NAME.to_owned(), cookie: String::new() }.call();
         let request = self.map_request(op).with_flags(flag::WRITE);
         self.lock_request(host, request);
     }
 
     fn unlock_header(&mut self, host: &mut impl Host<T>) {
-        self.lock.state = LockState::Unlocking;
+        self.set_lock(LockState::Unlocking);
         let op = Unlock { name: LOCK_NAME.to_owned(), cookie: cookie(self.lock.handle) }.call();
         let request = self.header_request(op).with_flags(flag::WRITE);
         self.lock_request(host, request);
@@ -420,7 +420,7 @@ impl<T> OpenImage<T> {
         if let Err(error) = result {
             tracing::warn!(image = self.facts.id, %error, "the lock of an image was not held any more");
         }
-        self.lock.state = LockState::Free;
+        self.set_lock(LockState::Free);
         let released = Notification::ReleasedLock { client: self.client_id(host) };
         host.notify(
             self.facts.header.clone(),
@@ -428,7 +428,6 @@ impl<T> OpenImage<T> {
             NOTIFY_TIMEOUT,
             Ticket(Purpose::Nobody),
         );
-        self.view.set_owner(false);
         self.lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
         // The client that asked for it comes first.
         if std::mem::take(&mut self.lock.is_requested) && self.has_lock() {
@@ -455,7 +454,7 @@ impl<T> OpenImage<T> {
             if self.wants_lock() {
                 self.ask_owner(host);
             } else {
-                self.lock.state = LockState::Free;
+                self.set_lock(LockState::Free);
             }
         }
     }
@@ -465,7 +464,7 @@ impl<T> OpenImage<T> {
         let is_waiting = matches!(self.lock.state, LockState::Waiting(_) | LockState::Asking);
         if client != self.client_id(host) && is_waiting {
             self.lock.step += 1;
-            self.lock.state = LockState::Free;
+            self.set_lock(LockState::Free);
         }
     }
 
@@ -496,7 +495,7 @@ impl<T> OpenImage<T> {
         {
             tracing::warn!(image = self.facts.id, %error, "the lock of an image is lost");
             self.lock.step += 1;
-            self.lock.state = LockState::Free;
+            self.set_lock(LockState::Free);
             self.drop_map(host);
         }
         self.settle_lock(host);

@@ -192,6 +192,11 @@ impl<T> OpenImage<T> {
         matches!(self.closing, Closing::Done)
     }
 
+    /// Is it on the way to its end?
+    pub(super) fn is_closing(&self) -> bool {
+        matches!(self.closing, Closing::Yes(_))
+    }
+
     /// Is nothing that callers wait for in flight?
     pub fn is_idle(&self) -> bool {
         self.ios.is_empty() && self.held.is_empty()
@@ -387,7 +392,7 @@ impl<T> OpenImage<T> {
         if let LockState::Waiting(at) = self.lock.state
             && at <= now
         {
-            self.lock.state = LockState::Free;
+            self.set_lock(LockState::Free);
         }
         if let WatchState::Waiting(at) = self.watch
             && at <= now
@@ -434,9 +439,8 @@ impl<T> OpenImage<T> {
             self.is_open = self.may_write();
         }
         self.settle_end(host);
-        let closing = matches!(self.closing, Closing::Yes(_));
-        self.is_draining = closing || self.resize.is_some() || self.lock.state == LockState::Draining;
-        self.view.set_owner(self.lock.state == LockState::Held);
+        self.is_draining =
+            self.is_closing() || self.resize.is_some() || self.lock.state == LockState::Draining;
     }
 
     /// May changes go out?
