@@ -7,7 +7,7 @@ use super::table::Alignment::{Left, Right};
 use crate::failure::Failure;
 use crate::size::human;
 use onego::ceph::Error;
-use onego::rados::Pool;
+use onego::rados::{LockKind, Pool};
 use onego::rbd::snapshots::Snapshot;
 use onego::rbd::{self, Features, ImageDetails, ImageInfo, ParentName, upkeep};
 use serde_json::{Value, json};
@@ -61,11 +61,11 @@ pub(super) async fn list(pool: &Pool, long: bool, print: &PrintOptions) -> Resul
 
 /// How the lock of an image is held, in few letters.
 async fn lock(pool: &Pool, name: &str) -> Result<&'static str, Failure> {
-    let locks = upkeep::locks(pool, name).await?;
-    Ok(match (locks.holders.len(), locks.is_exclusive) {
-        (0, _) => "",
-        (_, true) => "excl",
-        (_, false) => "shr",
+    let lock = upkeep::locks(pool, name).await?;
+    Ok(match lock.kind {
+        _ if lock.holders.is_empty() => "",
+        Some(LockKind::Shared) => "shr",
+        _ => "excl",
     })
 }
 

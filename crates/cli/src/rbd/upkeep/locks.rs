@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::rbd::names::ImageOptions;
 use crate::rbd::print::{PrintOptions, address};
 use crate::rbd::table::{self, Alignment::Left};
-use onego::rbd::upkeep::{self, ImageLocks};
+use onego::rados::{LockHolder, LockInfo, LockKind};
+use onego::rbd::upkeep;
 use serde_json::{Value, json};
 
 #[derive(clap::Subcommand)]
@@ -68,26 +69,27 @@ pub(crate) fn lock(access: &Access, command: &LockCommand) -> Result<(), Failure
     }
 }
 
-fn lines(locks: &ImageLocks) -> Vec<String> {
+fn lines(locks: &LockInfo) -> Vec<String> {
     let count = locks.holders.len();
     if count == 0 {
         return Vec::new();
     }
-    let kind = if locks.is_exclusive { "exclusive" } else { "shared" };
+    let is_shared = locks.kind == Some(LockKind::Shared);
+    let kind = if is_shared { "shared" } else { "exclusive" };
     let mut lines = vec![match count {
         1 => format!("There is 1 {kind} lock on this image."),
         count => format!("There are {count} {kind} locks on this image."),
     }];
-    if !locks.is_exclusive {
+    if is_shared {
         lines.push(format!("Lock tag: {}", locks.tag));
     }
-    let row = |lock: &upkeep::ImageLock| vec![lock.locker.clone(), lock.id.clone(), address(&lock.address)];
+    let row = |lock: &LockHolder| vec![lock.client.to_string(), lock.cookie.clone(), address(&lock.addr)];
     let rows: Vec<_> = locks.holders.iter().map(row).collect();
     lines.extend(table::lines(&[("Locker", Left), ("ID", Left), ("Address", Left)], &rows));
     lines
 }
 
-fn values(locks: &ImageLocks) -> Value {
-    let value = |lock: &upkeep::ImageLock| json!({"id": lock.id, "locker": lock.locker, "address": address(&lock.address)});
+fn values(locks: &LockInfo) -> Value {
+    let value = |lock: &LockHolder| json!({"id": lock.cookie, "locker": lock.client.to_string(), "address": address(&lock.addr)});
     locks.holders.iter().map(value).collect()
 }

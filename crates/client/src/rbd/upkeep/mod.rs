@@ -11,7 +11,7 @@ mod users;
 pub use copy::copy;
 pub use deep_copy::deep_copy;
 pub use features::{disable_features, enable_features};
-pub use locks::{ImageLock, ImageLocks, add_lock, locks, remove_lock};
+pub use locks::{add_lock, locks, remove_lock};
 pub use object_map::{check_object_map, rebuild_object_map};
 pub use sparsify::sparsify;
 pub use users::{watch, watchers};
