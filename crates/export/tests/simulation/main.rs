@@ -5,6 +5,7 @@ mod nbd;
 mod storage;
 #[path = "../support/mod.rs"]
 mod support;
+mod tally;
 mod ublk;
 mod vhost_user;
 

@@ -3,6 +3,7 @@
 use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
 use crate::support::{Net, Reply, STYLES, Who, export, request};
+use crate::tally::tally;
 use onego_block::{Faults, Faulty, Volatile};
 use onego_export::nbd::Config;
 use onego_nbd::codec::{CommandFlags, ErrorCode, HeaderStyle, RequestHeader, RequestType};
@@ -11,7 +12,6 @@ use onego_wire::Time;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -25,41 +25,21 @@ const IN_FLIGHT: usize = 8;
 const DELAY: Duration = Duration::from_millis(30);
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// How often what happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SeenByClients {
-    pub(crate) done: u64,
-    pub(crate) flushes: u64,
-    pub(crate) forced: u64,
-    pub(crate) failed: u64,
-    pub(crate) cut: u64,
-    pub(crate) pieces: u64,
-    pub(crate) stopped: u64,
-    pub(crate) lies: u64,
-    pub(crate) given_up: u64,
-    pub(crate) crashes: u64,
-    pub(crate) lost: u64,
-    pub(crate) kept: u64,
-}
-
-impl Add for SeenByClients {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            done: self.done + other.done,
-            flushes: self.flushes + other.flushes,
-            forced: self.forced + other.forced,
-            failed: self.failed + other.failed,
-            cut: self.cut + other.cut,
-            pieces: self.pieces + other.pieces,
-            stopped: self.stopped + other.stopped,
-            lies: self.lies + other.lies,
-            given_up: self.given_up + other.given_up,
-            crashes: self.crashes + other.crashes,
-            lost: self.lost + other.lost,
-            kept: self.kept + other.kept,
-        }
+tally! {
+    /// How often what happened.
+    SeenByClients {
+        done,
+        flushes,
+        forced,
+        failed,
+        cut,
+        pieces,
+        stopped,
+        lies,
+        given_up,
+        crashes,
+        lost,
+        kept,
     }
 }
 

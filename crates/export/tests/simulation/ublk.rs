@@ -4,6 +4,7 @@
 use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
 use crate::support::kernel::{DISCARD, FLUSH, FUA, Kernel, READ, WRITE, ZEROES};
+use crate::tally::tally;
 use onego_block::{Device as _, Export as _, Faults, Faulty, Volatile};
 use onego_export::ublk::{Fetched, Target};
 use onego_testkit::START;
@@ -11,7 +12,6 @@ use onego_wire::{Action, ConnTable, Machine as _, Time};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,35 +23,18 @@ const STEPS: usize = 600;
 const DELAY: Duration = Duration::from_millis(30);
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// How often what happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SeenByKernel {
-    pub(crate) done: u64,
-    pub(crate) flushes: u64,
-    pub(crate) forced: u64,
-    pub(crate) failed: u64,
-    pub(crate) killed: u64,
-    pub(crate) alone: u64,
-    pub(crate) crashes: u64,
-    pub(crate) lost: u64,
-    pub(crate) kept: u64,
-}
-
-impl Add for SeenByKernel {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            done: self.done + other.done,
-            flushes: self.flushes + other.flushes,
-            forced: self.forced + other.forced,
-            failed: self.failed + other.failed,
-            killed: self.killed + other.killed,
-            alone: self.alone + other.alone,
-            crashes: self.crashes + other.crashes,
-            lost: self.lost + other.lost,
-            kept: self.kept + other.kept,
-        }
+tally! {
+    /// How often what happened.
+    SeenByKernel {
+        done,
+        flushes,
+        forced,
+        failed,
+        killed,
+        alone,
+        crashes,
+        lost,
+        kept,
     }
 }
 

@@ -6,6 +6,7 @@ mod guest;
 
 use crate::disk::{Asked, BLOCK, Disk, Value, What, bytes_of};
 use crate::storage::{contents, failing_device, storage};
+use crate::tally::tally;
 use front::{EVENT_INDEX, FLUSH, Front, INDIRECT, served};
 use guest::{Data, DriverOptions, Guest, GuestSpan, UsedRequest};
 use onego_block::{Faults, Faulty, Volatile};
@@ -14,7 +15,6 @@ use onego_testkit::{DrivenServer, START};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -33,49 +33,25 @@ const FLUSH_ALL: u32 = 4;
 const DISCARD: u32 = 11;
 const ZEROES: u32 = 13;
 
-/// How often what happened.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SeenByGuests {
-    pub(crate) done: u64,
-    pub(crate) flushes: u64,
-    pub(crate) durable: u64,
-    pub(crate) failed: u64,
-    pub(crate) unannounced: u64,
-    pub(crate) cut: u64,
-    pub(crate) killed: u64,
-    pub(crate) resubmitted: u64,
-    pub(crate) stopped: u64,
-    pub(crate) replaced: u64,
-    pub(crate) lies: u64,
-    pub(crate) broken: u64,
-    pub(crate) given_up: u64,
-    pub(crate) crashes: u64,
-    pub(crate) lost: u64,
-    pub(crate) kept: u64,
-}
-
-impl Add for SeenByGuests {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            done: self.done + other.done,
-            flushes: self.flushes + other.flushes,
-            durable: self.durable + other.durable,
-            failed: self.failed + other.failed,
-            unannounced: self.unannounced + other.unannounced,
-            cut: self.cut + other.cut,
-            killed: self.killed + other.killed,
-            resubmitted: self.resubmitted + other.resubmitted,
-            stopped: self.stopped + other.stopped,
-            replaced: self.replaced + other.replaced,
-            lies: self.lies + other.lies,
-            broken: self.broken + other.broken,
-            given_up: self.given_up + other.given_up,
-            crashes: self.crashes + other.crashes,
-            lost: self.lost + other.lost,
-            kept: self.kept + other.kept,
-        }
+tally! {
+    /// How often what happened.
+    SeenByGuests {
+        done,
+        flushes,
+        durable,
+        failed,
+        unannounced,
+        cut,
+        killed,
+        resubmitted,
+        stopped,
+        replaced,
+        lies,
+        broken,
+        given_up,
+        crashes,
+        lost,
+        kept,
     }
 }
 
