@@ -47,12 +47,23 @@ fn command(
     })
 }
 
-/// Commands to a monitor or a manager, whichever it is.
+/// Commands to OSDs take a session with each, which this client has for objects alone.
+fn unsupported(name: &str, outputs: &Outputs) -> c_int {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    missing::say(name, &IS_SAID);
+    done(|| {
+        outputs.give(&CommandReply { result: 0, status: String::new(), output: Vec::new() })?;
+        Err(Errno::NOTSUP)
+    })
+}
+
+/// Functions that take a command and give two outputs, to a daemon that some name; `$how` carries them out.
 macro_rules! commands {
-    ($($name:ident($($who:ident: $type:ty)?);)*) => { $(
+    (|$cluster:ident, $name:ident, $commands:ident, $input:ident, $outputs:ident| $how:expr =>
+     $($function:ident($($who:ident: $type:ty)?);)*) => { $(
         #[unsafe(no_mangle)]
-        extern "C" fn $name(
-            cluster: Handle<Rados>,
+        extern "C" fn $function(
+            $cluster: Handle<Rados>,
             $($who: $type,)?
             commands: In<Text>,
             count: usize,
@@ -64,59 +75,25 @@ macro_rules! commands {
             status_len: Out<usize>,
         ) -> c_int {
             $(let _: $type = $who;)?
-            let outputs = Outputs { output, output_len, status, status_len };
-            command(cluster, (commands, count), (input, input_len), &outputs)
+            let ($name, $commands, $input) = (stringify!($function), (commands, count), (input, input_len));
+            let $outputs = Outputs { output, output_len, status, status_len };
+            $how
         }
     )* };
 }
 
 commands! {
+    |cluster, _name, commands, input, outputs| command(cluster, commands, input, &outputs) =>
     rados_mon_command();
     rados_mon_command_target(_monitor: Text);
     rados_mgr_command();
     rados_mgr_command_target(_manager: Text);
 }
 
-/// Commands to OSDs take a session with each, which this client has for objects alone.
-fn unsupported(name: &str, outputs: &Outputs) -> c_int {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
-    missing::say(name, &IS_SAID);
-    done(|| {
-        outputs.give(&CommandReply { result: 0, status: String::new(), output: Vec::new() })?;
-        Err(Errno::NOTSUP)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_osd_command(
-    _cluster: Handle<Rados>,
-    _osd: c_int,
-    _commands: In<Text>,
-    _count: usize,
-    _input: In<u8>,
-    _input_len: usize,
-    output: Out<*mut c_char>,
-    output_len: Out<usize>,
-    status: Out<*mut c_char>,
-    status_len: Out<usize>,
-) -> c_int {
-    unsupported("rados_osd_command", &Outputs { output, output_len, status, status_len })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn rados_pg_command(
-    _cluster: Handle<Rados>,
-    _group: Text,
-    _commands: In<Text>,
-    _count: usize,
-    _input: In<u8>,
-    _input_len: usize,
-    output: Out<*mut c_char>,
-    output_len: Out<usize>,
-    status: Out<*mut c_char>,
-    status_len: Out<usize>,
-) -> c_int {
-    unsupported("rados_pg_command", &Outputs { output, output_len, status, status_len })
+commands! {
+    |_cluster, name, _commands, _input, outputs| unsupported(name, &outputs) =>
+    rados_osd_command(_osd: c_int);
+    rados_pg_command(_group: Text);
 }
 
 fn block(cluster: Handle<Rados>, addr: Text, seconds: u32) -> c_int {
