@@ -115,7 +115,7 @@ pub(crate) fn say(line: &str) {
 pub(crate) fn say_as_it_is(line: &str) {
     let mut stderr = std::io::stderr().lock();
     let clear = if stderr.is_terminal() { "\r\x1b[K" } else { "" };
-    // If nobody listens, there is nobody to tell.
+    // Standard error may be closed: then the words are lost.
     let _ = writeln!(stderr, "{clear}{line}");
 }
 

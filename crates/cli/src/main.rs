@@ -159,7 +159,7 @@ fn command() -> clap::Command {
 
 /// A command line that cannot be read, or that asks for help. Commands that Ceph's programs have end with their codes.
 fn unread(error: clap::Error, command: clap::Command, args: &[OsString]) -> ExitCode {
-    // If nobody listens, there is nobody to tell.
+    // Standard error may be closed: then the words are lost.
     let _ = error.print();
     if !error.use_stderr() {
         return ExitCode::SUCCESS;

@@ -1,5 +1,5 @@
-//! Who changes an image: where it has an exclusive lock, its owner alone. That is this client as soon as another one lets go of
-//! the lock; one that keeps it is asked to make the change.
+//! Changes of images with an exclusive lock: the lock's owner alone makes them. This client becomes the owner if the other one
+//! lets go of the lock; an owner that keeps it is asked to make the change.
 
 use super::details::{Header, ImageDetails};
 use super::image::Image;

@@ -29,7 +29,7 @@ impl<T> OpenImage<T> {
         if error.errno() == errno::ENOENT {
             self.die(Error::Removed);
         }
-        // Who opens the image is told; who has it open must have the watch.
+        // A caller that opens the image gets the error. An image that is open must have the watch.
         let is_opening = self.refresh.next.iter().any(|waiter| matches!(waiter, Waiter::Caller(_)));
         if self.death.is_some() || is_opening {
             self.watch = WatchState::Ended;

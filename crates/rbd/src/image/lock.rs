@@ -184,7 +184,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Who has the lock, and who is alive, is known.
+    /// The header has told the holder of the lock, and the watchers.
     fn inspected(&mut self, now: Time, host: &mut impl Host<T>, result: Result<OpReply, ClientError>) {
         let parsed = result.and_then(|reply| match reply.ops.as_slice() {
             [info, watchers] => {

@@ -1,4 +1,4 @@
-//! Who waits until the header is read again.
+//! Callers and clients that wait until the header is read again.
 
 use onego_ceph::client::WatchId;
 
