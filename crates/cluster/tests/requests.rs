@@ -142,7 +142,7 @@ fn a_client_that_is_shut_out_gets_in_again_when_its_time_is_up() {
 fn a_client_that_does_not_read_is_not_read_from() {
     let mut net = Net::new();
     let (client, other) = (net.client(OSD), net.client(OSD));
-    let op = write(&net, "thing", vec![1; 4 << 20]);
+    let op = write(&net, "thing", vec![1; 128 << 10]);
     ask(&mut net, client, &op).unwrap();
     let op = read(&net, "thing");
     net.set_reads(client, false);

@@ -26,14 +26,16 @@ const fn scenario(
     Scenario { name, what, release, guest: false, long: false, run }
 }
 
-/// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph;
-/// the same for every release that we are tested against, then those of which 20.2's belong to the long form, and those of which
-/// 16.2's do, too; those of 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2.
+/// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph or
+/// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against, then those of
+/// which 20.2's belong to the long form, and those of which 16.2's do, too; those of 18.2 alone; those of what 16.2 has not, of
+/// which the last belong to the long form; and those of 20.2.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
-        long: $($long:literal, $long_what:literal, $long_run:path;)*
+        long_guests: $($long:literal, $long_what:literal, $long_run:path;)*
         once: $($once:literal, $once_what:literal, $once_run:path;)*
+        long_once: $($rare:literal, $rare_what:literal, $rare_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
         reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
@@ -46,6 +48,7 @@ macro_rules! scenarios {
             $(Scenario { guest: true, ..scenario($guest, $guest_what, Release::Pacific, $guest_run) },)*
             $(Scenario { guest: true, long: true, ..scenario($long, $long_what, Release::Pacific, $long_run) },)*
             $(scenario($once, $once_what, Release::Pacific, $once_run),)*
+            $(Scenario { long: true, ..scenario($rare, $rare_what, Release::Pacific, $rare_run) },)*
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
             $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
             $(scenario(concat!("ceph20-", $name), $what, Release::Tentacle, $run),)*
@@ -81,11 +84,10 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "rdma-core", "our provider over rdma-core, with itself over siw and over rxe", nfs::verbs::with_itself;
     "nfs-device", "NFS by devices, siw and rxe, over rdma-core: our client and server with the kernel's", nfs::verbs::nfs;
     "nfs-knfsd", "our NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::ours_on_kernel;
-    long:
+    long_guests:
     "nfs-pjdfstest-directory", "the kernel's client on a directory that we serve does what POSIX says", nfs::pjdfstest::on_directory;
     "nfs-kernel-kernel", "the kernel's NFS client works on the kernel's server, over TCP and RDMA", nfs::kernel::kernel_on_kernel;
     once:
-    "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
     "documents", "every line that README and the guides tell people to type works, and so do their programs", documents::run;
     "nfs-attacks", "callers who say to be anybody gain nothing from a directory that we serve", attacks::nfs::run;
     "memory-attacks", "clients that would have our servers of NFS hold all memory gain little, and others are served", attacks::memory::run_on_nfs;
@@ -94,6 +96,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-libnfs", "libnfs's programs work on our server of NFS", nfs::libnfs::programs;
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
+    long_once:
+    "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
     "osd-crash", "a real OSD is killed and starts again under a verified load", ceph::load::osd_crash;
@@ -105,8 +109,6 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     releases_long_of_tentacle:
-    "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
-    "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;
     "capi", "fio, QEMU and Python's bindings use our embedded cluster through our librados and librbd", capi::on_ours;
@@ -118,6 +120,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "snapshots", "`rados` makes, reads and removes snapshots of a pool while OSDs and our cluster with --data go and come back", embedded::snapshots::of_pools;
     "commands", "every command that Ceph's monitors know is answered by our embedded cluster", embedded::commands::all;
     reef_first:
+    "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
+    "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
     "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
     "verified-load-v1", "verified reads and writes on a real cluster, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
@@ -137,12 +141,12 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     reef:
     "test-rbd", "upstream's tests of librbd's bindings for Python pass on our embedded cluster", embedded::bindings::rbd::run;
     since_reef:
+    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     "rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams;
     "vhost-user-blkio", "QEMU's programs use disks that we export by vhost-user, by libblkio", export::blkio::programs;
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     long_since_reef:
-    "test-rados", "upstream's tests of librados's bindings for Python pass on our embedded cluster", embedded::bindings::rados::run;
     tentacle:
     "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
     "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;
