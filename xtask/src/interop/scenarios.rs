@@ -123,6 +123,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "rbd-admin", "`rbd` and ours look after images of a real cluster: each sees what the other made, both end in the same way", ceph::upkeep::run;
     "shared-images", "we and librbd write an image with all features by turns and at once", ceph::shared_images::shared;
     "shared-clones", "we and librbd write a clone of a clone by turns and at once", ceph::shared_images::clones;
+    "owner-operations", "we make the changes that `rbd` asks for of an image that we are writing", ceph::owner::operations;
     "rbd-tools", "`rbd` says and does on our embedded cluster what it does on a real one", embedded::rbd::commands::as_on_ceph;
     "verified-load-v1", "verified reads and writes on a real cluster, and images, in version 1 of the messenger's protocol", ceph::load::verified_v1;
     "socket-failures", "connections that break every few messages lose nothing, ours or Ceph's", ceph::load::socket_failures;

@@ -3,6 +3,7 @@
 use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey, OpenedImage};
+use super::operations::Operator;
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};
@@ -30,6 +31,8 @@ pub(crate) enum CephCommand {
     OpenImage {
         facts: Box<ImageFacts>,
         is_watched: bool,
+        /// Carries out what other users of the image ask for.
+        operator: Option<Operator>,
         opened: oneshot::Sender<OpenedImage>,
         done: ReplyTo,
     },

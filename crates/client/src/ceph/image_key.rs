@@ -28,6 +28,10 @@ pub(crate) enum ImageControl {
     Refresh(ReplyTo),
     /// Changes the size in the header and in the object map.
     Resize(u64, ReplyTo),
+    /// Has the image to itself.
+    Pause(ReplyTo),
+    /// Ends a pause.
+    Resume(ReplyTo),
     /// Closes the image.
     Close(Option<ReplyTo>),
 }

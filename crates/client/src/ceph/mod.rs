@@ -8,6 +8,7 @@ pub(crate) mod done;
 pub(crate) mod error;
 pub(crate) mod image_key;
 mod images;
+pub(crate) mod operations;
 pub(crate) mod reactor;
 mod tickets;
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -55,6 +55,17 @@ impl Drop for Shared {
             let ended = thread.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(FAREWELL);
         }
+    }
+}
+
+/// A connection that others keep, or not.
+#[derive(Clone)]
+pub(super) struct WeakCluster(Weak<Shared>);
+
+impl WeakCluster {
+    /// The connection, unless it has ended.
+    pub(super) fn upgrade(&self) -> Option<Cluster> {
+        self.0.upgrade().map(|shared| Cluster { shared })
     }
 }
 
@@ -162,6 +173,11 @@ impl Cluster {
     ) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
+    }
+
+    /// The same without keeping the connection.
+    pub(super) fn downgrade(&self) -> WeakCluster {
+        WeakCluster(Arc::downgrade(&self.shared))
     }
 
     /// Says which thread drives the client, where it is the client's own.

@@ -1,9 +1,11 @@
 use super::header::{ImageInfo, ancestors, describe, image_id, info, info_by_id};
+use super::serve::operator;
 use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
 use crate::ceph::image_key::{ImageControl, ImageKey, OpenedImage};
+use crate::ceph::operations::Operator;
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
@@ -52,7 +54,8 @@ impl Image {
         info.check_readable()?;
         let parent = ancestors(pool, &info).await?;
         let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, true).await
+        let operator = Some(operator(pool, &info));
+        Self::start(pool, info, facts, true, operator).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
@@ -62,7 +65,7 @@ impl Image {
         info.check_readable()?;
         let parent = ancestors(pool, &info).await?;
         let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, false).await
+        Self::start(pool, info, facts, false, None).await
     }
 
     /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. It is not watched: a snapshot
@@ -80,21 +83,27 @@ impl Image {
         info.check_readable()?;
         let parent = ancestors(pool, &info).await?;
         let facts = ImageFacts { parent, ..info.facts(pool, snap) };
-        Self::start(pool, info, facts, false).await
+        Self::start(pool, info, facts, false, None).await
     }
 
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, true).await
+        Self::start(pool, info, facts, true, None).await
     }
 
-    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, is_watched: bool) -> Result<Self, Error> {
+    async fn start(
+        pool: &Pool,
+        info: ImageInfo,
+        facts: ImageFacts,
+        is_watched: bool,
+        operator: Option<Operator>,
+    ) -> Result<Self, Error> {
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
         let done = ReplyTo::Future(done);
         let facts = Box::new(facts);
-        cluster.send(CephCommand::OpenImage { facts, is_watched, opened, done }).await?;
+        cluster.send(CephCommand::OpenImage { facts, is_watched, operator, opened, done }).await?;
         let OpenedImage { key, view } = cluster.answer(named).await?;
         let (pool, is_read_only) = (pool.clone(), !is_watched);
         let open = Open { pool, info, key, view, is_read_only, is_closed: false };
@@ -106,6 +115,12 @@ impl Image {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// An image that is open already. It stays open when this handle goes.
+    pub(super) fn attached(pool: Pool, info: ImageInfo, opened: OpenedImage) -> Self {
+        let OpenedImage { key, view } = opened;
+        Self { open: Arc::new(Open { pool, info, key, view, is_read_only: false, is_closed: true }) }
     }
 
     /// The pool that it is in.
@@ -201,6 +216,21 @@ impl Image {
     /// ([`clear`](super::clear)).
     pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
         self.control(|done| ImageControl::Resize(size, done)).await
+    }
+
+    /// Has the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.
+    pub(super) async fn pause(&self) -> Result<(), Error> {
+        self.control(ImageControl::Pause).await
+    }
+
+    /// Ends a pause. Header and object map are read again.
+    pub(super) async fn resume(&self) -> Result<(), Error> {
+        self.control(ImageControl::Resume).await
+    }
+
+    /// Gives an object what shows of the parent in it.
+    pub(super) async fn copy_up(&self, object: u64) -> Result<(), Error> {
+        self.submit(Io::CopyUp { object }).await.map(drop)
     }
 
     /// Gives up what lies in a part, also behind the end of the image.

@@ -14,6 +14,7 @@ mod owner;
 pub mod pools;
 mod release;
 mod remote;
+mod serve;
 mod snapshot;
 mod snapshot_id;
 pub mod snapshots;

@@ -56,6 +56,7 @@ impl<T> OpenImage<T> {
                     self.clear_object(host, &mut changes, &extent, Clearing::Trim);
                 }
             }
+            Io::CopyUp { object } => self.copy_object(host, &mut changes, object),
             Io::Read { .. } | Io::ReadInto { .. } | Io::Allocated { .. } | Io::Flush => {}
         }
         let Changes { outstanding, special, .. } = changes;
@@ -105,6 +106,23 @@ impl<T> OpenImage<T> {
         }
         let ticket = Ticket(Purpose::Piece { io: changes.io, index });
         self.park(host, object, need, request, ticket);
+    }
+
+    /// Gives an object what shows of the parent in it.
+    fn copy_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, object: u64) {
+        let is_known_there = self.map.as_ref().is_some_and(|map| {
+            object < map.len() && matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN)
+        });
+        if is_known_there || self.overlap_of(object) == 0 {
+            return;
+        }
+        let piece = SpecialPiece { index: 0, object, op: Op::Stat, is_guarded: true, is_removal: false };
+        changes.outstanding += 1;
+        host.request(
+            self.change_request(object, Op::Stat),
+            Ticket(Purpose::Piece { io: changes.io, index: 0 }),
+        );
+        changes.special.push(piece);
     }
 
     /// Makes a part of an object read as zeros.
@@ -160,6 +178,7 @@ impl<T> OpenImage<T> {
     /// The request of a special piece: it fails unless the object exists, where that matters.
     pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
         match &piece.op {
+            Op::Stat => self.change_request(piece.object, Op::Stat),
             op if piece.is_guarded => self.change_request(piece.object, Op::Stat).and(op.clone()),
             Op::Truncate { size: 0 } if self.overlap_of(piece.object) > 0 => {
                 let create = self.change_request(piece.object, Op::Create { exclusive: false });

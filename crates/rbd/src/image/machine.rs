@@ -2,6 +2,8 @@
 
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
+use super::operations::Operations;
+use super::pause::Pauses;
 use super::refresh_state::{Refresh, Waiter};
 use super::running::{Gather, ObjectCopy, Running};
 use crate::error::{Error, is_blocklisted};
@@ -52,6 +54,8 @@ pub struct OpenImage<T> {
     pub(super) ancestral: Slab<AncestralRead>,
     pub(super) copyups: BTreeMap<u64, ObjectCopy>,
     pub(super) resize: Option<Resize<T>>,
+    pub(super) pauses: Pauses<T>,
+    pub(super) operations: Operations,
     pub(super) closing: Closing<T>,
     /// Nobody waits for what is in flight.
     pub(super) is_leaving: bool,
@@ -169,6 +173,8 @@ impl<T> OpenImage<T> {
             ancestral: Slab::new(),
             copyups: BTreeMap::new(),
             resize: None,
+            pauses: Pauses::default(),
+            operations: Operations::default(),
             closing: Closing::No,
             is_leaving: false,
         }
@@ -383,6 +389,12 @@ impl<T> OpenImage<T> {
             Purpose::MapUpdate { object, era } => self.map_updated(host, object, era, reply(outcome)),
             Purpose::MapInvalid => self.map_is_invalid(host, reply(outcome)),
             Purpose::Resize => self.resize_step(host, reply(outcome)),
+            Purpose::Progress { number } => self.progress_told(host, number),
+            Purpose::OperationEnd { id, result, attempts } => {
+                let is_known =
+                    matches!(&outcome, Ok(client::Outcome::Notified(told)) if told.missed.is_empty());
+                self.end_told(host, (id, result, attempts), is_known);
+            }
         }
         self.settle(now, host);
     }
@@ -420,6 +432,7 @@ impl<T> OpenImage<T> {
         if self.death.is_some() {
             self.bury(host);
         }
+        self.settle_pauses(host);
         self.settle_lock(host);
         self.settle_resize(host);
         self.is_open = self.may_write();
@@ -439,8 +452,10 @@ impl<T> OpenImage<T> {
             self.is_open = self.may_write();
         }
         self.settle_end(host);
-        self.is_draining =
-            self.is_closing() || self.resize.is_some() || self.lock.state == LockState::Draining;
+        self.is_draining = self.is_closing()
+            || self.resize.is_some()
+            || self.pauses.is_any()
+            || self.lock.state == LockState::Draining;
     }
 
     /// May changes go out?
@@ -452,6 +467,7 @@ impl<T> OpenImage<T> {
         is_ready
             && self.death.is_none()
             && self.resize.is_none()
+            && !self.pauses.is_any()
             && !self.refresh.is_in_flight
             && self.map.as_ref().is_none_or(|map| !map.is_failing)
             && self.check_writable().is_ok()

@@ -52,6 +52,13 @@ pub(super) struct SpecialPiece {
     pub(super) is_removal: bool,
 }
 
+impl SpecialPiece {
+    /// Is it there for the copy of the parent's bytes alone?
+    pub(super) fn is_copy(&self) -> bool {
+        self.is_guarded && matches!(self.op, Op::Stat)
+    }
+}
+
 /// The parent's bytes of an object on their way into it.
 #[derive(Debug, Default)]
 pub(super) struct ObjectCopy {

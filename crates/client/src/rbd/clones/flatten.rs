@@ -29,9 +29,23 @@ async fn flatten_in(
     details: &ImageDetails,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    copy_down(header, details, progress).await?;
+    end_clone(header, details).await
+}
+
+/// Gives a clone and its snapshots all that they show of the parent.
+pub(in crate::rbd) async fn copy_down(
+    header: &Header,
+    details: &ImageDetails,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
     let copy = CopyDown::new(header, details).await?;
     let objects = details.info.layout.objects(copy.overlap);
-    for_each_object(objects, progress, |object| copy.object(object)).await?;
+    for_each_object(objects, progress, |object| copy.object(object)).await
+}
+
+/// Ends that an image, which has everything itself, is a clone.
+pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
     if deep || !others_need_parent {

@@ -9,3 +9,4 @@ pub use children::{Child, children};
 pub use clone::{CloneFormat, clone};
 pub(super) use clone::{attach, copy_metadata};
 pub use flatten::flatten;
+pub(super) use flatten::{copy_down, end_clone};

@@ -28,6 +28,15 @@ pub async fn rebuild_object_map(
         .await
 }
 
+/// Makes all maps anew.
+pub(in crate::rbd) async fn rebuild_all(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    rebuild(header, details, &times(details, None)?, progress).await
+}
+
 async fn rebuild(
     header: &Header,
     details: &ImageDetails,

@@ -1,0 +1,136 @@
+//! What an owner of an image does for the other clients that ask it for changes: they go on by the machine of the open image,
+//! which knows of them, or while it is paused.
+//!
+//! Source: ceph `src/librbd/ImageWatcher.cc`, `src/librbd/Operations.cc`.
+
+use super::clear::clear;
+use super::clones::{copy_down, end_clone};
+use super::details::{Header, ImageDetails};
+use super::header::ImageInfo;
+use super::image::Image;
+use super::metadata;
+use super::objects::for_each_object;
+use super::pools::rename;
+use super::release::remove_snapshot;
+use super::snapshot::Snapshot;
+use super::snapshots::{create_in, protect_in, rename_in, unprotect_in};
+use super::upkeep::{rebuild_all, sparsify_in, update_features};
+use crate::ceph::error::{Errno, Error};
+use crate::ceph::operations::Operator;
+use crate::rados::Pool;
+use onego_ceph::rbd::Features;
+use onego_rbd::notify::{Operation, SnapshotName};
+
+/// Carries out what others ask for of an image that is open here.
+pub(super) fn operator(pool: &Pool, info: &ImageInfo) -> Operator {
+    // While nothing is asked for, the image's users alone keep the client.
+    let (pool, info) = (pool.downgrade(), info.clone());
+    Box::new(move |operation, opened, progress| {
+        let (pool, info) = (pool.clone(), info.clone());
+        Box::pin(async move {
+            let pool = pool.upgrade().ok_or(Error::Closed)?;
+            let image = Image::attached(pool, info, opened);
+            serve(&image, operation, |done, all| progress.set(done, all)).await
+        })
+    })
+}
+
+async fn serve(image: &Image, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    // The image may have another name by now.
+    let header = &Header::with_id(image.pool(), &image.info().id).await?;
+    match operation {
+        Operation::Resize { size, allow_shrink, .. } => resize(image, size, allow_shrink, progress).await,
+        Operation::Flatten { .. } => flatten(image, header, progress).await,
+        Operation::Sparsify { sparse_size, .. } => {
+            sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
+        }
+        other => paused(image, async || short(header, other, &mut progress).await).await,
+    }
+}
+
+/// Does something while nobody else changes the image.
+async fn paused(image: &Image, body: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    image.pause().await?;
+    let result = body().await;
+    image.resume().await?;
+    result
+}
+
+/// What changes header and object maps, and no data.
+async fn short(
+    header: &Header,
+    operation: Operation,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let details = &header.details().await?;
+    match operation {
+        Operation::SnapCreate { snapshot: SnapshotName { name, namespace }, .. } => {
+            create_in(header, details, &name, namespace).await.map(drop)
+        }
+        Operation::SnapRemove { snapshot, .. } => {
+            remove_snapshot(header, details, find(header, details, &snapshot)?.id).await
+        }
+        Operation::SnapRename { snap, snapshot, .. } => rename_in(header, snap, &snapshot.name).await,
+        Operation::SnapProtect { snapshot, .. } => {
+            protect_in(header, details, find(header, details, &snapshot)?).await
+        }
+        Operation::SnapUnprotect { snapshot, .. } => {
+            unprotect_in(header, find(header, details, &snapshot)?).await
+        }
+        Operation::RebuildObjectMap { .. } => rebuild_all(header, details, progress).await,
+        Operation::Rename { name, .. } => rename(&header.pool, &header.name, &name).await,
+        Operation::UpdateFeatures { features, enabled, .. } => {
+            update_features(header, details, Features(features), enabled).await
+        }
+        Operation::MetadataUpdate { key, value: Some(value), .. } => {
+            metadata::set_metadata(&header.pool, &details.info, &key, value.as_bytes()).await
+        }
+        Operation::MetadataUpdate { key, value: None, .. } => {
+            metadata::remove_metadata(&header.pool, &details.info, &key).await
+        }
+        other => Err(Error::Refused {
+            what: format!("{other:?} of {} for another client", header.describe()),
+            errno: Errno::OPNOTSUPP,
+        }),
+    }
+}
+
+fn find<'a>(header: &Header, details: &'a ImageDetails, name: &SnapshotName) -> Result<&'a Snapshot, Error> {
+    let is_it = |snapshot: &&Snapshot| snapshot.name == name.name && snapshot.kind == name.namespace;
+    let found = details.snapshots.iter().find(is_it);
+    found.ok_or_else(|| Error::NotFound { what: format!("snapshot {}@{}", header.name, name.name) })
+}
+
+async fn resize(
+    image: &Image,
+    size: u64,
+    allow_shrink: bool,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    if size < image.size() {
+        if !allow_shrink {
+            return Err(Error::Invalid("the image would become smaller".into()));
+        }
+        clear(image, size, &mut progress).await?;
+    }
+    image.set_size(size).await
+}
+
+/// Gives an image what shows of its parent while it is written, and ends that it is a clone.
+async fn flatten(image: &Image, header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
+    if overlap == 0 {
+        return Err(Error::Invalid(format!("{} has no parent", header.describe())));
+    }
+    for_each_object(image.info().layout.objects(overlap), progress, |object| image.copy_up(object)).await?;
+    paused(image, async || {
+        let details = header.details().await?;
+        // A snapshot of before the image became smaller shows more of the parent than the image.
+        let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
+        if details.snapshots.iter().any(shows_more) {
+            copy_down(header, &details, |_, _| {}).await?;
+        }
+        end_clone(header, &details).await
+    })
+    .await
+}
