@@ -12,7 +12,7 @@ pub(crate) struct ImageKey {
     pub(super) generation: u32,
 }
 
-/// An image that is being opened.
+/// An image that is being opened, or that is open.
 pub(crate) struct OpenedImage {
     pub(crate) key: ImageKey,
     pub(crate) view: Arc<ImageView>,
@@ -28,8 +28,8 @@ pub(crate) enum ImageControl {
     Refresh(ReplyTo),
     /// Changes the size in the header and in the object map.
     Resize(u64, ReplyTo),
-    /// Has the image to itself.
-    Pause(ReplyTo),
+    /// Gives an operation with a number the image to itself.
+    Pause(u32, ReplyTo),
     /// Ends a pause.
     Resume(ReplyTo),
     /// Closes the image.

@@ -112,7 +112,7 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
         let Some((operator, view)) = &self.operator else { return };
         let opened = OpenedImage { key: self.key, view: Arc::clone(view) };
         let progress = OperationProgress::default();
-        let future = operator(operation, opened, progress.clone());
+        let future = operator((number, operation), opened, progress.clone());
         self.parts.operations.begin(self.key, number, future, progress);
     }
 
@@ -225,7 +225,7 @@ impl Images {
             ImageControl::Unlock(done) => image.unlock(now, host, done),
             ImageControl::Refresh(done) => image.refresh(host, done),
             ImageControl::Resize(size, done) => image.resize(now, host, size, done),
-            ImageControl::Pause(done) => image.pause(now, host, done),
+            ImageControl::Pause(number, done) => image.pause(now, host, number, done),
             ImageControl::Resume(done) => image.resume(now, host, done),
             ImageControl::Close(done) => image.close(now, host, done),
         });

@@ -16,8 +16,9 @@ use std::task::{Context, Poll, Wake, Waker};
 /// An operation under way.
 pub(crate) type OperationFuture = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 
-/// Begins operations on one image.
-pub(crate) type Operator = Box<dyn Fn(Operation, OpenedImage, OperationProgress) -> OperationFuture + Send>;
+/// Begins operations on one image; each has a number.
+pub(crate) type Operator =
+    Box<dyn Fn((u32, Operation), OpenedImage, OperationProgress) -> OperationFuture + Send>;
 
 /// How far an operation is: (done, all), in whatever it counts.
 #[derive(Clone, Default)]

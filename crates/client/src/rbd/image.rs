@@ -218,9 +218,9 @@ impl Image {
         self.control(|done| ImageControl::Resize(size, done)).await
     }
 
-    /// Has the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.
-    pub(super) async fn pause(&self) -> Result<(), Error> {
-        self.control(ImageControl::Pause).await
+    /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.
+    pub(super) async fn pause(&self, operation: u32) -> Result<(), Error> {
+        self.control(|done| ImageControl::Pause(operation, done)).await
     }
 
     /// Ends a pause. Header and object map are read again.

@@ -25,35 +25,66 @@ use onego_rbd::notify::{Operation, SnapshotName};
 pub(super) fn operator(pool: &Pool, info: &ImageInfo) -> Operator {
     // While nothing is asked for, the image's users alone keep the client.
     let (pool, info) = (pool.downgrade(), info.clone());
-    Box::new(move |operation, opened, progress| {
+    Box::new(move |(number, operation), opened, progress| {
         let (pool, info) = (pool.clone(), info.clone());
         Box::pin(async move {
             let pool = pool.upgrade().ok_or(Error::Closed)?;
-            let image = Image::attached(pool, info, opened);
-            serve(&image, operation, |done, all| progress.set(done, all)).await
+            let image = OwnedImage { image: Image::attached(pool, info, opened), number };
+            image.serve(operation, |done, all| progress.set(done, all)).await
         })
     })
 }
 
-async fn serve(image: &Image, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    // The image may have another name by now.
-    let header = &Header::with_id(image.pool(), &image.info().id).await?;
-    match operation {
-        Operation::Resize { size, allow_shrink, .. } => resize(image, size, allow_shrink, progress).await,
-        Operation::Flatten { .. } => flatten(image, header, progress).await,
-        Operation::Sparsify { sparse_size, .. } => {
-            sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
-        }
-        other => paused(image, async || short(header, other, &mut progress).await).await,
-    }
+/// An image whose lock is held here, for one operation.
+struct OwnedImage {
+    image: Image,
+    /// Number of the operation.
+    number: u32,
 }
 
-/// Does something while nobody else changes the image.
-async fn paused(image: &Image, body: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    image.pause().await?;
-    let result = body().await;
-    image.resume().await?;
-    result
+impl OwnedImage {
+    async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        // The image may have another name by now.
+        let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
+        match operation {
+            Operation::Resize { size, allow_shrink, .. } => {
+                resize(&self.image, size, allow_shrink, progress).await
+            }
+            Operation::Flatten { .. } => self.flatten(header, progress).await,
+            Operation::Sparsify { sparse_size, .. } => {
+                sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
+            }
+            other => self.paused(async || short(header, other, &mut progress).await).await,
+        }
+    }
+
+    /// Does something while nobody else changes the image.
+    async fn paused(&self, body: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.image.pause(self.number).await?;
+        let result = body().await;
+        self.image.resume().await?;
+        result
+    }
+
+    /// Gives an image what shows of its parent while it is written, and ends that it is a clone.
+    async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
+        if overlap == 0 {
+            return Err(Error::Invalid(format!("{} has no parent", header.describe())));
+        }
+        let objects = self.image.info().layout.objects(overlap);
+        for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
+        self.paused(async || {
+            let details = header.details().await?;
+            // A snapshot of before the image became smaller shows more of the parent than the image.
+            let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
+            if details.snapshots.iter().any(shows_more) {
+                copy_down(header, &details, |_, _| {}).await?;
+            }
+            end_clone(header, &details).await
+        })
+        .await
+    }
 }
 
 /// What changes header and object maps, and no data.
@@ -114,23 +145,4 @@ async fn resize(
         clear(image, size, &mut progress).await?;
     }
     image.set_size(size).await
-}
-
-/// Gives an image what shows of its parent while it is written, and ends that it is a clone.
-async fn flatten(image: &Image, header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
-    let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
-    if overlap == 0 {
-        return Err(Error::Invalid(format!("{} has no parent", header.describe())));
-    }
-    for_each_object(image.info().layout.objects(overlap), progress, |object| image.copy_up(object)).await?;
-    paused(image, async || {
-        let details = header.details().await?;
-        // A snapshot of before the image became smaller shows more of the parent than the image.
-        let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
-        if details.snapshots.iter().any(shows_more) {
-            copy_down(header, &details, |_, _| {}).await?;
-        }
-        end_clone(header, &details).await
-    })
-    .await
 }

@@ -88,7 +88,7 @@ impl<T> OpenImage<T> {
         if self.is_closing() && !self.operations.is_idle() {
             self.break_operations_off(host);
         }
-        let is_busy = !self.is_idle() || self.resize.is_some() || self.pauses.is_any();
+        let is_busy = !self.is_idle() || self.resize.is_some() || !self.operations.is_idle();
         // Where there is no lock, nobody need wait for what is in flight.
         let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
         if !self.is_closing() || must_wait {

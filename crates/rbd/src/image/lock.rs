@@ -77,11 +77,12 @@ impl<T> OpenImage<T> {
                 // What waited for the lock goes out first, or two clients could hand it to each other for nothing.
                 let is_asked =
                     self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
-                let must_go = is_over || is_asked && self.held.is_empty() && !self.pauses.is_any();
+                let must_go = is_over || is_asked && self.held.is_empty();
                 if must_go && !self.operations.is_idle() {
                     self.break_operations_off(host);
                 }
-                if must_go {
+                // An image without the feature has no lock any more, whatever is under way.
+                if must_go && !(self.has_lock() && self.operations.is_committed()) {
                     self.set_lock(LockState::Draining);
                     self.settle_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {

@@ -48,6 +48,8 @@ struct UnderWay {
     /// The notification is answered when the operation has ended: its sender knows no other way (before 17.1).
     answer: Option<(WatchId, u64)>,
     progress: Progress,
+    /// It has had the image to itself, and cannot be broken off: what it changed would be changed by halves, or twice.
+    is_committed: bool,
 }
 
 /// How far an operation is, for the client that asked for it.
@@ -65,6 +67,18 @@ impl Operations {
     /// Is nothing under way?
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_empty()
+    }
+
+    /// Is something under way that cannot be broken off?
+    pub(super) fn is_committed(&self) -> bool {
+        self.under_way.iter().any(|operation| operation.is_committed)
+    }
+
+    /// An operation has the image to itself.
+    pub(super) fn commit(&mut self, number: u32) {
+        for operation in self.under_way.iter_mut().filter(|operation| operation.number == number) {
+            operation.is_committed = true;
+        }
     }
 
     fn result_of(&self, id: &AsyncRequestId) -> Option<i32> {
@@ -115,6 +129,7 @@ impl<T> OpenImage<T> {
             id,
             answer: (!has_id).then_some(notification),
             progress: Progress::Known,
+            is_committed: false,
         });
         if has_id {
             answer(host, Some(0));
@@ -189,14 +204,14 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Breaks off what can be: whoever waits for the lock or for the end of the image need not wait for long operations. One
-    /// that has paused the image is short, and changes what must not be changed by halves: it goes on to its end.
+    /// Breaks off what can be: whoever waits for the lock or for the end of the image need not wait for long operations.
     pub(super) fn break_operations_off(&mut self, host: &mut impl Host<T>) {
-        if self.pauses.is_any() && self.death.is_none() && !self.is_leaving {
-            return;
-        }
-        while let Some(operation) = self.operations.under_way.last() {
-            let number = operation.number;
+        let is_lost = self.death.is_some() || self.is_leaving;
+        let under_way = self.operations.under_way.iter();
+        let numbers: Vec<u32> =
+            under_way.filter(|other| is_lost || !other.is_committed).map(|other| other.number).collect();
+        for number in numbers {
+            self.pauses.forget(number);
             host.break_off(number);
             self.end_operation(host, number, RESTART);
         }

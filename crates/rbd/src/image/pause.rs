@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 /// The pauses of an image: one at a time, in the order in which they were asked for.
 #[derive(Debug)]
 pub(super) struct Pauses<T> {
-    waiting: VecDeque<T>,
+    /// Numbers of the operations that wait, with the tokens of their callers.
+    waiting: VecDeque<(u32, T)>,
     state: PauseState<T>,
 }
 
@@ -43,24 +44,29 @@ impl<T> Pauses<T> {
         !matches!(self.state, PauseState::None)
     }
 
+    /// An operation that waits is broken off.
+    pub(super) fn forget(&mut self, operation: u32) {
+        self.waiting.retain(|(waiting, _)| *waiting != operation);
+    }
+
     /// Gives all up. The tokens are those of callers that wait.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = T> {
         let ending = match std::mem::replace(&mut self.state, PauseState::None) {
             PauseState::Ending(token) => Some(token),
             PauseState::None | PauseState::Paused => None,
         };
-        std::mem::take(&mut self.waiting).into_iter().chain(ending)
+        std::mem::take(&mut self.waiting).into_iter().map(|(_, token)| token).chain(ending)
     }
 }
 
 impl<T> OpenImage<T> {
-    /// Has the image to itself until [`resume`](Self::resume): `token` is finished when no change is in flight any more and,
+    /// The operation with this number wants the image to itself until [`resume`](Self::resume): `token` is finished when no change is in flight any more and,
     /// where there is one, the lock is held.
-    pub fn pause(&mut self, now: Time, host: &mut impl Host<T>, token: T) {
+    pub fn pause(&mut self, now: Time, host: &mut impl Host<T>, operation: u32, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));
         }
-        self.pauses.waiting.push_back(token);
+        self.pauses.waiting.push_back((operation, token));
         self.settle(now, host);
     }
 
@@ -92,8 +98,9 @@ impl<T> OpenImage<T> {
             && is_known
             && is_idle
             && has_lock
-            && let Some(token) = self.pauses.waiting.pop_front()
+            && let Some((operation, token)) = self.pauses.waiting.pop_front()
         {
+            self.operations.commit(operation);
             self.pauses.state = PauseState::Paused;
             host.finished(token, Ok(Outcome::Done));
         }

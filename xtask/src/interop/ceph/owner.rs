@@ -12,7 +12,7 @@ const BASE: &str = "nbd://127.0.0.1:10809";
 
 /// What fio does to the image meanwhile, in the part that no change takes away.
 const LOAD: &str = "fio --name=load --ioengine=nbd --offset=32m --size=24m --rw=randrw --bs=16k --iodepth=8 \
-                    --rate_iops=400,400 --verify=crc32c --verify_fatal=1 --loops=4 --output-format=json --output=load.json";
+                    --rate_iops=400,400 --verify=crc32c --verify_fatal=1 --loops=12 --output-format=json --output=load.json";
 
 /// Each change succeeds while the load goes on, and none of them takes the lock away from us.
 pub(crate) fn operations(stage: &Stage) -> Result<()> {
@@ -23,7 +23,7 @@ pub(crate) fn operations(stage: &Stage) -> Result<()> {
     stage.ceph("rbd clone --rbd-default-clone-format 2 rbd/old@base rbd/disk")?;
     let server = Embedded::start_nbd(stage, "-c ceph.conf", "rbd:rbd/disk")?;
     let fio = format!("{LOAD} --uri={BASE}/rbd/disk");
-    let load = Daemon::spawn("fio", stage.ceph_daemon(&fio), &stage.path("fio.out"))?;
+    let mut load = Daemon::spawn("fio", stage.ceph_daemon(&fio), &stage.path("fio.out"))?;
     stage.ceph("sleep 2")?;
     let owner = stage.ceph("rbd lock ls rbd/disk")?;
     says(&owner, "auto ")?;
@@ -51,6 +51,7 @@ pub(crate) fn operations(stage: &Stage) -> Result<()> {
     asked("rbd object-map rebuild rbd/disk")?;
     asked("rbd rename rbd/disk rbd/other")?;
     asked("rbd rename rbd/other rbd/disk")?;
+    load.check_alive()?;
     load.wait()?;
     fio_without_errors(&fs::read_to_string(stage.path("load.json"))?)?;
     kept(stage)?;

@@ -113,10 +113,18 @@ impl<'a> CopyDown<'a> {
         times.map(move |(snap, overlap)| (snap, layout.object_end(object, overlap)))
     }
 
+    /// Do only snapshots of before the image became smaller have the object?
+    fn is_behind_the_end(&self, object: u64) -> bool {
+        object >= self.details.info.objects()
+    }
+
     /// An image that became smaller and larger again shows less of the parent than its older snapshots.
     async fn hide_what_newer_do_not_show(&self, object: u64, name: &str, length: u64) -> Result<(), Error> {
         let (mut shown, mut older) = (length, SnapContext::default());
         for (snap, end) in self.times(object) {
+            if snap == NOSNAP && self.is_behind_the_end(object) {
+                return self.data.with_snap_context(&older).remove(name).await;
+            }
             if end < shown {
                 self.data.with_snap_context(&older).zero(name, end, shown - end).await?;
                 shown = end;
@@ -136,6 +144,9 @@ impl<'a> CopyDown<'a> {
         }
         let mut before = None;
         for (snap, end) in self.times(object) {
+            if snap == NOSNAP && self.is_behind_the_end(object) {
+                continue;
+            }
             let shown = end.min(before.unwrap_or(length));
             let is_same = before == Some(shown) && features.contains(Features::FAST_DIFF);
             before = Some(shown);

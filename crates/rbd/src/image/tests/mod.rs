@@ -3,5 +3,6 @@
 mod clones;
 mod locking;
 mod maps;
+mod operations;
 mod plain;
 mod script;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::facts::{DataObjects, ImageFacts, ImageState};
 use crate::host::{Host, Ticket};
 use crate::image::OpenImage;
-use crate::notify::Notification;
+use crate::notify::{Notification, Operation};
 use crate::request::{Io, Outcome};
 use onego_buf::List;
 use onego_ceph::client::{self, OpReply, Request, WatchId, WatchTarget};
@@ -43,6 +43,8 @@ pub(super) struct Script {
     pub(super) asked: VecDeque<Wanted>,
     pub(super) acknowledged: Vec<(u64, List)>,
     pub(super) finished: Vec<(u32, Result<Outcome, Error>)>,
+    pub(super) operations: Vec<(u32, Operation)>,
+    pub(super) broken_off: Vec<u32>,
     pub(super) wake_at: Option<Time>,
     pub(super) epoch: u32,
 }
@@ -83,6 +85,14 @@ impl Host<u32> for Script {
 
     fn wake_at(&mut self, time: Time) {
         self.wake_at = Some(time);
+    }
+
+    fn operate(&mut self, number: u32, operation: Operation) {
+        self.operations.push((number, operation));
+    }
+
+    fn break_off(&mut self, number: u32) {
+        self.broken_off.push(number);
     }
 
     fn finished(&mut self, token: u32, result: Result<Outcome, Error>) {
