@@ -75,6 +75,10 @@ pub trait Host<T> {
     fn operate(&mut self, _number: u32, _operation: Operation) {}
     /// Breaks an operation off, whose result nobody needs any more.
     fn break_off(&mut self, _number: u32) {}
+    /// Copies an object of an image that [is being moved here](crate::OpenImage::moves_here), with what it is at the snapshots
+    /// that came with the image, and says so by [`OpenImage::object_copied`](crate::OpenImage::object_copied), later.
+    /// `is_whole`: with what ancestors of the source show in it. `snaps`: the image's snapshots, newest first.
+    fn copy_object(&mut self, _object: u64, _is_whole: bool, _snaps: &[u64]) {}
     /// Ends a caller's request.
     fn finished(&mut self, token: T, result: Result<Outcome, Error>);
     /// The epoch of the newest OSD map that the client has.

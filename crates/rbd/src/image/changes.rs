@@ -110,18 +110,13 @@ impl<T> OpenImage<T> {
 
     /// Gives an object what shows of the parent in it.
     fn copy_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, object: u64) {
-        let is_known_there = self.map.as_ref().is_some_and(|map| {
-            object < map.len() && matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN)
-        });
-        if is_known_there || self.overlap_of(object) == 0 {
+        // The map says that objects exist before they do: it is not asked.
+        if self.overlap_of(object) == 0 {
             return;
         }
         let piece = SpecialPiece { index: 0, object, op: Op::Stat, is_guarded: true, is_removal: false };
         changes.outstanding += 1;
-        host.request(
-            self.change_request(object, Op::Stat),
-            Ticket(Purpose::Piece { io: changes.io, index: 0 }),
-        );
+        host.request(self.special_request(&piece), Ticket(Purpose::Piece { io: changes.io, index: 0 }));
         changes.special.push(piece);
     }
 
@@ -147,7 +142,8 @@ impl<T> OpenImage<T> {
             size if to_the_end => Op::Truncate { size },
             offset => Op::Zero { offset, length: extent.length },
         };
-        let is_guarded = overlap > 0 && extent.offset < overlap && !(extent.offset == 0 && to_the_end);
+        let covers = extent.offset == 0 && to_the_end;
+        let is_guarded = overlap > 0 && extent.offset < overlap && (!covers || self.is_deep());
         changes.outstanding += 1;
         self.change_special(host, changes, extent.object, op, is_guarded);
     }
@@ -178,8 +174,12 @@ impl<T> OpenImage<T> {
     /// The request of a special piece: it fails unless the object exists, where that matters.
     pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
         match &piece.op {
-            Op::Stat => self.change_request(piece.object, Op::Stat),
-            op if piece.is_guarded => self.change_request(piece.object, Op::Stat).and(op.clone()),
+            Op::Stat if !piece.is_guarded || !self.is_deep() => self.change_request(piece.object, Op::Stat),
+            // Only an image that snapshots come to has guarded changes of this kind.
+            op @ Op::Truncate { size: 0 } if piece.is_guarded => {
+                self.guarded_request(piece.object).and(Op::Create { exclusive: false }).and(op.clone())
+            }
+            op if piece.is_guarded => self.guarded_request(piece.object).and(op.clone()),
             Op::Truncate { size: 0 } if self.overlap_of(piece.object) > 0 => {
                 let create = self.change_request(piece.object, Op::Create { exclusive: false });
                 create.and(piece.op.clone())
@@ -199,10 +199,11 @@ impl<T> OpenImage<T> {
         reply: &Result<Option<OpReply>, ClientError>,
     ) -> bool {
         match reply {
-            Ok(None) if piece.is_guarded => {
+            reply if piece.is_guarded && self.is_refused(reply) => {
                 self.copy_up(now, host, io, piece);
                 true
             }
+            Ok(Some(_)) if piece.is_copy() => self.note_copied(host, io, &piece),
             Ok(_) if piece.is_removal => {
                 self.forget_object(host, piece.object);
                 false

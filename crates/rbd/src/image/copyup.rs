@@ -25,6 +25,9 @@ impl<T> OpenImage<T> {
         if copy.waiting.len() > 1 {
             return;
         }
+        if self.migration.is_some() {
+            return self.copy_migrating(host, object);
+        }
         let overlap = self.overlap_of(object);
         match self.facts.parent.clone() {
             Some(parent) if overlap > 0 => {
@@ -157,7 +160,7 @@ impl<T> OpenImage<T> {
         }
     }
 
-    fn copy_failed(&mut self, now: Time, host: &mut impl Host<T>, object: u64, error: &Error) {
+    pub(super) fn copy_failed(&mut self, now: Time, host: &mut impl Host<T>, object: u64, error: &Error) {
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let Some(running) = self.ios.get_mut(io as usize) else { continue };
             running.inherited(piece.index, Err(error.clone()));

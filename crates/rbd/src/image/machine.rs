@@ -2,6 +2,7 @@
 
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
+use super::migration::Migration;
 use super::operations::Operations;
 use super::pause::Pauses;
 use super::refresh_state::{Refresh, Waiter};
@@ -56,6 +57,8 @@ pub struct OpenImage<T> {
     pub(super) resize: Option<Resize<T>>,
     pub(super) pauses: Pauses<T>,
     pub(super) operations: Operations,
+    /// The image is being moved here.
+    pub(super) migration: Option<Migration>,
     pub(super) closing: Closing<T>,
     /// Nobody waits for what is in flight.
     pub(super) is_leaving: bool,
@@ -175,6 +178,7 @@ impl<T> OpenImage<T> {
             resize: None,
             pauses: Pauses::default(),
             operations: Operations::default(),
+            migration: None,
             closing: Closing::No,
             is_leaving: false,
         }
@@ -273,7 +277,8 @@ impl<T> OpenImage<T> {
         if matches!(self.watch, WatchState::Unneeded) {
             return Err(Error::ReadOnly);
         }
-        let unknown = self.facts.state.features.without(Features::WRITABLE);
+        let moving = if self.migration.is_some() { Features::MIGRATING } else { Features::NONE };
+        let unknown = self.facts.state.features.without(Features::WRITABLE.with(moving));
         if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
     }
 
@@ -314,6 +319,11 @@ impl<T> OpenImage<T> {
     pub fn resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));
+        }
+        if self.migration.is_some() {
+            let reason =
+                "the size of an image that is being moved does not change: finish its migration first";
+            return host.finished(token, Err(ClientError::Invalid(reason.into()).into()));
         }
         if self.resize.is_some() {
             return host

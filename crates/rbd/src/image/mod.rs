@@ -13,6 +13,7 @@ mod lock_state;
 mod machine;
 mod map;
 mod map_state;
+mod migration;
 mod notifications;
 mod operations;
 mod pause;
@@ -25,3 +26,4 @@ mod running;
 mod tests;
 
 pub use machine::OpenImage;
+pub use migration::Migration;

@@ -55,7 +55,7 @@ pub(super) struct SpecialPiece {
 impl SpecialPiece {
     /// Is it there for the copy of the parent's bytes alone?
     pub(super) fn is_copy(&self) -> bool {
-        self.is_guarded && matches!(self.op, Op::Stat)
+        matches!(self.op, Op::Stat)
     }
 }
 
@@ -64,6 +64,8 @@ impl SpecialPiece {
 pub(super) struct ObjectCopy {
     /// The pieces that wait for it, with the requests that they belong to.
     pub(super) waiting: Vec<(u32, SpecialPiece)>,
+    /// It is copied with what ancestors of the image that it comes from show in it.
+    pub(super) is_whole: bool,
     /// Snapshots whose object maps do not say yet that the object exists.
     pub(super) marks: usize,
     /// What goes out when they do.
