@@ -104,9 +104,9 @@ impl Core {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
             CephCommand::Image { image, io, done } => self.start(now, image, io, done),
-            CephCommand::OpenImage { facts, is_watched, operator, opened, done } => {
+            CephCommand::OpenImage { facts, watched, opened, done } => {
                 self.with_images(now, |images, parts| {
-                    let image = images.open(now, parts, *facts, is_watched, operator, done);
+                    let image = images.open(now, parts, *facts, watched, done);
                     if let Err(image) = opened.send(image) {
                         images.control(now, parts, image.key, ImageControl::Close(None));
                     }
@@ -412,7 +412,7 @@ impl Layer for Core {
             self.execute(now, command);
         }
         for event in self.operations.poll() {
-            self.with_images(now, |images, parts| images.operation(now, parts, event));
+            self.with_images(now, |images, parts| images.worked(now, parts, event));
         }
         if self.mailbox.take_sweep() {
             self.sweep(now);

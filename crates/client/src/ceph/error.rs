@@ -187,6 +187,18 @@ impl Error {
         }
     }
 
+    /// The same as an error of a request to an image.
+    pub(crate) fn into_image(self) -> onego_rbd::Error {
+        match self {
+            Self::Image(error) => error,
+            Self::Protocol(error) => error.into(),
+            other => {
+                tracing::warn!(error = %other, "an object cannot be copied");
+                ProtocolError::Refused { errno: -other.errno().0 }.into()
+            }
+        }
+    }
+
     /// May the same call succeed a moment later without anybody changing anything? See
     /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
     pub fn is_retryable(&self) -> bool {

@@ -3,8 +3,9 @@
 use super::commands::Told;
 use super::done::{ReplyTo, tell};
 use super::error::Error;
-use super::image_key::{ImageControl, ImageKey, OpenedImage};
-use super::operations::{OperationEvent, OperationProgress, Operations, Operator};
+use super::image_key::{ImageControl, ImageKey};
+use super::operations::{Job, JobEvent, Operations};
+use super::operator::{OpenedImage, OperationProgress, Operator, Watched};
 use super::tickets::{MapWaiter, Purpose, Ticket, submit_or_park};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{self, Client, Completion, Request, WatchId, WatchTarget};
@@ -32,7 +33,7 @@ pub(super) struct Images {
 struct Entry {
     generation: u32,
     image: OpenImage<ReplyTo>,
-    operator: Option<Operator>,
+    operator: Option<Box<dyn Operator>>,
 }
 
 /// The parts of the core that the machine of an image needs.
@@ -52,7 +53,7 @@ struct ImageHost<'a, 'b> {
     due: &'a mut Option<Time>,
     now: Time,
     key: ImageKey,
-    operator: Option<(&'a Operator, Arc<ImageView>)>,
+    operator: Option<(&'a dyn Operator, Arc<ImageView>)>,
 }
 
 impl ImageHost<'_, '_> {
@@ -112,12 +113,18 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
         let Some((operator, view)) = &self.operator else { return };
         let opened = OpenedImage { key: self.key, view: Arc::clone(view) };
         let progress = OperationProgress::default();
-        let future = operator((number, operation), opened, progress.clone());
-        self.parts.operations.begin(self.key, number, future, progress);
+        let work = operator.operate(opened, number, operation, progress.clone());
+        self.parts.operations.begin(self.key, Job::Operation(number), work, progress);
     }
 
     fn break_off(&mut self, number: u32) {
-        self.parts.operations.break_off(self.key, number);
+        self.parts.operations.break_off(self.key, Job::Operation(number));
+    }
+
+    fn copy_object(&mut self, object: u64, is_whole: bool, snaps: &[u64]) {
+        let Some((operator, _)) = &self.operator else { return };
+        let work = operator.copy_object(object, is_whole, snaps);
+        self.parts.operations.begin(self.key, Job::Copy(object), work, OperationProgress::default());
     }
 
     #[inline]
@@ -141,8 +148,7 @@ impl Images {
         now: Time,
         parts: &mut CoreParts<'_>,
         facts: ImageFacts,
-        is_watched: bool,
-        operator: Option<Operator>,
+        watched: Option<Watched>,
         done: ReplyTo,
     ) -> OpenedImage {
         self.last_generation += 1;
@@ -150,14 +156,18 @@ impl Images {
         let entry = self.slab.vacant_entry();
         let key = ImageKey { index: entry.key() as u32, generation };
         let mut host = ImageHost { parts, due: &mut self.due, now, key, operator: None };
-        let mut image = if is_watched {
+        let mut image = if watched.is_some() {
             OpenImage::watched(&mut host, facts, done)
         } else {
             host.finished(done, Ok(Outcome::Done));
             OpenImage::read_only(facts)
         };
+        let Watched { operator, migration } = watched.unwrap_or_default();
         if operator.is_some() {
             image.serve_others();
+        }
+        if let Some(migration) = migration {
+            image.moves_here(migration);
         }
         let view = Arc::clone(image.view());
         entry.insert(Entry { generation, image, operator });
@@ -177,10 +187,11 @@ impl Images {
         if *generation != key.generation {
             return None;
         }
-        let operator = operator.as_ref().map(|operator| (operator, Arc::clone(image.view())));
+        let operator = operator.as_ref().map(|operator| (&**operator, Arc::clone(image.view())));
         let given = give(image, &mut ImageHost { parts, due: &mut self.due, now, key, operator });
         if image.is_over() {
             self.slab.remove(key.index as usize);
+            parts.operations.forget(key);
         }
         Some(given)
     }
@@ -246,22 +257,28 @@ impl Images {
         });
     }
 
-    /// Something has become of an operation on an image.
-    pub(super) fn operation(
+    /// Something has become of the work of an image.
+    pub(super) fn worked(
         &mut self,
         now: Time,
         parts: &mut CoreParts<'_>,
-        (key, number, event): (ImageKey, u32, OperationEvent),
+        (key, job, event): (ImageKey, Job, JobEvent),
     ) {
-        self.with(now, parts, key, |image, host| match event {
-            OperationEvent::Progress(done, all) => image.operation_progress(host, number, done, all),
-            OperationEvent::Ended(result) => {
+        self.with(now, parts, key, |image, host| match (job, event) {
+            (Job::Operation(number), JobEvent::Progress(done, all)) => {
+                image.operation_progress(host, number, done, all);
+            }
+            (Job::Operation(number), JobEvent::Ended(result)) => {
                 let result = result.err().map_or(0, |error| {
                     tracing::info!(%error, "what another client asked for cannot be done");
                     -error.errno().0
                 });
                 image.operation_ended(now, host, number, result);
             }
+            (Job::Copy(object), JobEvent::Ended(result)) => {
+                image.object_copied(now, host, object, result.map_err(Error::into_image));
+            }
+            (Job::Copy(_), JobEvent::Progress(..)) => {}
         });
     }
 

@@ -8,7 +8,8 @@ pub(crate) mod done;
 pub(crate) mod error;
 pub(crate) mod image_key;
 mod images;
-pub(crate) mod operations;
+mod operations;
+pub(crate) mod operator;
 pub(crate) mod reactor;
 mod tickets;
 

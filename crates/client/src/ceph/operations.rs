@@ -1,56 +1,44 @@
-//! Operations that other users of an image ask its owner for, while they are carried out: futures that run on the reactor,
-//! beside its machines.
+//! The work of open images that needs more than their machines: futures that run on the reactor, beside the machines.
 
 use super::commands::CephCommand;
 use super::error::Error;
-use super::image_key::{ImageKey, OpenedImage};
+use super::image_key::ImageKey;
+use super::operator::{OperationProgress, Work};
 use crate::mailbox::Mailbox;
-use onego_rbd::notify::Operation;
-use std::cell::Cell;
-use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// An operation under way.
-pub(crate) type OperationFuture = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
-
-/// Begins operations on one image; each has a number.
-pub(crate) type Operator =
-    Box<dyn Fn((u32, Operation), OpenedImage, OperationProgress) -> OperationFuture + Send>;
-
-/// How far an operation is: (done, all), in whatever it counts.
-#[derive(Clone, Default)]
-pub(crate) struct OperationProgress(Rc<Cell<Option<(u64, u64)>>>);
-
-impl OperationProgress {
-    pub(crate) fn set(&self, done: u64, all: u64) {
-        self.0.set(Some((done, all)));
-    }
-}
-
-/// The operations under way. Each image has a bounded number of them.
+/// What is under way. Each image has a bounded number of operations, and no more copies than changes in flight.
 pub(super) struct Operations {
     mailbox: Arc<Mailbox<CephCommand>>,
     running: Vec<Running>,
 }
 
+/// What some work is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Job {
+    /// An operation that another client asked for, by its number.
+    Operation(u32),
+    /// The copy of an object.
+    Copy(u64),
+}
+
 struct Running {
     image: ImageKey,
-    number: u32,
-    future: OperationFuture,
+    job: Job,
+    work: Work,
     progress: OperationProgress,
     alarm: Arc<Alarm>,
 }
 
-/// What has become of an operation.
-pub(super) enum OperationEvent {
+/// What has become of some work.
+pub(super) enum JobEvent {
     Progress(u64, u64),
     Ended(Result<(), Error>),
 }
 
-/// Has an operation polled again.
+/// Has work polled again.
 struct Alarm {
     rung: AtomicBool,
     mailbox: Arc<Mailbox<CephCommand>>,
@@ -68,41 +56,40 @@ impl Operations {
         Self { mailbox, running: Vec::new() }
     }
 
-    /// Takes an operation on. It begins with the next [`poll`](Self::poll).
-    pub(super) fn begin(
-        &mut self,
-        image: ImageKey,
-        number: u32,
-        future: OperationFuture,
-        progress: OperationProgress,
-    ) {
+    /// Takes work on. It begins with the next [`poll`](Self::poll).
+    pub(super) fn begin(&mut self, image: ImageKey, job: Job, work: Work, progress: OperationProgress) {
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), mailbox: Arc::clone(&self.mailbox) });
-        self.running.push(Running { image, number, future, progress, alarm });
+        self.running.push(Running { image, job, work, progress, alarm });
     }
 
-    /// Forgets an operation.
-    pub(super) fn break_off(&mut self, image: ImageKey, number: u32) {
-        self.running.retain(|running| running.image != image || running.number != number);
+    /// Forgets some work.
+    pub(super) fn break_off(&mut self, image: ImageKey, job: Job) {
+        self.running.retain(|running| running.image != image || running.job != job);
     }
 
-    /// Goes on with the operations that can. Gives what has become of them: image, number of the operation, and event.
-    pub(super) fn poll(&mut self) -> Vec<(ImageKey, u32, OperationEvent)> {
+    /// Forgets all work of an image that is closed.
+    pub(super) fn forget(&mut self, image: ImageKey) {
+        self.running.retain(|running| running.image != image);
+    }
+
+    /// Goes on with what can. Gives what has become of it.
+    pub(super) fn poll(&mut self) -> Vec<(ImageKey, Job, JobEvent)> {
         let mut events = Vec::new();
         self.running.retain_mut(|running| {
             if !running.alarm.rung.swap(false, Ordering::Acquire) {
                 return true;
             }
             let waker = Waker::from(Arc::clone(&running.alarm));
-            let (image, number) = (running.image, running.number);
-            match running.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let (image, job) = (running.image, running.job);
+            match running.work.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(result) => {
-                    events.push((image, number, OperationEvent::Ended(result)));
+                    events.push((image, job, JobEvent::Ended(result)));
                     false
                 }
                 Poll::Pending => {
-                    let progress = running.progress.0.take();
-                    let event = progress.map(|(done, all)| OperationEvent::Progress(done, all));
-                    events.extend(event.map(|event| (image, number, event)));
+                    let progress = running.progress.take();
+                    let event = progress.map(|(done, all)| JobEvent::Progress(done, all));
+                    events.extend(event.map(|event| (image, job, event)));
                     true
                 }
             }

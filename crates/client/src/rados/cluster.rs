@@ -198,7 +198,7 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, command: CephCommand) -> Result<(), Error> {
-        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { is_watched: true, .. }) {
+        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { watched: Some(_), .. }) {
             self.shared.has_watched.store(true, Ordering::Relaxed);
         }
         Ok(self.shared.mailbox.send(command).await?)

@@ -9,6 +9,7 @@ use super::details::{Header, ImageDetails};
 use super::header::ImageInfo;
 use super::image::Image;
 use super::metadata;
+use super::migration::{ObjectCopier, migrating_objects};
 use super::objects::for_each_object;
 use super::pools::rename;
 use super::release::remove_snapshot;
@@ -16,23 +17,51 @@ use super::snapshot::Snapshot;
 use super::snapshots::{create_in, protect_in, rename_in, unprotect_in};
 use super::upkeep::{rebuild_all, sparsify_in, update_features};
 use crate::ceph::error::{Errno, Error};
-use crate::ceph::operations::Operator;
-use crate::rados::Pool;
+use crate::ceph::operator::{OpenedImage, OperationProgress, Operator, Work};
+use crate::rados::{Pool, WeakPool};
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::{Operation, SnapshotName};
+use std::sync::Arc;
 
-/// Carries out what others ask for of an image that is open here.
-pub(super) fn operator(pool: &Pool, info: &ImageInfo) -> Operator {
-    // While nothing is asked for, the image's users alone keep the client.
-    let (pool, info) = (pool.downgrade(), info.clone());
-    Box::new(move |(number, operation), opened, progress| {
-        let (pool, info) = (pool.clone(), info.clone());
+/// Carries out what others ask for of an image that is open here, and copies objects of one that is being moved here.
+pub(super) struct ImageOperator {
+    /// While nothing is asked for, the image's users alone keep the client.
+    pool: WeakPool,
+    info: ImageInfo,
+    copier: Option<Arc<ObjectCopier>>,
+}
+
+impl ImageOperator {
+    pub(super) fn new(pool: &Pool, info: &ImageInfo, copier: Option<ObjectCopier>) -> Self {
+        Self { pool: pool.downgrade(), info: info.clone(), copier: copier.map(Arc::new) }
+    }
+}
+
+impl Operator for ImageOperator {
+    fn operate(
+        &self,
+        image: OpenedImage,
+        number: u32,
+        operation: Operation,
+        progress: OperationProgress,
+    ) -> Work {
+        let (pool, info) = (self.pool.clone(), self.info.clone());
         Box::pin(async move {
             let pool = pool.upgrade().ok_or(Error::Closed)?;
-            let image = OwnedImage { image: Image::attached(pool, info, opened), number };
+            let image = OwnedImage { image: Image::attached(pool, info, image), number };
             image.serve(operation, |done, all| progress.set(done, all)).await
         })
-    })
+    }
+
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work {
+        let (copier, snaps) = (self.copier.clone(), snaps.to_vec());
+        Box::pin(async move {
+            match copier {
+                Some(copier) => copier.copy(object, is_whole, &snaps).await,
+                None => Err(Error::Invalid("the image is not being moved".into())),
+            }
+        })
+    }
 }
 
 /// An image whose lock is held here, for one operation.
@@ -46,7 +75,12 @@ impl OwnedImage {
     async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
         // The image may have another name by now.
         let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
+        check_migrating(header, &operation).await?;
         match operation {
+            Operation::Migrate { .. } => {
+                let objects = migrating_objects(header).await?;
+                for_each_object(objects, progress, |object| self.image.copy_up(object)).await
+            }
             Operation::Resize { size, allow_shrink, .. } => {
                 resize(&self.image, size, allow_shrink, progress).await
             }
@@ -85,6 +119,21 @@ impl OwnedImage {
         })
         .await
     }
+}
+
+/// Fails if the image is being moved here and does not change so meanwhile, or is not being moved and should be.
+async fn check_migrating(header: &Header, operation: &Operation) -> Result<(), Error> {
+    let features = header.details().await?.info.features;
+    let is_possible = match operation {
+        Operation::Migrate { .. } => features.contains(Features::MIGRATING),
+        Operation::SnapCreate { .. } | Operation::MetadataUpdate { .. } => true,
+        _ => !features.contains(Features::MIGRATING),
+    };
+    if is_possible {
+        return Ok(());
+    }
+    let is_not = if features.contains(Features::MIGRATING) { "is" } else { "is not" };
+    Err(Error::Unmet { what: format!("{} {is_not} being moved", header.describe()), errno: Errno::BUSY })
 }
 
 /// What changes header and object maps, and no data.
