@@ -188,6 +188,7 @@ What is a hole in the file, or is zeros, takes no room in the cluster. An image 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   onego rbd export rbd/debian debian.img
+  onego rbd export rbd/debian@monday monday.img
   onego rbd export rbd/debian - | gzip > debian.img.gz
 
 What is zeros in the image becomes a hole in the file. The file is called .NAME.onego-partial until it is whole; if the

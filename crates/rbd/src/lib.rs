@@ -19,5 +19,5 @@ pub mod stream;
 pub use error::Error;
 pub use facts::{Ancestor, DataObjects, ImageFacts, ImageState, ImageView};
 pub use host::{Host, Ticket};
-pub use image::{Migration, OpenImage};
+pub use image::{Copied, Migration, OpenImage};
 pub use request::{Allocated, Io, MAX_IO, Outcome, STATUS_OBJECTS};

@@ -114,6 +114,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
     long_releases:
     "owner-operations", "we make the changes that `rbd` asks for of an image that we are writing", ceph::owner::operations;
+    "migration", "images are moved, each step by `rbd` or by us, while both use them", ceph::migration::run;
     releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;

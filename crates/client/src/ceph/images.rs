@@ -114,17 +114,17 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
         let opened = OpenedImage { key: self.key, view: Arc::clone(view) };
         let progress = OperationProgress::default();
         let work = operator.operate(opened, number, operation, progress.clone());
-        self.parts.operations.begin(self.key, Job::Operation(number), work, progress);
+        self.parts.operations.begin(self.key, Job::Operation(number, work, progress));
     }
 
     fn break_off(&mut self, number: u32) {
-        self.parts.operations.break_off(self.key, Job::Operation(number));
+        self.parts.operations.break_off(self.key, number);
     }
 
     fn copy_object(&mut self, object: u64, is_whole: bool, snaps: &[u64]) {
         let Some((operator, _)) = &self.operator else { return };
         let work = operator.copy_object(object, is_whole, snaps);
-        self.parts.operations.begin(self.key, Job::Copy(object), work, OperationProgress::default());
+        self.parts.operations.begin(self.key, Job::Copy(object, work));
     }
 
     #[inline]
@@ -262,23 +262,20 @@ impl Images {
         &mut self,
         now: Time,
         parts: &mut CoreParts<'_>,
-        (key, job, event): (ImageKey, Job, JobEvent),
+        (key, event): (ImageKey, JobEvent),
     ) {
-        self.with(now, parts, key, |image, host| match (job, event) {
-            (Job::Operation(number), JobEvent::Progress(done, all)) => {
-                image.operation_progress(host, number, done, all);
-            }
-            (Job::Operation(number), JobEvent::Ended(result)) => {
+        self.with(now, parts, key, |image, host| match event {
+            JobEvent::Progress(number, done, all) => image.operation_progress(host, number, done, all),
+            JobEvent::Ended(number, result) => {
                 let result = result.err().map_or(0, |error| {
                     tracing::info!(%error, "what another client asked for cannot be done");
                     -error.errno().0
                 });
                 image.operation_ended(now, host, number, result);
             }
-            (Job::Copy(object), JobEvent::Ended(result)) => {
+            JobEvent::Copied(object, result) => {
                 image.object_copied(now, host, object, result.map_err(Error::into_image));
             }
-            (Job::Copy(_), JobEvent::Progress(..)) => {}
         });
     }
 

@@ -5,6 +5,7 @@ use super::error::Error;
 use super::image_key::ImageKey;
 use super::operator::{OperationProgress, Work};
 use crate::mailbox::Mailbox;
+use onego_rbd::Copied;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -15,27 +16,41 @@ pub(super) struct Operations {
     running: Vec<Running>,
 }
 
-/// What some work is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Job {
-    /// An operation that another client asked for, by its number.
-    Operation(u32),
-    /// The copy of an object.
-    Copy(u64),
-}
-
 struct Running {
     image: ImageKey,
     job: Job,
-    work: Work,
-    progress: OperationProgress,
     alarm: Arc<Alarm>,
+}
+
+/// Some work.
+pub(super) enum Job {
+    /// An operation that another client asked for, with its number.
+    Operation(u32, Work<()>, OperationProgress),
+    /// The copy of an object.
+    Copy(u64, Work<Copied>),
 }
 
 /// What has become of some work.
 pub(super) enum JobEvent {
-    Progress(u64, u64),
-    Ended(Result<(), Error>),
+    Progress(u32, u64, u64),
+    Ended(u32, Result<(), Error>),
+    Copied(u64, Result<Copied, Error>),
+}
+
+impl Job {
+    /// Goes on. Gives what has become of it, if something has.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Option<JobEvent> {
+        match self {
+            Self::Operation(number, work, progress) => match work.as_mut().poll(cx) {
+                Poll::Ready(result) => Some(JobEvent::Ended(*number, result)),
+                Poll::Pending => progress.take().map(|(done, all)| JobEvent::Progress(*number, done, all)),
+            },
+            Self::Copy(object, work) => match work.as_mut().poll(cx) {
+                Poll::Ready(result) => Some(JobEvent::Copied(*object, result)),
+                Poll::Pending => None,
+            },
+        }
+    }
 }
 
 /// Has work polled again.
@@ -57,14 +72,15 @@ impl Operations {
     }
 
     /// Takes work on. It begins with the next [`poll`](Self::poll).
-    pub(super) fn begin(&mut self, image: ImageKey, job: Job, work: Work, progress: OperationProgress) {
+    pub(super) fn begin(&mut self, image: ImageKey, job: Job) {
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), mailbox: Arc::clone(&self.mailbox) });
-        self.running.push(Running { image, job, work, progress, alarm });
+        self.running.push(Running { image, job, alarm });
     }
 
-    /// Forgets some work.
-    pub(super) fn break_off(&mut self, image: ImageKey, job: Job) {
-        self.running.retain(|running| running.image != image || running.job != job);
+    /// Forgets an operation.
+    pub(super) fn break_off(&mut self, image: ImageKey, operation: u32) {
+        let is_it = |job: &Job| matches!(job, Job::Operation(number, ..) if *number == operation);
+        self.running.retain(|running| running.image != image || !is_it(&running.job));
     }
 
     /// Forgets all work of an image that is closed.
@@ -73,26 +89,17 @@ impl Operations {
     }
 
     /// Goes on with what can. Gives what has become of it.
-    pub(super) fn poll(&mut self) -> Vec<(ImageKey, Job, JobEvent)> {
+    pub(super) fn poll(&mut self) -> Vec<(ImageKey, JobEvent)> {
         let mut events = Vec::new();
         self.running.retain_mut(|running| {
             if !running.alarm.rung.swap(false, Ordering::Acquire) {
                 return true;
             }
             let waker = Waker::from(Arc::clone(&running.alarm));
-            let (image, job) = (running.image, running.job);
-            match running.work.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(result) => {
-                    events.push((image, job, JobEvent::Ended(result)));
-                    false
-                }
-                Poll::Pending => {
-                    let progress = running.progress.take();
-                    let event = progress.map(|(done, all)| JobEvent::Progress(done, all));
-                    events.extend(event.map(|event| (image, job, event)));
-                    true
-                }
-            }
+            let event = running.job.poll(&mut Context::from_waker(&waker));
+            let is_over = matches!(event, Some(JobEvent::Ended(..) | JobEvent::Copied(..)));
+            events.extend(event.map(|event| (running.image, event)));
+            !is_over
         });
         events
     }

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::image_key::ImageKey;
 use onego_rbd::notify::Operation;
-use onego_rbd::{ImageView, Migration};
+use onego_rbd::{Copied, ImageView, Migration};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(crate) struct Watched {
 }
 
 /// Work under way.
-pub(crate) type Work = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+pub(crate) type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
 /// Begins work for an image. It goes on on the reactor.
 pub(crate) trait Operator: Send {
@@ -36,10 +36,10 @@ pub(crate) trait Operator: Send {
         number: u32,
         operation: Operation,
         progress: OperationProgress,
-    ) -> Work;
+    ) -> Work<()>;
 
     /// Copies an object of an image that is being moved here; see [`onego_rbd::Host::copy_object`].
-    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work;
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work<Copied>;
 }
 
 /// How far an operation is: (done, all), in whatever it counts.

@@ -20,6 +20,7 @@ use crate::ceph::error::{Errno, Error};
 use crate::ceph::operator::{OpenedImage, OperationProgress, Operator, Work};
 use crate::rados::{Pool, WeakPool};
 use onego_ceph::rbd::Features;
+use onego_rbd::Copied;
 use onego_rbd::notify::{Operation, SnapshotName};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Operator for ImageOperator {
         number: u32,
         operation: Operation,
         progress: OperationProgress,
-    ) -> Work {
+    ) -> Work<()> {
         let (pool, info) = (self.pool.clone(), self.info.clone());
         Box::pin(async move {
             let pool = pool.upgrade().ok_or(Error::Closed)?;
@@ -53,7 +54,7 @@ impl Operator for ImageOperator {
         })
     }
 
-    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work {
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work<Copied> {
         let (copier, snaps) = (self.copier.clone(), snaps.to_vec());
         Box::pin(async move {
             match copier {

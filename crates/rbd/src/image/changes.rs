@@ -99,7 +99,7 @@ impl<T> OpenImage<T> {
         let index = changes.outstanding - 1;
         let is_removal = matches!(op, Op::Delete) && self.map.is_some();
         let need = if matches!(op, Op::Delete) { state::PENDING } else { state::EXISTS };
-        let piece = SpecialPiece { index, object, op, is_guarded, is_removal };
+        let piece = SpecialPiece { index, object, op, is_guarded, is_removal, is_clean: false };
         let request = self.special_request(&piece);
         if is_guarded || is_removal {
             changes.special.push(piece);
@@ -114,7 +114,14 @@ impl<T> OpenImage<T> {
         if self.overlap_of(object) == 0 {
             return;
         }
-        let piece = SpecialPiece { index: 0, object, op: Op::Stat, is_guarded: true, is_removal: false };
+        let piece = SpecialPiece {
+            index: 0,
+            object,
+            op: Op::Stat,
+            is_guarded: true,
+            is_removal: false,
+            is_clean: false,
+        };
         changes.outstanding += 1;
         host.request(self.special_request(&piece), Ticket(Purpose::Piece { io: changes.io, index: 0 }));
         changes.special.push(piece);

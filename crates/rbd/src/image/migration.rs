@@ -27,6 +27,13 @@ pub struct Migration {
     pub parent: Option<Arc<Ancestor>>,
 }
 
+/// An object is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// The image has there what its newest snapshot has.
+    pub is_clean: bool,
+}
+
 impl<T> OpenImage<T> {
     /// The image is being moved here. Its ancestor is the image that it comes from.
     pub fn moves_here(&mut self, migration: Migration) {
@@ -71,19 +78,22 @@ impl<T> OpenImage<T> {
         now: Time,
         host: &mut impl Host<T>,
         object: u64,
-        result: Result<(), Error>,
+        result: Result<Copied, Error>,
     ) {
-        if let Err(error) = result {
-            self.copy_failed(now, host, object, &error);
-            return self.settle(now, host);
-        }
+        let Copied { is_clean } = match result {
+            Ok(copied) => copied,
+            Err(error) => {
+                self.copy_failed(now, host, object, &error);
+                return self.settle(now, host);
+            }
+        };
         let Some(copy) = self.copyups.get(&object) else { return };
         // A change that came meanwhile would hide what a parent has for an object that the source has not.
         if !copy.is_whole && copy.waiting.iter().any(|(_, piece)| !piece.is_copy()) {
             return self.copy_migrating(host, object);
         }
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
-            let piece = SpecialPiece { is_guarded: false, ..piece };
+            let piece = SpecialPiece { is_guarded: false, is_clean, ..piece };
             let ticket = Ticket(Purpose::Piece { io, index: piece.index });
             let request = self.special_request(&piece);
             if let Some(running) = self.ios.get_mut(io as usize) {
@@ -97,18 +107,20 @@ impl<T> OpenImage<T> {
     /// An object is here that nobody has written: the map says so. Does the piece wait for that?
     pub(super) fn note_copied(&mut self, host: &mut impl Host<T>, io: u32, piece: &SpecialPiece) -> bool {
         let object = piece.object;
-        let is_known = self.map.as_ref().is_none_or(|map| {
-            object >= map.len() || matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN)
-        });
-        if is_known {
+        let Some(map) = &self.map else { return false };
+        if object >= map.len() || matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN) {
             return false;
         }
+        // A change that is under way makes it differ from the snapshot.
+        let is_clean = piece.is_clean && !map.updates.contains_key(&object);
+        let has_diff = self.facts.state.features.contains(Features::FAST_DIFF);
+        let need = if is_clean && has_diff { state::EXISTS_CLEAN } else { state::EXISTS };
         let request = self.change_request(object, Op::Stat);
         let ticket = Ticket(Purpose::Piece { io, index: piece.index });
         if let Some(running) = self.ios.get_mut(io as usize) {
             running.keep(SpecialPiece { is_guarded: false, ..piece.clone() });
         }
-        self.park(host, object, state::EXISTS, request, ticket);
+        self.park(host, object, need, request, ticket);
         true
     }
 

@@ -26,4 +26,4 @@ mod running;
 mod tests;
 
 pub use machine::OpenImage;
-pub use migration::Migration;
+pub use migration::{Copied, Migration};

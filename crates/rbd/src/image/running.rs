@@ -50,6 +50,8 @@ pub(super) struct SpecialPiece {
     pub(super) is_guarded: bool,
     /// The object map says afterwards that the object is gone.
     pub(super) is_removal: bool,
+    /// For a copy without a change: it is as at the newest snapshot, and the object map says so.
+    pub(super) is_clean: bool,
 }
 
 impl SpecialPiece {

@@ -6,6 +6,7 @@ pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
 mod masks;
+pub(super) mod migration;
 pub(super) mod owner;
 pub(super) mod shared_images;
 pub(super) mod streams;

@@ -7,6 +7,7 @@ use crate::rbd::view::View;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, MigrationSpec, ObjectMapUpdate, snapc_seq, state};
 use onego_ceph::rbd::{DataNames, Features, Layout};
 use onego_ceph::types::{NOSNAP, SnapContext};
+use onego_rbd::Copied;
 
 /// Copies objects of an image that is being moved, with all that they were at its snapshots.
 ///
@@ -61,26 +62,35 @@ impl ObjectCopier {
 
     /// Copies an object. `is_whole`: with what ancestors of the source show in it, because it is about to hide them. `snaps`: the
     /// image's snapshots.
-    pub(in crate::rbd) async fn copy(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Result<(), Error> {
+    pub(in crate::rbd) async fn copy(
+        &self,
+        object: u64,
+        is_whole: bool,
+        snaps: &[u64],
+    ) -> Result<Copied, Error> {
         let mut before: Option<Vec<u8>> = None;
         let mut context = SnapContext::default();
+        let mut is_clean = false;
         for step in &self.steps {
             let now = self.source_object(&step.source, object, is_whole).await?;
             let is_same = now == before;
             if now.is_some() {
                 self.mark(object, step.snap, is_same).await?;
+                if step.snap == NOSNAP {
+                    self.mark_later(object, snaps, is_same).await?;
+                }
             }
             if !is_same {
-                if step.snap == NOSNAP {
-                    self.mark_later(object, snaps).await?;
-                }
                 self.write(object, &context, now.as_deref()).await?;
             }
+            is_clean = is_same;
             before = now;
             context.seq = step.snap;
             context.snaps.insert(0, step.snap);
         }
-        Ok(())
+        // A snapshot that was made since the move began has what was copied.
+        let has_later = snaps.iter().any(|snap| self.is_later(*snap));
+        Ok(Copied { is_clean: is_clean || has_later })
     }
 
     /// The bytes that an object of the copy has of the source at one time, without zeros at the end; none if it does not exist.
@@ -138,11 +148,16 @@ impl ObjectCopier {
         }
     }
 
+    /// Was a snapshot made since the move began?
+    fn is_later(&self, snap: u64) -> bool {
+        self.steps.iter().all(|step| step.snap != snap)
+    }
+
     /// Snapshots that were made since the move began show the object, too.
-    async fn mark_later(&self, object: u64, snaps: &[u64]) -> Result<(), Error> {
-        let later = snaps.iter().filter(|snap| self.steps.iter().all(|step| step.snap != **snap));
+    async fn mark_later(&self, object: u64, snaps: &[u64], is_same: bool) -> Result<(), Error> {
+        let later = snaps.iter().filter(|snap| self.is_later(**snap));
         for (place, snap) in later.rev().enumerate() {
-            self.mark(object, *snap, place > 0).await?;
+            self.mark(object, *snap, is_same || place > 0).await?;
         }
         Ok(())
     }
