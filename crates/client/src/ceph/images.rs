@@ -23,14 +23,14 @@ const MAP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The open images of a client.
 #[derive(Default)]
 pub(super) struct Images {
-    slab: Slab<Entry>,
+    slab: Slab<OpenEntry>,
     last_generation: u32,
     /// No image has anything to do before: a lower bound.
     due: Option<Time>,
 }
 
 /// An open image.
-struct Entry {
+struct OpenEntry {
     generation: u32,
     image: OpenImage<ReplyTo>,
     operator: Option<Box<dyn Operator>>,
@@ -170,7 +170,7 @@ impl Images {
             image.moves_here(migration);
         }
         let view = Arc::clone(image.view());
-        entry.insert(Entry { generation, image, operator });
+        entry.insert(OpenEntry { generation, image, operator });
         OpenedImage { key, view }
     }
 
@@ -183,7 +183,7 @@ impl Images {
         key: ImageKey,
         give: impl FnOnce(&mut OpenImage<ReplyTo>, &mut ImageHost<'_, '_>) -> R,
     ) -> Option<R> {
-        let Entry { generation, image, operator } = self.slab.get_mut(key.index as usize)?;
+        let OpenEntry { generation, image, operator } = self.slab.get_mut(key.index as usize)?;
         if *generation != key.generation {
             return None;
         }
@@ -295,7 +295,7 @@ impl Images {
 
     /// Does nobody wait any more for a request of an image?
     pub(super) fn is_abandoned(&self, key: ImageKey, ticket: &onego_rbd::Ticket) -> bool {
-        self.slab.get(key.index as usize).is_some_and(|Entry { generation, image, .. }| {
+        self.slab.get(key.index as usize).is_some_and(|OpenEntry { generation, image, .. }| {
             *generation == key.generation && image.is_abandoned(ticket, ReplyTo::is_abandoned)
         })
     }
@@ -327,8 +327,10 @@ impl Images {
     }
 
     fn keys(&self) -> Vec<ImageKey> {
-        let key =
-            |(index, entry): (usize, &Entry)| ImageKey { index: index as u32, generation: entry.generation };
+        let key = |(index, entry): (usize, &OpenEntry)| ImageKey {
+            index: index as u32,
+            generation: entry.generation,
+        };
         self.slab.iter().map(key).collect()
     }
 }

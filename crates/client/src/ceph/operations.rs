@@ -3,7 +3,7 @@
 use super::commands::CephCommand;
 use super::error::Error;
 use super::image_key::ImageKey;
-use super::operator::{OperationProgress, Work};
+use super::operator::{JobFuture, OperationProgress};
 use crate::mailbox::Mailbox;
 use onego_rbd::Copied;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use std::task::{Context, Poll, Wake, Waker};
 /// What is under way. Each image has a bounded number of operations, and no more copies than changes in flight.
 pub(super) struct Operations {
     mailbox: Arc<Mailbox<CephCommand>>,
-    running: Vec<Running>,
+    running: Vec<RunningJob>,
 }
 
-struct Running {
+struct RunningJob {
     image: ImageKey,
     job: Job,
     alarm: Arc<Alarm>,
@@ -25,9 +25,9 @@ struct Running {
 /// Some work.
 pub(super) enum Job {
     /// An operation that another client asked for, with its number.
-    Operation(u32, Work<()>, OperationProgress),
+    Operation(u32, JobFuture<()>, OperationProgress),
     /// The copy of an object.
-    Copy(u64, Work<Copied>),
+    Copy(u64, JobFuture<Copied>),
 }
 
 /// What has become of some work.
@@ -74,7 +74,7 @@ impl Operations {
     /// Takes work on. It begins with the next [`poll`](Self::poll).
     pub(super) fn begin(&mut self, image: ImageKey, job: Job) {
         let alarm = Arc::new(Alarm { rung: AtomicBool::new(true), mailbox: Arc::clone(&self.mailbox) });
-        self.running.push(Running { image, job, alarm });
+        self.running.push(RunningJob { image, job, alarm });
     }
 
     /// Forgets an operation.

@@ -25,7 +25,7 @@ pub(crate) struct Watched {
 }
 
 /// Work under way.
-pub(crate) type Work<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
+pub(crate) type JobFuture<T> = Pin<Box<dyn Future<Output = Result<T, Error>>>>;
 
 /// Begins work for an image. It goes on on the reactor.
 pub(crate) trait Operator: Send {
@@ -36,10 +36,10 @@ pub(crate) trait Operator: Send {
         number: u32,
         operation: Operation,
         progress: OperationProgress,
-    ) -> Work<()>;
+    ) -> JobFuture<()>;
 
     /// Copies an object of an image that is being moved here; see [`onego_rbd::Host::copy_object`].
-    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work<Copied>;
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> JobFuture<Copied>;
 }
 
 /// How far an operation is: (done, all), in whatever it counts.

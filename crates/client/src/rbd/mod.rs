@@ -16,8 +16,6 @@ mod open;
 mod owner;
 pub mod pools;
 mod release;
-mod remote;
-mod serve;
 mod snapshot;
 mod snapshot_id;
 pub mod snapshots;

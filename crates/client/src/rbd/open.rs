@@ -4,7 +4,7 @@ use super::ancestors::{ancestors, ancestors_from, moved_here};
 use super::header::{image_id, info};
 use super::image::Image;
 use super::migration::ObjectCopier;
-use super::serve::ImageOperator;
+use super::owner::ImageOperator;
 use super::snapshot_id::snapshot_id;
 use crate::ceph::error::Error;
 use crate::ceph::operator::Watched;

@@ -2,13 +2,12 @@
 
 use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
-use super::migration::Migration;
-use super::operations::Operations;
-use super::pause::Pauses;
 use super::refresh_state::{Refresh, Waiter};
 use super::running::{Gather, ObjectCopy, Running};
+use super::work::pauses::Pauses;
+use super::work::under_way::Operations;
 use crate::error::{Error, is_blocklisted};
-use crate::facts::{Ancestor, ImageFacts, ImageView};
+use crate::facts::{Ancestor, ImageFacts, ImageView, Migration};
 use crate::flush::{WriteEpoch, Writes};
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::{Io, Outcome};
@@ -323,7 +322,7 @@ impl<T> OpenImage<T> {
         if self.migration.is_some() {
             let reason =
                 "the size of an image that is being moved does not change: finish its migration first";
-            return host.finished(token, Err(ClientError::Invalid(reason.into()).into()));
+            return host.finished(token, Err(ClientError::Invalid(reason).into()));
         }
         if self.resize.is_some() {
             return host

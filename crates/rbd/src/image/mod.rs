@@ -2,7 +2,7 @@
 //!
 //! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
 //! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`; `operations` and `pause` are what it does for others. `running`, `lock_state` and `map_state` are the data of these.
+//! `lock`, `notifications`, `map` and `resize`; `work` is what takes the help of the layer below. `running`, `lock_state` and `map_state` are the data of these.
 
 mod ancestry;
 mod changes;
@@ -13,10 +13,7 @@ mod lock_state;
 mod machine;
 mod map;
 mod map_state;
-mod migration;
 mod notifications;
-mod operations;
-mod pause;
 mod reads;
 mod refresh;
 mod refresh_state;
@@ -24,6 +21,6 @@ mod resize;
 mod running;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use machine::OpenImage;
-pub use migration::{Copied, Migration};

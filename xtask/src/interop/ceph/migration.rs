@@ -6,6 +6,8 @@ use crate::interop::disk;
 use crate::interop::steps::{fio_without_errors, json};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where our server of NBD is.
 const BASE: &str = "nbd://127.0.0.1:10809";
@@ -13,6 +15,9 @@ const BASE: &str = "nbd://127.0.0.1:10809";
 /// Our program, and Ceph's.
 const OURS: &str = "onego";
 const THEIRS: &str = "rbd";
+
+/// How long OSDs may take to remove what snapshots kept.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What an image looks like, now and at its snapshots.
 const TIMES: [&str; 3] = ["", "@one", "@two"];
@@ -42,11 +47,11 @@ pub(crate) fn run(stage: &Stage) -> Result<()> {
     }
     stage.ceph("ceph osd pool create data 8")?;
     stage.ceph("rbd pool init data")?;
-    snapshots(stage)?;
+    in_use(stage)?;
     plain(stage)?;
     aborted(stage)?;
     clone(stage)?;
-    in_use(stage)
+    snapshots(stage)
 }
 
 fn by(stage: &Stage, program: &str, line: &str) -> Result<String> {
@@ -129,11 +134,19 @@ fn snapshots(stage: &Stage) -> Result<()> {
     }
     stage.ceph(&format!("rbd snap purge {from}"))?;
     stage.ceph(&format!("rbd rm {from}"))?;
-    for pool in ["rbd", "far", "data"] {
-        let left = stage.ceph(&format!("rados --pool {pool} ls --all"))?;
-        ensure!(!left.contains("rbd_data.") && !left.contains("rbd_object_map."), "{pool} keeps:\n{left}");
+    // OSDs remove what snapshots kept a while later.
+    let start = Instant::now();
+    loop {
+        let mut left = String::new();
+        for pool in ["rbd", "far", "data"] {
+            left.push_str(&stage.ceph(&format!("rados --pool {pool} ls --all"))?);
+        }
+        if !left.contains("rbd_data.") && !left.contains("rbd_object_map.") {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < PATIENCE, "something is left:\n{left}");
+        thread::sleep(Duration::from_secs(1));
     }
-    Ok(())
 }
 
 /// fio verifies a part of an image by our server.
@@ -166,7 +179,7 @@ fn plain(stage: &Stage) -> Result<()> {
     checked(stage, "far/plain")
 }
 
-/// What is aborted leaves nothing, whoever began it.
+/// What is aborted leaves nothing, no matter which side began it.
 fn aborted(stage: &Stage) -> Result<()> {
     stage.ceph("rbd import disk.raw rbd/stays")?;
     stage.ceph("rbd snap create rbd/stays@one")?;
@@ -221,13 +234,16 @@ fn in_use(stage: &Stage) -> Result<()> {
     let server = Embedded::start_nbd(stage, "-c ceph.conf", "rbd:far/busy")?;
     let fio = format!(
         "fio --name=load --ioengine=nbd --uri={BASE}/far/busy --offset=32m --size=24m --rw=randrw --bs=16k --iodepth=8 \
-         --rate_iops=300,300 --verify=crc32c --verify_fatal=1 --loops=4 --output-format=json --output=busy.json"
+         --rate_iops=300,300 --verify=crc32c --verify_fatal=1 --loops=12 --output-format=json --output=busy.json"
     );
-    let load = Daemon::spawn("fio", stage.ceph_daemon(&fio), &stage.path("busy.out"))?;
-    stage.ceph("sleep 1")?;
-    let owner = stage.ceph("rbd lock ls far/busy")?;
+    let mut load = Daemon::spawn("fio", stage.ceph_daemon(&fio), &stage.path("busy.out"))?;
+    let lock = || stage.ceph("rbd lock ls far/busy");
+    load.wait_until("its lock", PATIENCE, || lock().is_ok_and(|said| said.contains("auto ")))?;
+    let owner = lock()?;
     by(stage, THEIRS, "migration execute far/busy")?;
-    ensure!(stage.ceph("rbd lock ls far/busy")? == owner, "another client has the lock");
+    let now = lock()?;
+    ensure!(now == owner, "another client has the lock:\n{owner}\n{now}");
+    load.check_alive()?;
     load.wait()?;
     fio_without_errors(&fs::read_to_string(stage.path("busy.json"))?)?;
     by(stage, OURS, "migration commit far/busy")?;

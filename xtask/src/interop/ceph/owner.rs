@@ -6,9 +6,13 @@ use crate::interop::disk;
 use crate::interop::steps::{fio_without_errors, json, says};
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
+use std::time::Duration;
 
 /// Where our server of NBD is.
 const BASE: &str = "nbd://127.0.0.1:10809";
+
+/// How long fio may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What fio does to the image meanwhile, in the part that no change takes away.
 const LOAD: &str = "fio --name=load --ioengine=nbd --offset=32m --size=24m --rw=randrw --bs=16k --iodepth=8 \
@@ -24,9 +28,9 @@ pub(crate) fn operations(stage: &Stage) -> Result<()> {
     let server = Embedded::start_nbd(stage, "-c ceph.conf", "rbd:rbd/disk")?;
     let fio = format!("{LOAD} --uri={BASE}/rbd/disk");
     let mut load = Daemon::spawn("fio", stage.ceph_daemon(&fio), &stage.path("fio.out"))?;
-    stage.ceph("sleep 2")?;
-    let owner = stage.ceph("rbd lock ls rbd/disk")?;
-    says(&owner, "auto ")?;
+    let lock = || stage.ceph("rbd lock ls rbd/disk");
+    load.wait_until("its lock", PATIENCE, || lock().is_ok_and(|said| said.contains("auto ")))?;
+    let owner = lock()?;
     let asked = |line: &str| -> Result<()> {
         stage.ceph(line).with_context(|| line.to_owned())?;
         let now = stage.ceph("rbd lock ls rbd/disk").or_else(|_| stage.ceph("rbd lock ls rbd/other"))?;

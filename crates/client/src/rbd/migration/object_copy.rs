@@ -24,10 +24,10 @@ pub(in crate::rbd) struct ObjectCopier {
     /// The copy shows the bytes of a parent of its own where it has no object.
     has_parent: bool,
     /// The source at its snapshots, oldest first, and now.
-    steps: Vec<Step>,
+    steps: Vec<CopyStep>,
 }
 
-struct Step {
+struct CopyStep {
     source: View,
     /// The copy's snapshot of that; [`NOSNAP`]: the image itself.
     snap: u64,
@@ -45,10 +45,10 @@ impl ObjectCopier {
         let mut steps = Vec::new();
         for (from, to) in spec.snap_seqs.iter().filter(|(from, _)| **from != NOSNAP) {
             if info.snapshots.contains(to) {
-                steps.push(Step { source: View::of_source(&source, *from).await?, snap: *to });
+                steps.push(CopyStep { source: View::of_source(&source, *from).await?, snap: *to });
             }
         }
-        steps.push(Step { source: View::of_source(&source, NOSNAP).await?, snap: NOSNAP });
+        steps.push(CopyStep { source: View::of_source(&source, NOSNAP).await?, snap: NOSNAP });
         Ok(Self {
             layout: info.layout,
             features: info.features,

@@ -5,34 +5,17 @@
 //!
 //! Source: ceph `src/librbd/io/ObjectRequest.cc`, `src/librbd/deep_copy/ObjectCopyRequest.cc`.
 
-use super::machine::OpenImage;
-use super::running::SpecialPiece;
 use crate::error::Error;
-use crate::facts::Ancestor;
+use crate::facts::{Copied, Migration};
 use crate::host::{Host, Purpose, Ticket};
+use crate::image::machine::OpenImage;
+use crate::image::running::SpecialPiece;
 use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
 use onego_ceph::cls::Method as _;
 use onego_ceph::cls::rbd::{AssertSnapcSeq, snapc_seq, state};
 use onego_ceph::ops::{Op, flag};
 use onego_ceph::rbd::Features;
 use onego_wire::Time;
-use std::sync::Arc;
-
-/// What an image has to know while it is being moved here.
-#[derive(Debug, Clone)]
-pub struct Migration {
-    /// The newest snapshot that came with the image, or 0. An object whose versions are older may lack some of its own.
-    pub newest_snap: u64,
-    /// The snapshot that the image is a clone of once the move is over.
-    pub parent: Option<Arc<Ancestor>>,
-}
-
-/// An object is copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Copied {
-    /// The image has there what its newest snapshot has.
-    pub is_clean: bool,
-}
 
 impl<T> OpenImage<T> {
     /// The image is being moved here. Its ancestor is the image that it comes from.
@@ -41,12 +24,12 @@ impl<T> OpenImage<T> {
     }
 
     /// Do snapshots come with the image, so that an object that exists may not be whole?
-    pub(super) fn is_deep(&self) -> bool {
+    pub(in crate::image) fn is_deep(&self) -> bool {
         self.migration.as_ref().is_some_and(|migration| migration.newest_snap > 0)
     }
 
     /// A request to an object that fails where the object is not here as a whole.
-    pub(super) fn guarded_request(&self, object: u64) -> Request {
+    pub(in crate::image) fn guarded_request(&self, object: u64) -> Request {
         match &self.migration {
             Some(Migration { newest_snap: seq @ 1.., .. }) => {
                 let guard = AssertSnapcSeq { seq: *seq, state: snapc_seq::NOT_NEWER };
@@ -57,7 +40,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Did a guarded change find that the object is not here as a whole?
-    pub(super) fn is_refused(&self, reply: &Result<Option<OpReply>, ClientError>) -> bool {
+    pub(in crate::image) fn is_refused(&self, reply: &Result<Option<OpReply>, ClientError>) -> bool {
         match reply {
             Ok(None) => !self.is_deep(),
             Err(error) => self.is_deep() && error.errno() == errno::ERANGE,
@@ -66,7 +49,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Has an object copied for the changes that wait for it.
-    pub(super) fn copy_migrating(&mut self, host: &mut impl Host<T>, object: u64) {
+    pub(in crate::image) fn copy_migrating(&mut self, host: &mut impl Host<T>, object: u64) {
         let Some(copy) = self.copyups.get_mut(&object) else { return };
         copy.is_whole = copy.waiting.iter().any(|(_, piece)| !piece.is_copy());
         host.copy_object(object, copy.is_whole, &self.facts.state.snap_context.snaps);
@@ -105,7 +88,12 @@ impl<T> OpenImage<T> {
     }
 
     /// An object is here that nobody has written: the map says so. Does the piece wait for that?
-    pub(super) fn note_copied(&mut self, host: &mut impl Host<T>, io: u32, piece: &SpecialPiece) -> bool {
+    pub(in crate::image) fn note_copied(
+        &mut self,
+        host: &mut impl Host<T>,
+        io: u32,
+        piece: &SpecialPiece,
+    ) -> bool {
         let object = piece.object;
         let Some(map) = &self.map else { return false };
         if object >= map.len() || matches!(map.state(object), state::EXISTS | state::EXISTS_CLEAN) {
@@ -125,7 +113,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The move is over: the image stands for itself, and what shows through is its own parent's.
-    pub(super) fn learn_migration(&mut self, features: Features) {
+    pub(in crate::image) fn learn_migration(&mut self, features: Features) {
         if let Some(migration) = self.migration.take_if(|_| !features.contains(Features::MIGRATING)) {
             self.facts.parent = migration.parent;
         }

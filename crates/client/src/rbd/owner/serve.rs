@@ -3,29 +3,29 @@
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`, `src/librbd/Operations.cc`.
 
-use super::clear::clear;
-use super::clones::{copy_down, end_clone};
-use super::details::{Header, ImageDetails};
-use super::header::ImageInfo;
-use super::image::Image;
-use super::metadata;
-use super::migration::{ObjectCopier, migrating_objects};
-use super::objects::for_each_object;
-use super::pools::rename;
-use super::release::remove_snapshot;
-use super::snapshot::Snapshot;
-use super::snapshots::{create_in, protect_in, rename_in, unprotect_in};
-use super::upkeep::{rebuild_all, sparsify_in, update_features};
 use crate::ceph::error::{Errno, Error};
-use crate::ceph::operator::{OpenedImage, OperationProgress, Operator, Work};
+use crate::ceph::operator::{JobFuture, OpenedImage, OperationProgress, Operator};
 use crate::rados::{Pool, WeakPool};
+use crate::rbd::clear::clear;
+use crate::rbd::clones::{copy_down, end_clone};
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::ImageInfo;
+use crate::rbd::image::Image;
+use crate::rbd::metadata;
+use crate::rbd::migration::{ObjectCopier, migrating_objects};
+use crate::rbd::objects::for_each_object;
+use crate::rbd::pools::rename;
+use crate::rbd::release::remove_snapshot;
+use crate::rbd::snapshot::Snapshot;
+use crate::rbd::snapshots::{create_in, protect_in, rename_in, unprotect_in};
+use crate::rbd::upkeep::{rebuild_all, sparsify_in, update_features};
 use onego_ceph::rbd::Features;
 use onego_rbd::Copied;
 use onego_rbd::notify::{Operation, SnapshotName};
 use std::sync::Arc;
 
 /// Carries out what others ask for of an image that is open here, and copies objects of one that is being moved here.
-pub(super) struct ImageOperator {
+pub(in crate::rbd) struct ImageOperator {
     /// While nothing is asked for, the image's users alone keep the client.
     pool: WeakPool,
     info: ImageInfo,
@@ -33,7 +33,7 @@ pub(super) struct ImageOperator {
 }
 
 impl ImageOperator {
-    pub(super) fn new(pool: &Pool, info: &ImageInfo, copier: Option<ObjectCopier>) -> Self {
+    pub(in crate::rbd) fn new(pool: &Pool, info: &ImageInfo, copier: Option<ObjectCopier>) -> Self {
         Self { pool: pool.downgrade(), info: info.clone(), copier: copier.map(Arc::new) }
     }
 }
@@ -45,7 +45,7 @@ impl Operator for ImageOperator {
         number: u32,
         operation: Operation,
         progress: OperationProgress,
-    ) -> Work<()> {
+    ) -> JobFuture<()> {
         let (pool, info) = (self.pool.clone(), self.info.clone());
         Box::pin(async move {
             let pool = pool.upgrade().ok_or(Error::Closed)?;
@@ -54,7 +54,7 @@ impl Operator for ImageOperator {
         })
     }
 
-    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> Work<Copied> {
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> JobFuture<Copied> {
         let (copier, snaps) = (self.copier.clone(), snaps.to_vec());
         Box::pin(async move {
             match copier {

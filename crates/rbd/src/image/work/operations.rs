@@ -5,15 +5,15 @@
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
-use super::lock::encode;
-use super::lock_state::LockState;
-use super::machine::OpenImage;
+use super::under_way::{Progress, UnderWay};
 use crate::host::{Host, Purpose, Ticket};
+use crate::image::lock::encode;
+use crate::image::lock_state::LockState;
+use crate::image::machine::OpenImage;
 use crate::notify::{AsyncRequestId, Notification, Operation, Response};
 use onego_ceph::client::{WatchId, errno};
 use onego_msgr::encoding::Encode as _;
 use onego_wire::Time;
-use std::collections::VecDeque;
 
 /// Most operations under way for others. The client that asks for one more is told to make it itself, as the lock's owner.
 const MAX_OPERATIONS: usize = 8;
@@ -28,63 +28,7 @@ const END_ATTEMPTS: u32 = 3;
 const NOTIFY_TIMEOUT: u32 = 5;
 
 /// Whoever asked for an operation asks the next owner for it (ERESTART).
-pub(super) const RESTART: i32 = -85;
-
-/// The operations that this client carries out for others.
-#[derive(Debug, Default)]
-pub(super) struct Operations {
-    /// Does the layer that drives the machine carry operations out?
-    is_served: bool,
-    last_number: u32,
-    under_way: Vec<UnderWay>,
-    /// The newest results.
-    ended: VecDeque<(AsyncRequestId, i32)>,
-}
-
-#[derive(Debug)]
-struct UnderWay {
-    number: u32,
-    id: AsyncRequestId,
-    /// The notification is answered when the operation has ended: its sender knows no other way (before 17.1).
-    answer: Option<(WatchId, u64)>,
-    progress: Progress,
-    /// It has had the image to itself, and cannot be broken off: what it changed would be changed by halves, or twice.
-    is_committed: bool,
-}
-
-/// How far an operation is, for the client that asked for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Progress {
-    /// The client knows.
-    Known,
-    /// It is being told.
-    Telling,
-    /// It is being told, and there is something newer already.
-    Newer(u64, u64),
-}
-
-impl Operations {
-    /// Is nothing under way?
-    pub(super) fn is_idle(&self) -> bool {
-        self.under_way.is_empty()
-    }
-
-    /// Is something under way that cannot be broken off?
-    pub(super) fn is_committed(&self) -> bool {
-        self.under_way.iter().any(|operation| operation.is_committed)
-    }
-
-    /// An operation has the image to itself.
-    pub(super) fn commit(&mut self, number: u32) {
-        for operation in self.under_way.iter_mut().filter(|operation| operation.number == number) {
-            operation.is_committed = true;
-        }
-    }
-
-    fn result_of(&self, id: &AsyncRequestId) -> Option<i32> {
-        self.ended.iter().find(|(ended, _)| ended == id).map(|(_, result)| *result)
-    }
-}
+const RESTART: i32 = -85;
 
 impl<T> OpenImage<T> {
     /// From now on the layer that drives the machine carries out operations for others.
@@ -93,7 +37,7 @@ impl<T> OpenImage<T> {
     }
 
     /// Another user asks for an operation. Gives the answer, unless it comes later.
-    pub(super) fn operation_requested(
+    pub(in crate::image) fn operation_requested(
         &mut self,
         host: &mut impl Host<T>,
         operation: Operation,
@@ -157,7 +101,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The others know how far an operation is.
-    pub(super) fn progress_told(&mut self, host: &mut impl Host<T>, number: u32) {
+    pub(in crate::image) fn progress_told(&mut self, host: &mut impl Host<T>, number: u32) {
         let mut under_way = self.operations.under_way.iter_mut();
         let Some(operation) = under_way.find(|other| other.number == number) else { return };
         if let Progress::Newer(done, all) = std::mem::replace(&mut operation.progress, Progress::Known) {
@@ -193,7 +137,7 @@ impl<T> OpenImage<T> {
     }
 
     /// The others were told that an operation has ended, or not all of them.
-    pub(super) fn end_told(
+    pub(in crate::image) fn end_told(
         &mut self,
         host: &mut impl Host<T>,
         (id, result, attempts): (AsyncRequestId, i32, u32),
@@ -204,8 +148,8 @@ impl<T> OpenImage<T> {
         }
     }
 
-    /// Breaks off what can be: whoever waits for the lock or for the end of the image need not wait for long operations.
-    pub(super) fn break_operations_off(&mut self, host: &mut impl Host<T>) {
+    /// Breaks off what can be: nobody who wants the lock, or closes the image, need wait for long operations.
+    pub(in crate::image) fn break_operations_off(&mut self, host: &mut impl Host<T>) {
         let is_lost = self.death.is_some() || self.is_leaving;
         let under_way = self.operations.under_way.iter();
         let numbers: Vec<u32> =
@@ -215,11 +159,5 @@ impl<T> OpenImage<T> {
             host.break_off(number);
             self.end_operation(host, number, RESTART);
         }
-    }
-}
-
-impl UnderWay {
-    fn has_id(&self, id: &AsyncRequestId) -> bool {
-        self.id == *id && self.answer.is_none()
     }
 }
