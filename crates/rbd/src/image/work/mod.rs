@@ -4,5 +4,3 @@
 mod migration;
 mod operations;
 mod pause;
-pub(super) mod pauses;
-pub(super) mod under_way;

@@ -5,11 +5,11 @@
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
-use super::under_way::{Progress, UnderWay};
 use crate::host::{Host, Purpose, Ticket};
 use crate::image::lock::encode;
 use crate::image::lock_state::LockState;
 use crate::image::machine::OpenImage;
+use crate::image::state::under_way::{Progress, UnderWay};
 use crate::notify::{AsyncRequestId, Notification, Operation, Response};
 use onego_ceph::client::{WatchId, errno};
 use onego_msgr::encoding::Encode as _;

@@ -2,11 +2,11 @@
 //!
 //! Changes wait meanwhile, like the lock for those who ask for it. After the pause header and object map are read again.
 
-use super::pauses::PauseState;
 use crate::host::Host;
 use crate::image::lock_state::LockState;
 use crate::image::machine::OpenImage;
 use crate::image::refresh_state::Waiter;
+use crate::image::state::pauses::PauseState;
 use crate::request::Outcome;
 use onego_wire::Time;
 

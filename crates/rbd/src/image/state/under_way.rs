@@ -8,28 +8,28 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(in crate::image) struct Operations {
     /// Does the layer that drives the machine carry operations out?
-    pub(super) is_served: bool,
-    pub(super) last_number: u32,
-    pub(super) under_way: Vec<UnderWay>,
+    pub(in crate::image) is_served: bool,
+    pub(in crate::image) last_number: u32,
+    pub(in crate::image) under_way: Vec<UnderWay>,
     /// The newest results.
-    pub(super) ended: VecDeque<(AsyncRequestId, i32)>,
+    pub(in crate::image) ended: VecDeque<(AsyncRequestId, i32)>,
 }
 
 /// An operation under way.
 #[derive(Debug)]
-pub(super) struct UnderWay {
-    pub(super) number: u32,
-    pub(super) id: AsyncRequestId,
+pub(in crate::image) struct UnderWay {
+    pub(in crate::image) number: u32,
+    pub(in crate::image) id: AsyncRequestId,
     /// The notification is answered when the operation has ended: its sender knows no other way (before 17.1).
-    pub(super) answer: Option<(WatchId, u64)>,
-    pub(super) progress: Progress,
+    pub(in crate::image) answer: Option<(WatchId, u64)>,
+    pub(in crate::image) progress: Progress,
     /// It has had the image to itself, and cannot be broken off: what it changed would be changed by halves, or twice.
-    pub(super) is_committed: bool,
+    pub(in crate::image) is_committed: bool,
 }
 
 /// How far an operation is, for the client that asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(in crate::image) enum Progress {
     /// The client knows.
     Known,
     /// It is being told.
@@ -56,13 +56,13 @@ impl Operations {
         }
     }
 
-    pub(super) fn result_of(&self, id: &AsyncRequestId) -> Option<i32> {
+    pub(in crate::image) fn result_of(&self, id: &AsyncRequestId) -> Option<i32> {
         self.ended.iter().find(|(ended, _)| ended == id).map(|(_, result)| *result)
     }
 }
 
 impl UnderWay {
-    pub(super) fn has_id(&self, id: &AsyncRequestId) -> bool {
+    pub(in crate::image) fn has_id(&self, id: &AsyncRequestId) -> bool {
         self.id == *id && self.answer.is_none()
     }
 }

@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(in crate::image) struct Pauses<T> {
     /// Numbers of the operations that wait, with the tokens of their callers.
-    pub(super) waiting: VecDeque<(u32, T)>,
-    pub(super) state: PauseState<T>,
+    pub(in crate::image) waiting: VecDeque<(u32, T)>,
+    pub(in crate::image) state: PauseState<T>,
 }
 
 /// How far a pause is.
 #[derive(Debug)]
-pub(super) enum PauseState<T> {
+pub(in crate::image) enum PauseState<T> {
     None,
     Paused,
     /// The pause is over as soon as what has changed is known. The token is that of the caller that waits for it.
