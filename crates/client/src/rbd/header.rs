@@ -1,6 +1,6 @@
 //! What is known of an image: its id by its name, and what its header says.
 
-use crate::ceph::error::{Error, undecodable};
+use crate::ceph::error::{Errno, Error, undecodable};
 use crate::rados::{Cluster, Pool, ReadOp};
 use onego_ceph::client::WatchTarget;
 use onego_ceph::cls::rbd::{
@@ -116,8 +116,22 @@ pub(crate) async fn check_namespace(pool: &Pool) -> Result<(), Error> {
 /// The id of the image called `name`.
 pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
     match pool.call(&id_object(name).to_string(), &GetId {}).await {
-        Err(Error::NotFound { .. }) => Err(Error::NotFound { what: describe(pool, name) }),
+        Err(Error::NotFound { .. }) => Err(missing(pool, name).await),
         other => other,
+    }
+}
+
+/// Why there is no image called `name`. One of format 1 has its header in an object of its own name.
+async fn missing(pool: &Pool, name: &str) -> Error {
+    match pool.stat(&format!("{name}.rbd")).await {
+        Ok(_) => Error::Unmet {
+            what: format!(
+                "{} is of format 1, which has ended: \"rbd migration\" of Ceph makes one of format 2 of it",
+                describe(pool, name)
+            ),
+            errno: Errno::OPNOTSUPP,
+        },
+        Err(_) => Error::NotFound { what: describe(pool, name) },
     }
 }
 
