@@ -108,7 +108,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     }
     options.check_features(name)?;
     check_namespace(pool).await?;
-    let id = new_id()?;
+    let id = new_id(pool)?;
     let what = || describe(pool, name);
     // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,
     // then the directory lists it, then the header makes it an image, as librbd does it.
@@ -161,11 +161,9 @@ async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Re
 }
 
 /// An id that no other image has: 56 random bits, in the form of those that librbd gives.
-pub(super) fn new_id() -> Result<String, Error> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random[..7])
-        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
-    Ok(format!("{:x}", u64::from_le_bytes(random) | 1 << 55))
+pub(super) fn new_id(pool: &Pool) -> Result<String, Error> {
+    let random = pool.cluster().random()? & ((1 << 56) - 1);
+    Ok(format!("{:x}", random | 1 << 55))
 }
 
 /// Lists the names of all images in the pool and its namespace, in order. Fails with [`Error::NotFound`] if there is no such
