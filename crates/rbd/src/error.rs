@@ -50,8 +50,8 @@ pub enum Error {
          not be done; open the image anew by a new connection"
     )]
     Blocklisted,
-    /// The image is gone.
-    #[error("the image was removed while it was open")]
+    /// The image is gone, or the snapshot that it was open at.
+    #[error("the image, or its snapshot, was removed while it was open")]
     Removed,
     /// The image is closed.
     #[error("the image is closed")]

@@ -1,6 +1,7 @@
 //! The life of an image: created, listed, resized, removed.
 
 use super::clear::clear;
+use super::clones::CopyDown;
 use super::details::{Header, ImageDetails};
 use super::header::{check_namespace, describe, image_id};
 use super::image::Image;
@@ -280,8 +281,18 @@ pub async fn resize(
         other => other?,
     }
     if size < image.size() {
+        keep_cut_objects(&header, size).await?;
         clear(&image, size, &mut progress).await?;
     }
     image.set_size(size).await?;
     image.close().await
+}
+
+/// Keeps what snapshots of a clone show of the parent in the objects that the new end cuts.
+async fn keep_cut_objects(header: &Header, size: u64) -> Result<(), Error> {
+    let details = header.details().await?;
+    if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
+        return Ok(());
+    }
+    CopyDown::new(header, &details).await?.cut_objects(size).await
 }

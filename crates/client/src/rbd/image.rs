@@ -1,12 +1,13 @@
-use super::header::{ImageInfo, ancestors, describe, image_id, info, info_by_id};
+use super::header::{ImageInfo, ancestors, describe, image_id, info_by_id};
 use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::ceph::image_key::{ImageControl, ImageKey, OpenedImage};
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
+use onego_ceph::client::Error as ProtocolError;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::{ImageFacts, ImageView, Io, Outcome};
 use std::fmt;
@@ -45,28 +46,58 @@ struct Open {
     is_closed: bool,
 }
 
+/// How an image is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadWrite,
+    ReadOnly,
+    /// The same, and nobody knows that it is open.
+    Unwatched,
+}
+
+/// What the cluster says to a user that may not watch an image.
+const MAY_NOT: [Errno; 2] = [Errno::PERM, Errno::ACCES];
+
+/// What has to be known of an image to open it, at a snapshot or without one.
+async fn known(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
+    let mut info = info_by_id(pool, name, id, snap).await?;
+    info.check_readable()?;
+    loop {
+        let missing = match ancestors(pool, &info).await {
+            Ok(parent) => {
+                let facts = ImageFacts { parent, ..info.facts(pool, snap) };
+                return Ok((info, facts));
+            }
+            Err(error @ Error::NotFound { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        // It may have got all of the parent's bytes meanwhile, and the parent may be gone.
+        let newer = info_by_id(pool, name, id, snap).await?;
+        if newer.parent == info.parent {
+            return Err(missing);
+        }
+        info = newer;
+    }
+}
+
 impl Image {
     /// Opens the image called `name`.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, true).await
+        let id = image_id(pool, name).await?;
+        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
+        Self::start(pool, info, facts, Access::ReadWrite).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, false).await
+        let id = image_id(pool, name).await?;
+        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
+        Self::start(pool, info, facts, Access::Unwatched).await
     }
 
-    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. It is not watched: a snapshot
-    /// that is removed meanwhile reads as an error, or as zeros.
+    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
+    /// removed. A user that may not watch the image does not see that, and reads zeros then.
     pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
         let snap = snapshot_id(pool, name, &id, snapshot).await?;
@@ -76,27 +107,29 @@ impl Image {
     /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
     /// messages alone.
     pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
-        let info = info_by_id(pool, name, id, snap).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, snap) };
-        Self::start(pool, info, facts, false).await
+        let (info, facts) = known(pool, name, id, snap).await?;
+        match Self::start(pool, info.clone(), facts.clone(), Access::ReadOnly).await {
+            Err(Error::Protocol(ProtocolError::Refused { errno })) if MAY_NOT.contains(&Errno(-errno)) => {
+                Self::start(pool, info, facts, Access::Unwatched).await
+            }
+            other => other,
+        }
     }
 
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, true).await
+        Self::start(pool, info, facts, Access::ReadWrite).await
     }
 
-    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, is_watched: bool) -> Result<Self, Error> {
+    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, access: Access) -> Result<Self, Error> {
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
         let done = ReplyTo::Future(done);
-        let facts = Box::new(facts);
+        let (facts, is_watched) = (Box::new(facts), access != Access::Unwatched);
         cluster.send(CephCommand::OpenImage { facts, is_watched, opened, done }).await?;
         let OpenedImage { key, view } = cluster.answer(named).await?;
-        let (pool, is_read_only) = (pool.clone(), !is_watched);
+        let (pool, is_read_only) = (pool.clone(), access != Access::ReadWrite);
         let open = Open { pool, info, key, view, is_read_only, is_closed: false };
         let image = Self { open: Arc::new(open) };
         match image.open.pool.cluster().answer(ready).await? {

@@ -135,7 +135,7 @@ pub(super) enum Closing<T> {
 }
 
 impl<T> OpenImage<T> {
-    /// An image that is read at a snapshot, or without others knowing of it, and not changed.
+    /// An image that is read without others knowing of it, and not changed.
     pub fn read_only(facts: ImageFacts) -> Self {
         Self::new(facts, WatchState::Unneeded)
     }
@@ -264,7 +264,7 @@ impl<T> OpenImage<T> {
         if let Some(death) = &self.death {
             return Err(death.clone());
         }
-        if matches!(self.watch, WatchState::Unneeded) {
+        if matches!(self.watch, WatchState::Unneeded) || self.facts.is_snapshot() {
             return Err(Error::ReadOnly);
         }
         let unknown = self.facts.state.features.without(Features::WRITABLE);

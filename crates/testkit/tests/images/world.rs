@@ -240,7 +240,8 @@ impl SharedWorld {
                 | Job::RemoveSnapshot(index)
                 | Job::Clone(index, _),
             ) if is_removed(*index) => Fate::Refused,
-            (Error::Invalid(_), Job::Flatten) if !image.is_clone => Fate::Refused,
+            // Somebody else, who may be dead, has flattened it.
+            (Error::Invalid(_), Job::Flatten) => Fate::Refused,
             _ => panic!("seed {}: {job:?} of {} ends as {error:?}", self.seed, image.name),
         }
     }
