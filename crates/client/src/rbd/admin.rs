@@ -271,28 +271,34 @@ pub async fn resize(
     let header = Header::named(pool, name).await?;
     let info = header.details().await?.info;
     info.check_writable()?;
+    let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+    if size < info.size {
+        match header.owned(async |details| keep_what_is_cut(&header, details, size).await).await {
+            Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
+                return header.ask_owner(ask, &mut progress).await;
+            }
+            other => other?,
+        }
+    }
     let image = Image::open_bare(pool, info).await?;
     match image.lock().await {
         Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
             image.close().await?;
-            let ask = |id| Operation::Resize { size, id, allow_shrink: true };
             return header.ask_owner(ask, &mut progress).await;
         }
         other => other?,
     }
     if size < image.size() {
-        keep_cut_objects(&header, size).await?;
         clear(&image, size, &mut progress).await?;
     }
     image.set_size(size).await?;
     image.close().await
 }
 
-/// Keeps what snapshots of a clone show of the parent in the objects that the new end cuts.
-async fn keep_cut_objects(header: &Header, size: u64) -> Result<(), Error> {
-    let details = header.details().await?;
+/// Has snapshots of a clone keep what they show of the parent behind a new end.
+async fn keep_what_is_cut(header: &Header, details: &ImageDetails, size: u64) -> Result<(), Error> {
     if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
         return Ok(());
     }
-    CopyDown::new(header, &details).await?.cut_objects(size).await
+    CopyDown::new(header, details).await?.cut_objects(size).await
 }

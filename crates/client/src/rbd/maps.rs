@@ -100,8 +100,7 @@ pub(super) async fn rolling_back(
             later.push(load(snap).await?);
         }
         since_last_snapshot(&mut after, &later);
-        let inherited = snapshot.overlap.map_or(0, |overlap| details.info.layout.objects(overlap));
-        let joined = joined(&after, later.pop().unwrap_or_default(), inherited);
+        let joined = joined(&after, later.pop().unwrap_or_default());
         change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map: joined })).await?;
         Ok::<_, Error>(after)
     };
@@ -112,31 +111,20 @@ pub(super) async fn rolling_back(
     }
 }
 
-/// The image is as the snapshot was, and has this map, if one is kept. Objects that got the parent's bytes are `copied`.
-pub(super) async fn rolled_back(
-    header: &Header,
-    after: Option<ObjectMap>,
-    copied: &[u64],
-) -> Result<(), Error> {
-    let Some(mut map) = after else { return Ok(()) };
-    for object in copied {
-        map.set(*object, state::EXISTS);
-    }
+/// The image is as the snapshot was, and has this map, if one is kept.
+pub(super) async fn rolled_back(header: &Header, after: Option<ObjectMap>) -> Result<(), Error> {
+    let Some(map) = after else { return Ok(()) };
     match change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await {
         Ok(()) => Ok(()),
         Err(_) => invalidate(header, NOSNAP).await,
     }
 }
 
-/// The map of an image on its way from one map to another. The first `inherited` objects may get the parent's bytes.
-fn joined(after: &ObjectMap, mut now: ObjectMap, inherited: u64) -> ObjectMap {
+/// The map of an image on its way from one map to another.
+fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
     now.resize(now.len().max(after.len()), state::NONEXISTENT);
-    for object in 0..after.len() {
-        match after.get(object) {
-            state::NONEXISTENT if object < inherited => now.set(object, state::EXISTS),
-            state::NONEXISTENT => {}
-            then => now.set(object, then),
-        }
+    for object in (0..after.len()).filter(|object| after.get(*object) != state::NONEXISTENT) {
+        now.set(object, after.get(object));
     }
     now
 }
@@ -188,7 +176,7 @@ mod tests {
             map
         };
         let (gone, written, clean) = (state::NONEXISTENT, state::EXISTS, state::EXISTS_CLEAN);
-        let joined = joined(&map(&[gone, gone, written, clean]), map(&[gone, written, clean]), 1);
-        assert_eq!(joined.iter().collect::<Vec<_>>(), [written, written, written, clean]);
+        let joined = joined(&map(&[gone, gone, written, clean]), map(&[gone, written, clean]));
+        assert_eq!(joined.iter().collect::<Vec<_>>(), [gone, written, written, clean]);
     }
 }

@@ -198,6 +198,7 @@ impl SharedWorld {
         let mut is_over = false;
         while let Some(((job, begun), result)) = self.users[index].tasks.run() {
             self.moment += 1;
+            if std::env::var_os("ONEGO_VERBOSE").is_some() { eprintln!("{} user {} ends {job:?} of {begun}: {:?}", self.moment, self.users[index].number, result.as_ref().err()); }
             let fate = result.as_ref().err().map(|error| self.fate(&job, self.users[index].image, error));
             is_over |= fate == Some(Fate::ShutOut) || job == Job::Close;
             self.summary.shut_out += u64::from(fate == Some(Fate::ShutOut));
@@ -280,6 +281,7 @@ impl SharedWorld {
                 history.begin(user.number, *stamp, self.moment);
             }
         }
+        if std::env::var_os("ONEGO_VERBOSE").is_some() { eprintln!("{} user {} {} begins {job:?}", self.moment, user.number, image.name); }
         let snapshot = super::maintenance::noted(image, &job, user.number, self.moment);
         user.start(job, self.moment, &image.name, &snapshot);
     }

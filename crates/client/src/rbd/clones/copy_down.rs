@@ -41,13 +41,12 @@ impl<'a> CopyDown<'a> {
         self.details.info.layout.objects(self.overlap)
     }
 
-    /// Copies the objects in which the parent would show in part if the image ended at `size`. A later change of one copies
-    /// what the image itself shows then, and snapshots show more.
-    pub(in crate::rbd) async fn cut_objects(&self, size: u64) -> Result<(), Error> {
+    /// Copies the objects of which the image would show less than a snapshot if it showed `shown` bytes of the parent. A later
+    /// change would make them without the parent's bytes, which the snapshots must keep.
+    pub(in crate::rbd) async fn cut_objects(&self, shown: u64) -> Result<(), Error> {
         let layout = &self.details.info.layout;
         for object in 0..self.objects() {
-            let shown = layout.object_end(object, size);
-            if shown > 0 && shown < layout.object_end(object, self.overlap) {
+            if layout.object_end(object, shown) < layout.object_end(object, self.overlap) {
                 self.object(object).await?;
             }
         }
@@ -57,10 +56,15 @@ impl<'a> CopyDown<'a> {
     /// Has an object hold what the image and its snapshots show of the parent, unless it exists.
     pub(in crate::rbd) async fn object(&self, object: u64) -> Result<(), Error> {
         let name = self.names.name(object).to_string();
-        match self.data.stat(&name).await {
-            Ok(_) => return Ok(()),
-            Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error),
+        if exists(&self.data, &name).await? {
+            return Ok(());
+        }
+        // It may have been there, and have been cut off since. Then what the oldest snapshot shows is not the parent's.
+        let mut times = self.times(object).filter(|(snap, shown)| *snap != NOSNAP && *shown > 0);
+        if let Some((oldest, _)) = times.next()
+            && exists(&self.data.at_snapshot(oldest), &name).await?
+        {
+            return Ok(());
         }
         let layout = &self.details.info.layout;
         let length = layout.object_end(object, self.overlap);
@@ -125,5 +129,13 @@ impl<'a> CopyDown<'a> {
             }
         }
         Ok(())
+    }
+}
+
+async fn exists(data: &Pool, name: &str) -> Result<bool, Error> {
+    match data.stat(name).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }
