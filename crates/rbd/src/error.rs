@@ -38,6 +38,12 @@ pub enum Error {
         /// The owner.
         owner: String,
     },
+    /// Another client owns the image's exclusive lock, watches the image, and has not answered for a minute.
+    #[error("{owner} owns the image's exclusive lock and does not answer: end it, or shut it out by \"ceph osd blocklist\"")]
+    LockUnanswered {
+        /// The owner.
+        owner: String,
+    },
     /// The lock is held by hand, and not by a client that could be asked for it.
     #[error("the image is locked by {owner} by hand: \"rbd lock rm\" removes such a lock")]
     LockedByHand {

@@ -8,7 +8,7 @@ use super::snapshot::Snapshot;
 use crate::ceph::error::Error;
 use crate::rados::WriteOp;
 use onego_ceph::cls::rbd::{
-    ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags, image_flag,
+    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags, image_flag,
     state,
 };
 use onego_ceph::rbd::Features;
@@ -92,6 +92,9 @@ pub(super) async fn rolling_back(
     let objects = details.info.layout.objects(snapshot.size);
     let load = async |snap| header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
     let joined = async {
+        if objects > MAX_OBJECTS {
+            return Err(Error::Invalid(format!("{objects} objects are too many for an object map")));
+        }
         let mut after = load(snapshot.id).await?;
         after.resize(objects, state::NONEXISTENT);
         let newer = details.snapshots.iter().map(|newer| newer.id).filter(|newer| *newer > snapshot.id);
