@@ -62,11 +62,16 @@ fn a_header_that_is_damaged_fails_what_needs_it() {
                 // Zeros may be a value; whatever opens shows what is there.
                 if let Ok(image) = Image::open(&pool, "disk").await {
                     let read = image.read(0, OBJECT.min(image.size())).await;
-                    assert!(read.is_ok_and(|bytes| bytes.to_vec().iter().all(|byte| *byte == 7 || *byte == 0)));
+                    assert!(
+                        read.is_ok_and(|bytes| bytes.to_vec().iter().all(|byte| *byte == 7 || *byte == 0))
+                    );
                     image.close().await?;
                 }
                 let _ = snapshots::create(&pool, "disk", &format!("of-{key}")).await;
-                let _ = rbd::resize(&pool, "disk", SIZE, |_, _| {}).await;
+                // To give up what lies behind the end of an image of 16 EiB takes its time.
+                if key != "size" {
+                    let _ = rbd::resize(&pool, "disk", SIZE, |_, _| {}).await;
+                }
             }
             pool.remove_omap(&header, BTreeSet::from([key.into()])).await?;
             let opened = Image::open(&pool, "disk").await;
@@ -88,14 +93,20 @@ fn an_id_that_is_garbage_is_no_image() {
             pool.write_full("rbd_id.disk", id).await?;
             let error = Image::open(&pool, "disk").await.map(drop).unwrap_err();
             assert!(!error.is_retryable(), "{error}");
-            assert!(rbd::remove(&pool, "disk", |_, _| {}).await.is_err() || rbd::info(&pool, "disk").await.is_err());
+            assert!(
+                rbd::remove(&pool, "disk", |_, _| {}).await.is_err()
+                    || rbd::info(&pool, "disk").await.is_err()
+            );
         }
         Ok(())
     });
 }
 
 /// Damages the object map in a way, and uses the image.
-async fn use_without_map(pool: &Pool, damage: impl AsyncFnOnce(&Pool, &str) -> Result<(), Error>) -> Result<(), Error> {
+async fn use_without_map(
+    pool: &Pool,
+    damage: impl AsyncFnOnce(&Pool, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
     let header = header(pool).await?;
     let map = header.replace("rbd_header", "rbd_object_map");
     damage(pool, &map).await?;

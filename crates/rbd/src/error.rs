@@ -39,7 +39,9 @@ pub enum Error {
         owner: String,
     },
     /// Another client owns the image's exclusive lock, watches the image, and has not answered for a minute.
-    #[error("{owner} owns the image's exclusive lock and does not answer: end it, or shut it out by \"ceph osd blocklist\"")]
+    #[error(
+        "{owner} owns the image's exclusive lock and does not answer: end it, or shut it out by \"ceph osd blocklist\""
+    )]
     LockUnanswered {
         /// The owner.
         owner: String,

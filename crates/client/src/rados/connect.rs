@@ -64,7 +64,12 @@ pub type ClientMachine = Core;
 /// Programs use [`Reactor`] or [`Cluster::connect`]; simulations drive clients in virtual time.
 ///
 /// `waker` wakes the machine's pump. Nothing of it is random that `config` does not say: ids of images follow from its seed.
-pub fn machine(config: &client::Config, timeout: Duration, waker: Waker, now: Time) -> (ClientMachine, Cluster) {
+pub fn machine(
+    config: &client::Config,
+    timeout: Duration,
+    waker: Waker,
+    now: Time,
+) -> (ClientMachine, Cluster) {
     let mailbox = Arc::new(Mailbox::new());
     let report = Report::default();
     let core = Core::new(config, Arc::clone(&mailbox), Lookout::new(report.clone(), None), now);

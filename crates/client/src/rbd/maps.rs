@@ -8,8 +8,8 @@ use super::snapshot::Snapshot;
 use crate::ceph::error::Error;
 use crate::rados::WriteOp;
 use onego_ceph::cls::rbd::{
-    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags, image_flag,
-    state,
+    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags,
+    image_flag, state,
 };
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;

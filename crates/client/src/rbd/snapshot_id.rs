@@ -16,7 +16,11 @@ pub(super) async fn snapshot_id(pool: &Pool, image: &str, id: &str, snapshot: &s
     loop {
         match named(pool, &header, &context.snaps, snapshot).await {
             Ok(Some(id)) => return Ok(id),
-            Ok(None) => return Err(Error::NotFound { what: format!("snapshot {snapshot} of {}", describe(pool, image)) }),
+            Ok(None) => {
+                return Err(Error::NotFound {
+                    what: format!("snapshot {snapshot} of {}", describe(pool, image)),
+                });
+            }
             Err(error @ Error::NotFound { .. }) => {
                 // Another snapshot was removed since the list was read.
                 let newer = pool.call(&header, &GetSnapContext {}).await?;

@@ -54,7 +54,11 @@ impl SharedWorld {
         self.wait_for_all();
         let blocks = self.users[index].open.as_ref().map_or(0, |open| open.size() / super::model::BLOCK);
         let blocks = blocks as usize;
-        assert!(self.images[image].size.may_show(blocks as u64 * super::model::BLOCK, self.moment, self.moment + 1));
+        assert!(self.images[image].size.may_show(
+            blocks as u64 * super::model::BLOCK,
+            self.moment,
+            self.moment + 1
+        ));
         self.begin(index, Job::Read(0..blocks));
         let there = 0..self.images[image].snapshots.len();
         for snapshot in there {

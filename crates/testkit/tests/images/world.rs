@@ -112,9 +112,7 @@ impl SharedWorld {
         };
         let cluster = world.admin.cluster.clone();
         world.pool = Some(world.ask(async move { cluster.pool(POOL).await }));
-        world.ask_pool(|pool| async move {
-            onego::rbd::create(&pool, "disk", &options(FIRST_BLOCKS)).await
-        });
+        world.ask_pool(|pool| async move { onego::rbd::create(&pool, "disk", &options(FIRST_BLOCKS)).await });
         let size = FIRST_BLOCKS as u64 * BLOCK;
         world.images.push(ImageModel::new("disk".to_owned(), size, &[ZEROS; MAX_BLOCKS], 0, 0));
         world.sim.set_faults(Faults::random(seed));
@@ -198,7 +196,6 @@ impl SharedWorld {
         let mut is_over = false;
         while let Some(((job, begun), result)) = self.users[index].tasks.run() {
             self.moment += 1;
-            if std::env::var_os("ONEGO_VERBOSE").is_some() { eprintln!("{} user {} ends {job:?} of {begun}: {:?}", self.moment, self.users[index].number, result.as_ref().err()); }
             let fate = result.as_ref().err().map(|error| self.fate(&job, self.users[index].image, error));
             is_over |= fate == Some(Fate::ShutOut) || job == Job::Close;
             self.summary.shut_out += u64::from(fate == Some(Fate::ShutOut));
@@ -281,7 +278,6 @@ impl SharedWorld {
                 history.begin(user.number, *stamp, self.moment);
             }
         }
-        if std::env::var_os("ONEGO_VERBOSE").is_some() { eprintln!("{} user {} {} begins {job:?}", self.moment, user.number, image.name); }
         let snapshot = super::maintenance::noted(image, &job, user.number, self.moment);
         user.start(job, self.moment, &image.name, &snapshot);
     }

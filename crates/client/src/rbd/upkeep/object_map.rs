@@ -3,7 +3,9 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::objects::for_each_object;
-use onego_ceph::cls::rbd::{MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state};
+use onego_ceph::cls::rbd::{
+    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state,
+};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
 use onego_rbd::notify::Operation;
