@@ -24,7 +24,7 @@ mod world;
 use onego_testkit::seeds::Seeds;
 use world::{SharedWorld, Summary};
 
-const SEEDS: Seeds = Seeds { short: 30, long: 1000 };
+const SEEDS: Seeds = Seeds { short: 20, long: 1000 };
 
 fn run(is_kept: bool) -> Option<Vec<Summary>> {
     SEEDS.each("-p onego-testkit --release --test images", |seed| {
@@ -34,9 +34,11 @@ fn run(is_kept: bool) -> Option<Vec<Summary>> {
     })
 }
 
+type Count = fn(&Summary) -> u64;
+
 /// Fails if a world in which nothing happened would have passed, too.
 fn check_coverage(seen: &[Summary]) {
-    let floors: [(&str, fn(&Summary) -> u64, u64); 12] = [
+    let floors: [(&str, Count, u64); 12] = [
         ("the locks change hands", |summary| summary.hand_overs, 100),
         ("clients die", |summary| summary.deaths, 20),
         ("clients are shut out", |summary| summary.shut_out, 1),
