@@ -18,7 +18,7 @@ pub struct Bed {
     pool: String,
     image: String,
     size: u64,
-    kind: Kind,
+    kind: BedImage,
     server: Option<u32>,
     /// Has it been filled?
     filled: AtomicBool,
@@ -26,7 +26,7 @@ pub struct Bed {
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BedImage {
     /// An image of its own.
     Plain,
     /// A clone of an image that is full: its first writes bring the parent's bytes with them.
@@ -43,7 +43,7 @@ impl Bed {
         pool: &str,
         image: &str,
         options: &CreateOptions,
-        kind: Kind,
+        kind: BedImage,
         server: Option<u32>,
     ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
@@ -51,12 +51,12 @@ impl Bed {
             cluster.ready().await?;
             let pool = cluster.pool(pool).await?;
             match kind {
-                Kind::Plain => rbd::create(&pool, image, options).await,
-                Kind::Clone => make_clone(&pool, image, options).await,
+                BedImage::Plain => rbd::create(&pool, image, options).await,
+                BedImage::Clone => make_clone(&pool, image, options).await,
             }
         })??;
         // What a clone shows is there.
-        let filled = AtomicBool::new(kind == Kind::Clone);
+        let filled = AtomicBool::new(kind == BedImage::Clone);
         let (pool, image) = (pool.to_owned(), image.to_owned());
         Ok(Self { config: config.clone(), pool, image, size: options.size, kind, server, filled })
     }
@@ -69,7 +69,7 @@ impl Bed {
             progress();
             let pool = cluster.pool(&self.pool).await?;
             rbd::remove(&pool, &self.image, |_, _| progress()).await?;
-            if self.kind == Kind::Clone {
+            if self.kind == BedImage::Clone {
                 let parent = parent_of(&self.image);
                 snapshots::purge(&pool, &parent, |_, _| progress()).await?;
                 rbd::remove(&pool, &parent, |_, _| progress()).await?;

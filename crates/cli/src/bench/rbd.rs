@@ -14,7 +14,7 @@ use crate::spec::DEFAULT_POOL;
 use onego::ceph::Config;
 use onego::rbd::{CreateOptions, Features, Layout};
 use onego_bench::load::{Measured, Plan};
-use onego_bench::rbd::{Bed, Kind};
+use onego_bench::rbd::{Bed, BedImage};
 use onego_bench::report::picture;
 use onego_bench::report::progress::Progress;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ fn on_cluster(
         .is_none()
         .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
     let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
-    let kind = if options.clone { Kind::Clone } else { Kind::Plain };
+    let kind = if options.clone { BedImage::Clone } else { BedImage::Plain };
     let bed = Bed::prepare(config, &options.pool, &image, &options.image()?, kind, server)
         .map_err(Failure::at(config))?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);

@@ -1,12 +1,12 @@
 //! The life of an image: created, listed, resized, removed.
 
 use super::clear::clear;
-use super::clones::CopyDown;
 use super::details::{Header, ImageDetails};
 use super::header::{check_namespace, describe, image_id};
 use super::image::Image;
 use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
+use super::view::CopyDown;
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};

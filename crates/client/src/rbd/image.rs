@@ -48,7 +48,7 @@ struct Open {
 
 /// How an image is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum OpenAs {
     ReadWrite,
     ReadOnly,
     /// The same, and nobody knows that it is open.
@@ -85,7 +85,7 @@ impl Image {
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
         let (info, facts) = known(pool, name, &id, NOSNAP).await?;
-        Self::start(pool, info, facts, Access::ReadWrite).await
+        Self::start(pool, info, facts, OpenAs::ReadWrite).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
@@ -93,7 +93,7 @@ impl Image {
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
         let (info, facts) = known(pool, name, &id, NOSNAP).await?;
-        Self::start(pool, info, facts, Access::Unwatched).await
+        Self::start(pool, info, facts, OpenAs::Unwatched).await
     }
 
     /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
@@ -108,9 +108,9 @@ impl Image {
     /// messages alone.
     pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
         let (info, facts) = known(pool, name, id, snap).await?;
-        match Self::start(pool, info.clone(), facts.clone(), Access::ReadOnly).await {
+        match Self::start(pool, info.clone(), facts.clone(), OpenAs::ReadOnly).await {
             Err(Error::Protocol(ProtocolError::Refused { errno })) if MAY_NOT.contains(&Errno(-errno)) => {
-                Self::start(pool, info, facts, Access::Unwatched).await
+                Self::start(pool, info, facts, OpenAs::Unwatched).await
             }
             other => other,
         }
@@ -119,17 +119,17 @@ impl Image {
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, Access::ReadWrite).await
+        Self::start(pool, info, facts, OpenAs::ReadWrite).await
     }
 
-    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, access: Access) -> Result<Self, Error> {
+    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, access: OpenAs) -> Result<Self, Error> {
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
         let done = ReplyTo::Future(done);
-        let (facts, is_watched) = (Box::new(facts), access != Access::Unwatched);
+        let (facts, is_watched) = (Box::new(facts), access != OpenAs::Unwatched);
         cluster.send(CephCommand::OpenImage { facts, is_watched, opened, done }).await?;
         let OpenedImage { key, view } = cluster.answer(named).await?;
-        let (pool, is_read_only) = (pool.clone(), access != Access::ReadWrite);
+        let (pool, is_read_only) = (pool.clone(), access != OpenAs::ReadWrite);
         let open = Open { pool, info, key, view, is_read_only, is_closed: false };
         let image = Self { open: Arc::new(open) };
         match image.open.pool.cluster().answer(ready).await? {

@@ -56,7 +56,7 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
     header.notify_changed().await
 }
 
-/// Forgets the clones of a snapshot that are its clones no more, or gone: whoever flattened or removed one may have died before
+/// Forgets the clones of a snapshot that are its clones no more, or gone: the client that flattened or removed one may have died before
 /// the snapshot was told. Are none left?
 async fn forget_former_children(header: &Header, snap: u64) -> Result<bool, Error> {
     let mut are_gone = true;

@@ -45,7 +45,7 @@ impl SharedWorld {
         self.remove_all();
     }
 
-    /// A new user reads an image and its snapshots, and writes, for which it takes the lock from whoever died with it.
+    /// A new user reads an image and its snapshots, and writes, for which it takes the lock from a client that died with it.
     fn read_all(&mut self, image: usize) {
         self.open_image(image);
         self.wait_for_all();

@@ -2,7 +2,7 @@
 
 use super::history::{Moment, ZEROS};
 use super::model::{BLOCK, ImageModel, MAX_BLOCKS, SnapshotModel};
-use super::user::{Answer, Job};
+use super::user::{Job, JobAnswer};
 use super::world::{Fate, SharedWorld};
 use rand::Rng;
 
@@ -73,22 +73,22 @@ impl SharedWorld {
     }
 
     /// Something was done.
-    pub(super) fn succeeded(&mut self, index: usize, job: &Job, begun: Moment, answer: Answer) {
+    pub(super) fn succeeded(&mut self, index: usize, job: &Job, begun: Moment, answer: JobAnswer) {
         let (at, now) = (self.users[index].image, self.moment);
         let image = &mut self.images[at];
         match (job, answer) {
-            (Job::Open, Answer::Opened(open)) => self.users[index].open = Some(open),
-            (Job::Read(blocks), Answer::Bytes(bytes)) => self.check(at, blocks.clone(), &bytes, begun),
+            (Job::Open, JobAnswer::Opened(open)) => self.users[index].open = Some(open),
+            (Job::Read(blocks), JobAnswer::Bytes(bytes)) => self.check(at, blocks.clone(), &bytes, begun),
             (Job::Change(blocks, _), _) => {
                 self.summary.acknowledged += 1;
                 image.blocks[blocks.clone()].iter_mut().for_each(|block| block.acknowledge(begun, now));
             }
-            (Job::List, Answer::Names(names)) => self.listed(at, &names, begun),
+            (Job::List, JobAnswer::Names(names)) => self.listed(at, &names, begun),
             (Job::MakeSnapshot(snapshot), _) => {
                 self.summary.snapshots += 1;
                 image.snapshots[*snapshot].made.get_or_insert(now);
             }
-            (Job::ReadSnapshot(snapshot), Answer::Bytes(bytes)) => {
+            (Job::ReadSnapshot(snapshot), JobAnswer::Bytes(bytes)) => {
                 // What is being removed shows this or that.
                 if image.snapshots[*snapshot].removal.is_none() {
                     self.summary.snapshot_reads += 1;

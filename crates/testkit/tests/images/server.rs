@@ -21,7 +21,7 @@ const MAX_OSDS: u8 = 3;
 
 const ENOSPC: i32 = 28;
 
-pub(crate) struct Server {
+pub(crate) struct SimCluster {
     pump: Option<Pump<SimEngine, ClusterMachine>>,
     /// Keeps the cluster's state, if anything does.
     storage: Option<Storage>,
@@ -33,7 +33,7 @@ pub(crate) struct Server {
     pub(crate) outages: u64,
 }
 
-impl Server {
+impl SimCluster {
     /// `is_kept`: it keeps its state on a disk.
     pub(crate) fn start(sim: &Sim, seed: u64, is_kept: bool, random: &mut SmallRng) -> Self {
         let osds = random.random_range(1..=MAX_OSDS);

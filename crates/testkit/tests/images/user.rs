@@ -2,7 +2,7 @@
 
 use super::history::Moment;
 use super::model::{BLOCK, MAX_BLOCKS};
-use super::server::Server;
+use super::server::SimCluster;
 use super::tasks::Tasks;
 use onego::ceph::Error;
 use onego::rados::{ClientMachine, Cluster, Pool, machine};
@@ -54,7 +54,7 @@ impl Job {
 
 /// What came of it.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum JobAnswer {
     Done,
     Opened(Image),
     Bytes(Vec<u8>),
@@ -69,7 +69,7 @@ pub(crate) struct User {
     pub(crate) pump: Pump<SimEngine, ClientMachine>,
     pub(crate) cluster: Cluster,
     pub(crate) open: Option<Image>,
-    pub(crate) tasks: Tasks<(Job, Moment), Result<Answer, Error>>,
+    pub(crate) tasks: Tasks<(Job, Moment), Result<JobAnswer, Error>>,
     pub(crate) was_owner: bool,
     pub(crate) next_request: Time,
     pub(crate) cut_until: Option<Time>,
@@ -77,7 +77,7 @@ pub(crate) struct User {
 
 impl User {
     pub(crate) fn new(sim: &Sim, seed: u64, number: u32, image: usize) -> Self {
-        let mut config = Config::new(vec![Server::monitor()], "admin", Memory::new(1 << 20));
+        let mut config = Config::new(vec![SimCluster::monitor()], "admin", Memory::new(1 << 20));
         config.seed = seed ^ u64::from(number) << 32;
         config.secret_seed = Secret::new(number.to_le_bytes().repeat(8));
         config.nonce = number + 1;
@@ -113,7 +113,7 @@ impl User {
         self.tasks.start((job, begun), async move {
             let pool = cluster.pool(POOL).await?;
             match what {
-                Job::Open => return Ok(Answer::Opened(Image::open(&pool, &image).await?)),
+                Job::Open => return Ok(JobAnswer::Opened(Image::open(&pool, &image).await?)),
                 Job::Read(blocks) => return read(open.as_ref(), blocks).await,
                 Job::List => return names(&pool, &image).await,
                 Job::ReadSnapshot(_) => return read_snapshot(&pool, &image, &snapshot).await,
@@ -126,7 +126,7 @@ impl User {
                 Job::Flatten => clones::flatten(&pool, &image, |_, _| {}).await?,
                 Job::Resize(size) => onego::rbd::resize(&pool, &image, size, |_, _| {}).await?,
             }
-            Ok(Answer::Done)
+            Ok(JobAnswer::Done)
         });
     }
 }
@@ -147,10 +147,10 @@ async fn clone(pool: &Pool, image: &str, snapshot: &str, name: &str) -> Result<(
     clones::clone((pool, image, snapshot), (pool, name), &options, Some(CloneFormat::Counted)).await
 }
 
-async fn read(image: Option<&Image>, blocks: Range<usize>) -> Result<Answer, Error> {
+async fn read(image: Option<&Image>, blocks: Range<usize>) -> Result<JobAnswer, Error> {
     let image = image.ok_or(Error::Closed)?;
     let bytes = image.read(blocks.start as u64 * BLOCK, blocks.len() as u64 * BLOCK).await?;
-    Ok(Answer::Bytes(bytes.to_vec()))
+    Ok(JobAnswer::Bytes(bytes.to_vec()))
 }
 
 async fn change(image: Option<&Image>, blocks: Range<usize>, stamp: u64) -> Result<(), Error> {
@@ -162,17 +162,17 @@ async fn change(image: Option<&Image>, blocks: Range<usize>, stamp: u64) -> Resu
     image.write(offset, stamp.to_le_bytes().repeat((length / 8) as usize)).await
 }
 
-async fn names(pool: &Pool, image: &str) -> Result<Answer, Error> {
+async fn names(pool: &Pool, image: &str) -> Result<JobAnswer, Error> {
     let all = snapshots::list(pool, image).await?;
     let users = all.into_iter().filter(snapshots::Snapshot::is_users);
-    Ok(Answer::Names(users.map(|snapshot| snapshot.name).collect()))
+    Ok(JobAnswer::Names(users.map(|snapshot| snapshot.name).collect()))
 }
 
-async fn read_snapshot(pool: &Pool, image: &str, snapshot: &str) -> Result<Answer, Error> {
+async fn read_snapshot(pool: &Pool, image: &str, snapshot: &str) -> Result<JobAnswer, Error> {
     let image = Image::open_at(pool, image, snapshot).await?;
     let bytes = image.read(0, image.size()).await?.to_vec();
     image.close().await?;
-    Ok(Answer::Bytes(bytes))
+    Ok(JobAnswer::Bytes(bytes))
 }
 
 async fn close(image: Option<Image>) -> Result<(), Error> {

@@ -2,9 +2,9 @@
 
 use super::history::{Moment, ZEROS};
 use super::model::{BLOCK, FIRST_BLOCKS, ImageModel, MAX_BLOCKS};
-use super::server::{SERVER, Server};
+use super::server::{SERVER, SimCluster};
 use super::tasks::Tasks;
-use super::user::{Answer, Job, POOL, User, address, options};
+use super::user::{Job, JobAnswer, POOL, User, address, options};
 use onego::ceph::{Error, ProtocolError};
 use onego::rados::Pool;
 use onego::rbd::ImageError;
@@ -68,7 +68,7 @@ pub(crate) struct SharedWorld {
     pub(super) seed: u64,
     pub(super) sim: Sim,
     pub(super) random: SmallRng,
-    pub(super) server: Server,
+    pub(super) server: SimCluster,
     /// Makes the first image, and looks at everything in the end.
     admin: User,
     pub(super) pool: Option<Pool>,
@@ -89,7 +89,7 @@ impl SharedWorld {
     pub(crate) fn new(seed: u64, is_kept: bool) -> Self {
         let sim = Sim::new(seed, Faults::none());
         let mut random = SmallRng::seed_from_u64(seed ^ 0x0001_3a6e);
-        let server = Server::start(&sim, seed, is_kept, &mut random);
+        let server = SimCluster::start(&sim, seed, is_kept, &mut random);
         let admin = User::new(&sim, seed, 0, 0);
         let now = sim.now();
         let mut world = Self {
@@ -359,7 +359,7 @@ impl SharedWorld {
         let cluster = self.admin.cluster.clone();
         self.admin.tasks.start((Job::Close, 0), async move {
             cluster.command(&command, onego::List::new()).await?;
-            Ok(Answer::Done)
+            Ok(JobAnswer::Done)
         });
     }
 

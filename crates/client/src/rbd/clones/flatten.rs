@@ -1,9 +1,9 @@
-use super::copy_down::CopyDown;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::objects::for_each_object;
 use crate::rbd::release::detach_from_parent;
+use crate::rbd::view::CopyDown;
 use onego_ceph::cls::rbd::ParentDetach;
 use onego_ceph::rbd::Features;
 use onego_rbd::notify::Operation;

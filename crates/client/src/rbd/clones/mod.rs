@@ -2,12 +2,10 @@
 
 mod children;
 mod clone;
-mod copy_down;
 mod flatten;
 
 pub(super) use children::counted_children;
 pub use children::{Child, children};
 pub use clone::{CloneFormat, clone};
 pub(super) use clone::{attach, copy_metadata};
-pub(super) use copy_down::CopyDown;
 pub use flatten::flatten;

@@ -1,10 +1,10 @@
 use crate::ceph::error::Error;
 use crate::rados::Pool;
-use crate::rbd::clones::CopyDown;
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::snapshot::Snapshot;
+use crate::rbd::view::CopyDown;
 use onego_ceph::cls::rbd::SetSize;
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::DataNames;

@@ -1,8 +1,10 @@
+//! The parent's bytes that an image and its snapshots show, copied into objects of the image.
+
+use super::shown::View;
 use crate::ceph::error::Error;
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate};
-use crate::rbd::view::View;
 use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, state};
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::{NOSNAP, SnapContext};
@@ -37,7 +39,7 @@ impl<'a> CopyDown<'a> {
     }
 
     /// Objects that may show the parent, now or at a snapshot: the first ones.
-    pub(super) fn objects(&self) -> u64 {
+    pub(in crate::rbd) fn objects(&self) -> u64 {
         self.details.info.layout.objects(self.overlap)
     }
 

@@ -1,15 +1,15 @@
 //! What an image shows at one time, now or at a snapshot, object by object.
 
-use super::details::{Header, ImageDetails};
-use super::image::Image;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::image::Image;
 use onego_buf::List;
 use onego_ceph::rbd::DataNames;
 use std::ops::Range;
 
 /// An image at one time.
-pub(super) struct View {
+pub(in crate::rbd) struct View {
     image: Image,
     /// The pool of its data, as it was at that time.
     data: Pool,
@@ -18,7 +18,7 @@ pub(super) struct View {
 
 impl View {
     /// The image now, or at the snapshot with this number.
-    pub(super) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
+    pub(in crate::rbd) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
         let image = Image::open_snap(&header.pool, &header.name, &header.id, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
         let names = DataNames::new(&image.info().object_prefix);
@@ -26,7 +26,7 @@ impl View {
     }
 
     /// The snapshot that the image was cloned from.
-    pub(super) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
+    pub(in crate::rbd) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
         let missing = || Error::Invalid(format!("{} has no parent", header.describe()));
         let origin = details.origin.as_ref().ok_or_else(missing)?;
         let pool = header.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
@@ -34,12 +34,12 @@ impl View {
     }
 
     /// Bytes that it has.
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::rbd) fn size(&self) -> u64 {
         self.image.size()
     }
 
     /// The bytes of an object that the image itself has.
-    pub(super) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
+    pub(in crate::rbd) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
         match self.data.read(&self.names.name(object).to_string(), 0, 0).await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Error::NotFound { .. }) => Ok(None),
@@ -48,7 +48,7 @@ impl View {
     }
 
     /// The bytes of ranges, one behind the other; behind its end there are zeros.
-    pub(super) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
+    pub(in crate::rbd) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         for range in ranges {
             let end = bytes.len() + (range.end - range.start) as usize;
