@@ -6,8 +6,9 @@ use crate::load::{self, Measured, Plan};
 use crate::report::progress::Progress;
 use crate::report::table::OURS;
 use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
-use onego::rados::Cluster;
-use onego::rbd::{self, CreateOptions, Image};
+use onego::rados::{Cluster, Pool};
+use onego::rbd::clones::{CloneFormat, clone};
+use onego::rbd::{self, CreateOptions, Image, snapshots};
 use onego::{SegmentMut, Wait};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,10 +18,23 @@ pub struct Bed {
     pool: String,
     image: String,
     size: u64,
+    kind: BedImage,
     server: Option<u32>,
     /// Has it been filled?
     filled: AtomicBool,
 }
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BedImage {
+    /// An image of its own.
+    Plain,
+    /// A clone of an image that is full: its first writes bring the parent's bytes with them.
+    Clone,
+}
+
+/// The snapshot that clones are made of.
+const SNAPSHOT: &str = "full";
 
 impl Bed {
     /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine.
@@ -28,16 +42,23 @@ impl Bed {
         config: &Config,
         pool: &str,
         image: &str,
-        size: u64,
+        options: &CreateOptions,
+        kind: BedImage,
         server: Option<u32>,
     ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         reactor.block_on(async {
             cluster.ready().await?;
-            rbd::create(&cluster.pool(pool).await?, image, &CreateOptions::new(size)).await
+            let pool = cluster.pool(pool).await?;
+            match kind {
+                BedImage::Plain => rbd::create(&pool, image, options).await,
+                BedImage::Clone => make_clone(&pool, image, options).await,
+            }
         })??;
+        // What a clone shows is there.
+        let filled = AtomicBool::new(kind == BedImage::Clone);
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        Ok(Self { config: config.clone(), pool, image, size, server, filled: AtomicBool::new(false) })
+        Ok(Self { config: config.clone(), pool, image, size: options.size, kind, server, filled })
     }
 
     /// Takes an image that is there, and keeps its bytes where nothing is written.
@@ -49,7 +70,8 @@ impl Bed {
         })??;
         let (pool, image) = (pool.to_owned(), image.to_owned());
         let filled = AtomicBool::new(true);
-        Ok(Self { config: config.clone(), pool, image, size: info.size, server, filled })
+        let (size, kind) = (info.size, BedImage::Plain);
+        Ok(Self { config: config.clone(), pool, image, size, kind, server, filled })
     }
 
     /// Removes the image. `progress` is called whenever a part of it is gone.
@@ -58,7 +80,14 @@ impl Bed {
         reactor.block_on(async {
             cluster.ready().await?;
             progress();
-            rbd::remove(&cluster.pool(&self.pool).await?, &self.image, |_, _| progress()).await
+            let pool = cluster.pool(&self.pool).await?;
+            rbd::remove(&pool, &self.image, |_, _| progress()).await?;
+            if self.kind == BedImage::Clone {
+                let parent = parent_of(&self.image);
+                snapshots::purge(&pool, &parent, |_, _| progress()).await?;
+                rbd::remove(&pool, &parent, |_, _| progress()).await?;
+            }
+            Ok::<_, onego::ceph::Error>(())
         })??;
         Ok(())
     }
@@ -73,6 +102,24 @@ impl Bed {
     ) -> Result<Vec<Measured>, Error> {
         load::measure(self, plan, progress, stop, each)
     }
+}
+
+fn parent_of(image: &str) -> String {
+    format!("{image}-parent")
+}
+
+/// Makes a full image, and a clone of it.
+async fn make_clone(pool: &Pool, image: &str, options: &CreateOptions) -> Result<(), onego::ceph::Error> {
+    let parent = parent_of(image);
+    rbd::create(pool, &parent, options).await?;
+    let full = Image::open(pool, &parent).await?;
+    let piece = options.layout.object_size();
+    for offset in (0..options.size).step_by(piece as usize) {
+        full.write(offset, vec![0xa5; piece.min(options.size - offset) as usize]).await?;
+    }
+    full.close().await?;
+    snapshots::create(pool, &parent, SNAPSHOT).await?;
+    clone((pool, &parent, SNAPSHOT), (pool, image), options, Some(CloneFormat::Counted)).await
 }
 
 impl Target for Bed {

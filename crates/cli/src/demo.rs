@@ -9,8 +9,9 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::size;
+use onego::rbd::CreateOptions;
 use onego_bench::load::{Measured, Plan};
-use onego_bench::rbd::Bed;
+use onego_bench::rbd::{Bed, BedImage};
 use onego_bench::report::picture;
 use onego_bench::report::progress::Progress;
 use onego_bench::row::{Load, Pattern};
@@ -55,7 +56,14 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let started = started.elapsed().as_millis();
     output::lines([format!("an embedded cluster is up after {started} ms: one monitor, one OSD in memory")])?;
     let config = access.config_in(&cluster.conf())?;
-    let bed = Bed::prepare(&config, "rbd", "demo", SIZE, Some(cluster.pid()))?;
+    let bed = Bed::prepare(
+        &config,
+        "rbd",
+        "demo",
+        &CreateOptions::new(SIZE),
+        BedImage::Plain,
+        Some(cluster.pid()),
+    )?;
     output::lines([format!("it keeps image rbd/demo of {}", size::human(SIZE))])?;
     let progress = |plan: &Plan| Progress::of_time(plan.total(), !options.no_progress);
 

@@ -38,6 +38,14 @@ pub enum Error {
         /// The owner.
         owner: String,
     },
+    /// Another client owns the image's exclusive lock, watches the image, and has not answered for a minute.
+    #[error(
+        "{owner} owns the image's exclusive lock and does not answer: end it, or shut it out by \"ceph osd blocklist\""
+    )]
+    LockUnanswered {
+        /// The owner.
+        owner: String,
+    },
     /// The lock is held by hand, and not by a client that could be asked for it.
     #[error("the image is locked by {owner} by hand: \"rbd lock rm\" removes such a lock")]
     LockedByHand {
@@ -50,8 +58,8 @@ pub enum Error {
          not be done; open the image anew by a new connection"
     )]
     Blocklisted,
-    /// The image is gone.
-    #[error("the image was removed while it was open")]
+    /// The image is gone, or the snapshot that it was open at.
+    #[error("the image, or its snapshot, was removed while it was open")]
     Removed,
     /// The image is closed.
     #[error("the image is closed")]

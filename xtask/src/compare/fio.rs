@@ -10,15 +10,24 @@ use std::fs::{self, File};
 
 /// Makes an image in the pool `rbd` and writes all of it: reads of what was never written are cheap and tell nothing.
 pub(super) fn fill(stage: &Stage) -> Result<()> {
-    stage.ceph(&format!("rbd create --size {IMAGE_MIB}M --image-feature layering rbd/fio"))?;
-    fio(stage, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
+    fill_image(stage, IMAGE, "--image-feature layering")
 }
+
+/// The same of another image, which is made with these options.
+pub(super) fn fill_image(stage: &Stage, image: &str, options: &str) -> Result<()> {
+    stage.ceph(&format!("rbd create --size {IMAGE_MIB}M {options} rbd/{image}"))?;
+    fio(stage, image, "--name=fill --rw=write --bs=4m --iodepth=8").map(drop)
+}
+
+/// The image that is measured where there is one.
+pub(super) const IMAGE: &str = "fio";
 
 /// fio with librbd as the client of a cluster.
 #[derive(Clone, Copy)]
 pub(super) struct Peer<'a> {
     pub(super) stage: &'a Stage,
     pub(super) who: &'static str,
+    pub(super) image: &'a str,
     /// How long a load is measured.
     pub(super) seconds: u32,
 }
@@ -31,18 +40,16 @@ impl Peer<'_> {
             "--name=load --rw={} --bs={} --iodepth={} --time_based --runtime={}",
             load.rw, load.block_size, load.io_depth, self.seconds
         );
-        let (report, client) = fio(self.stage, &line)?;
+        let (report, client) = fio(self.stage, self.image, &line)?;
         let cpu = Sides { client: Some(client), server: Some(server_cpu()? - before) };
         Ok(Taken { who: self.who.to_owned(), load: *load, row: row(load, &report, cpu)? })
     }
 }
 
-/// Runs fio on the image.
-fn fio(stage: &Stage, line: &str) -> Result<(Value, f64)> {
-    run(
-        stage,
-        &format!("{line} --size={IMAGE_MIB}m --ioengine=rbd --clientname=admin --pool=rbd --rbdname=fio"),
-    )
+/// Runs fio on an image.
+fn fio(stage: &Stage, image: &str, line: &str) -> Result<(Value, f64)> {
+    let on = format!("--ioengine=rbd --clientname=admin --pool=rbd --rbdname={image}");
+    run(stage, &format!("{line} --size={IMAGE_MIB}m {on}"))
 }
 
 /// Runs fio and returns its report, and its CPU time with that of all its threads.

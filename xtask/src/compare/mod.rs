@@ -9,6 +9,7 @@ mod modes;
 mod nfs;
 mod options;
 mod rbd;
+mod rbd_features;
 mod report;
 mod row;
 mod subject;
@@ -32,6 +33,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let home = Home::enter(&workspace)?;
     let lines = match options.what {
         What::Rbd => json(&rbd::compare(options, &home, &onego)?),
+        What::RbdFeatures => json(&rbd_features::compare(options, &home, &onego)?),
         What::Modes => json(&modes::compare(options, &home, &onego)?),
         What::Block => json(&block::compare(options, &home, &onego)?),
         What::Nfs => json(&nfs::compare(options, &home, &onego)?),

@@ -35,6 +35,9 @@ pub(crate) struct Options {
 pub(super) enum What {
     /// Our RBD client and embedded cluster, and fio's librbd with Ceph's memstore OSD
     Rbd,
+    /// Our RBD client and librbd on our embedded cluster: writes with an image's features and without, first writes to clones, and
+    /// disk usage of a large image
+    RbdFeatures,
     /// Our RBD client in each mode, 32 clients with 32 requests each, writes that the cluster forgets
     Modes,
     /// Our server of NBD on memory and on an image, nbdkit, and qemu-nbd, also through librbd; our server of a disk by vhost-user, and

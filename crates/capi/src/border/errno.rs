@@ -72,6 +72,7 @@ fn of_image(error: &ImageError) -> Errno {
             Errno::ROFS
         }
         ImageError::Features(_) => Errno(libc::ENOSYS),
+        ImageError::LockUnanswered { .. } => Errno(libc::ETIMEDOUT),
         ImageError::Blocklisted => Errno(libc::ESHUTDOWN),
         ImageError::Removed => Errno::NOENT,
         ImageError::Closed => Errno::NOTCONN,

@@ -9,10 +9,12 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
 use crate::output;
+use crate::size;
 use crate::spec::DEFAULT_POOL;
 use onego::ceph::Config;
+use onego::rbd::{CreateOptions, Features, Layout};
 use onego_bench::load::{Measured, Plan};
-use onego_bench::rbd::Bed;
+use onego_bench::rbd::{Bed, BedImage};
 use onego_bench::report::picture;
 use onego_bench::report::progress::Progress;
 use std::path::PathBuf;
@@ -37,13 +39,41 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "POOL", default_value = DEFAULT_POOL)]
     pool: String,
     /// An image that is there: it has its own size, and stays; what the loads write replaces what it has
-    #[arg(long, value_name = "IMAGE", conflicts_with = "null_writes")]
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["null_writes", "image_feature", "object_size", "clone"])]
     image: Option<String>,
+    /// Features of the image; may be given more than once [default: layering alone]
+    #[arg(long, value_name = "FEATURE")]
+    image_feature: Vec<Features>,
+    /// Bytes of the image's objects, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size::bytes)]
+    object_size: u64,
+    /// Measure a clone of a full image: its first writes bring the bytes of its parent with them
+    #[arg(long, conflicts_with = "null_writes")]
+    clone: bool,
     /// The embedded cluster acknowledges writes and forgets them
     #[arg(long, conflicts_with = "verify")]
     null_writes: bool,
     #[command(flatten)]
     output: Output,
+}
+
+impl Options {
+    /// Bytes that are written at most.
+    fn bytes(&self) -> u64 {
+        self.loads.size.saturating_mul(if self.clone { 2 } else { 1 })
+    }
+
+    /// What the image is to be.
+    fn image(&self) -> Result<CreateOptions, Failure> {
+        if !self.object_size.is_power_of_two() {
+            return Err(Failure::Usage(format!("object size {} is no power of two", self.object_size)));
+        }
+        let layout = Layout::plain(self.object_size.ilog2() as u8);
+        let layout = layout.map_err(|error| Failure::Usage(error.to_string()))?;
+        let features = self.image_feature.iter().copied().reduce(Features::with);
+        let options = CreateOptions::new(self.loads.size).with_layout(layout);
+        Ok(options.with_features(features.unwrap_or(Features::LAYERING)))
+    }
 }
 
 /// A cluster to be measured.
@@ -79,7 +109,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     }
     let outputs = options.output.open()?;
     let (what, measured) = if embedded {
-        let (cluster, _clear) = start_embedded(access, options.loads.size, options.null_writes)?;
+        let (cluster, _clear) = start_embedded(access, options.bytes(), options.null_writes)?;
         let config = access.config_in(&cluster.conf())?;
         let what = "an embedded cluster: one OSD in memory".to_owned();
         output::lines([format!("measuring {what}")])?;
@@ -132,7 +162,8 @@ fn on_cluster(
         .is_none()
         .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
     let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
-    let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server)
+    let kind = if options.clone { BedImage::Clone } else { BedImage::Plain };
+    let bed = Bed::prepare(config, &options.pool, &image, &options.image()?, kind, server)
         .map_err(Failure::at(config))?;
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));

@@ -214,6 +214,7 @@ fn kind_of_image(error: &onego_rbd::Error) -> ErrorKind {
         | onego_rbd::Error::ReadOnly => ErrorKind::InvalidInput,
         onego_rbd::Error::Features(_) => ErrorKind::Unsupported,
         onego_rbd::Error::LockRefused { .. }
+        | onego_rbd::Error::LockUnanswered { .. }
         | onego_rbd::Error::LockedByHand { .. }
         | onego_rbd::Error::Busy(_) => ErrorKind::Busy,
         onego_rbd::Error::Blocklisted => ErrorKind::PermissionDenied,

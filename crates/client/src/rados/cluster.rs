@@ -12,7 +12,7 @@ use onego_ceph::messages::{self, GetPoolStatsReply, PoolStat, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
@@ -32,6 +32,8 @@ struct Shared {
     thread: OnceLock<ReactorThread>,
     /// A watch was asked for: somebody else waits until it has ended.
     has_watched: AtomicBool,
+    /// Where random numbers come from, if not from the system.
+    seed: Option<AtomicU64>,
 }
 
 /// A thread that drives a client, as its last handle sees it.
@@ -67,6 +69,15 @@ impl WeakCluster {
     pub(super) fn upgrade(&self) -> Option<Cluster> {
         self.0.upgrade().map(|shared| Cluster { shared })
     }
+}
+
+/// The step and the mixing of SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
+const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+fn mixed(state: u64) -> u64 {
+    let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
 }
 
 /// What a command gave.
@@ -171,8 +182,38 @@ impl Cluster {
         connect_timeout: Duration,
         report: Report<Waiting>,
     ) -> Self {
+        Self::with_seed(mailbox, connect_timeout, report, None)
+    }
+
+    /// A client whose random numbers follow from a seed.
+    pub(super) fn seeded(
+        mailbox: Arc<Mailbox<CephCommand>>,
+        connect_timeout: Duration,
+        report: Report<Waiting>,
+        seed: u64,
+    ) -> Self {
+        Self::with_seed(mailbox, connect_timeout, report, Some(AtomicU64::new(seed)))
+    }
+
+    fn with_seed(
+        mailbox: Arc<Mailbox<CephCommand>>,
+        connect_timeout: Duration,
+        report: Report<Waiting>,
+        seed: Option<AtomicU64>,
+    ) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
+        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched, seed }) }
+    }
+
+    /// 64 random bits.
+    pub(crate) fn random(&self) -> Result<u64, Error> {
+        if let Some(seed) = &self.shared.seed {
+            return Ok(mixed(seed.fetch_add(GOLDEN_GAMMA, Ordering::Relaxed)));
+        }
+        let mut random = [0; 8];
+        getrandom::fill(&mut random)
+            .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
+        Ok(u64::from_le_bytes(random))
     }
 
     /// The same without keeping the connection.

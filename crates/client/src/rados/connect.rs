@@ -57,6 +57,26 @@ impl Unconnected {
     }
 }
 
+/// The machine of a client, which [`machine`] makes.
+pub type ClientMachine = Core;
+
+/// A client of a cluster whose machine the caller drives, by an engine of its own: the machine, and the handle on it.
+/// Programs use [`Reactor`] or [`Cluster::connect`]; simulations drive clients in virtual time.
+///
+/// `waker` wakes the machine's pump. Nothing of it is random that `config` does not say: ids of images follow from its seed.
+pub fn machine(
+    config: &client::Config,
+    timeout: Duration,
+    waker: Waker,
+    now: Time,
+) -> (ClientMachine, Cluster) {
+    let mailbox = Arc::new(Mailbox::new());
+    let report = Report::default();
+    let core = Core::new(config, Arc::clone(&mailbox), Lookout::new(report.clone(), None), now);
+    mailbox.set_reactor(waker);
+    (core, Cluster::seeded(mailbox, timeout, report, config.seed))
+}
+
 impl Reactor {
     /// A client of the cluster, and a handle for its requests. Connecting goes on while the reactor is driven:
     /// [`Cluster::ready`] waits for it. Fails if the machine refuses what the event engine needs.

@@ -14,6 +14,7 @@ mod watch;
 pub use cluster::{Cluster, CommandOutput, CommandReply, PoolInfo, PoolUsage, Usage};
 #[cfg(feature = "block")]
 pub(crate) use connect::Unconnected;
+pub use connect::{ClientMachine, machine};
 pub use lock::{LockHolder, LockInfo, LockKind, LockRequest};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};

@@ -159,8 +159,8 @@ impl Pool {
         Self { flags: self.flags | flag::FULL_TRY, ..self.clone() }
     }
 
-    /// The same pool as it was at a snapshot of this number; [`NOSNAP`] stands for now. It can only be read.
-    pub(crate) fn at_snapshot(&self, snap: u64) -> Self {
+    /// The same pool as it was at a snapshot of this number; `u64::MAX - 1` (NOSNAP) stands for now. It can only be read.
+    pub fn at_snapshot(&self, snap: u64) -> Self {
         Self { snap, ..self.clone() }
     }
 

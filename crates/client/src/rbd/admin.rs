@@ -6,6 +6,7 @@ use super::header::{check_namespace, describe, image_id};
 use super::image::Image;
 use super::maps::map_object;
 use super::release::{detach_from_parent, ignore_missing};
+use super::view::CopyDown;
 use crate::ceph::error::{Errno, Error};
 use crate::listing::{Listing, NextPage, Page};
 use crate::rados::{Pool, WriteOp};
@@ -108,7 +109,7 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     }
     options.check_features(name)?;
     check_namespace(pool).await?;
-    let id = new_id()?;
+    let id = new_id(pool)?;
     let what = || describe(pool, name);
     // A reader of the name must find a whole image, or be able to tell that it is not: the name is taken first,
     // then the directory lists it, then the header makes it an image, as librbd does it.
@@ -165,11 +166,9 @@ pub(super) async fn build(pool: &Pool, id: &str, options: &CreateOptions) -> Res
 }
 
 /// An id that no other image has: 56 random bits, in the form of those that librbd gives.
-pub(super) fn new_id() -> Result<String, Error> {
-    let mut random = [0; 8];
-    getrandom::fill(&mut random[..7])
-        .map_err(|error| Error::Io { what: "asking for randomness", source: error.into() })?;
-    Ok(format!("{:x}", u64::from_le_bytes(random) | 1 << 55))
+pub(super) fn new_id(pool: &Pool) -> Result<String, Error> {
+    let random = pool.cluster().random()? & ((1 << 56) - 1);
+    Ok(format!("{:x}", random | 1 << 55))
 }
 
 /// Lists the names of all images in the pool and its namespace, in order. Fails with [`Error::NotFound`] if there is no such
@@ -276,11 +275,19 @@ pub async fn resize(
     let header = Header::named(pool, name).await?;
     let info = header.details().await?.info;
     info.check_writable()?;
+    let ask = |id| Operation::Resize { size, id, allow_shrink: true };
+    if size < info.size {
+        match header.owned(async |details| keep_what_is_cut(&header, details, size).await).await {
+            Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
+                return header.ask_owner(ask, &mut progress).await;
+            }
+            other => other?,
+        }
+    }
     let image = Image::open_bare(pool, info).await?;
     match image.lock().await {
         Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
             image.close().await?;
-            let ask = |id| Operation::Resize { size, id, allow_shrink: true };
             return header.ask_owner(ask, &mut progress).await;
         }
         other => other?,
@@ -290,4 +297,12 @@ pub async fn resize(
     }
     image.set_size(size).await?;
     image.close().await
+}
+
+/// Has snapshots of a clone keep what they show of the parent behind a new end.
+async fn keep_what_is_cut(header: &Header, details: &ImageDetails, size: u64) -> Result<(), Error> {
+    if details.snapshots.iter().all(|snapshot| snapshot.overlap.is_none()) {
+        return Ok(());
+    }
+    CopyDown::new(header, details).await?.cut_objects(size).await
 }

@@ -1,5 +1,4 @@
-use super::ancestors::{ancestors, moved_here};
-use super::header::{ImageInfo, describe, info_by_id};
+use super::header::{ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
@@ -48,35 +47,32 @@ struct Open {
     is_closed: bool,
 }
 
+/// How an image is open.
+pub(super) enum Access {
+    ReadWrite(Watched),
+    ReadOnly,
+    /// The same, and nobody knows that it is open.
+    Unwatched,
+}
+
 impl Image {
-    /// Opens an image by its id at the snapshot with this number, for reading alone; `NOSNAP` is the image as it is. `name` is
-    /// for messages alone.
-    pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
-        let info = info_by_id(pool, name, id, snap).await?;
-        moved_here(pool, &info).await?;
-        Self::open_unwatched(pool, info, snap).await
-    }
-
-    /// The same, also of an image that is being moved away.
-    pub(super) async fn open_unwatched(pool: &Pool, info: ImageInfo, snap: u64) -> Result<Self, Error> {
-        let parent = ancestors(pool, &info, snap).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, snap) };
-        Self::start(pool, info, facts, None).await
-    }
-
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, Some(Watched::default())).await
+        Self::start(pool, info, facts, Access::ReadWrite(Watched::default())).await
     }
 
     pub(super) async fn start(
         pool: &Pool,
         info: ImageInfo,
         facts: ImageFacts,
-        watched: Option<Watched>,
+        access: Access,
     ) -> Result<Self, Error> {
-        let is_read_only = watched.is_none();
+        let (is_read_only, watched) = match access {
+            Access::ReadWrite(watched) => (false, Some(watched)),
+            Access::ReadOnly => (true, Some(Watched::default())),
+            Access::Unwatched => (true, None),
+        };
         let moves_here = watched.as_ref().is_some_and(|watched| watched.migration.is_some());
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());

@@ -8,8 +8,8 @@ use super::snapshot::Snapshot;
 use crate::ceph::error::Error;
 use crate::rados::WriteOp;
 use onego_ceph::cls::rbd::{
-    ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags, image_flag,
-    state,
+    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, ObjectMapSnapAdd, ObjectMapSnapRemove, SetFlags,
+    image_flag, state,
 };
 use onego_ceph::rbd::Features;
 use onego_ceph::types::NOSNAP;
@@ -78,33 +78,58 @@ pub(super) async fn snapshot_removed(
     }
 }
 
-/// The image is as the snapshot was. What exists counts as written since the last snapshot, but for what was not written
-/// since the one that it is as.
-pub(super) async fn rolled_back(
+/// The image becomes what the snapshot was: until it is, what exists in either may exist. Gives the map that it has then, if
+/// one is kept: what exists counts as written since the last snapshot, but for what was not written since the one that it is
+/// as.
+pub(super) async fn rolling_back(
     header: &Header,
     details: &ImageDetails,
     snapshot: &Snapshot,
-) -> Result<(), Error> {
+) -> Result<Option<ObjectMap>, Error> {
     if !details.info.features.contains(Features::OBJECT_MAP) {
-        return Ok(());
+        return Ok(None);
     }
+    let objects = details.info.layout.objects(snapshot.size);
     let load = async |snap| header.pool.call(&map_object(&header.id, snap), &ObjectMapLoad {}).await;
-    let copied = async {
-        let mut map = load(snapshot.id).await?;
-        map.resize(details.info.layout.objects(snapshot.size), state::NONEXISTENT);
+    let joined = async {
+        if objects > MAX_OBJECTS {
+            return Err(Error::Invalid(format!("{objects} objects are too many for an object map")));
+        }
+        let mut after = load(snapshot.id).await?;
+        after.resize(objects, state::NONEXISTENT);
         let newer = details.snapshots.iter().map(|newer| newer.id).filter(|newer| *newer > snapshot.id);
         let mut later = Vec::new();
         for snap in newer.chain([NOSNAP]) {
             later.push(load(snap).await?);
         }
-        since_last_snapshot(&mut map, &later);
-        change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await
+        since_last_snapshot(&mut after, &later);
+        let joined = joined(&after, later.pop().unwrap_or_default());
+        change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map: joined })).await?;
+        Ok::<_, Error>(after)
     };
     let valid = snapshot.flags & image_flag::OBJECT_MAP_INVALID == 0;
-    match copied.await {
-        Ok(()) if valid => Ok(()),
-        _ => invalidate(header, NOSNAP).await,
+    match joined.await {
+        Ok(after) if valid => Ok(Some(after)),
+        _ => invalidate(header, NOSNAP).await.map(|()| None),
     }
+}
+
+/// The image is as the snapshot was, and has this map, if one is kept.
+pub(super) async fn rolled_back(header: &Header, after: Option<ObjectMap>) -> Result<(), Error> {
+    let Some(map) = after else { return Ok(()) };
+    match change_map(header, NOSNAP, WriteOp::new().call(&ObjectMapSave { map })).await {
+        Ok(()) => Ok(()),
+        Err(_) => invalidate(header, NOSNAP).await,
+    }
+}
+
+/// The map of an image on its way from one map to another.
+fn joined(after: &ObjectMap, mut now: ObjectMap) -> ObjectMap {
+    now.resize(now.len().max(after.len()), state::NONEXISTENT);
+    for object in (0..after.len()).filter(|object| after.get(*object) != state::NONEXISTENT) {
+        now.set(object, after.get(object));
+    }
+    now
 }
 
 /// Makes the map of a snapshot one of the image that was made as it: objects are clean that are so in all later maps.
@@ -145,5 +170,16 @@ mod tests {
         let later = [map(&[written, clean, clean, written, clean]), map(&[written, clean, clean, clean])];
         since_last_snapshot(&mut rolled_back, &later);
         assert_eq!(rolled_back.iter().collect::<Vec<_>>(), [gone, clean, clean, written, written]);
+    }
+    #[test]
+    fn until_a_rollback_is_done_objects_of_both_times_may_exist() {
+        let map = |states: &[u8]| {
+            let mut map = ObjectMap::new(states.len() as u64);
+            (0..).zip(states).for_each(|(object, state)| map.set(object, *state));
+            map
+        };
+        let (gone, written, clean) = (state::NONEXISTENT, state::EXISTS, state::EXISTS_CLEAN);
+        let joined = joined(&map(&[gone, gone, written, clean]), map(&[gone, written, clean]));
+        assert_eq!(joined.iter().collect::<Vec<_>>(), [gone, written, written, clean]);
     }
 }

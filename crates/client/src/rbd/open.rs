@@ -1,22 +1,27 @@
-//! How images are opened by their names.
+//! How images are opened by their names and their ids.
 
 use super::ancestors::{ancestors, ancestors_from, moved_here};
-use super::header::{image_id, info};
-use super::image::Image;
+use super::header::{ImageInfo, image_id, info_by_id};
+use super::image::{Access, Image};
 use super::migration::ObjectCopier;
 use super::owner::ImageOperator;
 use super::snapshot_id::snapshot_id;
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::ceph::operator::Watched;
 use crate::rados::Pool;
+use onego_ceph::client::Error as ProtocolError;
 use onego_ceph::types::NOSNAP;
 use onego_rbd::{ImageFacts, Migration};
+
+/// What the cluster says to a user that may not watch an image.
+const MAY_NOT: [Errno; 2] = [Errno::PERM, Errno::ACCES];
 
 impl Image {
     /// Opens the image called `name`. One that is being moved to that name shows what has not come yet, too; one that is being
     /// moved away is not opened.
     pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
+        let id = image_id(pool, name).await?;
+        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
         let (mut migration, mut copier) = (None, None);
         if let Some(spec) = moved_here(pool, &info).await? {
             let newest_snap = spec.snap_seqs.values().copied().filter(|snap| *snap != NOSNAP).max();
@@ -24,25 +29,64 @@ impl Image {
             migration = Some(Migration { newest_snap: newest_snap.unwrap_or(0), parent });
             copier = Some(ObjectCopier::new(pool, &info, &spec).await?);
         }
-        let parent = ancestors(pool, &info, NOSNAP).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
         let operator = Some(Box::new(ImageOperator::new(pool, &info, copier)) as Box<_>);
-        Self::start(pool, info, facts, Some(Watched { operator, migration })).await
+        Self::start(pool, info, facts, Access::ReadWrite(Watched { operator, migration })).await
     }
 
     /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
     /// is not watched: it is not known to be in use, and has the size that it has now.
     pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
+        let id = image_id(pool, name).await?;
+        let (info, facts) = known(pool, name, &id, NOSNAP).await?;
         moved_here(pool, &info).await?;
-        Self::open_unwatched(pool, info, NOSNAP).await
+        Self::start(pool, info, facts, Access::Unwatched).await
     }
 
-    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. It is not watched: a snapshot
-    /// that is removed meanwhile reads as an error, or as zeros.
+    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. Reads fail once the snapshot is
+    /// removed. A user that may not watch the image does not see that, and reads zeros then.
     pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
         let id = image_id(pool, name).await?;
         let snap = snapshot_id(pool, name, &id, snapshot).await?;
         Self::open_snap(pool, name, &id, snap).await
+    }
+
+    /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
+    /// messages alone.
+    pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
+        let (info, facts) = known(pool, name, id, snap).await?;
+        moved_here(pool, &info).await?;
+        match Self::start(pool, info.clone(), facts.clone(), Access::ReadOnly).await {
+            Err(Error::Protocol(ProtocolError::Refused { errno })) if MAY_NOT.contains(&Errno(-errno)) => {
+                Self::start(pool, info, facts, Access::Unwatched).await
+            }
+            other => other,
+        }
+    }
+
+    /// The same of an image that is being moved away. It is not watched.
+    pub(super) async fn open_source(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
+        let (info, facts) = known(pool, name, id, snap).await?;
+        Self::start(pool, info, facts, Access::Unwatched).await
+    }
+}
+
+/// What has to be known of an image to open it, at a snapshot or without one.
+async fn known(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<(ImageInfo, ImageFacts), Error> {
+    let mut info = info_by_id(pool, name, id, snap).await?;
+    loop {
+        let missing = match ancestors(pool, &info, snap).await {
+            Ok(parent) => {
+                let facts = ImageFacts { parent, ..info.facts(pool, snap) };
+                return Ok((info, facts));
+            }
+            Err(error @ Error::NotFound { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        // It may have got all of the parent's bytes meanwhile, and the parent may be gone.
+        let newer = info_by_id(pool, name, id, snap).await?;
+        if newer.parent == info.parent {
+            return Err(missing);
+        }
+        info = newer;
     }
 }

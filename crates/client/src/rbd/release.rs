@@ -7,8 +7,10 @@ use super::snapshot::SnapshotKind;
 use crate::ceph::error::{Errno, Error};
 use crate::rados::WriteOp;
 use onego_ceph::cls::rbd::{
-    ChildDetach, ChildImageSpec, ParentImageSpec, RemoveChild, SnapshotGet, SnapshotRemove, SnapshotTrashAdd,
+    ChildDetach, ChildImageSpec, ChildrenList, ParentGet, ParentImageSpec, RemoveChild, SnapshotGet,
+    SnapshotRemove, SnapshotTrashAdd,
 };
+use onego_ceph::rbd::header_object;
 use std::pin::Pin;
 
 /// The object that lists a pool's clones of the first format by their parents (`RBD_CHILDREN`).
@@ -35,7 +37,8 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
             Err(error) => return Err(error),
         }
     }
-    let has_children = header.call(&SnapshotGet { snap }).await?.child_count > 0;
+    let has_children = header.call(&SnapshotGet { snap }).await?.child_count > 0
+        && !forget_former_children(header, snap).await?;
     // The parent was this snapshot's alone.
     let others_need_parent = details.info.parent.is_some()
         || details.snapshots.iter().any(|other| other.id != snap && other.overlap.is_some());
@@ -51,6 +54,28 @@ pub(super) async fn remove_snapshot(header: &Header, details: &ImageDetails, sna
         header.change(&SnapshotRemove { snap }).await?;
     }
     header.notify_changed().await
+}
+
+/// Forgets the clones of a snapshot that are its clones no more, or gone: the client that flattened or removed one may have died before
+/// the snapshot was told. Are none left?
+async fn forget_former_children(header: &Header, snap: u64) -> Result<bool, Error> {
+    let mut are_gone = true;
+    for child in header.call(&ChildrenList { snap }).await? {
+        let pool = header.pool.cluster().pool_by_id(child.pool).await?.in_namespace(&child.namespace);
+        let parent = match pool.call(&header_object(&child.image_id).to_string(), &ParentGet {}).await {
+            Err(Error::NotFound { .. }) => None,
+            other => Some(other?),
+        };
+        let here = (header.pool.id(), header.pool.namespace(), header.id.as_str(), snap);
+        let is_child =
+            parent.is_some_and(|of| (of.pool, of.namespace.as_str(), of.image_id.as_str(), of.snap) == here);
+        if is_child {
+            are_gone = false;
+        } else {
+            ignore_missing(header.change(&ChildDetach { snap, child }).await)?;
+        }
+    }
+    Ok(are_gone)
 }
 
 /// The parent's side of the end of a clone: it is no longer counted, or listed. A snapshot that only waited for its last
@@ -89,7 +114,11 @@ async fn detach_counted(child: &Header, origin: &ParentImageSpec) -> Result<(), 
         namespace: child.pool.namespace().to_owned(),
     };
     ignore_missing(parent.change(&ChildDetach { snap: origin.snap, child: spec }).await)?;
-    let details = parent.details().await?;
+    let details = match parent.details().await {
+        // It went when the clone was counted out in an earlier attempt.
+        Err(Error::NotFound { .. }) => return Ok(()),
+        other => other?,
+    };
     let snapshot = details.snapshots.iter().find(|snapshot| snapshot.id == origin.snap);
     let is_waiting = snapshot.is_some_and(|snapshot| {
         matches!(snapshot.kind, SnapshotKind::Trash { .. }) && snapshot.children == 0

@@ -100,6 +100,7 @@ impl<T> OpenImage<T> {
     fn ancestor_read(&mut self, now: Time, host: &mut impl Host<T>, read: u32) {
         let AncestralRead { parts, error, target, .. } = self.ancestral.remove(read as usize);
         let bytes = error.map_or_else(|| Ok(chain(parts.into_iter().map(|(_, _, part)| part))), Err);
+        self.answer_notifiers(host);
         match target {
             AncestralTarget::Part { read, index } => self.part_read(now, host, read, index, bytes),
             AncestralTarget::CopyUp { object } => self.write_copy(now, host, object, bytes),

@@ -149,8 +149,10 @@ impl<T> OpenImage<T> {
             size if to_the_end => Op::Truncate { size },
             offset => Op::Zero { offset, length: extent.length },
         };
-        let covers = extent.offset == 0 && to_the_end;
-        let is_guarded = overlap > 0 && extent.offset < overlap && (!covers || self.is_deep());
+        // Snapshots keep the parent's bytes, also when the image is no clone any more: they get them before.
+        let may_hide = clearing == Clearing::Trim || self.facts.state.snap_context.snaps.is_empty();
+        let hides_all = extent.offset == 0 && to_the_end && may_hide && !self.is_deep();
+        let is_guarded = extent.offset < overlap && !hides_all;
         changes.outstanding += 1;
         self.change_special(host, changes, extent.object, op, is_guarded);
     }

@@ -39,6 +39,10 @@ const NOTIFY_TIMEOUT: u32 = 5;
 /// it.
 const RETRY: Duration = Duration::from_secs(2);
 
+/// How often an owner that watches may leave it unanswered that the lock is asked for: about a minute. One that is gone
+/// does not watch for half as long.
+const MAX_UNANSWERED: u32 = 9;
+
 impl<T> OpenImage<T> {
     /// This user of the image, as notifications call it.
     pub(super) fn client_id(&self, host: &impl Host<T>) -> ClientId {
@@ -238,14 +242,20 @@ impl<T> OpenImage<T> {
 
     /// The owner was asked for the lock.
     fn asked(&mut self, now: Time, host: &mut impl Host<T>, outcome: Result<client::Outcome, ClientError>) {
-        let answers = match outcome {
-            Ok(client::Outcome::Notified(notified)) => notified.answers,
+        let (answers, is_late) = match outcome {
+            Ok(client::Outcome::Notified(notified)) => (notified.answers, !notified.missed.is_empty()),
             // It is tried again, whatever it was: the owner may die, or let go.
-            Ok(_) | Err(_) => Vec::new(),
+            Ok(_) | Err(_) => (Vec::new(), false),
         };
         let answer = answers.iter().find_map(|(_, _, answer)| Response::from_bytes(answer).ok());
+        let owner = || "another client".to_owned();
         if answer == Some(Response { result: errno::EROFS }) {
-            return self.lock_failed(host, Error::LockRefused { owner: "another client".to_owned() });
+            return self.lock_failed(host, Error::LockRefused { owner: owner() });
+        }
+        self.lock.unanswered = if answer.is_none() && is_late { self.lock.unanswered + 1 } else { 0 };
+        if self.lock.unanswered >= MAX_UNANSWERED {
+            self.lock.unanswered = 0;
+            return self.lock_failed(host, Error::LockUnanswered { owner: owner() });
         }
         self.wait_for_lock(now, host);
     }

@@ -20,6 +20,8 @@ pub(super) struct Lock<T> {
     pub(super) is_pinned: bool,
     /// Another client has asked for the lock.
     pub(super) is_requested: bool,
+    /// How often in a row the owner was asked and did not answer.
+    pub(super) unanswered: u32,
     /// Callers that wait for the lock.
     pub(super) takers: Vec<T>,
     /// Callers that wait until it is let go.
@@ -82,6 +84,7 @@ impl<T> Default for Lock<T> {
             is_announced: false,
             is_pinned: false,
             is_requested: false,
+            unanswered: 0,
             takers: Vec::new(),
             leavers: Vec::new(),
         }

@@ -141,7 +141,7 @@ pub(super) enum Closing<T> {
 }
 
 impl<T> OpenImage<T> {
-    /// An image that is read at a snapshot, or without others knowing of it, and not changed.
+    /// An image that is read without others knowing of it, and not changed.
     pub fn read_only(facts: ImageFacts) -> Self {
         Self::new(facts, WatchState::Unneeded)
     }
@@ -273,7 +273,7 @@ impl<T> OpenImage<T> {
         if let Some(death) = &self.death {
             return Err(death.clone());
         }
-        if matches!(self.watch, WatchState::Unneeded) {
+        if matches!(self.watch, WatchState::Unneeded) || self.facts.is_snapshot() {
             return Err(Error::ReadOnly);
         }
         let moving = if self.migration.is_some() { Features::MIGRATING } else { Features::NONE };

@@ -98,13 +98,24 @@ impl<T> OpenImage<T> {
         for waiter in std::mem::take(&mut self.refresh.current) {
             match waiter {
                 Waiter::Caller(token) => host.finished(token, result.clone().map(|()| Outcome::Done)),
-                Waiter::Notifier(watch, id) => host.acknowledge(watch, id, List::new()),
+                Waiter::Notifier(watch, id) => self.refresh.unanswered.push((watch, id)),
                 Waiter::Lock => self.lock_refreshed(host, &result),
                 Waiter::Nobody => {}
             }
         }
+        self.answer_notifiers(host);
         if !self.refresh.next.is_empty() {
             self.send_refresh(host);
+        }
+    }
+
+    /// Answers those who said that the header has changed, unless bytes are on their way of a parent that the image had: whoever
+    /// flattened it may remove the parent next.
+    pub(super) fn answer_notifiers(&mut self, host: &mut impl Host<T>) {
+        if self.facts.parent.is_some() || self.ancestral.is_empty() {
+            for (watch, id) in self.refresh.unanswered.drain(..) {
+                host.acknowledge(watch, id, List::new());
+            }
         }
     }
 

@@ -10,6 +10,8 @@ pub(super) struct Refresh<T> {
     pub(super) current: Vec<Waiter<T>>,
     /// These came later, and wait for the next.
     pub(super) next: Vec<Waiter<T>>,
+    /// These are answered when nothing of a parent is being read any more that the image had.
+    pub(super) unanswered: Vec<(WatchId, u64)>,
 }
 
 /// Who waits for a read of the header.
@@ -27,6 +29,6 @@ pub(super) enum Waiter<T> {
 
 impl<T> Default for Refresh<T> {
     fn default() -> Self {
-        Self { is_in_flight: false, current: Vec::new(), next: Vec::new() }
+        Self { is_in_flight: false, current: Vec::new(), next: Vec::new(), unanswered: Vec::new() }
     }
 }

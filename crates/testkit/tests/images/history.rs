@@ -19,15 +19,16 @@ struct Change {
     acknowledged: bool,
 }
 
-/// The changes of one block, in the order in which they began.
+/// The changes of one block, or of an image's size, in the order in which they began.
 #[derive(Debug)]
 pub(crate) struct History {
     changes: Vec<Change>,
 }
 
 impl History {
-    pub(crate) fn new() -> Self {
-        let first = Change { stamp: ZEROS, client: u32::MAX, begun: 0, over: Some(0), acknowledged: true };
+    /// It shows `stamp` since `now`.
+    pub(crate) fn new(stamp: u64, now: Moment) -> Self {
+        let first = Change { stamp, client: u32::MAX, begun: now, over: Some(now), acknowledged: true };
         Self { changes: vec![first] }
     }
 
@@ -35,12 +36,16 @@ impl History {
         self.changes.push(Change { stamp, client, begun: now, over: None, acknowledged: false });
     }
 
-    /// A change is acknowledged.
-    pub(crate) fn acknowledge(&mut self, stamp: u64, begun: Moment, now: Moment) {
-        for change in self.changes.iter_mut().filter(|change| change.stamp == stamp && change.begun == begun)
-        {
+    /// The change of that moment is acknowledged.
+    pub(crate) fn acknowledge(&mut self, begun: Moment, now: Moment) {
+        for change in self.changes.iter_mut().filter(|change| change.begun == begun) {
             (change.over, change.acknowledged) = (Some(now), true);
         }
+    }
+
+    /// The change of that moment was refused, and never had an effect.
+    pub(crate) fn forget(&mut self, begun: Moment) {
+        self.changes.retain(|change| change.begun != begun);
     }
 
     /// What these clients have begun and nobody has acknowledged has no effect from now on.
@@ -62,5 +67,10 @@ impl History {
             };
             !self.changes.iter().any(is_hidden_by)
         })
+    }
+
+    /// The least that it may ever have been.
+    pub(crate) fn least(&self) -> u64 {
+        self.changes.iter().map(|change| change.stamp).min().unwrap_or(0)
     }
 }

@@ -1,249 +1,188 @@
-//! A client with one open image.
+//! A client with one open image, and what it does with it.
 
-use onego_buf::{List, Pool};
-use onego_ceph::client::{self, Client, Completion, Config, Event, Request, WatchId, WatchTarget};
-use onego_ceph::cls::rbd::ParentImageSpec;
-use onego_ceph::rbd::{DataNames, Features, Layout, header_object};
-use onego_ceph::types::{NOSNAP, SnapContext};
-use onego_engine::Pump;
+use super::history::Moment;
+use super::model::{BLOCK, MAX_BLOCKS};
+use super::server::SimCluster;
+use super::tasks::Tasks;
+use onego::ceph::Error;
+use onego::rados::{ClientMachine, Cluster, Pool, machine};
+use onego::rbd::clones::CloneFormat;
+use onego::rbd::{CreateOptions, Features, Image, Layout, clones, snapshots};
+use onego_buf::Pool as Memory;
+use onego_ceph::client::Config;
+use onego_engine::{Engine as _, Pump};
 use onego_msgr::auth::Secret;
-use onego_rbd::{DataObjects, Error, Host, ImageFacts, ImageState, Io, OpenImage, Outcome, Ticket};
 use onego_testkit::{Sim, SimEngine};
-use onego_wire::{Layer, Time};
+use onego_wire::Time;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
+use std::time::Duration;
 
-/// The image.
-pub(crate) const ID: &str = "1f2e3d";
-pub(crate) const FEATURES: Features = Features::DEFAULT;
+/// The pool of all images.
+pub(crate) const POOL: &str = "rbd";
 
-/// How the image lies in objects: of 64 KiB, as 2^16.
+/// How long a client waits for its first map: longer than any link is cut.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// What a client does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Job {
+    Open,
+    Close,
+    Read(Range<usize>),
+    /// The blocks show this stamp then.
+    Change(Range<usize>, u64),
+    List,
+    /// These are about the image's snapshot with that index.
+    MakeSnapshot(usize),
+    ReadSnapshot(usize),
+    RemoveSnapshot(usize),
+    RollBack(usize),
+    /// Makes an image of that name.
+    Clone(usize, String),
+    Flatten,
+    /// Bytes.
+    Resize(u64),
+}
+
+impl Job {
+    /// Is it more than a read or a write?
+    pub(crate) fn is_maintenance(&self) -> bool {
+        !matches!(self, Self::Open | Self::Close | Self::Read(_) | Self::Change(..))
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum JobAnswer {
+    Done,
+    Opened(Image),
+    Bytes(Vec<u8>),
+    Names(Vec<String>),
+}
+
+/// A client, as long as it lives.
+pub(crate) struct User {
+    pub(crate) number: u32,
+    /// The image's place in the world's list.
+    pub(crate) image: usize,
+    pub(crate) pump: Pump<SimEngine, ClientMachine>,
+    pub(crate) cluster: Cluster,
+    pub(crate) open: Option<Image>,
+    pub(crate) tasks: Tasks<(Job, Moment), Result<JobAnswer, Error>>,
+    pub(crate) was_owner: bool,
+    pub(crate) next_request: Time,
+    pub(crate) cut_until: Option<Time>,
+}
+
+impl User {
+    pub(crate) fn new(sim: &Sim, seed: u64, number: u32, image: usize) -> Self {
+        let mut config = Config::new(vec![SimCluster::monitor()], "admin", Memory::new(1 << 20));
+        config.seed = seed ^ u64::from(number) << 32;
+        config.secret_seed = Secret::new(number.to_le_bytes().repeat(8));
+        config.nonce = number + 1;
+        let engine = sim.engine(address(number));
+        let (machine, cluster) = machine(&config, CONNECT_TIMEOUT, engine.waker(), sim.now());
+        Self {
+            number,
+            image,
+            pump: Pump::new(engine, machine),
+            cluster,
+            open: None,
+            tasks: Tasks::default(),
+            was_owner: false,
+            next_request: sim.now(),
+            cut_until: None,
+        }
+    }
+
+    pub(crate) fn is_owner(&self) -> bool {
+        self.open.as_ref().is_some_and(Image::is_lock_owner)
+    }
+
+    /// Has no more than reads and writes under way?
+    pub(crate) fn may_maintain(&self) -> bool {
+        !self.tasks.jobs().any(|(job, _)| job.is_maintenance())
+    }
+
+    /// Begins something. `image` is the image's name, and `snapshot` that of the snapshot it is about.
+    pub(crate) fn start(&mut self, job: Job, begun: Moment, image: &str, snapshot: &str) {
+        let (cluster, image, snapshot) = (self.cluster.clone(), image.to_owned(), snapshot.to_owned());
+        let open = if job == Job::Close { self.open.take() } else { self.open.clone() };
+        let what = job.clone();
+        self.tasks.start((job, begun), async move {
+            let pool = cluster.pool(POOL).await?;
+            match what {
+                Job::Open => return Ok(JobAnswer::Opened(Image::open(&pool, &image).await?)),
+                Job::Read(blocks) => return read(open.as_ref(), blocks).await,
+                Job::List => return names(&pool, &image).await,
+                Job::ReadSnapshot(_) => return read_snapshot(&pool, &image, &snapshot).await,
+                Job::Close => close(open).await?,
+                Job::Change(blocks, stamp) => change(open.as_ref(), blocks, stamp).await?,
+                Job::MakeSnapshot(_) => snapshots::create(&pool, &image, &snapshot).await?,
+                Job::RemoveSnapshot(_) => snapshots::remove(&pool, &image, &snapshot).await?,
+                Job::RollBack(_) => snapshots::rollback(&pool, &image, &snapshot, |_, _| {}).await?,
+                Job::Clone(_, name) => clone(&pool, &image, &snapshot, &name).await?,
+                Job::Flatten => clones::flatten(&pool, &image, |_, _| {}).await?,
+                Job::Resize(size) => onego::rbd::resize(&pool, &image, size, |_, _| {}).await?,
+            }
+            Ok(JobAnswer::Done)
+        });
+    }
+}
+
+/// How all images lie in objects: of 64 KiB, as 2^16.
 pub(crate) fn layout() -> Layout {
     Layout::plain(16).expect("64 KiB is a size of objects")
 }
 
-/// What the data objects are called.
-pub(crate) fn prefix() -> String {
-    format!("rbd_data.{ID}")
+pub(crate) fn options(blocks: usize) -> CreateOptions {
+    let options = CreateOptions::new(blocks as u64 * BLOCK).with_layout(layout());
+    options.with_features(Features::DEFAULT)
 }
 
-/// A client, with what it has open.
-pub(crate) struct ImageUser {
-    client: Client<Ticket>,
-    image: OpenImage<u64>,
-    inbox: Inbox,
+async fn clone(pool: &Pool, image: &str, snapshot: &str, name: &str) -> Result<(), Error> {
+    // Its size is the snapshot's.
+    let options = options(MAX_BLOCKS);
+    clones::clone((pool, image, snapshot), (pool, name), &options, Some(CloneFormat::Counted)).await
 }
 
-/// What comes for an image, and for its users.
-#[derive(Default)]
-struct Inbox {
-    finished: Vec<(u64, Result<Outcome, Error>)>,
-    /// Requests that ended at once.
-    refused: Vec<Completion<Ticket>>,
-    map_waiters: Vec<(u32, Ticket)>,
-    due: Option<Time>,
+async fn read(image: Option<&Image>, blocks: Range<usize>) -> Result<JobAnswer, Error> {
+    let image = image.ok_or(Error::Closed)?;
+    let bytes = image.read(blocks.start as u64 * BLOCK, blocks.len() as u64 * BLOCK).await?;
+    Ok(JobAnswer::Bytes(bytes.to_vec()))
 }
 
-struct UserHost<'a> {
-    client: &'a mut Client<Ticket>,
-    inbox: &'a mut Inbox,
-    now: Time,
+async fn change(image: Option<&Image>, blocks: Range<usize>, stamp: u64) -> Result<(), Error> {
+    let image = image.ok_or(Error::Closed)?;
+    let (offset, length) = (blocks.start as u64 * BLOCK, blocks.len() as u64 * BLOCK);
+    if stamp == super::history::ZEROS {
+        return image.write_zeroes(offset, length).await;
+    }
+    image.write(offset, stamp.to_le_bytes().repeat((length / 8) as usize)).await
 }
 
-impl Host<u64> for UserHost<'_> {
-    fn request(&mut self, request: Request, ticket: Ticket) {
-        if let Err(rejected) = self.client.submit(self.now, request, ticket) {
-            let buffer = rejected.request.read_into;
-            let refused = Completion { ticket: rejected.ticket, outcome: Err(rejected.error), buffer };
-            self.inbox.refused.push(refused);
-        }
-    }
-
-    fn watch(&mut self, target: WatchTarget, ticket: Ticket) {
-        self.client.watch(self.now, target, ticket);
-    }
-
-    fn unwatch(&mut self, watch: WatchId, ticket: Ticket) {
-        self.client.unwatch(self.now, watch, ticket);
-    }
-
-    fn notify(&mut self, target: WatchTarget, payload: List, timeout: u32, ticket: Ticket) {
-        self.client.notify(self.now, target, payload, Some(timeout), ticket);
-    }
-
-    fn acknowledge(&mut self, watch: WatchId, notify_id: u64, reply: List) {
-        self.client.acknowledge(self.now, watch, notify_id, reply);
-    }
-
-    fn command(&mut self, json: &str, ticket: Ticket) {
-        self.client.command(self.now, json, List::new(), ticket);
-    }
-
-    fn newest_map(&mut self, ticket: Ticket) {
-        self.client.newest_version(self.now, "osdmap", ticket);
-    }
-
-    fn wait_for_map(&mut self, epoch: u32, ticket: Ticket) {
-        self.inbox.map_waiters.push((epoch, ticket));
-        self.client.want_newer_map(self.now);
-    }
-
-    fn wake_at(&mut self, time: Time) {
-        let due = &mut self.inbox.due;
-        *due = Some(due.map_or(time, |due| due.min(time)));
-    }
-
-    fn finished(&mut self, token: u64, result: Result<Outcome, Error>) {
-        self.inbox.finished.push((token, result));
-    }
-
-    fn epoch(&self) -> u32 {
-        self.client.osdmap().map_or(0, |map| map.epoch)
-    }
-
-    fn global_id(&self) -> u64 {
-        self.client.global_id()
-    }
+async fn names(pool: &Pool, image: &str) -> Result<JobAnswer, Error> {
+    let all = snapshots::list(pool, image).await?;
+    let users = all.into_iter().filter(snapshots::Snapshot::is_users);
+    Ok(JobAnswer::Names(users.map(|snapshot| snapshot.name).collect()))
 }
 
-impl ImageUser {
-    /// A client of that number, which opens the image: `token` comes back when it is open.
-    pub(crate) fn open(
-        sim: &Sim,
-        config: &Config,
-        number: u32,
-        pool: i64,
-        size: u64,
-        token: u64,
-    ) -> Pump<SimEngine, Self> {
-        let mut config = config.clone();
-        config.seed ^= u64::from(number) << 32;
-        config.secret_seed = Secret::new(number.to_le_bytes().repeat(8));
-        config.nonce = number + 1;
-        let now = sim.now();
-        let mut client = Client::new(now, &config);
-        let mut inbox = Inbox::default();
-        let image = OpenImage::watched(
-            &mut UserHost { client: &mut client, inbox: &mut inbox, now },
-            facts(pool, size),
-            token,
-        );
-        Pump::new(sim.engine(address(number)), Self { client, image, inbox })
-    }
-
-    /// Gives the image something to do.
-    pub(crate) fn submit(&mut self, now: Time, io: Io, token: u64) {
-        self.with(now, |image, host| image.submit(now, host, io, token));
-    }
-
-    /// What has ended.
-    pub(crate) fn take_finished(&mut self) -> Vec<(u64, Result<Outcome, Error>)> {
-        std::mem::take(&mut self.inbox.finished)
-    }
-
-    pub(crate) fn has_finished(&self) -> bool {
-        !self.inbox.finished.is_empty()
-    }
-
-    pub(crate) fn is_owner(&self) -> bool {
-        self.image.view().is_lock_owner()
-    }
-
-    /// What it waits for, and how its image is.
-    pub(crate) fn describe(&self, now: Time) -> String {
-        format!("{:?}, {:?}", self.client.waiting(now), self.image)
-    }
-
-    fn with(&mut self, now: Time, give: impl FnOnce(&mut OpenImage<u64>, &mut UserHost<'_>)) {
-        give(&mut self.image, &mut UserHost { client: &mut self.client, inbox: &mut self.inbox, now });
-    }
-
-    fn heard(&mut self, now: Time, event: Event) {
-        match event {
-            Event::Notify { watch, notify_id, payload, .. } => {
-                self.with(now, |image, host| image.notified(now, host, watch, notify_id, &payload));
-            }
-            Event::WatchLost { watch, error } => {
-                self.with(now, |image, host| image.watch_lost(now, host, watch, &error));
-            }
-            Event::Monitor(_) | Event::Map(_) | Event::BadMap(_) | Event::Fault { .. } => {}
-        }
-    }
+async fn read_snapshot(pool: &Pool, image: &str, snapshot: &str) -> Result<JobAnswer, Error> {
+    let image = Image::open_at(pool, image, snapshot).await?;
+    let bytes = image.read(0, image.size()).await?.to_vec();
+    image.close().await?;
+    Ok(JobAnswer::Bytes(bytes))
 }
 
-impl Layer for ImageUser {
-    type Below = Client<Ticket>;
-
-    fn below(&self) -> &Client<Ticket> {
-        &self.client
-    }
-
-    fn below_mut(&mut self) -> &mut Client<Ticket> {
-        &mut self.client
-    }
-
-    fn settle(&mut self, now: Time) {
-        while let Some(Completion { ticket, outcome, buffer }) = self.client.poll_completion() {
-            self.with(now, |image, host| image.completed(now, host, ticket, outcome, buffer));
-        }
-        while let Some(event) = self.client.poll_event() {
-            self.heard(now, event);
-        }
-        let epoch = self.client.osdmap().map_or(0, |map| map.epoch);
-        let here: Vec<_> = self.inbox.map_waiters.extract_if(.., |(wanted, _)| *wanted <= epoch).collect();
-        for (wanted, ticket) in here {
-            let outcome = Ok(client::Outcome::Version(wanted.into()));
-            self.with(now, |image, host| image.completed(now, host, ticket, outcome, None));
-        }
-        for Completion { ticket, outcome, buffer } in std::mem::take(&mut self.inbox.refused) {
-            self.with(now, |image, host| image.completed(now, host, ticket, outcome, buffer));
-        }
-    }
-
-    fn due_at(&self) -> Option<Time> {
-        self.inbox.due
-    }
-
-    fn due(&mut self, now: Time) {
-        if self.inbox.due.is_some_and(|due| due <= now) {
-            self.inbox.due = None;
-            self.with(now, |image, host| image.due(now, host));
-            self.inbox.due = self.image.deadline();
-        }
+async fn close(image: Option<Image>) -> Result<(), Error> {
+    match image {
+        Some(image) => image.close().await,
+        None => Ok(()),
     }
 }
 
 /// Where client `number` is.
 pub(crate) fn address(number: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0a01_0000 + number))
-}
-
-/// What a client needs that connects to this monitor.
-pub(crate) fn config(monitor: onego_msgr::addr::AddrVec, seed: u64) -> Config {
-    let mut config = Config::new(vec![monitor], "admin", Pool::new(1 << 20));
-    config.seed = seed;
-    config
-}
-
-fn facts(pool: i64, size: u64) -> ImageFacts {
-    ImageFacts {
-        id: ID.to_owned(),
-        header: WatchTarget { pool, object: header_object(ID), namespace: String::new() },
-        data: DataObjects {
-            pool,
-            namespace: String::new(),
-            flags: 0,
-            names: DataNames::new(&prefix()),
-            layout: layout(),
-            snap: NOSNAP,
-        },
-        state: ImageState {
-            size,
-            features: FEATURES,
-            flags: 0,
-            snap_context: SnapContext::default(),
-            parent: ParentImageSpec::default(),
-            overlap: 0,
-        },
-        parent: None,
-    }
 }

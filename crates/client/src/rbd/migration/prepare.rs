@@ -33,7 +33,7 @@ pub async fn prepare(
     check_source(&source, &details).await?;
     options.check_features(to)?;
     check_destination((pool, image), (to_pool, to)).await?;
-    let destination = Header { pool: to_pool.clone(), id: new_id()?, name: to.to_owned() };
+    let destination = Header { pool: to_pool.clone(), id: new_id(to_pool)?, name: to.to_owned() };
     let spec = MigrationSpec {
         side: migration_side::SOURCE,
         pool: to_pool.id(),

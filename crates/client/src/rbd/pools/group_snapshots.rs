@@ -43,7 +43,7 @@ pub async fn group_snapshot_names(
 pub async fn create_group_snapshot(pool: &Pool, group: &str, name: &str) -> Result<(), Error> {
     let found = Group::named(pool, group).await?;
     let mut record = GroupSnapshot {
-        id: new_id()?,
+        id: new_id(pool)?,
         name: name.to_owned(),
         state: group_snapshot_state::INCOMPLETE,
         snaps: Vec::new(),

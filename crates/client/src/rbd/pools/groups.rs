@@ -31,7 +31,7 @@ pub async fn groups(pool: &Pool) -> Result<Vec<String>, Error> {
 
 /// Makes a group of images, with none in it.
 pub async fn create_group(pool: &Pool, name: &str) -> Result<(), Error> {
-    let id = new_id()?;
+    let id = new_id(pool)?;
     let add = GroupDirAdd { name: name.to_owned(), id: id.clone() };
     change(pool, &add).await.map_err(|error| match error {
         Error::Exists { .. } => Error::Exists { what: describe(pool, name) },

@@ -1,8 +1,8 @@
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::rados::Pool;
-use crate::rbd::details::Header;
+use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::release::remove_snapshot;
-use crate::rbd::snapshot::users;
+use crate::rbd::snapshot::{Snapshot, SnapshotKind, users};
 use onego_rbd::notify::Operation;
 
 /// Removes a user's snapshot. If clones need it, it stays out of sight until the last of them has gone.
@@ -18,8 +18,8 @@ pub async fn remove(pool: &Pool, image: &str, name: &str) -> Result<(), Error> {
         .await
 }
 
-/// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are.
-/// `progress` is told (done, all).
+/// Removes all of a user's snapshots of an image that are not protected, and gives the names of those that are. So are removed
+/// those that only waited for clones to go. `progress` is told (done, all).
 pub async fn purge(
     pool: &Pool,
     image: &str,
@@ -28,6 +28,7 @@ pub async fn purge(
     let header = Header::named(pool, image).await?;
     header
         .owned(async |details| {
+            remove_waiting(&header, details).await?;
             let users = details.snapshots.iter().filter(|snapshot| snapshot.is_users());
             let (protected, removable): (Vec<_>, Vec<_>) =
                 users.partition(|snapshot| snapshot.is_protected());
@@ -40,4 +41,17 @@ pub async fn purge(
             Ok(protected.into_iter().map(|snapshot| snapshot.name.clone()).collect())
         })
         .await
+}
+
+/// Removes the snapshots that wait out of sight for the end of their last clone, where that has gone unseen.
+async fn remove_waiting(header: &Header, details: &ImageDetails) -> Result<(), Error> {
+    let hidden = |snapshot: &&Snapshot| matches!(snapshot.kind, SnapshotKind::Trash { .. });
+    for snapshot in details.snapshots.iter().filter(hidden) {
+        match remove_snapshot(header, &header.details().await?, snapshot.id).await {
+            // It has clones, or went meanwhile.
+            Ok(()) | Err(Error::Unmet { errno: Errno::BUSY, .. } | Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::snapshot::Snapshot;
+use crate::rbd::view::CopyDown;
 use onego_ceph::cls::rbd::SetSize;
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::DataNames;
@@ -29,6 +30,11 @@ pub(in crate::rbd) async fn rollback_in(
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
     let info = &details.info;
+    if snapshot.overlap.is_some() {
+        let shown = info.parent.as_ref().map_or(0, |parent| parent.overlap);
+        CopyDown::new(header, details).await?.cut_objects(shown.min(snapshot.size)).await?;
+    }
+    let map = maps::rolling_back(header, details, snapshot).await?;
     let data = header.data_pool(info).await?.with_snap_context(&info.state.snap_context);
     let names = DataNames::new(&info.object_prefix);
     let objects = info.objects().max(info.layout.objects(snapshot.size));
@@ -46,6 +52,6 @@ pub(in crate::rbd) async fn rollback_in(
     if snapshot.size != info.size {
         header.change(&SetSize { size: snapshot.size }).await?;
     }
-    maps::rolled_back(header, details, snapshot).await?;
+    maps::rolled_back(header, map).await?;
     header.notify_changed().await
 }

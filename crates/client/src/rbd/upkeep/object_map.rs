@@ -3,7 +3,9 @@ use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::objects::for_each_object;
-use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state};
+use onego_ceph::cls::rbd::{
+    MAX_OBJECTS, ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state,
+};
 use onego_ceph::outputs::CloneInfos;
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
@@ -99,10 +101,16 @@ async fn check(
 }
 
 fn check_map(header: &Header, details: &ImageDetails) -> Result<(), Error> {
-    if details.info.features.contains(Features::OBJECT_MAP) {
-        Ok(())
-    } else {
-        Err(Error::Invalid(format!("{} has no object map", header.describe())))
+    if !details.info.features.contains(Features::OBJECT_MAP) {
+        return Err(Error::Invalid(format!("{} has no object map", header.describe())));
+    }
+    let sizes = details.snapshots.iter().map(|snapshot| snapshot.size).chain([details.info.size]);
+    match sizes.map(|size| details.info.layout.objects(size)).max() {
+        Some(objects) if objects > MAX_OBJECTS => Err(Error::Invalid(format!(
+            "{} has {objects} objects, and an object map at most {MAX_OBJECTS}",
+            header.describe()
+        ))),
+        _ => Ok(()),
     }
 }
 

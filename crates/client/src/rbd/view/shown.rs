@@ -1,16 +1,15 @@
 //! What an image shows at one time, now or at a snapshot, object by object.
 
-use super::details::{Header, ImageDetails};
-use super::header::info_by_id;
-use super::image::Image;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::image::Image;
 use onego_buf::List;
 use onego_ceph::rbd::DataNames;
 use std::ops::Range;
 
 /// An image at one time.
-pub(super) struct View {
+pub(in crate::rbd) struct View {
     image: Image,
     /// The pool of its data, as it was at that time.
     data: Pool,
@@ -19,7 +18,7 @@ pub(super) struct View {
 
 impl View {
     /// The image now, or at the snapshot with this number.
-    pub(super) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
+    pub(in crate::rbd) async fn of(header: &Header, snap: u64) -> Result<Self, Error> {
         let image = Image::open_snap(&header.pool, &header.name, &header.id, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
         let names = DataNames::new(&image.info().object_prefix);
@@ -27,16 +26,15 @@ impl View {
     }
 
     /// The same of an image that is being moved away.
-    pub(super) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
-        let info = info_by_id(&header.pool, &header.name, &header.id, snap).await?;
-        let image = Image::open_unwatched(&header.pool, info, snap).await?;
+    pub(in crate::rbd) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
+        let image = Image::open_source(&header.pool, &header.name, &header.id, snap).await?;
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
         let names = DataNames::new(&image.info().object_prefix);
         Ok(Self { image, data, names })
     }
 
     /// Has the image objects of its own in these ranges?
-    pub(super) async fn has_objects(&self, ranges: &[Range<u64>]) -> Result<bool, Error> {
+    pub(in crate::rbd) async fn has_objects(&self, ranges: &[Range<u64>]) -> Result<bool, Error> {
         for range in ranges {
             let end = range.end.min(self.size()).max(range.start);
             for extent in self.image.info().layout.map(range.start, end - range.start) {
@@ -51,7 +49,7 @@ impl View {
     }
 
     /// The snapshot that the image was cloned from.
-    pub(super) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
+    pub(in crate::rbd) async fn of_parent(header: &Header, details: &ImageDetails) -> Result<Self, Error> {
         let missing = || Error::Invalid(format!("{} has no parent", header.describe()));
         let origin = details.origin.as_ref().ok_or_else(missing)?;
         let pool = header.pool.cluster().pool_by_id(origin.pool).await?.in_namespace(&origin.namespace);
@@ -59,12 +57,12 @@ impl View {
     }
 
     /// Bytes that it has.
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::rbd) fn size(&self) -> u64 {
         self.image.size()
     }
 
     /// The bytes of an object that the image itself has.
-    pub(super) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
+    pub(in crate::rbd) async fn own_object(&self, object: u64) -> Result<Option<List>, Error> {
         match self.data.read(&self.names.name(object).to_string(), 0, 0).await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Error::NotFound { .. }) => Ok(None),
@@ -73,7 +71,7 @@ impl View {
     }
 
     /// The bytes of ranges, one behind the other; behind its end there are zeros.
-    pub(super) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
+    pub(in crate::rbd) async fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
         for range in ranges {
             let end = bytes.len() + (range.end - range.start) as usize;

@@ -1,0 +1,143 @@
+//! The parent's bytes that an image and its snapshots show, copied into objects of the image.
+
+use super::shown::View;
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::maps::{change_map, invalidate};
+use onego_ceph::cls::rbd::{CopyUp, ObjectMapUpdate, Rest, state};
+use onego_ceph::rbd::{DataNames, Features};
+use onego_ceph::types::{NOSNAP, SnapContext};
+
+/// Copies objects of the parent into a clone.
+pub(in crate::rbd) struct CopyDown<'a> {
+    header: &'a Header,
+    details: &'a ImageDetails,
+    /// The pool of the clone's data.
+    data: Pool,
+    names: DataNames,
+    parent: View,
+    /// Bytes that the image shows of the parent.
+    head_overlap: u64,
+    /// Bytes that the image or a snapshot of it shows of the parent.
+    overlap: u64,
+}
+
+impl<'a> CopyDown<'a> {
+    pub(in crate::rbd) async fn new(header: &'a Header, details: &'a ImageDetails) -> Result<Self, Error> {
+        let head_overlap = details.info.parent.as_ref().map_or(0, |parent| parent.overlap);
+        let of_snapshots = details.snapshots.iter().filter_map(|snapshot| snapshot.overlap);
+        Ok(Self {
+            header,
+            details,
+            data: header.data_pool(&details.info).await?,
+            names: DataNames::new(&details.info.object_prefix),
+            parent: View::of_parent(header, details).await?,
+            head_overlap,
+            overlap: of_snapshots.fold(head_overlap, u64::max),
+        })
+    }
+
+    /// Objects that may show the parent, now or at a snapshot: the first ones.
+    pub(in crate::rbd) fn objects(&self) -> u64 {
+        self.details.info.layout.objects(self.overlap)
+    }
+
+    /// Copies the objects of which the image would show less than a snapshot if it showed `shown` bytes of the parent. A later
+    /// change would make them without the parent's bytes, which the snapshots must keep.
+    pub(in crate::rbd) async fn cut_objects(&self, shown: u64) -> Result<(), Error> {
+        let layout = &self.details.info.layout;
+        for object in 0..self.objects() {
+            if layout.object_end(object, shown) < layout.object_end(object, self.overlap) {
+                self.object(object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an object hold what the image and its snapshots show of the parent, unless it exists.
+    pub(in crate::rbd) async fn object(&self, object: u64) -> Result<(), Error> {
+        let name = self.names.name(object).to_string();
+        if exists(&self.data, &name).await? {
+            return Ok(());
+        }
+        // It may have been there, and have been cut off since. Then what the oldest snapshot shows is not the parent's.
+        let mut times = self.times(object).filter(|(snap, shown)| *snap != NOSNAP && *shown > 0);
+        if let Some((oldest, _)) = times.next()
+            && exists(&self.data.at_snapshot(oldest), &name).await?
+        {
+            return Ok(());
+        }
+        let layout = &self.details.info.layout;
+        let length = layout.object_end(object, self.overlap);
+        let bytes = self.parent.read_ranges(&layout.ranges(object, 0, length)).await?;
+        // What is zeros need not be there: it is zeros without a parent, too.
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        self.mark(object, length).await?;
+        // Without snapshots in its context, the copy becomes what all snapshots see.
+        self.data.operate_write(&name, WriteOp::new().call(&CopyUp { data: Rest(bytes) })).await?;
+        self.hide_what_newer_do_not_show(object, &name, length).await
+    }
+
+    /// The image's snapshots, oldest first, and the image itself: number, and bytes that it shows of the parent in an object.
+    fn times(&self, object: u64) -> impl Iterator<Item = (u64, u64)> {
+        let layout = self.details.info.layout;
+        let snapshots =
+            self.details.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.overlap.unwrap_or(0)));
+        let times = snapshots.chain([(NOSNAP, self.head_overlap)]);
+        times.map(move |(snap, overlap)| (snap, layout.object_end(object, overlap)))
+    }
+
+    /// An image that became smaller and larger again shows less of the parent than its older snapshots.
+    async fn hide_what_newer_do_not_show(&self, object: u64, name: &str, length: u64) -> Result<(), Error> {
+        let (mut shown, mut older) = (length, SnapContext::default());
+        for (snap, end) in self.times(object) {
+            if end < shown {
+                let data = self.data.with_snap_context(&older);
+                match end {
+                    // Behind the image's end nothing may be.
+                    0 => data.remove(name).await?,
+                    _ => data.zero(name, end, shown - end).await?,
+                }
+                shown = end;
+            }
+            older.seq = snap;
+            older.snaps.insert(0, snap);
+        }
+        Ok(())
+    }
+
+    /// Notes that an object will exist, in the image and in all of its snapshots: where it differs from what the snapshot
+    /// before has, and where it does not.
+    async fn mark(&self, object: u64, length: u64) -> Result<(), Error> {
+        let features = self.details.info.features;
+        if !features.contains(Features::OBJECT_MAP) {
+            return Ok(());
+        }
+        let mut before = None;
+        for (snap, end) in self.times(object) {
+            let shown = end.min(before.unwrap_or(length));
+            if shown == 0 {
+                continue;
+            }
+            let is_same = before == Some(shown) && features.contains(Features::FAST_DIFF);
+            before = Some(shown);
+            let state = if is_same { state::EXISTS_CLEAN } else { state::EXISTS };
+            let update = ObjectMapUpdate { start: object, end: object + 1, state, current: None };
+            if change_map(self.header, snap, WriteOp::new().call(&update)).await.is_err() {
+                invalidate(self.header, snap).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn exists(data: &Pool, name: &str) -> Result<bool, Error> {
+    match data.stat(name).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
