@@ -19,14 +19,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
+    ("onego-luks", &["onego-cipher"]),
     ("onego-msgr", &["onego-wire", "onego-buf", "onego-cipher"]),
     ("onego-ceph", &["onego-msgr", "onego-wire", "onego-buf"]),
-    ("onego-rbd", &["onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
+    ("onego-rbd", &["onego-ceph", "onego-luks", "onego-msgr", "onego-wire", "onego-buf"]),
     (
         "onego",
         &[
             "onego-rbd",
             "onego-ceph",
+            "onego-luks",
             "onego-msgr",
             "onego-nfs",
             "onego-rdma",
@@ -102,6 +104,7 @@ const PROTOCOLS: &[&str] = &[
     "onego-nfs",
     "onego-msgr",
     "onego-ceph",
+    "onego-luks",
     "onego-rbd",
 ];
 /// What they may not be built on, at any depth.
