@@ -1,5 +1,6 @@
 use crate::error_kind::ErrorKind;
 use crate::mailbox::Closed;
+use crate::rbd::encryption::EncryptionError;
 use crate::reactor::EngineFailed;
 use onego_ceph::client::{Answered, Blame, Error as ProtocolError, Waiting};
 use onego_ceph::rbd::{Features, LayoutError};
@@ -82,6 +83,14 @@ pub enum Error {
         /// What can be done, if anything.
         advice: &'static str,
     },
+    /// The encryption of an image cannot be used.
+    #[error("{image}: {source}")]
+    Encryption {
+        /// The image.
+        image: String,
+        /// Why not.
+        source: EncryptionError,
+    },
     /// Another client has taken an image over, and the cluster takes nothing of this client any more.
     #[error(transparent)]
     Image(onego_rbd::Error),
@@ -153,6 +162,7 @@ impl Error {
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
             Self::Features { .. } => ErrorKind::Unsupported,
+            Self::Encryption { source, .. } => source.kind(),
             Self::Image(error) => kind_of_image(error),
             Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => {
                 errno.kind()

@@ -192,6 +192,7 @@ impl ImageInfo {
             names: DataNames::new(&self.object_prefix),
             layout: self.layout,
             snap,
+            encryption: None,
         }
     }
 
@@ -234,9 +235,34 @@ impl ImageInfo {
 /// Most ancestors that a clone may have. Ceph's own tools flatten long before (`rbd_max_clone_depth` would be 16).
 const MAX_ANCESTORS: usize = 64;
 
+/// An ancestor of a clone.
+pub(crate) struct Generation {
+    /// Its pool.
+    pub(crate) home: Pool,
+    pub(crate) info: ImageInfo,
+    pub(crate) snapshot: u64,
+    /// Bytes of it that show through, from the start.
+    pub(crate) overlap: u64,
+}
+
+impl Generation {
+    /// Where its data lies.
+    pub(crate) fn data(&self) -> DataObjects {
+        self.info.data(&self.home, self.snapshot)
+    }
+}
+
 /// The ancestors of a clone, the nearest first.
 pub(crate) async fn ancestors(pool: &Pool, info: &ImageInfo) -> Result<Option<Arc<Ancestor>>, Error> {
-    let mut chain: Vec<(DataObjects, u64)> = Vec::new();
+    let descend = |parent, ancestor: Generation| {
+        Some(Arc::new(Ancestor { data: ancestor.data(), overlap: ancestor.overlap, parent }))
+    };
+    Ok(lineage(pool, info).await?.into_iter().rev().fold(None, descend))
+}
+
+/// What is known of the ancestors of a clone, the nearest first.
+pub(crate) async fn lineage(pool: &Pool, info: &ImageInfo) -> Result<Vec<Generation>, Error> {
+    let mut chain: Vec<Generation> = Vec::new();
     let mut next = info.parent.clone();
     while let Some(parent) = next {
         if chain.len() >= MAX_ANCESTORS {
@@ -246,13 +272,10 @@ pub(crate) async fn ancestors(pool: &Pool, info: &ImageInfo) -> Result<Option<Ar
         }
         let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
         let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
-        let known = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
-        known.check_readable()?;
-        chain.push((known.data(&home, parent.snapshot), parent.overlap));
-        next = known.parent;
+        let info = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
+        info.check_readable()?;
+        next = info.parent.clone();
+        chain.push(Generation { home, info, snapshot: parent.snapshot, overlap: parent.overlap });
     }
-    Ok(chain
-        .into_iter()
-        .rev()
-        .fold(None, |parent, (data, overlap)| Some(Arc::new(Ancestor { data, overlap, parent }))))
+    Ok(chain)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
 //! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`. `running`, `lock_state` and `map_state` are the data of these.
+//! `lock`, `notifications`, `map` and `resize`. What is different for encrypted data is in `sealed`. `running`, `lock_state` and `map_state` are the data of these.
 
 mod ancestry;
 mod changes;
@@ -19,6 +19,7 @@ mod refresh;
 mod refresh_state;
 mod resize;
 mod running;
+mod sealed;
 #[cfg(test)]
 mod tests;
 

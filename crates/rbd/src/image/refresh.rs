@@ -110,14 +110,17 @@ impl<T> OpenImage<T> {
 
     /// Takes over what the header says.
     fn learn(&mut self, state: ImageState) {
+        let start = self.facts.data.start();
         let is_same = state.parent == self.facts.state.parent;
         self.facts.parent = self.facts.parent.take().filter(|_| is_same && state.overlap > 0).map(|parent| {
-            if parent.overlap == state.overlap {
+            // It never grows.
+            let overlap = parent.overlap.min(state.overlap.saturating_sub(start));
+            if parent.overlap == overlap {
                 return parent;
             }
-            Arc::new(Ancestor { overlap: state.overlap, ..Ancestor::clone(&parent) })
+            Arc::new(Ancestor { overlap, ..Ancestor::clone(&parent) })
         });
-        self.view.set_size(state.size);
+        self.view.set_size(state.data_size(start));
         self.facts.state = state;
     }
 }

@@ -235,6 +235,7 @@ fn facts(pool: i64, size: u64) -> ImageFacts {
             names: DataNames::new(&prefix()),
             layout: layout(),
             snap: NOSNAP,
+            encryption: None,
         },
         state: ImageState {
             size,
