@@ -13,4 +13,4 @@ mod on_thread;
 pub use error::EncryptionError;
 pub use format::EncryptionOptions;
 pub use load::EncryptionSpec;
-pub use onego_luks::{Costs as EncryptionCosts, KeySize, Version as LuksVersion};
+pub use onego_luks::{Costs as EncryptionCosts, Error as LuksError, KeySize, Version as LuksVersion};
