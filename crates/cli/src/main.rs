@@ -9,6 +9,7 @@ mod cluster;
 mod cp;
 mod demo;
 mod device;
+mod encryption;
 mod export;
 mod failure;
 mod interrupt;

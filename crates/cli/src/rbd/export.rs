@@ -5,6 +5,7 @@ use super::partial_import::PartialImport;
 use super::streams::export_image;
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
+use crate::encryption::{self, EncryptionArgs};
 use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::output;
@@ -28,6 +29,8 @@ pub(crate) struct Options {
     /// What is written: 1, the bytes of the image; 2, the image with its snapshots
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     export_format: u8,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
     /// Go on where an earlier export was interrupted; the image must not have changed since
     #[arg(long)]
     resume: bool,
@@ -43,6 +46,10 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let name = options.image.name();
     let path = options.path.clone().unwrap_or_else(|| PathBuf::from(name));
     if options.export_format == 2 {
+        if !options.encryption.specs()?.is_empty() {
+            let why = "an export with snapshots is of an image as it lies there: leave --encryption-passphrase-file out";
+            return Err(Failure::Usage(why.into()));
+        }
         if options.resume {
             return Err(Failure::Usage(
                 "an export with snapshots cannot be resumed: remove what is left of it".to_owned(),
@@ -50,9 +57,11 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         }
         return export_image(access, &options.image, &path, !options.no_progress);
     }
+    let specs = options.encryption.specs()?;
     let (mut reactor, cluster) = access.connect()?;
-    let image = reactor
-        .block_on(async { Image::open_read_only(&options.image.open_pool(&cluster).await?, name).await })??;
+    let image = reactor.block_on(async {
+        encryption::open(&options.image.open_pool(&cluster).await?, name, true, &specs).await
+    })??;
     // A user who may not ask is not warned.
     if let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))? {
         say(&format!("warning: {name} is not whole: {partial}"));
