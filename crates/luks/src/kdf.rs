@@ -23,7 +23,14 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { iterations: 64 << 20, memory: 32 << 20 }
+        Self::new(64 << 20, 32 << 20)
+    }
+}
+
+impl Budget {
+    /// So many iterations of PBKDF2, and so many KiB that Argon2 goes over.
+    pub fn new(iterations: u64, memory: u64) -> Self {
+        Self { iterations, memory }
     }
 }
 
