@@ -193,6 +193,8 @@ fn clones_show_the_data_of_their_parents_whoever_has_which_key() {
                 let raw = Image::open_read_only(pool, &copy).await?;
                 assert!(raw.read(0, 4).await?.to_vec() == b"RBDL");
                 raw.close().await?;
+                let refused = clones::flatten(pool, &copy, |_, _| {}).await.unwrap_err();
+                assert!(refused.to_string().contains("key of its own"), "{refused}");
             }
             let image = open(pool, &copy, passphrases).await?;
             // Behind it is the end of what the clone shows.

@@ -14,7 +14,7 @@ mod stripes;
 
 pub use error::Error;
 pub use format::{Costs, Format, Formatted, KeySize};
-pub use header::{Header, KeySlot, Version, hide, is_luks};
+pub use header::{Header, KeySlot, Version, hide, is_hidden, is_luks};
 pub use kdf::Budget;
 pub use key::VolumeKey;
 pub use sectors::Sectors;

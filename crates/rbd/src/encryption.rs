@@ -41,7 +41,8 @@ impl Encryption {
     /// Data that begins at byte `data_offset` of an image of `size` bytes, in objects like these.
     pub fn new(data_offset: u64, sectors: Sectors, layout: &Layout, size: u64) -> Result<Self, Misfit> {
         let sector = sectors.size() as u64;
-        if data_offset % stripe_period(layout) != 0 || layout.stripe_unit() % sector != 0 {
+        let is_whole = data_offset.is_multiple_of(stripe_period(layout));
+        if !is_whole || !layout.stripe_unit().is_multiple_of(sector) {
             return Err(Misfit::Layout { data_offset });
         }
         if data_offset > size {

@@ -114,7 +114,7 @@ def main():
                 target.write(at, seeded.randbytes(length))
     elif action == "damage":
         for header in (0, 16 << 10):
-            target.write(header + 5000, bytes(100))
+            target.write(header + 4200, bytes(100))
     elif action == "read":
         with open(what, "wb") as out:
             for at in range(0, size, MIB):

@@ -53,9 +53,11 @@ fn run(stage: &Stage, is_layered: bool) -> Result<()> {
         peer(stage, &name, &format!("format {format} {cipher} open-sesame"))?;
         shared(stage, &name, format).with_context(|| name.clone())?;
     }
+    if is_layered {
+        clones(stage)?;
+    }
     formatted_elsewhere(stage)?;
-    refused(stage)?;
-    if is_layered { clones(stage) } else { Ok(()) }
+    refused(stage)
 }
 
 /// Runs librbd, or a client of NBD, on an image.

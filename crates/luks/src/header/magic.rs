@@ -17,6 +17,11 @@ pub fn is_luks(bytes: &[u8]) -> bool {
     bytes.starts_with(&LUKS) || bytes.starts_with(&CLONE)
 }
 
+/// Do they say that it is the header of a clone, whose parent has another key?
+pub fn is_hidden(bytes: &[u8]) -> bool {
+    bytes.starts_with(&CLONE)
+}
+
 /// Which format has a disk that begins with these bytes?
 pub(super) fn version(bytes: &[u8]) -> Result<Version, Error> {
     if !is_luks(bytes) {

@@ -8,7 +8,7 @@ mod magic;
 pub(crate) use luks1::{ACTIVE, INACTIVE, SLOTS as LUKS1_SLOTS};
 pub(crate) use luks2::{BINARY as LUKS2_BINARY, SMALLEST as LUKS2_SMALLEST, checksum};
 pub(crate) use magic::{LUKS as MAGIC, SECOND as SECOND_MAGIC};
-pub use magic::{hide, is_luks};
+pub use magic::{hide, is_hidden, is_luks};
 
 use crate::error::Error;
 use crate::kdf::{Budget, Kdf};

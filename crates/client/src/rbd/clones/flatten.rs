@@ -1,6 +1,7 @@
-use crate::ceph::error::Error;
+use crate::ceph::error::{Errno, Error};
 use crate::rados::{Pool, WriteOp};
 use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::image::Image;
 use crate::rbd::maps::change_map;
 use crate::rbd::objects::for_each_object;
 use crate::rbd::release::detach_from_parent;
@@ -29,6 +30,7 @@ async fn flatten_in(
     details: &ImageDetails,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    refuse_own_key(header).await?;
     let copy = CopyDown::new(header, details).await?;
     let objects = details.info.layout.objects(copy.overlap);
     for_each_object(objects, progress, |object| copy.object(object)).await?;
@@ -40,6 +42,24 @@ async fn flatten_in(
     header.change(&ParentDetach {}).await?;
     header.notify_changed().await
 }
+
+/// Fails if the clone is encrypted with another key than its parent: what it shows would be noise without the parent.
+async fn refuse_own_key(header: &Header) -> Result<(), Error> {
+    let image = Image::open_snap(&header.pool, &header.name, &header.id, NOSNAP).await?;
+    let first = image.read(0, image.size().min(MAGIC)).await;
+    image.close().await?;
+    if onego_luks::is_hidden(&first?.to_vec()) {
+        let what = format!(
+            "{} is encrypted with a key of its own: flatten it with Ceph's rbd and --encryption-passphrase-file",
+            header.describe()
+        );
+        return Err(Error::Unmet { what, errno: Errno::OPNOTSUPP });
+    }
+    Ok(())
+}
+
+/// Bytes that tell a header of LUKS.
+const MAGIC: u64 = 6;
 
 /// Copies objects of the parent into a clone.
 struct CopyDown<'a> {

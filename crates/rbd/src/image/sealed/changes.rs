@@ -8,7 +8,7 @@ use crate::image::machine::OpenImage;
 use crate::image::running::{Gather, ObjectPiece, Running, SpecialPiece, fill_up, pieces};
 use crate::request::Io;
 use onego_buf::List;
-use onego_ceph::client::{Error as ClientError, OpReply, errno};
+use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
 use onego_ceph::cls::rbd::state;
 use onego_ceph::ops::Op;
 use onego_ceph::rbd::Extent;
@@ -186,7 +186,7 @@ impl<T> OpenImage<T> {
         let read = |edge: &Range<u64>| Op::Read { offset: edge.start, length: edge.end - edge.start };
         let mut reads = edges.iter().map(read);
         let Some(first) = reads.next() else { return };
-        let request = reads.fold(self.facts.data.request(object, first), |request, read| request.and(read));
+        let request = reads.fold(self.facts.data.request(object, first), Request::and);
         let ticket = Ticket(Purpose::Piece { io: key.0, index: key.1 });
         self.park(host, object, state::EXISTS, request, ticket);
     }
