@@ -9,7 +9,6 @@ mod cluster;
 mod cp;
 mod demo;
 mod device;
-mod encryption;
 mod export;
 mod failure;
 mod interrupt;

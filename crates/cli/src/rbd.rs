@@ -16,7 +16,7 @@ mod transfer;
 mod upkeep;
 
 use crate::access::Access;
-use crate::encryption::EncryptionArgs;
+use crate::device::EncryptionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::size;
@@ -231,7 +231,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
             image.with(access, async |pool, name| {
                 let bar = Bar::new("Resizing", !no_progress);
                 if !specs.is_empty() {
-                    let image = crate::encryption::open(pool, name, false, &specs).await?;
+                    let image = crate::device::open_image(pool, name, false, &specs).await?;
                     let shrinks = refuse_to_shrink(name, image.size(), size, allow_shrink);
                     let resized = match shrinks {
                         Ok(()) => Ok(image.resize(size, |done, all| bar.at(done, all)).await?),

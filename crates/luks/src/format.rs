@@ -1,10 +1,10 @@
 //! New headers.
 
-use crate::header::{self, CIPHER, STRIPES, Version, slot_length};
+use crate::error::Error;
+use crate::header::{self, CIPHER, LuksHeader, STRIPES, Version, slot_length};
 use crate::kdf::{Budget, Kdf};
 use crate::key::VolumeKey;
 use crate::stripes::split;
-use crate::{Error, Header};
 use argon2::Algorithm;
 use base64ct::{Base64, Encoding as _};
 use onego_cipher::hash::Hash;
@@ -74,7 +74,7 @@ pub struct Format {
 #[derive(Debug)]
 pub struct Formatted {
     /// What it says.
-    pub header: Header,
+    pub header: LuksHeader,
     /// The key of the data.
     pub key: VolumeKey,
     /// The bytes that go to the start of the disk: up to three hundred thousand.
@@ -108,7 +108,7 @@ impl Format {
             Version::One => self.luks1(&key, passphrase, random)?,
             Version::Two => self.luks2(&key, passphrase, random)?,
         };
-        Ok(Formatted { header: Header::parse(&bytes)?, key, bytes })
+        Ok(Formatted { header: LuksHeader::parse(&bytes)?, key, bytes })
     }
 
     /// The bytes of a key slot.

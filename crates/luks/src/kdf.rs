@@ -28,7 +28,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// So many iterations of PBKDF2, and so many KiB that Argon2 goes over.
+    /// A number of iterations of PBKDF2, and of KiB that Argon2 goes over.
     pub fn new(iterations: u64, memory: u64) -> Self {
         Self { iterations, memory }
     }

@@ -1,6 +1,6 @@
 //! Headers that were made here are read here; those that were damaged are not.
 
-use onego_luks::{Budget, Costs, Error, Format, Formatted, Header, KeySize, Version, VolumeKey, hide};
+use onego_luks::{Budget, Costs, Error, Format, Formatted, KeySize, LuksHeader, Version, VolumeKey, hide};
 
 const CHEAP: Costs = Costs { iterations: 1000, memory: 64, passes: 1 };
 
@@ -17,8 +17,8 @@ fn formatted(version: Version, key_size: KeySize, passphrase: &[u8]) -> Formatte
 }
 
 /// Opens a disk that begins with these bytes.
-fn open(disk: &[u8], passphrase: &[u8]) -> Result<(Header, VolumeKey), Error> {
-    let header = Header::parse(disk)?;
+fn open(disk: &[u8], passphrase: &[u8]) -> Result<(LuksHeader, VolumeKey), Error> {
+    let header = LuksHeader::parse(disk)?;
     let mut budget = Budget::default();
     for slot in header.slots() {
         let area = slot.area();
@@ -83,7 +83,7 @@ fn what_is_cut_off_says_how_much_is_needed() {
         let made = formatted(version, KeySize::Aes256, b"open sesame");
         let mut length = 6;
         loop {
-            match Header::parse(&made.bytes[..length]) {
+            match LuksHeader::parse(&made.bytes[..length]) {
                 Err(Error::CutOff { needed }) => {
                     assert!(needed > length as u64);
                     length = needed as usize;
@@ -92,6 +92,6 @@ fn what_is_cut_off_says_how_much_is_needed() {
             }
         }
     }
-    assert_eq!(Header::parse(&[0; 4096]), Err(Error::Missing));
-    assert_eq!(Header::parse(b""), Err(Error::Missing));
+    assert_eq!(LuksHeader::parse(&[0; 4096]), Err(Error::Missing));
+    assert_eq!(LuksHeader::parse(b""), Err(Error::Missing));
 }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use onego_cipher::hash::Hash;
-use onego_luks::{Budget, Error, Header, is_luks};
+use onego_luks::{Budget, Error, LuksHeader, is_luks};
 
 /// Bytes of a header of LUKS2, with its JSON.
 const LENGTH: usize = 16 << 10;
@@ -22,7 +22,7 @@ fn luks2(json: &[u8]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) {
-    match Header::parse(bytes) {
+    match LuksHeader::parse(bytes) {
         Ok(header) => {
             assert!(header.sector_size().is_power_of_two() && header.sector_size() <= 4096);
             assert!(header.slots().len() <= 32);

@@ -30,7 +30,8 @@ class Image:
         formats = {"luks1": rbd.RBD_ENCRYPTION_FORMAT_LUKS1, "luks2": rbd.RBD_ENCRYPTION_FORMAT_LUKS2}
         formats["luks"] = getattr(rbd, "RBD_ENCRYPTION_FORMAT_LUKS", None)
         specs = [spec.split(":", 1) for spec in specs]
-        specs = [(formats[form], passphrase) for form, passphrase in specs]
+        # The bindings keep no reference to what they encode themselves.
+        specs = [(formats[form], passphrase.encode()) for form, passphrase in specs]
         if len(specs) == 1:
             self.image.encryption_load(*specs[0])
         elif specs:

@@ -165,7 +165,7 @@ fn refused(stage: &Stage) -> Result<()> {
     says(&String::from_utf8_lossy(&stage.onego_fails(right)?.stderr), "checksum is wrong")
 }
 
-/// Clones with keys of their own, whoever formats them.
+/// Clones with keys of their own, formatted by any of them.
 fn clones(stage: &Stage) -> Result<()> {
     for (parent, format, by_us) in [
         ("ours-luks1-aes-128", "luks1", true),

@@ -1,8 +1,8 @@
 //! How devices are opened: what a process opens once, and what each of its threads opens.
 
+use super::encryption::{EncryptionArgs, open_image};
 use super::source::Source;
 use crate::access::Access;
-use crate::encryption::{self, EncryptionArgs};
 use crate::failure::Failure;
 use crate::spec::ImageSpec;
 use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
@@ -93,7 +93,7 @@ impl<'a> Opener<'a> {
                 let place = spec.place(self.pool);
                 let image = host.block_on(async {
                     let pool = place.open(&cluster).await?;
-                    encryption::open(&pool, &spec.image, read_only, specs).await
+                    open_image(&pool, &spec.image, read_only, specs).await
                 })??;
                 if !read_only {
                     image.check_writable()?;

@@ -1,7 +1,7 @@
 //! The options of `onego map`.
 
+use crate::device::EncryptionArgs;
 use crate::device::Source;
-use crate::encryption::EncryptionArgs;
 use crate::output::Format;
 use std::path::PathBuf;
 

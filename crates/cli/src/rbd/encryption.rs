@@ -2,7 +2,7 @@
 
 use super::names::ImageOptions;
 use crate::access::Access;
-use crate::encryption::read_passphrase;
+use crate::device::read_passphrase;
 use crate::failure::Failure;
 use onego::rbd::Image;
 use onego::rbd::encryption::{EncryptionOptions, KeySize, LuksVersion};

@@ -5,7 +5,7 @@ use super::partial_import::PartialImport;
 use super::streams::export_image;
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
-use crate::encryption::{self, EncryptionArgs};
+use crate::device::{EncryptionArgs, open_image};
 use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::output;
@@ -60,7 +60,7 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let specs = options.encryption.specs()?;
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor.block_on(async {
-        encryption::open(&options.image.open_pool(&cluster).await?, name, true, &specs).await
+        open_image(&options.image.open_pool(&cluster).await?, name, true, &specs).await
     })??;
     // A user who may not ask is not warned.
     if let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))? {

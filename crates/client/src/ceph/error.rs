@@ -1,9 +1,11 @@
+use crate::encryption_error::EncryptionError;
 use crate::error_kind::ErrorKind;
 use crate::mailbox::Closed;
-use crate::rbd::encryption::EncryptionError;
 use crate::reactor::EngineFailed;
 use onego_ceph::client::{Answered, Blame, Error as ProtocolError, Waiting};
 use onego_ceph::rbd::{Features, LayoutError};
+use onego_luks::Error as LuksError;
+use onego_rbd::Misfit;
 use std::fmt;
 use thiserror::Error;
 
@@ -180,6 +182,28 @@ impl Error {
     /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
+    }
+}
+
+impl EncryptionError {
+    /// The number by which librbd says so.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Luks(LuksError::WrongPassphrase) => Errno::PERM,
+            Self::Luks(LuksError::Unsupported(_) | LuksError::TooCostly(_)) => Errno::OPNOTSUPP,
+            Self::Misfit(Misfit::Size { .. }) => Errno::NOSPC,
+            Self::Loaded => Errno::EXIST,
+            Self::Luks(_) | Self::Misfit(_) | Self::OtherVersion | Self::TooMany { .. } => Errno::INVAL,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Luks(LuksError::WrongPassphrase) => ErrorKind::PermissionDenied,
+            Self::Luks(LuksError::Unsupported(_) | LuksError::TooCostly(_)) => ErrorKind::Unsupported,
+            Self::TooMany { .. } | Self::Loaded => ErrorKind::InvalidInput,
+            Self::Luks(_) | Self::Misfit(_) | Self::OtherVersion => ErrorKind::FailedPrecondition,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-use super::encryption::EncryptionError;
 use super::header::{Generation, ImageInfo, ancestors, describe, image_id, info, info_by_id};
 use super::snapshot_id::snapshot_id;
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
 use crate::ceph::image_key::{ImageControl, ImageKey, OpenedImage};
+use crate::encryption_error::EncryptionError;
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};

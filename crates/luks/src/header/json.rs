@@ -1,6 +1,6 @@
 //! What LUKS2 says in JSON.
 
-use super::{CIPHER, Digest, Header, KeySlot, STRIPES, Version, hash, key_length, slot_length};
+use super::facts::{CIPHER, Digest, KeySlot, LuksHeader, STRIPES, Version, hash, key_length, slot_length};
 use crate::error::Error;
 use crate::kdf::Kdf;
 use argon2::Algorithm;
@@ -101,7 +101,7 @@ struct DigestOf {
 }
 
 /// Reads the JSON of a header whose two copies have `size` bytes each.
-pub(super) fn parse(text: &str, size: u64) -> Result<Header, Error> {
+pub(super) fn parse(text: &str, size: u64) -> Result<LuksHeader, Error> {
     let metadata: Metadata =
         serde_json::from_str(text).map_err(|_| Error::Damaged("its JSON cannot be read"))?;
     if let Some(what) = metadata.config.requirements.and_then(|it| it.mandatory.into_iter().next()) {
@@ -123,7 +123,7 @@ pub(super) fn parse(text: &str, size: u64) -> Result<Header, Error> {
     let length = slots.first().map_or(Ok(64), |slot| key_length(slot.key_size))?;
     let slots = slots.into_iter().map(|slot| check_slot(slot, length, 2 * size)).collect::<Result<_, _>>()?;
     let version = Version::Two;
-    Ok(Header { version, data_offset, sector_size, first_tweak, key_length: length, digest, slots })
+    Ok(LuksHeader { version, data_offset, sector_size, first_tweak, key_length: length, digest, slots })
 }
 
 /// Where the data begins, bytes of its sectors, and the number of the first one.

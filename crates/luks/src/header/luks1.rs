@@ -1,7 +1,6 @@
 //! The header of LUKS1: 592 bytes, numbers big endian.
 
-use super::{CIPHER, STRIPES};
-use super::{Digest, Header, KeySlot, Version, hash, key_length, slot_length};
+use super::facts::{CIPHER, Digest, KeySlot, LuksHeader, STRIPES, Version, hash, key_length, slot_length};
 use crate::error::Error;
 use crate::kdf::Kdf;
 
@@ -41,7 +40,7 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, Error> {
     str::from_utf8(&bytes[..end]).map_err(|_| Error::Damaged("a name in it is not text"))
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<Header, Error> {
+pub(super) fn parse(bytes: &[u8]) -> Result<LuksHeader, Error> {
     let bytes = bytes.get(8..BINARY).ok_or(Error::CutOff { needed: BINARY as u64 })?;
     let mut fields = Fields(bytes);
     let cipher = format!("{}-{}", fields.text(32)?, fields.text(32)?);
@@ -78,5 +77,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, Error> {
         slots.push(slot);
     }
     let version = Version::One;
-    Ok(Header { version, data_offset, sector_size: SECTOR as u32, first_tweak: 0, key_length, digest, slots })
+    Ok(LuksHeader {
+        version,
+        data_offset,
+        sector_size: SECTOR as u32,
+        first_tweak: 0,
+        key_length,
+        digest,
+        slots,
+    })
 }

@@ -3,7 +3,7 @@
 //! The header of a clone that was formatted while its parent shows through begins with other bytes, so that nobody takes
 //! the whole image for a disk of LUKS (ceph `src/librbd/crypto/luks/Magic.cc`).
 
-use super::Version;
+use super::facts::Version;
 use crate::error::Error;
 
 pub(crate) const LUKS: [u8; 6] = *b"LUKS\xba\xbe";
@@ -11,6 +11,9 @@ pub(crate) const LUKS: [u8; 6] = *b"LUKS\xba\xbe";
 pub(crate) const SECOND: [u8; 6] = *b"SKUL\xba\xbe";
 const CLONE: [u8; 6] = *b"RBDL\xba\xbe";
 const CLONE_SECOND: [u8; 6] = *b"LDBR\xba\xbe";
+
+/// The fewest bytes of a header of LUKS2 with its JSON: behind them is the second, if the first has no more.
+pub(crate) const LUKS2_SMALLEST: u64 = 16 << 10;
 
 /// Do the first bytes of a disk say that a header of LUKS follows?
 pub fn is_luks(bytes: &[u8]) -> bool {
@@ -48,7 +51,7 @@ pub(super) fn restore(header: &mut [u8], is_second: bool) -> bool {
 
 /// Makes a new header one of a clone.
 pub fn hide(header: &mut [u8]) {
-    for at in [0, super::luks2::SMALLEST as usize] {
+    for at in [0, LUKS2_SMALLEST as usize] {
         let Some(magic) = header.get_mut(at..at + 6) else { return };
         if *magic == LUKS {
             magic.copy_from_slice(&CLONE);

@@ -4,7 +4,7 @@ use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
 use super::running::{Gather, ObjectCopy, Running};
-use super::sealed::{Holds, SealedChange};
+use super::sealed_state::{Holds, SealedChange};
 use crate::error::{Error, is_blocklisted};
 use crate::facts::{Ancestor, ImageFacts, ImageView};
 use crate::flush::{WriteEpoch, Writes};

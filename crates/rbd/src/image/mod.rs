@@ -2,7 +2,7 @@
 //!
 //! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
 //! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`. What is different for encrypted data is in `sealed`. `running`, `lock_state` and `map_state` are the data of these.
+//! `lock`, `notifications`, `map` and `resize`. What is different for encrypted data is in `sealed`. `running`, `lock_state`, `map_state` and `sealed_state` are the data of these.
 
 mod ancestry;
 mod changes;
@@ -20,6 +20,7 @@ mod refresh_state;
 mod resize;
 mod running;
 mod sealed;
+mod sealed_state;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,5 @@
 //! Requests of callers that are under way.
 
-use super::sealed::Cut;
 use crate::error::Error;
 use crate::flush::WriteEpoch;
 use crate::request::{Allocated, Outcome};
@@ -41,6 +40,29 @@ pub(super) enum Gather {
     Sectors { parts: SmallVec<[(u64, List); 1]>, cut: Box<Cut> },
     /// Each piece gives the size of its object.
     Sizes(Vec<(ObjectPiece, u64)>),
+}
+
+/// What is cut out of the sectors that are read.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) skip: usize,
+    pub(super) length: usize,
+    /// The caller's buffer, if it has one.
+    pub(super) buffer: Option<SegmentMut>,
+}
+
+impl Cut {
+    /// What the caller wants of the sectors.
+    fn outcome(self, sectors: &List) -> Outcome {
+        let data = sectors.slice(self.skip, self.length);
+        match self.buffer {
+            None => Outcome::Data(data),
+            Some(mut buffer) => {
+                data.copy_to(&mut buffer);
+                Outcome::Buffer(buffer)
+            }
+        }
+    }
 }
 
 /// A change of an object that may take more than one request.

@@ -1,8 +1,8 @@
 //! A new header.
 
-use super::error::EncryptionError;
 use super::on_thread::on_thread;
 use crate::ceph::error::Error;
+use crate::encryption_error::EncryptionError;
 use crate::rbd::image::Image;
 use onego_luks::{Costs, Format, Formatted, KeySize, Version, hide};
 use onego_rbd::{MAX_IO, Misfit, stripe_period};

@@ -1,11 +1,11 @@
 //! The headers of an image and of its ancestors are opened.
 
-use super::error::EncryptionError;
 use super::on_thread::on_thread;
 use crate::ceph::error::Error;
+use crate::encryption_error::EncryptionError;
 use crate::rbd::header::{Generation, lineage};
 use crate::rbd::image::Image;
-use onego_luks::{Budget, Error as LuksError, Header, Sectors, Version};
+use onego_luks::{Budget, Error as LuksError, LuksHeader, Sectors, Version};
 use onego_rbd::Encryption;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -106,14 +106,14 @@ impl Image {
         Err(wrong(LuksError::WrongPassphrase.into()))
     }
 
-    async fn read_header(&self) -> Result<Header, Error> {
+    async fn read_header(&self) -> Result<LuksHeader, Error> {
         let mut length = FIRST_READ;
         loop {
             let there = length.min(self.size());
             let mut bytes = self.read(0, there).await?.to_vec();
             // Behind the end of the image there is nothing either.
             bytes.resize(length as usize, 0);
-            match Header::parse(&bytes) {
+            match LuksHeader::parse(&bytes) {
                 Err(LuksError::CutOff { needed }) if needed > length => length = needed,
                 other => return other.map_err(|error| self.encryption_error(error.into())),
             }
@@ -126,7 +126,7 @@ fn last_or<'a>(specs: &'a [EncryptionSpec], index: usize, last: &'a EncryptionSp
 }
 
 fn unlock(
-    header: &Header,
+    header: &LuksHeader,
     slot: &onego_luks::KeySlot,
     area: &[u8],
     passphrase: &[u8],

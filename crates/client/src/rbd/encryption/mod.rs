@@ -5,12 +5,11 @@
 //!
 //! Source: ceph `src/librbd/crypto/`, `doc/rbd/rbd-encryption.rst`.
 
-mod error;
 mod format;
 mod load;
 mod on_thread;
 
-pub use error::EncryptionError;
+pub use crate::encryption_error::EncryptionError;
 pub use format::EncryptionOptions;
 pub use load::EncryptionSpec;
 pub use onego_luks::{Costs as EncryptionCosts, Error as LuksError, KeySize, Version as LuksVersion};

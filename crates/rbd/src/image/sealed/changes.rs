@@ -1,11 +1,11 @@
 //! Changes of encrypted data.
 
-use super::holds::{ChangeKey, Hold};
 use crate::encryption::Encryption;
 use crate::flush::WriteEpoch;
 use crate::host::{Host, Purpose, Ticket};
 use crate::image::machine::OpenImage;
 use crate::image::running::{Gather, ObjectPiece, Running, SpecialPiece, fill_up, pieces};
+use crate::image::sealed_state::{ChangeKey, SealedChange, SealedKind, SealedStep};
 use crate::request::Io;
 use onego_buf::List;
 use onego_ceph::client::{Error as ClientError, OpReply, Request, errno};
@@ -14,55 +14,6 @@ use onego_ceph::ops::Op;
 use onego_ceph::rbd::Extent;
 use onego_wire::Time;
 use std::ops::Range;
-
-/// A change of an object whose data is encrypted.
-#[derive(Debug)]
-pub(in crate::image) struct SealedChange {
-    kind: Kind,
-    step: Step,
-}
-
-#[derive(Debug, Clone)]
-enum Kind {
-    /// Bytes are written.
-    Write { piece: ObjectPiece, plain: List },
-    /// All of an object from a sector on is given up.
-    Cut { object: u64, from: u64 },
-}
-
-/// How far a change is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// Others change the same sectors.
-    Waiting,
-    /// The sectors are read in which it begins or ends.
-    Reading,
-    /// The parent's bytes are copied into the object first.
-    CopyingUp,
-    /// It is on its way.
-    Writing,
-}
-
-impl Kind {
-    fn object(&self) -> u64 {
-        match self {
-            Self::Write { piece, .. } => piece.object,
-            Self::Cut { object, .. } => *object,
-        }
-    }
-
-    /// The bytes of the object that it touches.
-    fn hold(&self, encryption: &Encryption) -> Hold {
-        match self {
-            Self::Write { piece, .. } => {
-                let written = piece.offset..piece.offset + piece.length;
-                let range = encryption.aligned(written.clone());
-                Hold { is_exclusive: range != written, range }
-            }
-            Self::Cut { from, .. } => Hold { range: *from..u64::MAX, is_exclusive: true },
-        }
-    }
-}
 
 impl<T> OpenImage<T> {
     /// Starts a change that may go out.
@@ -89,13 +40,13 @@ impl<T> OpenImage<T> {
     }
 
     /// The changes of objects that a request consists of.
-    fn sealed_changes(&self, io: Io) -> Vec<Kind> {
+    fn sealed_changes(&self, io: Io) -> Vec<SealedKind> {
         let data = &self.facts.data;
         let writes = |offset: u64, bytes: &List| {
             let pieces = pieces(&data.layout, data.start() + offset, bytes.len() as u64);
             let mut rest = bytes.clone();
             let write =
-                |piece: ObjectPiece| Kind::Write { piece, plain: rest.split_to(piece.length as usize) };
+                |piece: ObjectPiece| SealedKind::Write { piece, plain: rest.split_to(piece.length as usize) };
             pieces.into_iter().map(write).collect()
         };
         match io {
@@ -111,13 +62,13 @@ impl<T> OpenImage<T> {
     }
 
     /// Gives up an object from a place on: within a sector by zeros, then by its length.
-    fn cuts(&self, start: u64, extent: &Extent) -> impl Iterator<Item = Kind> + use<T> {
+    fn cuts(&self, start: u64, extent: &Extent) -> impl Iterator<Item = SealedKind> + use<T> {
         let &Extent { object, offset, length, .. } = extent;
         let is_missing = self.map.as_ref().is_some_and(|map| map.state(object) == state::NONEXISTENT);
         let from = self.facts.data.encryption.as_ref().map_or(0, |it| it.aligned(0..offset).end);
         let within = (from - offset).min(length);
         let at = start + extent.buffer.first().map_or(0, |range| range.start);
-        let write = || Kind::Write {
+        let write = || SealedKind::Write {
             piece: ObjectPiece { object, offset, length: within, at },
             plain: zeros(within),
         };
@@ -125,13 +76,13 @@ impl<T> OpenImage<T> {
         let zero = (within > 0 && (shows_parent || !is_missing)).then(write);
         let is_whole = from == 0;
         let cut = length > within && !(is_missing && (is_whole || !shows_parent));
-        zero.into_iter().chain(cut.then_some(Kind::Cut { object, from }))
+        zero.into_iter().chain(cut.then_some(SealedKind::Cut { object, from }))
     }
 
-    fn enter_sealed(&mut self, host: &mut impl Host<T>, key: ChangeKey, kind: Kind) {
+    fn enter_sealed(&mut self, host: &mut impl Host<T>, key: ChangeKey, kind: SealedKind) {
         let Some(encryption) = &self.facts.data.encryption else { return };
         let (object, hold) = (kind.object(), kind.hold(encryption));
-        self.sealed.insert(key, SealedChange { kind, step: Step::Waiting });
+        self.sealed.insert(key, SealedChange { kind, step: SealedStep::Waiting });
         if self.holds.enter(object, key, hold) {
             self.start_sealed(host, key);
         }
@@ -141,14 +92,14 @@ impl<T> OpenImage<T> {
     fn start_sealed(&mut self, host: &mut impl Host<T>, key: ChangeKey) {
         let Some(encryption) = self.facts.data.encryption.clone() else { return };
         let Some(change) = self.sealed.get_mut(&key) else { return };
-        change.step = Step::Writing;
+        change.step = SealedStep::Writing;
         match change.kind.clone() {
-            Kind::Cut { object, from } => {
+            SealedKind::Cut { object, from } => {
                 let op = if from == 0 { Op::Delete } else { Op::Truncate { size: from } };
                 let is_guarded = from > 0 && from < self.overlap_of(object);
                 self.send_sealed(host, key, object, op, is_guarded);
             }
-            Kind::Write { piece, plain } => {
+            SealedKind::Write { piece, plain } => {
                 if change.kind.hold(&encryption).is_exclusive {
                     return self.read_edges(host, key);
                 }
@@ -178,10 +129,11 @@ impl<T> OpenImage<T> {
     /// Reads the sectors in which a write begins and ends, from the object itself. The object map says before that it exists.
     fn read_edges(&mut self, host: &mut impl Host<T>, key: ChangeKey) {
         let Some(encryption) = &self.facts.data.encryption else { return };
-        let Some(SealedChange { kind: Kind::Write { piece, .. }, step }) = self.sealed.get_mut(&key) else {
+        let Some(SealedChange { kind: SealedKind::Write { piece, .. }, step }) = self.sealed.get_mut(&key)
+        else {
             return;
         };
-        *step = Step::Reading;
+        *step = SealedStep::Reading;
         let (object, edges) = (piece.object, edges(encryption, piece));
         let read = |edge: &Range<u64>| Op::Read { offset: edge.start, length: edge.end - edge.start };
         let mut reads = edges.iter().map(read);
@@ -194,11 +146,11 @@ impl<T> OpenImage<T> {
     /// Writes whole sectors with the bytes between the edges that were read, unless another client was faster.
     fn write_between(&mut self, host: &mut impl Host<T>, key: ChangeKey, read: Option<&OpReply>) {
         let Some(encryption) = &self.facts.data.encryption else { return };
-        let Some(SealedChange { kind: Kind::Write { piece, plain }, step }) = self.sealed.get_mut(&key)
+        let Some(SealedChange { kind: SealedKind::Write { piece, plain }, step }) = self.sealed.get_mut(&key)
         else {
             return;
         };
-        *step = Step::Writing;
+        *step = SealedStep::Writing;
         let (object, sectors) = (piece.object, encryption.aligned(piece.offset..piece.offset + piece.length));
         // Where the sectors are in the image.
         let at = piece.at - (piece.offset - sectors.start);
@@ -232,18 +184,18 @@ impl<T> OpenImage<T> {
         let Some(change) = self.sealed.get_mut(&key) else { return false };
         let object = change.kind.object();
         let is_partial =
-            matches!(change.kind, Kind::Write { .. }) && change.kind.hold(encryption).is_exclusive;
+            matches!(change.kind, SealedKind::Write { .. }) && change.kind.hold(encryption).is_exclusive;
         match (change.step, reply) {
-            (Step::Reading, Ok(None)) if self.overlap_of(object) > 0 => {
+            (SealedStep::Reading, Ok(None)) if self.overlap_of(object) > 0 => {
                 if let Some(change) = self.sealed.get_mut(&key) {
-                    change.step = Step::CopyingUp;
+                    change.step = SealedStep::CopyingUp;
                 }
                 let piece = SpecialPiece { index, object, op: Op::Stat, is_guarded: true, is_removal: false };
                 self.copy_up(now, host, io, piece);
             }
-            (Step::Reading, Ok(reply)) => self.write_between(host, key, reply.as_ref()),
-            (Step::CopyingUp, Ok(_)) => self.read_edges(host, key),
-            (Step::Writing, reply) if is_partial && was_late(reply) => self.read_edges(host, key),
+            (SealedStep::Reading, Ok(reply)) => self.write_between(host, key, reply.as_ref()),
+            (SealedStep::CopyingUp, Ok(_)) => self.read_edges(host, key),
+            (SealedStep::Writing, reply) if is_partial && was_late(reply) => self.read_edges(host, key),
             _ => {
                 self.end_sealed(host, key);
                 return false;

@@ -3,35 +3,12 @@
 use crate::encryption::Encryption;
 use crate::host::{Host, Purpose, Ticket};
 use crate::image::machine::OpenImage;
-use crate::image::running::{Gather, Running, pieces};
-use crate::request::{Io, Outcome};
+use crate::image::running::{Cut, Gather, Running, pieces};
+use crate::request::Io;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::OpReply;
 use onego_wire::Time;
 use smallvec::SmallVec;
-
-/// What is cut out of the sectors that are read.
-#[derive(Debug)]
-pub(in crate::image) struct Cut {
-    skip: usize,
-    length: usize,
-    /// The caller's buffer, if it has one.
-    buffer: Option<SegmentMut>,
-}
-
-impl Cut {
-    /// What the caller wants of the sectors.
-    pub(in crate::image) fn outcome(self, sectors: &List) -> Outcome {
-        let data = sectors.slice(self.skip, self.length);
-        match self.buffer {
-            None => Outcome::Data(data),
-            Some(mut buffer) => {
-                data.copy_to(&mut buffer);
-                Outcome::Buffer(buffer)
-            }
-        }
-    }
-}
 
 impl Encryption {
     /// Does the request read anything but whole sectors?

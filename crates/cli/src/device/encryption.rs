@@ -67,7 +67,7 @@ pub(crate) fn read_passphrase(file: &Path) -> Result<Zeroizing<Vec<u8>>, Failure
 }
 
 /// Opens an image, decrypted if there are passphrases.
-pub(crate) async fn open(
+pub(crate) async fn open_image(
     pool: &Pool,
     name: &str,
     read_only: bool,

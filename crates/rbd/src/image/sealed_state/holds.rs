@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// Names a change.
-pub(super) type ChangeKey = (u32, u32);
+pub(in crate::image) type ChangeKey = (u32, u32);
 
 /// Bytes of an object that a change holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) range: Range<u64>,
+pub(in crate::image) struct Hold {
+    pub(in crate::image) range: Range<u64>,
     /// The change reads what it does not write, so no other may write it meanwhile.
-    pub(super) is_exclusive: bool,
+    pub(in crate::image) is_exclusive: bool,
 }
 
 impl Hold {
@@ -36,7 +36,7 @@ struct OfObject {
 
 impl Holds {
     /// Has a change hold some bytes, or wait for them. Does it hold them?
-    pub(super) fn enter(&mut self, object: u64, key: ChangeKey, hold: Hold) -> bool {
+    pub(in crate::image) fn enter(&mut self, object: u64, key: ChangeKey, hold: Hold) -> bool {
         let object = self.objects.entry(object).or_default();
         // Behind those that wait, so that each has its turn.
         let others = object.held.iter().chain(&object.waiting);
@@ -50,7 +50,7 @@ impl Holds {
     }
 
     /// A change has ended. Gives those that hold their bytes from now on.
-    pub(super) fn leave(&mut self, object: u64, key: ChangeKey) -> Vec<ChangeKey> {
+    pub(in crate::image) fn leave(&mut self, object: u64, key: ChangeKey) -> Vec<ChangeKey> {
         let Some(of_object) = self.objects.get_mut(&object) else { return Vec::new() };
         of_object.held.retain(|(other, _)| *other != key);
         let mut entered = Vec::new();
