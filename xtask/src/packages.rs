@@ -19,6 +19,7 @@ const NEEDS: &[Need] = &[
     Need { program: "ceph-mon", package: "ceph-mon" },
     Need { program: "ceph-osd", package: "ceph-osd" },
     Need { program: "crushtool", package: "ceph-base" },
+    Need { program: "cryptsetup", package: "cryptsetup-bin" },
     Need { program: "debootstrap", package: "debootstrap" },
     Need { program: "depmod", package: "kmod" },
     Need { program: "dnsmasq", package: "dnsmasq-base" },

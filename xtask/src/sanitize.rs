@@ -10,7 +10,7 @@ use std::process::Command;
 const CRATES: &[&str] = &[
     "onego-buf",
     "onego-engine",
-    "onego-gcm",
+    "onego-cipher",
     "onego-verbs",
     "onego-ceph",
     "onego-cluster",

@@ -226,6 +226,7 @@ fn rbd_number(error: &onego::ceph::Error) -> i32 {
         E::Unmet { errno, .. } | E::Refused { errno, .. } | E::Command { errno, .. } => errno.0,
         E::Protocol(error) if error.errno() < 0 => -error.errno(),
         E::Features { .. } => Errno::NOSYS.0,
+        E::Encryption { source, .. } => source.errno().0,
         error if error.kind() == ErrorKind::TimedOut => Errno::TIMEDOUT.0,
         error if error.kind() == ErrorKind::Busy => Errno::ROFS.0,
         error if error.kind() == ErrorKind::InvalidInput => Errno::INVAL.0,
@@ -245,6 +246,7 @@ fn code_of(error: &onego::ceph::Error) -> Code {
         | E::Unmet { .. }
         | E::Snapshots { .. }
         | E::Features { .. } => Code::Refused,
+        error @ E::Encryption { .. } if error.kind() == ErrorKind::PermissionDenied => Code::Refused,
         E::Protocol(error) if REFUSALS.contains(&error.errno()) => Code::Refused,
         error if error.kind() == ErrorKind::TimedOut => Code::NoAnswer,
         E::Invalid(_) | E::Layout(_) => Code::Usage,

@@ -1,6 +1,7 @@
 //! `onego rbd`.
 
 mod bar;
+mod encryption;
 mod export;
 mod image;
 mod import;
@@ -15,13 +16,13 @@ mod transfer;
 mod upkeep;
 
 use crate::access::Access;
+use crate::device::EncryptionArgs;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::size;
 use crate::spec::PoolSpec;
 use bar::Bar;
 use names::{Named, Snap, SnapOptions};
-use onego::rados::Pool;
 use onego::rbd;
 use print::PrintOptions;
 use std::collections::BTreeMap;
@@ -93,10 +94,15 @@ pub(crate) enum Command {
         /// Let the image become smaller; what is cut off is lost
         #[arg(long)]
         allow_shrink: bool,
+        #[command(flatten)]
+        encryption: EncryptionArgs,
         /// Show no progress
         #[arg(long)]
         no_progress: bool,
     },
+    /// Encrypted images
+    #[command(subcommand)]
+    Encryption(encryption::EncryptionCommand),
     /// Make an image of a file
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(import::Options),
@@ -223,14 +229,27 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
                 Ok(rbd::remove(pool, name, |done, all| bar.at(done, all)).await?)
             })
         }
-        Command::Resize { image, size, allow_shrink, no_progress } => {
+        Command::Resize { image, size, allow_shrink, encryption, no_progress } => {
             let _unfinished = left_in_part(&image.named()?, "resized in part: resize it again");
+            let specs = encryption.specs()?;
             image.with(access, async |pool, name| {
-                refuse_to_shrink(pool, name, size, allow_shrink).await?;
                 let bar = Bar::new("Resizing", !no_progress);
+                if !specs.is_empty() {
+                    let image = crate::device::open_image(pool, name, false, &specs).await?;
+                    let shrinks = refuse_to_shrink(name, image.size(), size, allow_shrink);
+                    let resized = match shrinks {
+                        Ok(()) => Ok(image.resize(size, |done, all| bar.at(done, all)).await?),
+                        Err(refused) => Err(refused),
+                    };
+                    let closed = image.close().await;
+                    return resized.and_then(|()| Ok(closed?));
+                }
+                // It is not opened: a signal would leave it in use for half a minute.
+                refuse_to_shrink(name, rbd::info(pool, name).await?.size, size, allow_shrink)?;
                 Ok(rbd::resize(pool, name, size, |done, all| bar.at(done, all)).await?)
             })
         }
+        Command::Encryption(command) => encryption::run(access, &command),
         Command::Import(options) => import::run(access, &options),
         Command::Export(options) => export::run(access, &options),
         Command::Snap(command) => upkeep::snap(access, command),
@@ -266,9 +285,7 @@ fn left_in_part(image: &Named, what: &'static str) -> Unfinished {
     Unfinished::new(move || Some(format!("image {shown} may be {what}")))
 }
 
-async fn refuse_to_shrink(pool: &Pool, name: &str, size: u64, allowed: bool) -> Result<(), Failure> {
-    // It is not opened: a signal would leave it in use for half a minute.
-    let now = rbd::info(pool, name).await?.size;
+fn refuse_to_shrink(name: &str, now: u64, size: u64, allowed: bool) -> Result<(), Failure> {
     if size < now && !allowed {
         return Err(Failure::Usage(format!(
             "image {name} has {now} bytes, and what is behind byte {size} would be lost: say --allow-shrink if you mean it"

@@ -36,6 +36,8 @@ pub mod block;
 #[cfg(feature = "ceph")]
 pub mod ceph;
 mod driver;
+#[cfg(feature = "ceph")]
+mod encryption_error;
 mod error_kind;
 mod listing;
 mod mailbox;

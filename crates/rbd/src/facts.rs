@@ -1,5 +1,6 @@
 //! What has to be known of an image to use it.
 
+use crate::encryption::Encryption;
 use onego_ceph::client::{Request, WatchTarget};
 use onego_ceph::cls::rbd::{ParentImageSpec, image_flag};
 use onego_ceph::ops::Op;
@@ -23,9 +24,17 @@ pub struct DataObjects {
     pub layout: Layout,
     /// The snapshot to read, or [`NOSNAP`].
     pub snap: u64,
+    /// How it is encrypted, if this client is to encrypt and decrypt it.
+    pub encryption: Option<Arc<Encryption>>,
 }
 
 impl DataObjects {
+    /// Where the data begins: behind the header of its encryption.
+    #[inline]
+    pub(crate) fn start(&self) -> u64 {
+        self.encryption.as_ref().map_or(0, |encryption| encryption.data_offset())
+    }
+
     /// A request to an object.
     pub(crate) fn request(&self, object: u64, op: Op) -> Request {
         let mut request = Request::one(self.pool, self.names.name(object), op);
@@ -40,7 +49,7 @@ impl DataObjects {
 pub struct Ancestor {
     /// Where its bytes lie.
     pub data: DataObjects,
-    /// Bytes, from the start, that show through. 0 is the same as no ancestor.
+    /// Bytes, from the start, that show through; headers of encryption do not count. 0 is the same as no ancestor.
     pub overlap: u64,
     /// The snapshot that it is a clone of itself.
     pub parent: Option<Arc<Ancestor>>,
@@ -64,6 +73,11 @@ pub struct ImageState {
 }
 
 impl ImageState {
+    /// Bytes of data, behind a header of `start` bytes.
+    pub(crate) fn data_size(&self, start: u64) -> u64 {
+        self.size.saturating_sub(start)
+    }
+
     /// Can the object map be relied on?
     pub(crate) fn has_map(&self) -> bool {
         self.features.contains(Features::OBJECT_MAP) && self.flags & image_flag::OBJECT_MAP_INVALID == 0

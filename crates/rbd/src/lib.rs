@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod diff;
+mod encryption;
 mod error;
 mod facts;
 mod flush;
@@ -16,6 +17,7 @@ pub mod notify;
 mod request;
 pub mod stream;
 
+pub use encryption::{Encryption, Misfit, stripe_period};
 pub use error::Error;
 pub use facts::{Ancestor, Copied, DataObjects, ImageFacts, ImageState, ImageView, Migration};
 pub use host::{Host, Ticket};

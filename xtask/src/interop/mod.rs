@@ -9,6 +9,7 @@ mod disk;
 mod documents;
 mod embedded;
 mod export;
+mod luks;
 mod nfs;
 mod runner;
 mod scenarios;

@@ -1,6 +1,6 @@
 //! Every scenario there is.
 
-use super::{attacks, capi, ceph, documents, embedded, export, nfs};
+use super::{attacks, capi, ceph, documents, embedded, export, luks, nfs};
 use crate::cluster::{Release, Stage};
 use anyhow::Result;
 
@@ -101,6 +101,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "nfs-ganesha", "our client of NFS works on nfs-ganesha", nfs::ganesha::client;
     "nfs-tshark", "tshark reads what our NFS client and server say over RDMA", nfs::tshark::decodes;
     long_once:
+    "ceph16-luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them", luks::of_pacific;
     "ceph16-rbd-streams", "diffs of images and images with snapshots are the same streams on both sides, byte for byte, and each imports the other's", ceph::streams::streams_of_pacific;
     releases:
     "import-export", "images move between us and a real cluster, both ways, byte for byte", ceph::images::import_export;
@@ -154,6 +155,7 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     long_since_reef:
+    "luks", "encrypted images open with us, librbd, cryptsetup and QEMU, formatted by each of them; clones with keys of their own, too", luks::layered;
     tentacle:
     "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
     "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;

@@ -13,20 +13,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-wire", &["onego-buf"]),
     ("onego-block", &["onego-wire", "onego-buf"]),
     ("onego-engine", &["onego-wire", "onego-buf"]),
-    ("onego-gcm", &[]),
+    ("onego-cipher", &[]),
     ("onego-guest-memory", &[]),
     ("onego-nbd", &["onego-block", "onego-wire", "onego-buf"]),
     ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
-    ("onego-msgr", &["onego-wire", "onego-buf", "onego-gcm"]),
+    ("onego-luks", &["onego-cipher"]),
+    ("onego-msgr", &["onego-wire", "onego-buf", "onego-cipher"]),
     ("onego-ceph", &["onego-msgr", "onego-wire", "onego-buf"]),
-    ("onego-rbd", &["onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
+    ("onego-rbd", &["onego-ceph", "onego-luks", "onego-msgr", "onego-wire", "onego-buf"]),
     (
         "onego",
         &[
             "onego-rbd",
             "onego-ceph",
+            "onego-luks",
             "onego-msgr",
             "onego-nfs",
             "onego-rdma",
@@ -102,6 +104,7 @@ const PROTOCOLS: &[&str] = &[
     "onego-nfs",
     "onego-msgr",
     "onego-ceph",
+    "onego-luks",
     "onego-rbd",
 ];
 /// What they may not be built on, at any depth.

@@ -10,7 +10,7 @@ const MAY_BE_UNSAFE: &[&str] = &[
     "onego-buf",
     "onego-capi",
     "onego-engine",
-    "onego-gcm",
+    "onego-cipher",
     "onego-guest-memory",
     "onego-ublk",
     "onego-verbs",

@@ -213,6 +213,7 @@ pub mod errno {
     pub const ENOSPC: i32 = -28;
     pub const EROFS: i32 = -30;
     pub const ERANGE: i32 = -34;
+    pub const EOVERFLOW: i32 = -75;
     pub const EMSGSIZE: i32 = -90;
     pub const EOPNOTSUPP: i32 = -95;
     pub const ENOTCONN: i32 = -107;

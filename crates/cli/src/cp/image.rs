@@ -67,7 +67,7 @@ impl NewImage {
             let created = options.shape.create(&pool, name, size, marked.metadata());
             host.block_on(interrupt::unless(created))???;
         }
-        let device = opener.open(host, &Prepared::Image(spec.clone()), false)?;
+        let device = opener.open(host, &Prepared::Image(spec.clone(), Vec::new()), false)?;
         let info = host.block_on(interrupt::unless(rbd::info(&pool, name)))???;
         let start = marked.done;
         Ok((Self { pool, info, marked, left, _unfinished: unfinished }, device, start))

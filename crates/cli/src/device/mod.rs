@@ -1,7 +1,9 @@
 //! Devices, as command lines name them, and how they are opened on a thread.
 
+mod encryption;
 mod open;
 mod source;
 
+pub(crate) use encryption::{EncryptionArgs, decrypted, open_image, read_passphrase};
 pub(crate) use open::{Opener, Prepared};
 pub(crate) use source::{SOURCES, Source};

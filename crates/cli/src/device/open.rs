@@ -1,5 +1,6 @@
 //! How devices are opened: what a process opens once, and what each of its threads opens.
 
+use super::encryption::{EncryptionArgs, open_image};
 use super::source::Source;
 use crate::access::Access;
 use crate::failure::Failure;
@@ -8,7 +9,7 @@ use onego::block::{Device, Export, Geometry, Host, Memory, NbdUrl, Null};
 use onego::ceph::Config;
 use onego::nfs::{self, FileType};
 use onego::rados::Cluster;
-use onego::rbd::Image;
+use onego::rbd::encryption::EncryptionSpec;
 use onego_disk::{Disk, DiskOpener, Disks};
 use std::rc::Rc;
 
@@ -19,7 +20,8 @@ pub(crate) enum Prepared {
     /// How the server is reached, and the path on it.
     Nfs(Box<(nfs::Config, String)>),
     Nbd(NbdUrl),
-    Image(ImageSpec),
+    /// An image, and the passphrases that open it.
+    Image(ImageSpec, Vec<EncryptionSpec>),
     Memory(u64),
     Null(u64),
 }
@@ -31,10 +33,19 @@ impl Prepared {
             Source::Disk(path) => Self::Disk(Disk::open(path, read_only)?),
             Source::Nfs(url) => Self::Nfs(Box::new((url.config(access)?, url.path().to_owned()))),
             Source::Nbd(url) => Self::Nbd(url.clone()),
-            Source::Image(spec) => Self::Image(spec.clone()),
+            Source::Image(spec) => Self::Image(spec.clone(), Vec::new()),
             Source::Memory(size) => Self::Memory(*size),
             Source::Null(size) => Self::Null(*size),
         })
+    }
+
+    /// The same, with the passphrases of an encrypted image.
+    pub(crate) fn with_encryption(self, args: &EncryptionArgs) -> Result<Self, Failure> {
+        match (self, args.specs()?) {
+            (device, specs) if specs.is_empty() => Ok(device),
+            (Self::Image(image, _), specs) => Ok(Self::Image(image, specs)),
+            _ => Err(Failure::Usage("passphrases are for images: rbd:[POOL/[NAMESPACE/]]IMAGE".into())),
+        }
     }
 }
 
@@ -77,15 +88,12 @@ impl<'a> Opener<'a> {
             Prepared::Nbd(url) => Ok(host.nbd(url)?),
             Prepared::Memory(size) => Ok(Rc::new(Memory::new(Geometry::new(*size)))),
             Prepared::Null(size) => Ok(Rc::new(Null::new(Geometry::new(*size)))),
-            Prepared::Image(spec) => {
+            Prepared::Image(spec, specs) => {
                 let cluster = self.cluster(host)?;
                 let place = spec.place(self.pool);
                 let image = host.block_on(async {
                     let pool = place.open(&cluster).await?;
-                    match read_only {
-                        true => Image::open_read_only(&pool, &spec.image).await,
-                        false => Image::open(&pool, &spec.image).await,
-                    }
+                    open_image(&pool, &spec.image, read_only, specs).await
                 })??;
                 if !read_only {
                     image.check_writable()?;

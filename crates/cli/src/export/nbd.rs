@@ -6,6 +6,7 @@ use super::reactor::{self, Plan, Running};
 use super::served::Served;
 use super::tls::TlsOptions;
 use crate::access::Access;
+use crate::device::EncryptionArgs;
 use crate::device::{Prepared, SOURCES};
 use crate::failure::Failure;
 use crate::listen::Listen;
@@ -73,6 +74,8 @@ pub(crate) struct Options {
     /// Let nobody change anything
     #[arg(long)]
     read_only: bool,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
     /// Threads that serve, each with its own clients of the cluster [default: one for each processor; 1 with mem:SIZE and with
     /// limits, which belong to one thread, with nbd:, whose server may take one client alone, and with rbd:, whose lock one client
     /// has]
@@ -111,7 +114,8 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
         match served {
             Served::Pool(place) => pools.push(place.clone()),
             Served::Device(source) => {
-                sources.push((source.clone(), Prepared::new(access, source, options.read_only)?));
+                let prepared = Prepared::new(access, source, options.read_only)?;
+                sources.push((source.clone(), prepared.with_encryption(&options.encryption)?));
             }
         }
     }

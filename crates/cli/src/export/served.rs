@@ -80,7 +80,7 @@ pub(super) fn images<E: Export>(
             && let Some(name) = names.try_next().await?
         {
             let image = place.image(&name);
-            images.push((Source::Image(image.clone()), Prepared::Image(image)));
+            images.push((Source::Image(image.clone()), Prepared::Image(image, Vec::new())));
         }
         Ok::<_, onego::ceph::Error>(())
     });

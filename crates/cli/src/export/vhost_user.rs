@@ -4,6 +4,7 @@ use super::limits::{LimitOptions, Limits};
 use super::listen::Listening;
 use super::reactor::{self, ListeningExport};
 use crate::access::Access;
+use crate::device::EncryptionArgs;
 use crate::device::{Opener, Prepared, SOURCES, Source};
 use crate::failure::Failure;
 use crate::output::{self, Format};
@@ -57,6 +58,8 @@ pub(crate) struct Options {
     #[arg(long)]
     read_only: bool,
     #[command(flatten)]
+    encryption: EncryptionArgs,
+    #[command(flatten)]
     limits: LimitOptions,
     /// How to say that it serves
     #[arg(long, value_enum, default_value_t)]
@@ -85,6 +88,7 @@ pub(crate) fn run(access: &Access, options: Options) -> Result<(), Failure> {
     let signals = process::ending_signals()?;
     let listening = Listening::unix(&options.socket)?;
     let prepared = Prepared::new(access, &options.source, options.read_only)?;
+    let prepared = prepared.with_encryption(&options.encryption)?;
     let (engine, zero_copy, spin) = (access.engine, access.zero_copy()?, access.spin);
     let socket = listening.socket()?;
     let Options { pool, limits, read_only, queues, .. } = &options;

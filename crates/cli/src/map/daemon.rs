@@ -132,7 +132,7 @@ fn find_left(control: &mut Control, wanted: &Record) -> Result<Option<DeviceInfo
 
 fn plan(access: &Access, options: &MapOptions, source: &Source) -> Result<QueuePlan, Failure> {
     Ok(QueuePlan {
-        source: Prepared::new(access, source, options.read_only)?,
+        source: Prepared::new(access, source, options.read_only)?.with_encryption(&options.encryption)?,
         pool: options.pool.clone(),
         read_only: options.read_only,
         cluster: source.is_image().then(|| access.config()).transpose()?,

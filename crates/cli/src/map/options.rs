@@ -1,5 +1,6 @@
 //! The options of `onego map`.
 
+use crate::device::EncryptionArgs;
 use crate::device::Source;
 use crate::output::Format;
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ pub(crate) struct MapOptions {
     /// Let nobody change anything
     #[arg(long, alias = "read_only")]
     pub(super) read_only: bool,
+    #[command(flatten)]
+    pub(super) encryption: EncryptionArgs,
     /// Serve the device in this process, until a signal comes or it is unmapped
     #[arg(long)]
     pub(super) foreground: bool,

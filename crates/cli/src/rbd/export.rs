@@ -5,6 +5,7 @@ use super::partial_import::PartialImport;
 use super::streams::export_image;
 use super::transfer::{PIECE, STANDARD, WINDOW};
 use crate::access::Access;
+use crate::device::{EncryptionArgs, decrypted, open_image};
 use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::output;
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     /// What is written: 1, the bytes of the image; 2, the image with its snapshots
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     export_format: u8,
+    #[command(flatten)]
+    encryption: EncryptionArgs,
     /// Go on where an earlier export was interrupted; the image must not have changed since
     #[arg(long)]
     resume: bool,
@@ -54,6 +57,10 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
                 "format 2 has all snapshots of the image: name the image alone".to_owned(),
             ));
         }
+        if !options.encryption.specs()?.is_empty() {
+            let why = "an export with snapshots is of an image as it lies there: leave --encryption-passphrase-file out";
+            return Err(Failure::Usage(why.into()));
+        }
         if options.resume {
             return Err(Failure::Usage(
                 "an export with snapshots cannot be resumed: remove what is left of it".to_owned(),
@@ -61,12 +68,13 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
         }
         return export_image(access, &arg, &path, !options.no_progress);
     }
+    let specs = options.encryption.specs()?;
     let (mut reactor, cluster) = access.connect()?;
     let image = reactor.block_on(async {
         let pool = arg.open_pool(&cluster).await?;
         match snapshot {
-            Some(snapshot) => Image::open_at(&pool, name, snapshot).await,
-            None => Image::open_read_only(&pool, name).await,
+            Some(snapshot) => decrypted(Image::open_at(&pool, name, snapshot).await?, &specs).await,
+            None => open_image(&pool, name, true, &specs).await,
         }
     })??;
     // A user who may not ask is not warned.

@@ -1,8 +1,11 @@
+use crate::encryption_error::EncryptionError;
 use crate::error_kind::ErrorKind;
 use crate::mailbox::Closed;
 use crate::reactor::EngineFailed;
 use onego_ceph::client::{Answered, Blame, Error as ProtocolError, Waiting};
 use onego_ceph::rbd::{Features, LayoutError};
+use onego_luks::Error as LuksError;
+use onego_rbd::Misfit;
 use std::fmt;
 use thiserror::Error;
 
@@ -82,6 +85,14 @@ pub enum Error {
         /// What can be done, if anything.
         advice: &'static str,
     },
+    /// The encryption of an image cannot be used.
+    #[error("{image}: {source}")]
+    Encryption {
+        /// The image.
+        image: String,
+        /// Why not.
+        source: EncryptionError,
+    },
     /// Another client has taken an image over, and the cluster takes nothing of this client any more.
     #[error(transparent)]
     Image(onego_rbd::Error),
@@ -153,6 +164,7 @@ impl Error {
             Self::Busy { .. } => ErrorKind::Busy,
             Self::Snapshots { .. } => ErrorKind::FailedPrecondition,
             Self::Features { .. } => ErrorKind::Unsupported,
+            Self::Encryption { source, .. } => source.kind(),
             Self::Image(error) => kind_of_image(error),
             Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => {
                 errno.kind()
@@ -174,6 +186,10 @@ impl Error {
             Self::Busy { .. } => Errno::BUSY,
             Self::Snapshots { .. } => Errno::NOTEMPTY,
             Self::Features { .. } => Errno::NOSYS,
+            Self::Encryption {
+                source: EncryptionError::Luks(onego_luks::Error::WrongPassphrase), ..
+            } => Errno::PERM,
+            Self::Encryption { .. } => Errno::INVAL,
             Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => *errno,
             Self::Auth(_) => Errno::ACCES,
             Self::Protocol(error) | Self::Image(onego_rbd::Error::Client(error)) => Errno(-error.errno()),
@@ -203,6 +219,28 @@ impl Error {
     /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
+    }
+}
+
+impl EncryptionError {
+    /// The number by which librbd says so.
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Luks(LuksError::WrongPassphrase) => Errno::PERM,
+            Self::Luks(LuksError::Unsupported(_) | LuksError::TooCostly(_)) => Errno::OPNOTSUPP,
+            Self::Misfit(Misfit::Size { .. }) => Errno::NOSPC,
+            Self::Loaded => Errno::EXIST,
+            Self::Luks(_) | Self::Misfit(_) | Self::OtherVersion | Self::TooMany { .. } => Errno::INVAL,
+        }
+    }
+
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Luks(LuksError::WrongPassphrase) => ErrorKind::PermissionDenied,
+            Self::Luks(LuksError::Unsupported(_) | LuksError::TooCostly(_)) => ErrorKind::Unsupported,
+            Self::TooMany { .. } | Self::Loaded => ErrorKind::InvalidInput,
+            Self::Luks(_) | Self::Misfit(_) | Self::OtherVersion => ErrorKind::FailedPrecondition,
+        }
     }
 }
 

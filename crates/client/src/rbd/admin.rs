@@ -285,18 +285,32 @@ pub async fn resize(
         }
     }
     let image = Image::open_bare(pool, info).await?;
-    match image.lock().await {
+    match image.resize(size, &mut progress).await {
         Err(Error::Image(onego_rbd::Error::LockRefused { .. })) => {
             image.close().await?;
-            return header.ask_owner(ask, &mut progress).await;
+            header.ask_owner(ask, &mut progress).await
         }
-        other => other?,
+        other => other.and(image.close().await),
     }
-    if size < image.size() {
-        clear(&image, size, &mut progress).await?;
+}
+
+impl Image {
+    /// Changes the size of an image, as its owner: of an encrypted one, the size of its data. What is cut off is lost. `progress` is
+    /// told (done, all) in bytes.
+    pub async fn resize(&self, size: u64, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        self.lock().await?;
+        let resized = self.resize_locked(size, &mut progress).await;
+        // The first error is the one to tell.
+        let unlocked = self.unlock().await;
+        resized.and(unlocked)
     }
-    image.set_size(size).await?;
-    image.close().await
+
+    async fn resize_locked(&self, size: u64, progress: &mut impl FnMut(u64, u64)) -> Result<(), Error> {
+        if size < self.size() {
+            clear(self, size, progress).await?;
+        }
+        self.set_size(size).await
+    }
 }
 
 /// Has snapshots of a clone keep what they show of the parent behind a new end.

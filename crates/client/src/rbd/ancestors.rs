@@ -38,7 +38,24 @@ pub(super) async fn moved_here(pool: &Pool, info: &ImageInfo) -> Result<Option<M
     })
 }
 
-/// The ancestors of an image at a snapshot or without one, the nearest first.
+/// An ancestor of an image.
+pub(super) struct Generation {
+    /// Its pool.
+    pub(super) home: Pool,
+    pub(super) info: ImageInfo,
+    pub(super) snapshot: u64,
+    /// Bytes of it that show through, from the start.
+    pub(super) overlap: u64,
+}
+
+impl Generation {
+    /// Where its data lies.
+    pub(super) fn data(&self) -> DataObjects {
+        self.info.data(&self.home, self.snapshot)
+    }
+}
+
+/// The ancestors of an image at a snapshot or without one.
 pub(super) async fn ancestors(
     pool: &Pool,
     info: &ImageInfo,
@@ -52,9 +69,26 @@ pub(super) async fn ancestors(
 pub(super) async fn ancestors_from(
     pool: &Pool,
     info: &ImageInfo,
-    mut next: Option<Parent>,
+    next: Option<Parent>,
 ) -> Result<Option<Arc<Ancestor>>, Error> {
-    let mut chain: Vec<(DataObjects, u64)> = Vec::new();
+    let descend = |parent, ancestor: Generation| {
+        Some(Arc::new(Ancestor { data: ancestor.data(), overlap: ancestor.overlap, parent }))
+    };
+    Ok(lineage_from(pool, info, next).await?.into_iter().rev().fold(None, descend))
+}
+
+/// What is known of the ancestors of an image at a snapshot or without one, the nearest first.
+pub(super) async fn lineage(pool: &Pool, info: &ImageInfo, snap: u64) -> Result<Vec<Generation>, Error> {
+    let next = beneath(pool, info, snap).await?;
+    lineage_from(pool, info, next).await
+}
+
+async fn lineage_from(
+    pool: &Pool,
+    info: &ImageInfo,
+    mut next: Option<Parent>,
+) -> Result<Vec<Generation>, Error> {
+    let mut chain: Vec<Generation> = Vec::new();
     while let Some(parent) = next {
         if chain.len() >= MAX_ANCESTORS {
             let reason =
@@ -64,13 +98,10 @@ pub(super) async fn ancestors_from(
         let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
         let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
         let known = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
-        chain.push((known.data(&home, parent.snapshot), parent.overlap));
         next = beneath(&home, &known, parent.snapshot).await?;
+        chain.push(Generation { home, info: known, snapshot: parent.snapshot, overlap: parent.overlap });
     }
-    Ok(chain
-        .into_iter()
-        .rev()
-        .fold(None, |parent, (data, overlap)| Some(Arc::new(Ancestor { data, overlap, parent }))))
+    Ok(chain)
 }
 
 /// What shows through an image at a snapshot or without one.

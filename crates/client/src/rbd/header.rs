@@ -205,6 +205,7 @@ impl ImageInfo {
             names: DataNames::new(&self.object_prefix),
             layout: self.layout,
             snap,
+            encryption: None,
         }
     }
 

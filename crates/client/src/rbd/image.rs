@@ -1,15 +1,18 @@
+use super::ancestors::Generation;
 use super::header::{ImageInfo, describe};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
 use crate::ceph::image_key::{ImageControl, ImageKey};
 use crate::ceph::operator::{OpenedImage, Watched};
+use crate::encryption_error::EncryptionError;
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_ceph::types::NOSNAP;
-use onego_rbd::{ImageFacts, ImageView, Io, Outcome};
+use onego_rbd::{Ancestor, DataObjects, Encryption, ImageFacts, ImageView, Io, Outcome};
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 
 /// An open image: a block device.
@@ -39,11 +42,15 @@ pub struct Image {
 struct Open {
     pool: Pool,
     info: ImageInfo,
+    /// The snapshot that it shows, or `NOSNAP`.
+    snap: u64,
     key: ImageKey,
     view: Arc<ImageView>,
     is_read_only: bool,
+    is_watched: bool,
     /// It is being moved here, or was when it was opened.
     moves_here: bool,
+    is_encrypted: bool,
     is_closed: bool,
 }
 
@@ -73,15 +80,28 @@ impl Image {
             Access::ReadOnly => (true, Some(Watched::default())),
             Access::Unwatched => (true, None),
         };
+        let is_watched = watched.is_some();
         let moves_here = watched.as_ref().is_some_and(|watched| watched.migration.is_some());
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
         let done = ReplyTo::Future(done);
+        let (snap, is_encrypted) = (facts.data.snap, facts.data.encryption.is_some());
         let facts = Box::new(facts);
         cluster.send(CephCommand::OpenImage { facts, watched, opened, done }).await?;
         let OpenedImage { key, view } = cluster.answer(named).await?;
         let pool = pool.clone();
-        let open = Open { pool, info, key, view, is_read_only, moves_here, is_closed: false };
+        let open = Open {
+            pool,
+            info,
+            snap,
+            key,
+            view,
+            is_watched,
+            is_read_only,
+            moves_here,
+            is_encrypted,
+            is_closed: false,
+        };
         let image = Self { open: Arc::new(open) };
         match image.open.pool.cluster().answer(ready).await? {
             Ok(_) => Ok(image),
@@ -101,11 +121,65 @@ impl Image {
                 info,
                 key,
                 view,
+                snap: NOSNAP,
+                is_watched: true,
+                is_encrypted: false,
                 is_read_only: false,
                 moves_here: true,
                 is_closed: true,
             }),
         }
+    }
+
+    /// Opens the image anew, with its encryption and that of its nearest ancestors.
+    pub(super) async fn reopen_with(
+        self,
+        own: Arc<Encryption>,
+        ancestors: Vec<Generation>,
+        opened: Vec<Arc<Encryption>>,
+    ) -> Result<Self, Error> {
+        let (pool, info, snap) = (self.pool().clone(), self.info().clone(), self.open.snap);
+        let access = match (self.open.is_watched, self.open.is_read_only) {
+            (false, _) => Access::Unwatched,
+            (true, true) => Access::ReadOnly,
+            // Others ask for changes of what lies there, and this image shows its data: they take the lock and do it themselves.
+            (true, false) => Access::ReadWrite(Watched::default()),
+        };
+        let mut facts = info.facts(&pool, snap);
+        let encryptions = opened.into_iter().map(Some).chain(iter::repeat(None));
+        let mut encrypted: Vec<_> = ancestors.into_iter().zip(encryptions).collect();
+        while let Some((ancestor, encryption)) = encrypted.pop() {
+            // Headers do not show through, so the data of the one may be shorter than what the other could show of it.
+            let child = encrypted.last().map_or(Some(&own), |(_, encryption)| encryption.as_ref());
+            let start = |encryption: Option<&Arc<Encryption>>| encryption.map_or(0, |it| it.data_offset());
+            let overlap = ancestor.overlap.saturating_sub(start(child));
+            let overlap = overlap.min(ancestor.info.size.saturating_sub(start(encryption.as_ref())));
+            let data = DataObjects { encryption, ..ancestor.data() };
+            facts.parent = Some(Arc::new(Ancestor { data, overlap, parent: facts.parent.take() }));
+        }
+        facts.data.encryption = Some(own);
+        self.close().await?;
+        Self::start(&pool, info, facts, access).await
+    }
+
+    /// Is it being moved here, or was it when it was opened?
+    pub(super) fn moves_here(&self) -> bool {
+        self.open.moves_here
+    }
+
+    /// The snapshot that it shows, or `NOSNAP`.
+    pub(super) fn snap(&self) -> u64 {
+        self.open.snap
+    }
+
+    /// Is its encryption loaded?
+    pub fn is_encrypted(&self) -> bool {
+        self.open.is_encrypted
+    }
+
+    /// An error of its encryption.
+    pub(super) fn encryption_error(&self, source: EncryptionError) -> Error {
+        Error::Encryption { image: describe(self.pool(), &self.info().name), source }
     }
 
     /// The pool that it is in.

@@ -6,6 +6,7 @@ mod clear;
 pub mod clones;
 mod details;
 mod diff;
+pub mod encryption;
 mod header;
 mod image;
 mod maps;

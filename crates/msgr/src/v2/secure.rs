@@ -17,7 +17,7 @@ use super::header::HEADER_LEN;
 use crate::auth::Secret;
 use crate::error::Error;
 use crate::message::Header;
-use onego_gcm::{KEY_LEN, NONCE_LEN, Opener, Sealer, TAG_LEN};
+use onego_cipher::gcm::{KEY_LEN, NONCE_LEN, Opener, Sealer, TAG_LEN};
 
 /// Bytes of the first segment that travel with the preamble.
 pub(super) const INLINE_LEN: usize = 48;

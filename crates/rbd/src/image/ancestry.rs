@@ -1,6 +1,6 @@
 //! Bytes that an ancestor of a clone has.
 
-use super::machine::{AncestralRead, AncestralTarget, OpenImage};
+use super::machine::{AncestralPart, AncestralRead, AncestralTarget, OpenImage};
 use super::reads::accept;
 use super::running::{chain, fill_up, pieces};
 use crate::error::Error;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl<T> OpenImage<T> {
-    /// Reads ranges of the image as an ancestor has them; what it does not have reads as zeros.
+    /// Reads ranges of the image's data as an ancestor has them; what it does not have reads as zeros.
     pub(super) fn read_ancestor(
         &mut self,
         now: Time,
@@ -24,22 +24,30 @@ impl<T> OpenImage<T> {
         target: AncestralTarget,
     ) {
         let read = self.ancestral.vacant_key() as u32;
+        let data = &ancestor.data;
+        let start = data.start();
         let (mut parts, mut outstanding) = (Vec::new(), 0);
         for range in ranges {
             let end = range.end.min(ancestor.overlap).max(range.start);
-            for piece in pieces(&ancestor.data.layout, range.start, end - range.start) {
-                let request = ancestor.data.request(piece.object, piece.read());
+            let shown = start + range.start..start + end;
+            let whole = data.encryption.as_ref().map_or(shown.clone(), |it| it.aligned(shown.clone()));
+            for piece in pieces(&data.layout, whole.start, whole.end - whole.start) {
+                let request = data.request(piece.object, piece.read());
                 host.request(request, Ticket(Purpose::Ancestral { read, index: parts.len() as u32 }));
-                parts.push((piece.at, piece.length, List::new()));
+                let wanted = shown.start.max(piece.at)..shown.end.min(piece.at + piece.length);
+                let wanted = wanted.start - piece.at..wanted.end.max(wanted.start) - piece.at;
+                parts.push(AncestralPart { at: piece.at, length: piece.length, wanted, bytes: List::new() });
                 outstanding += 1;
             }
             if end < range.end {
                 let mut zeros = List::new();
-                fill_up(&mut zeros, range.end - end);
-                parts.push((end, range.end - end, zeros));
+                let length = range.end - end;
+                fill_up(&mut zeros, length);
+                parts.push(AncestralPart { at: start + end, length, wanted: 0..length, bytes: zeros });
             }
         }
-        self.ancestral.insert(AncestralRead { ancestor, parts, outstanding, error: None, target });
+        let is_there = false;
+        self.ancestral.insert(AncestralRead { ancestor, parts, is_there, outstanding, error: None, target });
         if outstanding == 0 {
             self.ancestor_read(now, host, read);
         }
@@ -55,16 +63,26 @@ impl<T> OpenImage<T> {
         outcome: Result<client::Outcome, ClientError>,
     ) {
         let Some(state) = self.ancestral.get_mut(read as usize) else { return };
-        let (at, length, _) = state.parts[index as usize];
+        let AncestralPart { at, length, .. } = state.parts[index as usize];
         let bytes = match accept(outcome) {
-            Ok(None) => match state.ancestor.parent.clone() {
-                Some(parent) if at < parent.overlap => {
-                    let target = AncestralTarget::Part { read, index };
-                    return self.read_ancestor(now, host, parent, iter::once(at..at + length), target);
+            Ok(None) => {
+                let start = at - state.ancestor.data.start();
+                match state.ancestor.parent.clone() {
+                    Some(parent) if start < parent.overlap => {
+                        let (range, target) = (start..start + length, AncestralTarget::Part { read, index });
+                        return self.read_ancestor(now, host, parent, iter::once(range), target);
+                    }
+                    _ => Ok(List::new()),
                 }
-                _ => Ok(List::new()),
-            },
-            Ok(Some(reply)) => Ok(reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default()),
+            }
+            Ok(Some(reply)) => {
+                state.is_there = true;
+                let bytes = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
+                Ok(match &state.ancestor.data.encryption {
+                    Some(encryption) => encryption.decrypt(at, &bytes),
+                    None => bytes,
+                })
+            }
             Err(error) => Err(error.into()),
         };
         self.part_read(now, host, read, index, bytes);
@@ -80,11 +98,11 @@ impl<T> OpenImage<T> {
         bytes: Result<List, Error>,
     ) {
         let Some(state) = self.ancestral.get_mut(read as usize) else { return };
-        let (_, length, part) = &mut state.parts[index as usize];
+        let part = &mut state.parts[index as usize];
         match bytes {
             Ok(bytes) => {
-                *part = bytes;
-                fill_up(part, *length);
+                part.bytes = bytes;
+                fill_up(&mut part.bytes, part.length);
             }
             Err(error) => {
                 state.error.get_or_insert(error);
@@ -98,12 +116,17 @@ impl<T> OpenImage<T> {
 
     /// All of a read of an ancestor is here.
     fn ancestor_read(&mut self, now: Time, host: &mut impl Host<T>, read: u32) {
-        let AncestralRead { parts, error, target, .. } = self.ancestral.remove(read as usize);
-        let bytes = error.map_or_else(|| Ok(chain(parts.into_iter().map(|(_, _, part)| part))), Err);
+        let AncestralRead { parts, is_there, error, target, .. } = self.ancestral.remove(read as usize);
+        let bytes = error.map_or_else(|| Ok(chain(parts.into_iter().map(AncestralPart::wanted))), Err);
         self.answer_notifiers(host);
         match target {
-            AncestralTarget::Part { read, index } => self.part_read(now, host, read, index, bytes),
-            AncestralTarget::CopyUp { object } => self.write_copy(now, host, object, bytes),
+            AncestralTarget::Part { read, index } => {
+                if let Some(state) = self.ancestral.get_mut(read as usize) {
+                    state.is_there |= is_there;
+                }
+                self.part_read(now, host, read, index, bytes);
+            }
+            AncestralTarget::CopyUp { object } => self.write_copy(now, host, object, bytes, is_there),
             AncestralTarget::Piece { io, index } => {
                 let Some(running) = self.ios.get_mut(io as usize) else { return };
                 running.inherited(index, bytes);
@@ -112,5 +135,16 @@ impl<T> OpenImage<T> {
                 }
             }
         }
+    }
+}
+
+impl AncestralPart {
+    /// The bytes that are wanted of it.
+    fn wanted(self) -> List {
+        let Self { length, wanted, bytes, .. } = self;
+        if wanted == (0..length) {
+            return bytes;
+        }
+        bytes.slice(wanted.start as usize, (wanted.end - wanted.start) as usize)
     }
 }

@@ -31,6 +31,9 @@ impl<T> OpenImage<T> {
     /// Starts a change that may go out.
     #[inline]
     pub(super) fn change(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T, epoch: WriteEpoch) {
+        if self.facts.data.encryption.is_some() {
+            return self.change_sealed(now, host, io, token, epoch);
+        }
         let key = self.ios.vacant_key() as u32;
         let mut changes = Changes { io: key, outstanding: 0, special: Vec::new() };
         let layout = self.facts.data.layout;
@@ -74,7 +77,8 @@ impl<T> OpenImage<T> {
         let ticket = Ticket(Purpose::Piece { io: changes.io, index: changes.outstanding });
         changes.outstanding += 1;
         if self.facts.parent.is_some() {
-            let is_guarded = self.shows_parent(extent, &op);
+            let is_write = matches!(op, Op::Write { .. });
+            let is_guarded = is_write && self.shows_parent(extent.offset, extent.length, extent.object);
             return self.change_special(host, changes, extent.object, op, is_guarded);
         }
         let request = self.change_request(extent.object, op);
@@ -97,15 +101,25 @@ impl<T> OpenImage<T> {
         is_guarded: bool,
     ) {
         let index = changes.outstanding - 1;
+        changes.special.extend(self.send_special(host, changes.io, index, object, op, is_guarded));
+    }
+
+    /// Sends a change that may take more than one request. If it may, it is given back, and must be kept.
+    pub(super) fn send_special(
+        &mut self,
+        host: &mut impl Host<T>,
+        io: u32,
+        index: u32,
+        object: u64,
+        op: Op,
+        is_guarded: bool,
+    ) -> Option<SpecialPiece> {
         let is_removal = matches!(op, Op::Delete) && self.map.is_some();
         let need = if matches!(op, Op::Delete) { state::PENDING } else { state::EXISTS };
         let piece = SpecialPiece { index, object, op, is_guarded, is_removal, is_clean: false };
         let request = self.special_request(&piece);
-        if is_guarded || is_removal {
-            changes.special.push(piece);
-        }
-        let ticket = Ticket(Purpose::Piece { io: changes.io, index });
-        self.park(host, object, need, request, ticket);
+        self.park(host, object, need, request, Ticket(Purpose::Piece { io, index }));
+        (is_guarded || is_removal).then_some(piece)
     }
 
     /// Gives an object what shows of the parent in it.
@@ -159,16 +173,15 @@ impl<T> OpenImage<T> {
 
     /// Bytes of an object that show the parent's while it does not exist.
     pub(super) fn overlap_of(&self, object: u64) -> u64 {
-        self.facts
-            .parent
-            .as_ref()
-            .map_or(0, |parent| self.facts.data.layout.object_end(object, parent.overlap))
+        let data = &self.facts.data;
+        let parent = self.facts.parent.as_ref().filter(|parent| parent.overlap > 0);
+        parent.map_or(0, |parent| data.layout.object_end(object, data.start() + parent.overlap))
     }
 
-    /// Would a change leave the parent's bytes out that show in the object?
-    fn shows_parent(&self, extent: &Extent, op: &Op) -> bool {
-        let overlap = self.overlap_of(extent.object);
-        let covers = matches!(op, Op::Write { .. }) && extent.offset == 0 && extent.length >= overlap;
+    /// Would a write leave the parent's bytes out that show in the object?
+    pub(super) fn shows_parent(&self, offset: u64, length: u64, object: u64) -> bool {
+        let overlap = self.overlap_of(object);
+        let covers = offset == 0 && length >= overlap;
         // Snapshots go on showing them.
         overlap > 0 && !(covers && self.facts.state.snap_context.snaps.is_empty())
     }

@@ -31,7 +31,9 @@ impl<T> OpenImage<T> {
         let overlap = self.overlap_of(object);
         match self.facts.parent.clone() {
             Some(parent) if overlap > 0 => {
+                let start = self.facts.data.start();
                 let ranges = self.facts.data.layout.ranges(object, 0, overlap);
+                let ranges = ranges.into_iter().map(|range| range.start - start..range.end - start);
                 self.read_ancestor(now, host, parent, ranges, AncestralTarget::CopyUp { object });
             }
             // Meanwhile the image became one of its own.
@@ -46,15 +48,19 @@ impl<T> OpenImage<T> {
         host: &mut impl Host<T>,
         object: u64,
         bytes: Result<List, Error>,
+        is_there: bool,
     ) {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(error) => return self.copy_failed(now, host, object, &error),
         };
-        if bytes.segments().all(|segment| segment.iter().all(|byte| *byte == 0)) {
+        // To other programs, a hole among encrypted data does not read as zeros.
+        let is_needed = if self.facts.data.encryption.is_some() { is_there } else { !bytes.is_zeros() };
+        if !is_needed {
             self.end_copies(now, host, object);
             return self.resume_changes(host, object, Op::Create { exclusive: false });
         }
+        let bytes = self.encrypt_object(object, bytes);
         let copy = CopyUp { data: Rest(bytes.to_vec()) }.call();
         if self.facts.state.snap_context.snaps.is_empty() {
             return self.resume_changes(host, object, copy);
@@ -164,7 +170,9 @@ impl<T> OpenImage<T> {
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let Some(running) = self.ios.get_mut(io as usize) else { continue };
             running.inherited(piece.index, Err(error.clone()));
-            if running.outstanding == 0 {
+            let is_last = running.outstanding == 0;
+            self.end_sealed(host, (io, piece.index));
+            if is_last {
                 self.finish(now, host, io);
             }
         }

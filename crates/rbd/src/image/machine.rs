@@ -4,6 +4,7 @@ use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
 use super::running::{Gather, ObjectCopy, Running};
+use super::sealed_state::{Holds, SealedChange};
 use super::state::pauses::Pauses;
 use super::state::under_way::Operations;
 use crate::error::{Error, is_blocklisted};
@@ -17,6 +18,7 @@ use onego_ceph::rbd::Features;
 use onego_wire::Time;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +55,9 @@ pub struct OpenImage<T> {
     pub(super) refresh: Refresh<T>,
     pub(super) ancestral: Slab<AncestralRead>,
     pub(super) copyups: BTreeMap<u64, ObjectCopy>,
+    /// Changes of encrypted data under way, by request and part.
+    pub(super) sealed: BTreeMap<(u32, u32), SealedChange>,
+    pub(super) holds: Holds,
     pub(super) resize: Option<Resize<T>>,
     pub(super) pauses: Pauses<T>,
     pub(super) operations: Operations,
@@ -92,11 +97,23 @@ pub(super) enum WatchState {
 #[derive(Debug)]
 pub(super) struct AncestralRead {
     pub(super) ancestor: Arc<Ancestor>,
-    /// First byte of the image, bytes, and what came of them.
-    pub(super) parts: Vec<(u64, u64, List)>,
+    pub(super) parts: Vec<AncestralPart>,
+    /// An ancestor has an object for any of them.
+    pub(super) is_there: bool,
     pub(super) outstanding: u32,
     pub(super) error: Option<Error>,
     pub(super) target: AncestralTarget,
+}
+
+/// A part of a read of an ancestor: bytes of one object, or zeros that no object has.
+#[derive(Debug)]
+pub(super) struct AncestralPart {
+    /// First byte, within the ancestor's image.
+    pub(super) at: u64,
+    pub(super) length: u64,
+    /// What is wanted of it: of encrypted data, whole sectors are read.
+    pub(super) wanted: Range<u64>,
+    pub(super) bytes: List,
 }
 
 /// Whom an ancestor's bytes are for.
@@ -156,7 +173,7 @@ impl<T> OpenImage<T> {
 
     fn new(facts: ImageFacts, watch: WatchState) -> Self {
         let view = Arc::new(ImageView::default());
-        view.set_size(facts.state.size);
+        view.set_size(facts.state.data_size(facts.data.start()));
         Self {
             facts,
             view,
@@ -174,6 +191,8 @@ impl<T> OpenImage<T> {
             refresh: Refresh::default(),
             ancestral: Slab::new(),
             copyups: BTreeMap::new(),
+            sealed: BTreeMap::new(),
+            holds: Holds::default(),
             resize: None,
             pauses: Pauses::default(),
             operations: Operations::default(),
@@ -328,6 +347,7 @@ impl<T> OpenImage<T> {
             return host
                 .finished(token, Err(ClientError::Invalid("the size is being changed already").into()));
         }
+        let size = size.saturating_add(self.facts.data.start());
         self.resize = Some(Resize { size, token, step: ResizeStep::Waiting });
         self.settle(now, host);
     }
@@ -451,7 +471,7 @@ impl<T> OpenImage<T> {
         while self.is_open
             && let Some(Held { io, token, epoch }) = self.held.pop_front()
         {
-            match io.check(self.facts.state.size) {
+            match io.check(self.facts.state.data_size(self.facts.data.start())) {
                 Ok(()) => self.change(now, host, io, token, epoch),
                 Err(error) => self.end_change(host, epoch, token, Err(error)),
             }

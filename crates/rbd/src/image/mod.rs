@@ -2,8 +2,9 @@
 //!
 //! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
 //! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`; `work` is what takes the help of the layer that drives the machine. `running`,
-//! `lock_state`, `map_state` and `state` are the data of these.
+//! `lock`, `notifications`, `map` and `resize`; `work` is what takes the help of the layer that drives the machine, and `sealed`
+//! is what is different for encrypted data. `running`, `lock_state`, `map_state`, `sealed_state` and `state` are the data of
+//! these.
 
 mod ancestry;
 mod changes;
@@ -20,6 +21,8 @@ mod refresh;
 mod refresh_state;
 mod resize;
 mod running;
+mod sealed;
+mod sealed_state;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,13 @@ impl<T> OpenImage<T> {
     pub(super) fn read(&mut self, now: Time, host: &mut impl Host<T>, io: Io, token: T) {
         let key = self.ios.vacant_key() as u32;
         let data = &self.facts.data;
+        let mut start = 0;
+        if let Some(encryption) = &data.encryption {
+            if encryption.cuts(&io) {
+                return self.read_around(now, host, io, token);
+            }
+            start = encryption.data_offset();
+        }
         let mut outstanding = 0;
         let mut send = |request| {
             host.request(request, Ticket(Purpose::Piece { io: key, index: outstanding }));
@@ -24,6 +31,7 @@ impl<T> OpenImage<T> {
         };
         let (offset, length, gather) = match io {
             Io::ReadInto { offset, mut buffer } => {
+                let offset = start + offset;
                 let length = buffer.len() as u64;
                 let mut parts = SmallVec::new();
                 for piece in pieces(&data.layout, offset, length) {
@@ -37,6 +45,7 @@ impl<T> OpenImage<T> {
                 (offset, length, Gather::Buffer(parts))
             }
             Io::Allocated { offset, length } => {
+                let offset = start + offset;
                 let mut sizes = Vec::new();
                 let length = length.min(STATUS_OBJECTS as u64 * data.layout.object_size());
                 for piece in pieces(&data.layout, offset, length).into_iter().take(STATUS_OBJECTS) {
@@ -46,6 +55,7 @@ impl<T> OpenImage<T> {
                 (offset, length, Gather::Sizes(sizes))
             }
             Io::Read { offset, length } => {
+                let offset = start + offset;
                 let mut parts = SmallVec::new();
                 for piece in pieces(&data.layout, offset, length) {
                     parts.push((piece.length, List::new()));
@@ -70,7 +80,7 @@ impl<T> OpenImage<T> {
         io: u32,
         index: u32,
         outcome: Result<client::Outcome, ClientError>,
-        buffer: Option<SegmentMut>,
+        mut buffer: Option<SegmentMut>,
     ) {
         let Some(running) = self.ios.get_mut(io as usize) else { return };
         let mut reply = accept(outcome);
@@ -84,18 +94,25 @@ impl<T> OpenImage<T> {
                         return;
                     }
                 }
-            }
-            Gather::Lists(_) | Gather::Buffer(_) => {
-                if let Ok(None) = &reply
-                    && self.facts.parent.is_some()
+                if self.facts.data.encryption.is_some() && self.sealed_completed(now, host, io, index, &reply)
                 {
-                    return self.inherit(now, host, io, index, buffer);
+                    return;
                 }
             }
+            Gather::Lists(_) | Gather::Buffer(_) | Gather::Sectors { .. } => match &mut reply {
+                Ok(None) if self.facts.parent.is_some() => {
+                    return self.inherit(now, host, io, index, buffer);
+                }
+                Ok(Some(reply)) if self.facts.data.encryption.is_some() => {
+                    self.decrypt_piece(io, index, reply, buffer.as_mut());
+                }
+                _ => {}
+            },
             Gather::Sizes(sizes) => {
                 let (piece, size) = &mut sizes[index as usize];
                 // What the parent has there is not asked: it counts as held.
-                let overlap = self.facts.parent.as_ref().map_or(0, |parent| parent.overlap);
+                let start = self.facts.data.start();
+                let overlap = self.facts.parent.as_ref().map_or(0, |parent| start + parent.overlap);
                 if let Ok(None) = &reply
                     && piece.at < overlap
                 {
@@ -128,7 +145,8 @@ impl<T> OpenImage<T> {
         let pieces = pieces(&self.facts.data.layout, running.offset, running.length);
         let piece = pieces[index as usize];
         let Some(parent) = self.facts.parent.clone() else { return };
-        let range = piece.at..piece.at + piece.length;
+        let start = piece.at - self.facts.data.start();
+        let range = start..start + piece.length;
         self.read_ancestor(now, host, parent, iter::once(range), AncestralTarget::Piece { io, index });
     }
 }

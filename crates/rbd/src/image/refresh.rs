@@ -121,18 +121,21 @@ impl<T> OpenImage<T> {
 
     /// Takes over what the header says.
     fn learn(&mut self, state: ImageState) {
+        let start = self.facts.data.start();
         self.learn_migration(state.features);
-        self.view.set_size(state.size);
+        self.view.set_size(state.data_size(start));
         if self.migration.is_some() {
             self.facts.state = state;
             return;
         }
         let is_same = state.parent == self.facts.state.parent;
         self.facts.parent = self.facts.parent.take().filter(|_| is_same && state.overlap > 0).map(|parent| {
-            if parent.overlap == state.overlap {
+            // It never grows.
+            let overlap = parent.overlap.min(state.overlap.saturating_sub(start));
+            if parent.overlap == overlap {
                 return parent;
             }
-            Arc::new(Ancestor { overlap: state.overlap, ..Ancestor::clone(&parent) })
+            Arc::new(Ancestor { overlap, ..Ancestor::clone(&parent) })
         });
         self.facts.state = state;
     }

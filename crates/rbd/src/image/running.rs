@@ -36,8 +36,33 @@ pub(super) enum Gather {
     Buffer(SmallVec<[Option<SegmentMut>; 1]>),
     /// Each piece gives its part of the list.
     Lists(SmallVec<[(u64, List); 1]>),
+    /// Each piece gives its part of whole sectors, of which some bytes are wanted.
+    Sectors { parts: SmallVec<[(u64, List); 1]>, cut: Box<Cut> },
     /// Each piece gives the size of its object.
     Sizes(Vec<(ObjectPiece, u64)>),
+}
+
+/// What is cut out of the sectors that are read.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) skip: usize,
+    pub(super) length: usize,
+    /// The caller's buffer, if it has one.
+    pub(super) buffer: Option<SegmentMut>,
+}
+
+impl Cut {
+    /// What the caller wants of the sectors.
+    fn outcome(self, sectors: &List) -> Outcome {
+        let data = sectors.slice(self.skip, self.length);
+        match self.buffer {
+            None => Outcome::Data(data),
+            Some(mut buffer) => {
+                data.copy_to(&mut buffer);
+                Outcome::Buffer(buffer)
+            }
+        }
+    }
 }
 
 /// A change of an object that may take more than one request.
@@ -135,7 +160,7 @@ impl<T> Running<T> {
         }
         match (reply, &mut self.gather) {
             (Err(error), _) => self.fail(error.into()),
-            (Ok(reply), Gather::Lists(parts)) => {
+            (Ok(reply), Gather::Lists(parts) | Gather::Sectors { parts, .. }) => {
                 let (length, list) = &mut parts[index];
                 if let Some(op) = reply.and_then(|reply| reply.ops.into_iter().next()) {
                     *list = op.output;
@@ -162,7 +187,9 @@ impl<T> Running<T> {
         self.outstanding -= 1;
         match (bytes, &mut self.gather) {
             (Err(error), _) => self.fail(error),
-            (Ok(bytes), Gather::Lists(parts)) => parts[index as usize].1 = bytes,
+            (Ok(bytes), Gather::Lists(parts) | Gather::Sectors { parts, .. }) => {
+                parts[index as usize].1 = bytes;
+            }
             (Ok(bytes), Gather::Buffer(parts)) => {
                 if let Some(buffer) = &mut parts[index as usize] {
                     bytes.copy_to(buffer);
@@ -196,6 +223,7 @@ impl Gather {
             Self::Changes { .. } => Outcome::Done,
             Self::Buffer(parts) => Outcome::Buffer(join(parts)?),
             Self::Lists(parts) => Outcome::Data(chain(parts.into_iter().map(|(_, part)| part))),
+            Self::Sectors { parts, cut } => cut.outcome(&chain(parts.into_iter().map(|(_, part)| part))),
             Self::Sizes(sizes) => {
                 Outcome::Allocated(sizes.iter().flat_map(|(piece, size)| piece.split(*size)).collect())
             }

@@ -23,6 +23,7 @@ fn ancestor(prefix: &str, overlap: u64, parent: Option<Arc<Ancestor>>) -> Arc<An
         names: DataNames::new(prefix),
         layout: Layout::plain(13).unwrap(),
         snap: 4,
+        encryption: None,
     };
     Arc::new(Ancestor { data, overlap, parent })
 }

@@ -25,6 +25,7 @@ fn moved(features: Features, snaps: &[u64]) -> Bed {
         names: DataNames::new("rbd_data.src"),
         layout: Layout::plain(12).unwrap(),
         snap: NOSNAP,
+        encryption: None,
     };
     facts.parent = Some(Arc::new(Ancestor { data, overlap: 10 * OBJECT, parent: None }));
     let seq = snaps.first().copied().unwrap_or(0);

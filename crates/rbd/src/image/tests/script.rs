@@ -134,6 +134,7 @@ pub(super) fn facts(features: Features) -> ImageFacts {
             names: DataNames::new("rbd_data.abc"),
             layout: Layout::plain(12).unwrap(),
             snap: NOSNAP,
+            encryption: None,
         },
         state: ImageState {
             size: 10 * OBJECT,

@@ -1,16 +1,12 @@
-//! The context of AWS-LC's EVP interface: the only place that speaks to it.
+//! The context of AWS-LC's EVP interface to ciphers.
 
 use aws_lc_sys as lc;
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-/// Bytes of a key.
-pub const KEY_LEN: usize = 16;
-/// Bytes of a nonce.
-pub const NONCE_LEN: usize = 12;
-/// Bytes of a tag.
-pub const TAG_LEN: usize = 16;
+/// Bytes of a GCM tag.
+pub(crate) const TAG_LEN: usize = 16;
 
 /// Bytes that are handed over at a time: lengths there are of type `int`.
 const STEP: usize = 1 << 30;
@@ -20,12 +16,62 @@ const TAKES_IT: &str = "AWS-LC takes pieces of a record that was begun";
 /// Which way a context works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
-    Seal = 1,
-    Open = 0,
+    Encrypt = 1,
+    Decrypt = 0,
+}
+
+/// The ciphers in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cipher {
+    Aes128Gcm,
+    Aes256Xts,
+    Aes128Ecb,
+    #[cfg(test)]
+    Aes256Ecb,
+}
+
+impl Cipher {
+    /// Bytes of a key.
+    pub(crate) const fn key_len(self) -> usize {
+        match self {
+            Self::Aes128Gcm | Self::Aes128Ecb => 16,
+            #[cfg(test)]
+            Self::Aes256Ecb => 32,
+            Self::Aes256Xts => 64,
+        }
+    }
+
+    /// Bytes of a nonce or of a tweak.
+    pub(crate) const fn iv_len(self) -> usize {
+        match self {
+            Self::Aes128Gcm => 12,
+            Self::Aes256Xts => 16,
+            Self::Aes128Ecb => 0,
+            #[cfg(test)]
+            Self::Aes256Ecb => 0,
+        }
+    }
+
+    fn evp(self) -> *const lc::EVP_CIPHER {
+        match self {
+            // SAFETY: it has no arguments and returns something static.
+            Self::Aes128Gcm => unsafe { lc::EVP_aes_128_gcm() },
+            // SAFETY: the same.
+            Self::Aes256Xts => unsafe { lc::EVP_aes_256_xts() },
+            // SAFETY: the same.
+            Self::Aes128Ecb => unsafe { lc::EVP_aes_128_ecb() },
+            // SAFETY: the same.
+            #[cfg(test)]
+            Self::Aes256Ecb => unsafe { lc::EVP_aes_256_ecb() },
+        }
+    }
 }
 
 /// An `EVP_CIPHER_CTX` with its key. AWS-LC wipes it when it is freed.
-pub(crate) struct Context(NonNull<lc::EVP_CIPHER_CTX>);
+pub(crate) struct Context {
+    evp: NonNull<lc::EVP_CIPHER_CTX>,
+    cipher: Cipher,
+}
 
 // SAFETY: the context is owned, and nothing in it belongs to a thread.
 unsafe impl Send for Context {}
@@ -33,41 +79,45 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub(crate) fn new(direction: Direction, key: &[u8; KEY_LEN]) -> Self {
+    /// `None`: AWS-LC refuses the key.
+    pub(crate) fn new(cipher: Cipher, direction: Direction, key: &[u8]) -> Option<Self> {
+        assert_eq!(key.len(), cipher.key_len(), "the key has the cipher's length");
         // SAFETY: it has no arguments; what it returns is checked.
-        let context = unsafe { lc::EVP_CIPHER_CTX_new() };
-        let context = Self(NonNull::new(context).expect("there is memory for a cipher's context"));
-        // SAFETY: it has no arguments and returns something static.
-        let cipher = unsafe { lc::EVP_aes_128_gcm() };
-        // SAFETY: the context is valid, the cipher has keys of 16 bytes, and the nonce comes later.
+        let evp = unsafe { lc::EVP_CIPHER_CTX_new() };
+        let evp = NonNull::new(evp).expect("there is memory for a cipher's context");
+        let context = Self { evp, cipher };
+        // SAFETY: the context is valid, the key has the cipher's length, and the nonce comes later.
         let done = unsafe {
             lc::EVP_CipherInit_ex(
-                context.0.as_ptr(),
-                cipher,
+                context.evp.as_ptr(),
+                cipher.evp(),
                 ptr::null_mut(),
                 key.as_ptr(),
                 ptr::null(),
                 direction as c_int,
             )
         };
-        assert_eq!(done, 1, "AWS-LC has AES-128-GCM");
-        context
+        // SAFETY: the context is valid. All that is given to it comes in whole blocks.
+        unsafe { lc::EVP_CIPHER_CTX_set_padding(context.evp.as_ptr(), 0) };
+        (done == 1).then_some(context)
     }
 
+    /// Begins a record with a nonce or a tweak.
     #[inline]
-    pub(crate) fn begin(&mut self, nonce: &[u8; NONCE_LEN]) {
-        // SAFETY: the context has a cipher whose nonces have 12 bytes; -1 leaves the direction as it is.
+    pub(crate) fn begin(&mut self, iv: &[u8]) {
+        assert_eq!(iv.len(), self.cipher.iv_len(), "the nonce has the cipher's length");
+        // SAFETY: the context has a cipher whose nonces have as many bytes; -1 leaves the direction as it is.
         let done = unsafe {
             lc::EVP_CipherInit_ex(
-                self.0.as_ptr(),
+                self.evp.as_ptr(),
                 ptr::null(),
                 ptr::null_mut(),
                 ptr::null(),
-                nonce.as_ptr(),
+                iv.as_ptr(),
                 -1,
             )
         };
-        assert_eq!(done, 1, "AWS-LC takes a nonce of 12 bytes");
+        assert_eq!(done, 1, "AWS-LC takes a nonce of the cipher's length");
     }
 
     #[inline]
@@ -77,7 +127,7 @@ impl Context {
             let mut len = 0;
             // SAFETY: `at` is good for reading and writing of as many bytes as are named; the two may be the same.
             let done =
-                unsafe { lc::EVP_CipherUpdate(self.0.as_ptr(), at, &mut len, at, piece.len() as c_int) };
+                unsafe { lc::EVP_CipherUpdate(self.evp.as_ptr(), at, &mut len, at, piece.len() as c_int) };
             assert_eq!((done, len as usize), (1, piece.len()), "{TAKES_IT}");
         }
     }
@@ -90,7 +140,7 @@ impl Context {
             // SAFETY: both are good for as many bytes as are named, and they do not overlap.
             let done = unsafe {
                 lc::EVP_CipherUpdate(
-                    self.0.as_ptr(),
+                    self.evp.as_ptr(),
                     to.as_mut_ptr(),
                     &mut len,
                     from.as_ptr(),
@@ -123,15 +173,16 @@ impl Context {
         // GCM has nothing left to write at the end, but wants to be shown a place.
         let mut nothing = [0; TAG_LEN];
         // SAFETY: the context is valid, and no cipher writes more than a block.
-        let done = unsafe { lc::EVP_CipherFinal_ex(self.0.as_ptr(), nothing.as_mut_ptr(), &mut len) };
+        let done = unsafe { lc::EVP_CipherFinal_ex(self.evp.as_ptr(), nothing.as_mut_ptr(), &mut len) };
         done == 1
     }
 
     #[inline]
     fn control(&mut self, command: c_int, tag: &mut [u8; TAG_LEN]) {
+        assert_eq!(self.cipher, Cipher::Aes128Gcm, "the cipher has tags");
         let at = tag.as_mut_ptr().cast::<c_void>();
         // SAFETY: both commands read or write as many bytes as are named.
-        let done = unsafe { lc::EVP_CIPHER_CTX_ctrl(self.0.as_ptr(), command, TAG_LEN as c_int, at) };
+        let done = unsafe { lc::EVP_CIPHER_CTX_ctrl(self.evp.as_ptr(), command, TAG_LEN as c_int, at) };
         assert_eq!(done, 1, "AWS-LC has tags of 16 bytes");
     }
 }
@@ -139,7 +190,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: it was made by `EVP_CIPHER_CTX_new`, and this is its end.
-        unsafe { lc::EVP_CIPHER_CTX_free(self.0.as_ptr()) }
+        unsafe { lc::EVP_CIPHER_CTX_free(self.evp.as_ptr()) }
     }
 }
 

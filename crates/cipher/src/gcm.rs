@@ -4,12 +4,17 @@
 //! has want a record in one piece, which would cost a copy of every payload that is received. This is the interface of
 //! AWS-LC that takes it as it comes, in place or from one buffer to another, and nothing else.
 
-mod context;
-
-pub use context::{KEY_LEN, NONCE_LEN, TAG_LEN};
-
-use context::{Context, Direction};
+use crate::context::{self, Cipher, Context, Direction};
 use thiserror::Error;
+
+/// Bytes of a key.
+pub const KEY_LEN: usize = 16;
+/// Bytes of a nonce.
+pub const NONCE_LEN: usize = 12;
+/// Bytes of a tag.
+pub const TAG_LEN: usize = context::TAG_LEN;
+
+const ANY_KEY: &str = "AWS-LC takes any key of AES-GCM";
 
 /// A record was not sealed with this key and nonce, or it was damaged. What was opened of it must not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -23,7 +28,7 @@ pub struct Sealer(Context);
 impl Sealer {
     /// Seals with this key.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
-        Self(Context::new(Direction::Seal, key))
+        Self(Context::new(Cipher::Aes128Gcm, Direction::Encrypt, key).expect(ANY_KEY))
     }
 
     /// Begins a record. No two records may have the same nonce.
@@ -62,7 +67,7 @@ pub struct Opener(Context);
 impl Opener {
     /// Opens with this key.
     pub fn new(key: &[u8; KEY_LEN]) -> Self {
-        Self(Context::new(Direction::Open, key))
+        Self(Context::new(Cipher::Aes128Gcm, Direction::Decrypt, key).expect(ANY_KEY))
     }
 
     /// Begins a record.
@@ -96,11 +101,7 @@ impl Opener {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-    }
+    use crate::hex;
 
     #[test]
     fn the_examples_of_the_specification_come_out() {

@@ -1,0 +1,14 @@
+//! What Onego takes of AWS-LC beside TLS: [`gcm`] for messages, [`xts`] for sectors of images, [`hash`] for keys from
+//! passphrases. Nothing else calls into AWS-LC.
+
+mod context;
+pub mod gcm;
+pub mod hash;
+pub mod xts;
+
+/// Bytes in hexadecimal digits, for known answers.
+#[cfg(test)]
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}

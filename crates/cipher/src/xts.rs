@@ -1,0 +1,217 @@
+//! AES-XTS for the sectors of disks (IEEE 1619), with the sector's number as the tweak ("plain64" of dm-crypt).
+//!
+//! AWS-LC has it for keys of 256 bits. For keys of 128 bits it is made of AES in blocks, several at a time.
+
+use crate::context::{Cipher, Context, Direction};
+use std::fmt;
+use thiserror::Error;
+
+/// Bytes of a block.
+const BLOCK: usize = 16;
+/// Bytes whose tweaks are computed at a time.
+const RUN: usize = 512;
+
+/// The key cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum KeyError {
+    /// It has another length than that of two keys of AES.
+    #[error("a key of AES-XTS has 32 or 64 bytes, and this one has {0}")]
+    Length(usize),
+    /// Both halves are the same, which makes the cipher weak.
+    #[error("the two halves of a key of AES-XTS must differ")]
+    Weak,
+}
+
+/// Encrypts and decrypts sectors with one key, which it wipes when it is dropped.
+pub struct Xts(Keys);
+
+enum Keys {
+    /// AWS-LC's own.
+    Whole { encrypt: Context, decrypt: Context },
+    /// Of blocks.
+    Blocks { encrypt: Context, decrypt: Context, tweak: Context },
+}
+
+impl Xts {
+    /// Takes a key of 32 bytes (AES-128) or 64 bytes (AES-256).
+    pub fn new(key: &[u8]) -> Result<Self, KeyError> {
+        if !matches!(key.len(), 32 | 64) {
+            return Err(KeyError::Length(key.len()));
+        }
+        let (data, tweak) = key.split_at(key.len() / 2);
+        if data == tweak {
+            return Err(KeyError::Weak);
+        }
+        if key.len() == 64 {
+            let context = |direction| Context::new(Cipher::Aes256Xts, direction, key).ok_or(KeyError::Weak);
+            let (encrypt, decrypt) = (context(Direction::Encrypt)?, context(Direction::Decrypt)?);
+            return Ok(Self(Keys::Whole { encrypt, decrypt }));
+        }
+        Self::of_blocks(Cipher::Aes128Ecb, data, tweak)
+    }
+
+    fn of_blocks(cipher: Cipher, data: &[u8], tweak: &[u8]) -> Result<Self, KeyError> {
+        let context = |direction, key| Context::new(cipher, direction, key).ok_or(KeyError::Weak);
+        Ok(Self(Keys::Blocks {
+            encrypt: context(Direction::Encrypt, data)?,
+            decrypt: context(Direction::Decrypt, data)?,
+            tweak: context(Direction::Encrypt, tweak)?,
+        }))
+    }
+
+    /// Encrypts a sector where it lies.
+    ///
+    /// # Panics
+    /// If it is not made of whole blocks of 16 bytes.
+    #[inline]
+    pub fn encrypt(&mut self, number: u64, sector: &mut [u8]) {
+        check(sector);
+        match &mut self.0 {
+            Keys::Whole { encrypt, .. } => whole(encrypt, number, sector),
+            Keys::Blocks { encrypt, tweak, .. } => blocks(encrypt, tweak, number, sector),
+        }
+    }
+
+    /// Decrypts a sector where it lies.
+    ///
+    /// # Panics
+    /// If it is not made of whole blocks of 16 bytes.
+    #[inline]
+    pub fn decrypt(&mut self, number: u64, sector: &mut [u8]) {
+        check(sector);
+        match &mut self.0 {
+            Keys::Whole { decrypt, .. } => whole(decrypt, number, sector),
+            Keys::Blocks { decrypt, tweak, .. } => blocks(decrypt, tweak, number, sector),
+        }
+    }
+}
+
+impl fmt::Debug for Xts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Xts")
+    }
+}
+
+fn check(sector: &[u8]) {
+    assert!(!sector.is_empty() && sector.len().is_multiple_of(BLOCK), "a sector is made of whole blocks");
+}
+
+/// The number of a sector as the cipher takes it: little endian, and zeros.
+fn first_tweak(number: u64) -> [u8; BLOCK] {
+    u128::from(number).to_le_bytes()
+}
+
+#[inline]
+fn whole(context: &mut Context, number: u64, sector: &mut [u8]) {
+    context.begin(&first_tweak(number));
+    context.update_in_place(sector);
+}
+
+fn blocks(data: &mut Context, tweak: &mut Context, number: u64, sector: &mut [u8]) {
+    let mut first = first_tweak(number);
+    tweak.update_in_place(&mut first);
+    let mut next = u128::from_le_bytes(first);
+    let mut tweaks = [0; RUN];
+    for run in sector.chunks_mut(RUN) {
+        let tweaks = &mut tweaks[..run.len()];
+        for place in tweaks.chunks_exact_mut(BLOCK) {
+            place.copy_from_slice(&next.to_le_bytes());
+            next = doubled(next);
+        }
+        mix(run, tweaks);
+        data.update_in_place(run);
+        mix(run, tweaks);
+    }
+}
+
+/// Times x in the field of IEEE 1619, 5.2: x^128 + x^7 + x^2 + x + 1.
+fn doubled(tweak: u128) -> u128 {
+    (tweak << 1) ^ (0x87 * (tweak >> 127))
+}
+
+fn mix(bytes: &mut [u8], with: &[u8]) {
+    bytes.iter_mut().zip(with).for_each(|(byte, with)| *byte ^= with);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hex;
+
+    /// IEEE 1619-2007, appendix B, vectors 2 and 3.
+    const EXAMPLES: [(&str, u64, &str, &str); 2] = [
+        (
+            "1111111111111111111111111111111122222222222222222222222222222222",
+            0x33_3333_3333,
+            "4444444444444444444444444444444444444444444444444444444444444444",
+            "c454185e6a16936e39334038acef838bfb186fff7480adc4289382ecd6d394f0",
+        ),
+        (
+            "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f022222222222222222222222222222222",
+            0x33_3333_3333,
+            "4444444444444444444444444444444444444444444444444444444444444444",
+            "af85336b597afc1a900b2eb21ec949d292df4c047e0b21532186a5971a227a89",
+        ),
+    ];
+
+    #[test]
+    fn the_examples_of_the_standard_come_out() {
+        for (key, number, plain, sealed) in EXAMPLES {
+            let mut xts = Xts::new(&hex(key)).unwrap();
+            let mut bytes = hex(plain);
+            xts.encrypt(number, &mut bytes);
+            assert_eq!(bytes, hex(sealed));
+            xts.decrypt(number, &mut bytes);
+            assert_eq!(bytes, hex(plain));
+        }
+    }
+
+    #[test]
+    fn the_first_blocks_of_the_long_examples_come_out() {
+        // IEEE 1619-2007, vectors 4 (AES-128, sector 0) and 10 (AES-256, sector 0xff): 512 bytes that count up.
+        let plain: Vec<u8> = (0..512).map(|i| i as u8).collect();
+        let short = "2718281828459045235360287471352631415926535897932384626433832795";
+        let long = "27182818284590452353602874713526624977572470936999595749669676273141592653589793\
+                    238462643383279502884197169399375105820974944592";
+        for (key, number, sealed) in [
+            (short, 0, "27a7479befa1d476489f308cd4cfa6e2a96e4bbe3208ff25287dd3819616e89c"),
+            (long, 0xff, "1c3b3a102f770386e4836c99e370cf9bea00803f5e482357a4ae12d414a3e63b"),
+        ] {
+            let mut xts = Xts::new(&hex(key)).unwrap();
+            let mut bytes = plain.clone();
+            xts.encrypt(number, &mut bytes);
+            assert_eq!(bytes[..32], hex(sealed));
+            xts.decrypt(number, &mut bytes);
+            assert_eq!(bytes, plain);
+        }
+    }
+
+    #[test]
+    fn blocks_make_what_the_whole_cipher_makes() {
+        let key: Vec<u8> = (0..64).map(|i| i * 3).collect();
+        let mut whole = Xts::new(&key).unwrap();
+        let mut blocks = Xts::of_blocks(Cipher::Aes256Ecb, &key[..32], &key[32..]).unwrap();
+        for (number, len) in [(0, 512), (7, 4096), (1 << 40, 16), (u64::MAX, 528)] {
+            let plain: Vec<u8> = (0..len).map(|i: u32| (i * 7) as u8).collect();
+            let (mut one, mut other) = (plain.clone(), plain.clone());
+            whole.encrypt(number, &mut one);
+            blocks.encrypt(number, &mut other);
+            assert_eq!(one, other);
+            blocks.decrypt(number, &mut one);
+            assert_eq!(one, plain);
+        }
+    }
+
+    #[test]
+    fn keys_that_cannot_be_used_are_refused() {
+        assert_eq!(Xts::new(&[1; 48]).unwrap_err(), KeyError::Length(48));
+        assert_eq!(Xts::new(&[1; 32]).unwrap_err(), KeyError::Weak);
+        assert_eq!(Xts::new(&[1; 64]).unwrap_err(), KeyError::Weak);
+    }
+
+    #[test]
+    fn nothing_of_the_key_is_shown() {
+        let key: Vec<u8> = (0..64).collect();
+        assert_eq!(format!("{:?}", Xts::new(&key).unwrap()), "Xts");
+    }
+}

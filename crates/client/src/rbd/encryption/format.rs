@@ -1,0 +1,92 @@
+//! A new header.
+
+use super::on_thread::on_thread;
+use crate::ceph::error::Error;
+use crate::encryption_error::EncryptionError;
+use crate::rbd::image::Image;
+use onego_luks::{Costs, Format, Formatted, KeySize, Version, hide};
+use onego_rbd::{MAX_IO, Misfit, stripe_period};
+use zeroize::Zeroizing;
+
+/// How an image is formatted.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct EncryptionOptions {
+    /// LUKS1, which old programs know, or LUKS2.
+    pub version: Version,
+    /// Bytes of the key of the data.
+    pub key_size: KeySize,
+    /// What opens it.
+    pub passphrase: Zeroizing<Vec<u8>>,
+    /// What a try of a passphrase costs.
+    pub costs: Costs,
+}
+
+impl EncryptionOptions {
+    /// AES-256, and usual costs.
+    pub fn new(version: Version, passphrase: impl Into<Vec<u8>>) -> Self {
+        let passphrase = Zeroizing::new(passphrase.into());
+        Self { version, key_size: KeySize::Aes256, passphrase, costs: Costs::USUAL }
+    }
+
+    /// The same, with a key of this size.
+    pub fn with_key_size(self, key_size: KeySize) -> Self {
+        Self { key_size, ..self }
+    }
+
+    /// The same, with other costs: lower ones are for tests alone.
+    pub fn with_costs(self, costs: Costs) -> Self {
+        Self { costs, ..self }
+    }
+}
+
+impl Image {
+    /// Writes a header of LUKS to the start of the image, with a new random key. What the image had is not readable any more:
+    /// the bytes of the header are overwritten, and others are decrypted to noise. A clone shows its parent's data all the
+    /// same, behind a header of its own.
+    ///
+    /// The image must be larger than its header: of LUKS1 an object of 4 MiB, of LUKS2 16 MiB. This handle goes on to show the image
+    /// as it lies there; [`load_encryption`](Self::load_encryption) shows the data.
+    pub async fn format_encryption(&self, options: &EncryptionOptions) -> Result<(), Error> {
+        self.check_writable()?;
+        if self.is_encrypted() {
+            return Err(self.encryption_error(EncryptionError::Loaded));
+        }
+        let EncryptionOptions { version, key_size, passphrase, costs } = options.clone();
+        let layout = self.info().layout;
+        let alignment = stripe_period(&layout);
+        let format = Format { version, key_size, alignment, costs };
+        let (data_offset, size) = (format.data_offset(), self.size());
+        if data_offset > size {
+            return Err(self.encryption_error(Misfit::Size { data_offset, size }.into()));
+        }
+        let made = on_thread(move || {
+            let mut failed = None;
+            let mut random = |bytes: &mut [u8]| {
+                if let Err(error) = getrandom::fill(bytes) {
+                    failed = Some(error);
+                }
+            };
+            let made = format.make(&passphrase, &mut random);
+            (made, failed)
+        });
+        let (made, failed) = made.await?;
+        if let Some(error) = failed {
+            return Err(Error::Io { what: "asking for randomness", source: error.into() });
+        }
+        let Formatted { mut bytes, header, key } =
+            made.map_err(|error| self.encryption_error(error.into()))?;
+        let sectors = header.sectors(&key).map_err(|error| self.encryption_error(error.into()))?;
+        onego_rbd::Encryption::new(data_offset, sectors, &layout, size)
+            .map_err(|error| self.encryption_error(error.into()))?;
+        if self.info().parent.is_some() {
+            hide(&mut bytes);
+        }
+        // Whole objects, so that nothing of a parent is copied into them.
+        bytes.resize(bytes.len().next_multiple_of(alignment as usize), 0);
+        for (index, part) in bytes.chunks(MAX_IO as usize).enumerate() {
+            self.write(index as u64 * MAX_IO, part.to_vec()).await?;
+        }
+        self.flush().await
+    }
+}
