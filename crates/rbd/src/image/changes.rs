@@ -197,8 +197,8 @@ impl<T> OpenImage<T> {
     pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
         match &piece.op {
             Op::Stat if !piece.is_guarded || !self.is_deep() => self.change_request(piece.object, Op::Stat),
-            // Only an image that snapshots come to has guarded changes of this kind.
-            op @ Op::Truncate { size: 0 } if piece.is_guarded => {
+            // It passes where the object is not there at all.
+            op @ Op::Truncate { size: 0 } if piece.is_guarded && self.is_deep() => {
                 self.guarded_request(piece.object).and(Op::Create { exclusive: false }).and(op.clone())
             }
             op if piece.is_guarded => self.guarded_request(piece.object).and(op.clone()),
