@@ -57,7 +57,10 @@ impl<T> OpenImage<T> {
         // To other programs, a hole among encrypted data does not read as zeros.
         let is_needed = if self.facts.data.encryption.is_some() { is_there } else { !bytes.is_zeros() };
         if !is_needed {
-            self.end_copies(now, host, object);
+            // Changes of encrypted data that wait for a copy go on after it.
+            if self.facts.data.encryption.is_none() {
+                self.end_copies(now, host, object);
+            }
             return self.resume_changes(host, object, Op::Create { exclusive: false });
         }
         let bytes = self.encrypt_object(object, bytes);
