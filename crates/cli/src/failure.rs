@@ -74,6 +74,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
     #[error(transparent)]
+    Endpoint(#[from] onego_endpoint::EndpointError),
+    #[error(transparent)]
     Ublk(#[from] onego_ublk::Error),
     /// A block device cannot be made, or not be removed.
     #[error("{0}")]
@@ -160,6 +162,7 @@ impl Failure {
             Self::Server(_)
             | Self::Ublk(_)
             | Self::NfsServer(_)
+            | Self::Endpoint(_)
             | Self::File { .. }
             | Self::Io { .. }
             | Self::Output(_)

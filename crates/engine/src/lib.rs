@@ -10,6 +10,7 @@ mod any;
 mod descriptors;
 mod engine;
 mod epoll;
+mod figures;
 mod message;
 mod pump;
 mod readiness;
