@@ -67,6 +67,15 @@ impl Families {
         self.add(name, help, FamilyKind::Gauge, labels, Sample::Number(value));
     }
 
+    /// Tells a gauge of which the lowest of several sources counts.
+    pub fn lowest(&mut self, name: &'static str, help: &'static str, labels: Labels, value: f64) {
+        let known = self.families.get(name).and_then(|family| family.samples.get(&labels));
+        match known {
+            Some(Sample::Number(known)) => self.gauge(name, help, labels, (value - known).min(0.0)),
+            _ => self.gauge(name, help, labels, value),
+        }
+    }
+
     /// Adds to a histogram.
     pub fn histogram(
         &mut self,

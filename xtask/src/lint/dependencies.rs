@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
     ("onego-msgr", &["onego-wire", "onego-buf", "onego-gcm"]),
-    ("onego-ceph", &["onego-msgr", "onego-wire", "onego-buf"]),
+    ("onego-ceph", &["onego-msgr", "onego-metrics", "onego-wire", "onego-buf"]),
     ("onego-rbd", &["onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
     (
         "onego",
@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-verbs",
             "onego-nbd",
             "onego-block",
+            "onego-metrics",
             "onego-engine",
             "onego-wire",
             "onego-buf",
@@ -55,7 +56,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "onego-nfs-server",
-        &["onego-service", "onego-nfs", "onego-rdma", "onego-engine", "onego-wire", "onego-buf"],
+        &[
+            "onego-service",
+            "onego-nfs",
+            "onego-rdma",
+            "onego-metrics",
+            "onego-engine",
+            "onego-wire",
+            "onego-buf",
+        ],
     ),
     ("onego-disk", &["onego-service", "onego-block", "onego-engine", "onego-wire", "onego-buf"]),
     (
@@ -65,6 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "onego-nbd",
             "onego-block",
             "onego-guest-memory",
+            "onego-metrics",
             "onego-engine",
             "onego-wire",
             "onego-buf",

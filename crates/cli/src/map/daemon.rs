@@ -8,6 +8,7 @@ use super::served::Served;
 use crate::access::Access;
 use crate::device::{Prepared, Source};
 use crate::failure::Failure;
+use crate::metrics::ReactorMetrics;
 use crate::output::{self, Format};
 use crate::process;
 use onego_export::ublk::Params;
@@ -33,11 +34,12 @@ pub(super) fn run(access: &Access, options: &MapOptions, source: &Source) -> Res
     };
     // Before anything is up, so that a signal finds somebody who listens.
     let signals = process::ending_signals()?;
+    let metrics = options.metrics.start()?;
     let plan = plan(access, options, source)?;
     let (failed, failure) = channel();
     let asked = left.as_ref().map(DeviceInfo::queues).or(options.queues);
     let threads = asked.unwrap_or_else(|| queues_of(source));
-    let queues = Queues::open(&plan, threads, &failed)?;
+    let queues = Queues::open(&plan, threads, &ReactorMetrics::new(metrics.registry(), source), &failed)?;
     drop(failed);
     let geometry = queues.geometry();
     let belongs_to_one = geometry.volatile_cache && !geometry.shared_flush;
@@ -65,10 +67,11 @@ pub(super) fn run(access: &Access, options: &MapOptions, source: &Source) -> Res
     // If nobody reads it any more, nobody has a use for the device.
     announce(&served.record, options.format)?;
     served.set_usable();
+    metrics.ready();
     if options.detached {
         background::end_output()?;
     }
-    process::serve(served, Some(failure), signals)
+    process::serve((metrics.until_dropped(), served, metrics), Some(failure), signals)
 }
 
 /// What is to be remembered of the device; its number is not known yet.
@@ -135,7 +138,8 @@ fn plan(access: &Access, options: &MapOptions, source: &Source) -> Result<QueueP
         source: Prepared::new(access, source, options.read_only)?,
         pool: options.pool.clone(),
         read_only: options.read_only,
-        cluster: source.is_image().then(|| access.config()).transpose()?,
+        cluster: source.is_image().then(|| options.metrics.config(access)).transpose()?,
+        slow: options.metrics.slow(),
         engine: access.engine,
         zero_copy: access.zero_copy()?,
         spin: access.spin,

@@ -1,6 +1,7 @@
 //! The options of `onego map`.
 
 use crate::device::Source;
+use crate::metrics::MetricsOptions;
 use crate::output::Format;
 use std::path::PathBuf;
 
@@ -51,6 +52,8 @@ pub(crate) struct MapOptions {
     /// Serve the device in this process, until a signal comes or it is unmapped
     #[arg(long)]
     pub(super) foreground: bool,
+    #[command(flatten)]
+    pub(super) metrics: MetricsOptions,
     /// How to say which device it is
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,

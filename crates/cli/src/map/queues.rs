@@ -2,6 +2,7 @@
 
 use crate::device::{Opener, Prepared};
 use crate::failure::Failure;
+use crate::metrics::{ReactorFigures, ReactorMetrics};
 use onego::block::{Device, Geometry, Host};
 use onego::ceph::Config;
 use onego::zero_copy::Settings;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What each thread opens, and how it moves bytes.
 #[derive(Clone)]
@@ -25,6 +27,7 @@ pub(super) struct QueuePlan {
     pub(super) engine: EngineKind,
     pub(super) zero_copy: Settings,
     pub(super) spin: Spin,
+    pub(super) slow: Option<Duration>,
 }
 
 /// The threads of a device. They end when this value is dropped, and by themselves when the device is stopped.
@@ -54,7 +57,12 @@ struct QueueThread {
 impl Queues {
     /// Starts `count` threads, and have each open the plan's source. `failed` gets the reason if one ends by itself later; it is
     /// dropped by the last thread that ends.
-    pub(super) fn open(plan: &QueuePlan, count: u16, failed: &Sender<Failure>) -> Result<Self, Failure> {
+    pub(super) fn open(
+        plan: &QueuePlan,
+        count: u16,
+        metrics: &ReactorMetrics,
+        failed: &Sender<Failure>,
+    ) -> Result<Self, Failure> {
         let flags = Arc::<Flags>::default();
         let mut threads = Vec::new();
         let mut geometry = None;
@@ -63,6 +71,7 @@ impl Queues {
             let (device, comes) = channel();
             let (serving, served) = channel();
             let (plan, flags, failed) = (plan.clone(), Arc::clone(&flags), failed.clone());
+            let metrics = metrics.clone();
             let body = move || match begin(&plan) {
                 Ok((mut host, begun)) => {
                     if opened.send(Ok((begun.geometry(), host.waker()))).is_err() {
@@ -72,9 +81,10 @@ impl Queues {
                     let Ok(device) = comes.recv() else { return };
                     let began = serve(&mut host, begun, device, number);
                     let goes_on = began.is_ok();
+                    let figures = metrics.begin(&host);
                     if serving.send(began).is_ok()
                         && goes_on
-                        && let Err(error) = turn(&mut host, &flags.stop)
+                        && let Err(error) = turn(&mut host, &figures, &flags.stop)
                     {
                         flags.broken.store(true, Ordering::Release);
                         // The receiver may be gone.
@@ -145,7 +155,11 @@ fn begin(plan: &QueuePlan) -> Result<(QueueHost, Rc<dyn Device>), Failure> {
     if let Err(error) = onego_ublk::serve_block_device() {
         tracing::info!(%error, "memory may be gained by writing to the device that this process serves");
     }
-    let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, |_| Target::new())?;
+    let mut host = Host::open(plan.engine, plan.zero_copy, plan.spin, |_| {
+        let mut target = Target::new();
+        plan.slow.into_iter().for_each(|slow| target.set_slow(slow));
+        target
+    })?;
     let mut opener = Opener::new(plan.cluster.as_ref(), plan.pool.as_deref());
     let device = opener.open(&mut host, &plan.source, plan.read_only)?;
     Ok((host, device))
@@ -166,8 +180,9 @@ fn serve(
 }
 
 /// Serves the queue until the device is stopped, or until that is asked for.
-fn turn(host: &mut QueueHost, stop: &AtomicBool) -> Result<(), Failure> {
+fn turn(host: &mut QueueHost, figures: &ReactorFigures, stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Acquire) && !host.export().0.is_over() {
+        figures.tell(host);
         host.turn(Wait::Forever)?;
         if let Some(error) = host.export().0.failure() {
             return Err(serving(error));

@@ -1,9 +1,16 @@
 //! What a long-running command tells of itself: `--metrics`.
 
+mod reactor;
+
+pub(crate) use reactor::{CountingExport, ReactorFigures, ReactorMetrics};
+
+use crate::access::Access;
 use crate::failure::Failure;
 use crate::listen::Listen;
+use onego::ceph::Config;
 use onego_endpoint::{Endpoint, Health, Pages, ProcessFigures};
 use onego_metrics::Registry;
+use std::time::Duration;
 
 /// The port of metrics if none is said.
 const DEFAULT_PORT: u16 = 9719;
@@ -16,9 +23,24 @@ pub(crate) struct MetricsOptions {
     /// read them
     #[arg(long, value_name = "ADDRESS[:PORT]")]
     metrics: Option<Listen>,
+    /// Warn of requests that take as long, and say where their time went
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    slow: Option<Duration>,
 }
 
 impl MetricsOptions {
+    /// How the cluster is reached, with slow requests to it told of.
+    pub(crate) fn config(&self, access: &Access) -> Result<Config, Failure> {
+        let mut config = access.config()?;
+        config.slow = self.slow;
+        Ok(config)
+    }
+
+    /// From how long on a request is slow.
+    pub(crate) fn slow(&self) -> Option<Duration> {
+        self.slow
+    }
+
     /// Begins to tell, if that is asked for. The command is not ready until it [says so](Metrics::ready).
     pub(crate) fn start(&self) -> Result<Metrics, Failure> {
         let pages = Pages::default();

@@ -7,7 +7,7 @@ use crate::reactor::FAREWELL;
 use crate::waiting::Report;
 use futures_channel::oneshot;
 use onego_buf::List;
-use onego_ceph::client::{Outcome, Waiting, WatchId};
+use onego_ceph::client::{ClientFigures, ClientSnapshot, Outcome, Waiting, WatchId};
 use onego_ceph::messages::{self, GetPoolStatsReply, PoolStat, StatfsReply};
 use onego_ceph::osdmap::OsdMap;
 use std::collections::BTreeMap;
@@ -28,6 +28,7 @@ struct Shared {
     mailbox: Arc<Mailbox<CephCommand>>,
     connect_timeout: Duration,
     report: Report<Waiting>,
+    figures: ClientFigures,
     /// The thread that drives the client, if it is the client's own.
     thread: OnceLock<ReactorThread>,
     /// A watch was asked for: somebody else waits until it has ended.
@@ -159,9 +160,10 @@ impl Cluster {
         mailbox: Arc<Mailbox<CephCommand>>,
         connect_timeout: Duration,
         report: Report<Waiting>,
+        figures: ClientFigures,
     ) -> Self {
         let (thread, has_watched) = (OnceLock::new(), AtomicBool::new(false));
-        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, thread, has_watched }) }
+        Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, figures, thread, has_watched }) }
     }
 
     /// Says which thread drives the client, where it is the client's own.
@@ -174,6 +176,28 @@ impl Cluster {
     /// changes see [`Config::on_waiting`](crate::ceph::Config::on_waiting).
     pub fn waiting(&self) -> Option<Waiting> {
         self.shared.report.get()
+    }
+
+    /// What this client has counted so far: requests by pool and kind, with their bytes, errors and latencies; what was sent
+    /// again; the epoch of its map. It can be asked at any time, costs the client's thread nothing, and does not wait.
+    ///
+    /// ```no_run
+    /// # fn f(cluster: onego::rados::Cluster) {
+    /// for (pool, seen) in cluster.metrics().pools {
+    ///     for kind in seen.kinds {
+    ///         let p99 = kind.latency.quantile(0.99).unwrap_or_default();
+    ///         println!("{pool}: {} of kind {}, {} bytes, p99 {p99:?}", kind.operations(), kind.kind, kind.bytes);
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn metrics(&self) -> ClientSnapshot {
+        self.shared.figures.snapshot()
+    }
+
+    /// The same for a registry, which reads it also after the last handle on the client is gone.
+    pub fn figures(&self) -> ClientFigures {
+        self.shared.figures.clone()
     }
 
     /// Waits until the cluster has answered; fails after the configuration's `connect_timeout`.

@@ -1,12 +1,14 @@
 //! What is served, and to whom it is named.
 
 use super::limits::{EXPORTS_MAX, PAYLOAD_MAX};
+use crate::operations::Operations;
 use onego_block::{Device, Geometry};
 use onego_nbd::codec::{BlockSizes, ExportInfo, HeaderStyle, STRING_MAX, TransmissionFlags};
 use onego_wire::Time;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Sizes that the protocol allows for blocks (nbd proto.md, 'Size constraints').
@@ -57,6 +59,7 @@ pub enum ExportError {
 /// An export that is served, or was until it was removed.
 pub(super) struct Served {
     export: Export,
+    pub(super) operations: Operations,
     removed: Cell<bool>,
 }
 
@@ -117,6 +120,8 @@ impl Served {
 /// All exports of a server.
 #[derive(Default)]
 pub(super) struct Exports {
+    /// From how long on a request is slow.
+    slow: Option<Duration>,
     served: Vec<Rc<Served>>,
     /// Removed, and still in use by connections or requests.
     retired: Vec<Rc<Served>>,
@@ -125,6 +130,11 @@ pub(super) struct Exports {
 }
 
 impl Exports {
+    /// None yet. `slow`: requests that take as long are told of.
+    pub(super) fn new(slow: Option<Duration>) -> Self {
+        Self { slow, ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, export: Export) -> Result<(), ExportError> {
         let name = export.name.as_bytes();
         if name.len() > STRING_MAX || name.contains(&0) {
@@ -143,7 +153,8 @@ impl Exports {
         if !block.is_power_of_two() || block > BLOCK_MAX {
             return Err(ExportError::Block(block));
         }
-        let served = Rc::new(Served { export, removed: Cell::new(false) });
+        let operations = Operations::new(self.slow);
+        let served = Rc::new(Served { export, operations, removed: Cell::new(false) });
         if served.device().keeps_time() {
             self.timed.push(Rc::downgrade(&served));
         }

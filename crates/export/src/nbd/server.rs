@@ -5,6 +5,7 @@ use super::connections::NbdConnections;
 use super::counters::Counters;
 use super::exports::{Export, ExportError, Exports};
 use onego_buf::{List, Segment, SegmentMut};
+use onego_metrics::OperationsSnapshot;
 use onego_wire::{Action, ConnId, Disconnect, Landing, ListenerId, Machine, Time};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -44,8 +45,9 @@ pub struct Server {
 impl Server {
     /// A server that listens nowhere and has no exports yet.
     pub fn new(config: Config) -> Self {
+        let exports = Exports::new(config.slow);
         let connections = NbdConnections::new(config);
-        Self { listeners: Vec::new(), failure: None, exports: Exports::default(), connections }
+        Self { listeners: Vec::new(), failure: None, exports, connections }
     }
 
     /// Listens at an address, too; port 0: any.
@@ -88,6 +90,11 @@ impl Server {
     /// Names of all exports, in the order in which they were added.
     pub fn exports(&self) -> impl Iterator<Item = &str> {
         self.exports.names()
+    }
+
+    /// Requests to each export, with those of one that was removed and is still in use, by its name.
+    pub fn operations(&self) -> impl Iterator<Item = (&str, OperationsSnapshot)> {
+        self.exports.iter().map(|served| (served.name(), served.operations.snapshot()))
     }
 
     /// What it has done so far.

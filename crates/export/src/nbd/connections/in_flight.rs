@@ -2,10 +2,11 @@
 
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
+use crate::operations::{Asked, Kind};
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::List;
 use onego_nbd::codec::{CommandFlags, RequestHeader, RequestType};
-use onego_wire::ConnId;
+use onego_wire::{ConnId, Time};
 use smallvec::SmallVec;
 use std::rc::Rc;
 
@@ -14,6 +15,8 @@ pub(super) struct InFlight {
     pub(super) conn: ConnId,
     pub(super) export: Rc<Served>,
     pub(super) header: RequestHeader,
+    /// What is counted of it.
+    pub(super) asked: Asked,
     /// Bytes that it counts for on its connection.
     pub(super) held: usize,
     work: Work,
@@ -49,29 +52,32 @@ pub(super) enum Gained {
 impl InFlight {
     /// A request for a device. `None`: there is nothing to do for it.
     pub(super) fn new(
+        now: Time,
         conn: ConnId,
         export: Rc<Served>,
         header: RequestHeader,
         payload: List,
     ) -> Option<Self> {
-        let (work, held) = match header.command {
-            RequestType::Read => (Work::Read(SmallVec::new()), header.length as usize),
+        let (kind, work, held) = match header.command {
+            RequestType::Read => (Kind::Read, Work::Read(SmallVec::new()), header.length as usize),
             RequestType::Write => {
                 let bytes = payload.len();
-                (Work::Write(payload), bytes)
+                (Kind::Write, Work::Write(payload), bytes)
             }
-            RequestType::Trim => (Work::Trim, 0),
-            RequestType::WriteZeroes => (Work::Zero, 0),
-            RequestType::Flush => (Work::Flush, 0),
-            RequestType::BlockStatus => (Work::Status(Vec::new()), 0),
+            RequestType::Trim => (Kind::Trim, Work::Trim, 0),
+            RequestType::WriteZeroes => (Kind::Zero, Work::Zero, 0),
+            RequestType::Flush => (Kind::Flush, Work::Flush, 0),
+            RequestType::BlockStatus => (Kind::Status, Work::Status(Vec::new()), 0),
             // Nothing is cached, and that is no error (nbd proto.md, 'Request types').
             RequestType::Cache | RequestType::Disconnect | RequestType::Unknown(_) => return None,
         };
         if header.length == 0 && header.command != RequestType::Flush {
             return None;
         }
+        export.operations.begin();
         let at = header.offset;
-        Some(Self { conn, export, header, held, work, at, out: 0, error: None, queued: false })
+        let asked = Asked { kind, offset: at, bytes: held as u64, since: now };
+        Some(Self { conn, export, header, asked, held, work, at, out: 0, error: None, queued: false })
     }
 
     fn end(&self) -> u64 {

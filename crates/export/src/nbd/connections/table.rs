@@ -37,7 +37,7 @@ pub(crate) struct NbdConnections {
 
 impl NbdConnections {
     pub(crate) fn new(config: Config) -> Self {
-        let Config { pool, connections, tls } = config;
+        let Config { pool, connections, tls, .. } = config;
         let mut table = Connections::new(BOUNDS);
         table.limit_connections(connections);
         Self {
