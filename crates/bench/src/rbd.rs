@@ -9,6 +9,7 @@ use onego::ceph::{Config, ImageRequest, Outcome, Reactor};
 use onego::rados::Cluster;
 use onego::rbd::{self, CreateOptions, Image};
 use onego::{SegmentMut, Wait};
+use onego_metrics::Registry;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An image to be measured, on a cluster to be measured.
@@ -18,18 +19,22 @@ pub struct Bed {
     image: String,
     size: u64,
     server: Option<u32>,
+    /// Where clients say what they count.
+    registry: Registry,
     /// Has it been filled?
     filled: AtomicBool,
 }
 
 impl Bed {
-    /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine.
+    /// Makes the image, which must be new. `server` is the cluster's process, if it is one and on this machine. What the
+    /// clients count goes to the registry.
     pub fn prepare(
         config: &Config,
         pool: &str,
         image: &str,
         size: u64,
         server: Option<u32>,
+        registry: &Registry,
     ) -> Result<Self, Error> {
         let (mut reactor, cluster) = Reactor::new(config)?;
         reactor.block_on(async {
@@ -37,7 +42,8 @@ impl Bed {
             rbd::create(&cluster.pool(pool).await?, image, &CreateOptions::new(size)).await
         })??;
         let (pool, image) = (pool.to_owned(), image.to_owned());
-        Ok(Self { config: config.clone(), pool, image, size, server, filled: AtomicBool::new(false) })
+        let (config, registry) = (config.clone(), registry.clone());
+        Ok(Self { config, pool, image, size, server, registry, filled: AtomicBool::new(false) })
     }
 
     /// Removes the image. `progress` is called whenever a part of it is gone.
@@ -87,7 +93,9 @@ impl Target for Bed {
     }
 
     fn open(&self) -> Result<ImageSession, Error> {
-        Ok(ImageSession::open(&self.config, &self.pool, &self.image)?)
+        let session = ImageSession::open(&self.config, &self.pool, &self.image)?;
+        self.registry.add(session.cluster.figures());
+        Ok(session)
     }
 
     /// It is filled once, by the first load that asks.
@@ -101,7 +109,7 @@ pub(crate) struct ImageSession {
     reactor: Reactor,
     image: Image,
     /// The connection ends when its last handle does.
-    _cluster: Cluster,
+    cluster: Cluster,
 }
 
 impl ImageSession {
@@ -111,7 +119,7 @@ impl ImageSession {
             cluster.ready().await?;
             Image::open(&cluster.pool(pool).await?, image).await
         })??;
-        Ok(Self { reactor, image, _cluster: cluster })
+        Ok(Self { reactor, image, cluster })
     }
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     let started = started.elapsed().as_millis();
     output::lines([format!("an embedded cluster is up after {started} ms: one monitor, one OSD in memory")])?;
     let config = access.config_in(&cluster.conf())?;
-    let bed = Bed::prepare(&config, "rbd", "demo", SIZE, Some(cluster.pid()))?;
+    let bed = Bed::prepare(&config, "rbd", "demo", SIZE, Some(cluster.pid()), &Default::default())?;
     output::lines([format!("it keeps image rbd/demo of {}", size::human(SIZE))])?;
     let progress = |plan: &Plan| Progress::of_time(plan.total(), !options.no_progress);
 

@@ -1,37 +1,10 @@
 //! Calls, counted by procedure.
 
 use onego_metrics::{OperationsSnapshot, Recorder};
+use onego_nfs::rpc::Procedure as _;
+use onego_nfs::{KINDS, kind, mount, v3};
 use onego_wire::Time;
 use std::time::Duration;
-
-/// The procedures of NFS by their numbers (RFC 1813, section 3.3), and all of MOUNT together.
-const KINDS: &[&str] = &[
-    "null",
-    "getattr",
-    "setattr",
-    "lookup",
-    "access",
-    "readlink",
-    "read",
-    "write",
-    "create",
-    "mkdir",
-    "symlink",
-    "mknod",
-    "remove",
-    "rmdir",
-    "rename",
-    "link",
-    "readdir",
-    "readdirplus",
-    "fsstat",
-    "fsinfo",
-    "pathconf",
-    "commit",
-    MOUNT,
-];
-
-const MOUNT: &str = "mount";
 
 /// A call, as it is counted.
 #[derive(Debug, Clone, Copy)]
@@ -46,12 +19,12 @@ pub(super) struct Asked {
 impl Asked {
     /// A call of NFS, of a procedure that there is.
     pub(super) fn nfs(since: Time, procedure: u32, brought: usize) -> Self {
-        Self { kind: procedure as usize, since, brought: brought as u64 }
+        Self { kind: kind(v3::PROGRAM, procedure), since, brought: brought as u64 }
     }
 
     /// A call of MOUNT.
     pub(super) fn mount(since: Time) -> Self {
-        Self { kind: KINDS.len() - 1, since, brought: 0 }
+        Self { kind: kind(mount::PROGRAM, mount::Mnt::NUMBER), since, brought: 0 }
     }
 }
 
@@ -100,21 +73,16 @@ impl Operations {
 /// (RFC 1813, section 2.6). NULL has none, and not all procedures of MOUNT do.
 fn has_failed(kind: usize, front: &[u8]) -> bool {
     let word = |at: usize| front.get(at..at + 4).is_some_and(|word| word != [0; 4]);
-    let has_status = !["null", MOUNT].contains(&KINDS[kind]);
+    let has_status = !["null", "mount"].contains(&KINDS[kind]);
     word(8) || word(20) || has_status && word(24)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onego_nfs::rpc::{Accepted, Denied, Procedure as _, Reply};
-    use onego_nfs::v3::{Commit, Status};
+    use onego_nfs::rpc::{Accepted, Denied, Reply};
+    use onego_nfs::v3::Status;
     use onego_nfs::xdr::Writer;
-
-    #[test]
-    fn procedures_have_their_names_by_their_numbers() {
-        assert_eq!((KINDS[Commit::NUMBER as usize], KINDS.len()), ("commit", Commit::NUMBER as usize + 2));
-    }
 
     #[test]
     fn a_failure_is_seen_in_the_reply() {

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("onego-gcm", &[]),
     ("onego-guest-memory", &[]),
     ("onego-nbd", &["onego-block", "onego-wire", "onego-buf"]),
-    ("onego-nfs", &["onego-rdma", "onego-wire", "onego-buf"]),
+    ("onego-nfs", &["onego-rdma", "onego-metrics", "onego-wire", "onego-buf"]),
     ("onego-rdma", &["onego-wire", "onego-buf"]),
     ("onego-verbs", &["onego-rdma", "onego-buf"]),
     ("onego-msgr", &["onego-wire", "onego-buf", "onego-gcm"]),
@@ -82,7 +82,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("onego-capi", &["onego", "onego-ceph", "onego-msgr", "onego-wire", "onego-buf"]),
     ("onego-ublk", &["onego-export", "onego-buf"]),
-    ("onego-bench", &["onego", "onego-ceph", "onego-msgr", "onego-engine", "onego-wire", "onego-buf"]),
+    (
+        "onego-bench",
+        &["onego", "onego-ceph", "onego-msgr", "onego-metrics", "onego-engine", "onego-wire", "onego-buf"],
+    ),
     (
         "onego-cli",
         &[

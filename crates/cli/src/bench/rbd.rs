@@ -8,6 +8,7 @@ use super::report::{judge, printer, rows, title};
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::interrupt::{self, Unfinished};
+use crate::metrics::MetricsOptions;
 use crate::output;
 use crate::spec::DEFAULT_POOL;
 use onego::ceph::Config;
@@ -39,6 +40,8 @@ pub(crate) struct Options {
     /// The embedded cluster acknowledges writes and forgets them
     #[arg(long, conflicts_with = "verify")]
     null_writes: bool,
+    #[command(flatten)]
+    metrics: MetricsOptions,
     #[command(flatten)]
     output: Output,
 }
@@ -114,8 +117,14 @@ fn on_cluster(
         .is_none()
         .then(|| format!("image {shown} may be left behind: \"onego rbd rm {shown}\" removes it"));
     let _unfinished = if server.is_some() { None } else { Some(Unfinished::winding_down(|| left)) };
-    let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server)
+    let metrics = options.metrics.start()?;
+    metrics.line().into_iter().for_each(|line| interrupt::say(&line));
+    let mut config = config.clone();
+    config.slow = options.metrics.slow();
+    let config = &config;
+    let bed = Bed::prepare(config, &options.pool, &image, options.loads.size, server, metrics.registry())
         .map_err(Failure::at(config))?;
+    metrics.ready();
     let progress = Progress::of_time(plan.total(), !options.output.no_progress);
     let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
     progress.finish();

@@ -76,7 +76,8 @@ impl ReactorMetrics {
                 families.operations(&REQUESTS, &labels, &seen);
             }
         });
-        host.figures().for_each(|figures| self.registry.add(figures));
+        host.cluster_figures().for_each(|figures| self.registry.add(figures));
+        host.mount_figures().for_each(|figures| self.registry.add(figures));
         ReactorFigures { published }
     }
 }

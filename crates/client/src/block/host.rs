@@ -167,8 +167,13 @@ impl<E: Export> Host<E> {
     }
 
     /// What its clients of clusters count, for any thread to read.
-    pub fn figures(&self) -> impl Iterator<Item = ClientFigures> {
+    pub fn cluster_figures(&self) -> impl Iterator<Item = ClientFigures> {
         self.clusters.iter().map(|(cluster, _)| cluster.figures())
+    }
+
+    /// What its clients of servers of files count, for any thread to read.
+    pub fn mount_figures(&self) -> impl Iterator<Item = nfs::CallFigures> {
+        self.mounts.iter().map(|(mount, _)| mount.figures())
     }
 
     /// What the engine has done so far: system calls and bytes.

@@ -7,8 +7,8 @@ use crate::waiting::{Lookout, WaitReport};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
 use onego_nfs::client::{
-    Awaited, Call, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits, Outcome, Reply,
-    ServerId, WaitCause, Waiting, Way,
+    Awaited, Call, CallFigures, Config, Error as CallError, FileClient, FileCompletion, Filled, Limits,
+    Outcome, Reply, ServerId, WaitCause, Waiting, Way,
 };
 use onego_nfs::v3::{Handle, Stability};
 use onego_wire::{Layer, LocalPort, Time};
@@ -199,6 +199,11 @@ impl Core {
         let mut files = FileClient::new(config);
         files.set_patience(patience);
         Self { files, mailbox, completed: VecDeque::new(), resolving: None, lookout }
+    }
+
+    /// What its calls are counted by.
+    pub(super) fn figures(&self) -> CallFigures {
+        self.files.figures()
     }
 
     /// Starts a request to a file, whose completion bears a tag.
