@@ -73,6 +73,8 @@ pub(crate) enum Failure {
     Disk(#[from] onego_disk::OpenError),
     #[error(transparent)]
     NfsServer(#[from] onego_nfs_server::Error),
+    #[error("cannot read metrics at {addr}: {source}")]
+    Metrics { addr: std::net::SocketAddr, source: io::Error },
     #[error(transparent)]
     Endpoint(#[from] onego_endpoint::EndpointError),
     #[error(transparent)]
@@ -163,6 +165,7 @@ impl Failure {
             | Self::Ublk(_)
             | Self::NfsServer(_)
             | Self::Endpoint(_)
+            | Self::Metrics { .. }
             | Self::File { .. }
             | Self::Io { .. }
             | Self::Output(_)

@@ -25,6 +25,7 @@ mod rbd;
 mod signal;
 mod size;
 mod spec;
+mod top;
 
 use access::Access;
 use called::Called;
@@ -114,6 +115,9 @@ enum Command {
     /// Measure throughput, latency and CPU
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Show what running commands do, by their metrics
+    #[command(after_help = top::EXAMPLES)]
+    Top(top::Options),
     /// Find from which sizes on sends without a copy pay on this machine, and remember it
     #[command(after_help = bench::zc::CALIBRATE_EXAMPLES)]
     Calibrate(bench::zc::CalibrateOptions),
@@ -207,6 +211,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::ShowMapped(options) => map::show(&options),
         Command::Nfs(command) => nfs::run(&cli.access, command),
         Command::Bench(command) => bench::run(&cli.access, command),
+        Command::Top(options) => top::run(&options),
         Command::Calibrate(options) => bench::zc::calibrate(&options),
         Command::Completions { shell } => {
             let mut script = Vec::new();

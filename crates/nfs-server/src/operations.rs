@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use onego_nfs::rpc::{Accepted, Denied, Reply};
     use onego_nfs::v3::Status;
-    use onego_nfs::xdr::Writer;
+    use onego_nfs::xdr::{Writer, Xdr as _};
 
     #[test]
     fn a_failure_is_seen_in_the_reply() {

@@ -13,7 +13,7 @@ use onego_metrics::Registry;
 use std::time::Duration;
 
 /// The port of metrics if none is said.
-const DEFAULT_PORT: u16 = 9719;
+pub(crate) const DEFAULT_PORT: u16 = 9719;
 
 /// Options of metrics.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]

@@ -393,7 +393,8 @@ mod tests {
         let lookout = Lookout::new(report.clone(), None);
         let mut core = Core::new(config, None, Arc::clone(&mailbox), lookout);
         core.files.connect("10.0.0.1:2049".parse().unwrap(), LocalPort::Any, &Way::Tcp, 1);
-        (core, Requests::new(mailbox, pool, report))
+        let figures = core.figures();
+        (core, Requests::new(mailbox, pool, report, figures))
     }
 
     fn begin(future: Pin<&mut impl Future>) {
