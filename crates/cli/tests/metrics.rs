@@ -165,8 +165,7 @@ fn slow_requests_are_told_of_with_where_their_time_went() {
     let _cluster = Telling::start(&place, "cluster start --conf-dir .");
     place.onego("rbd create disk --size 8M");
     let line = "export nbd rbd:rbd/disk --slow 1ns --die-with-parent";
-    let mut export =
-        place.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut export = place.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(export.stdout.take().unwrap()).lines().map_while(Result::ok);
     let uri = lines.into_iter().find_map(|line| line.strip_prefix("ready: ").map(str::to_owned)).unwrap();
     file(&place, "data", 8 * MIB);
@@ -210,7 +209,8 @@ fn every_query_of_the_dashboard_and_every_name_in_the_guide_is_told_by_somebody(
     let url = format!("{}/data", files.ready());
     place.onego(&format!("nfs cp data {url}"));
     let export = Telling::start(&place, &format!("export nbd rbd:rbd/disk {url} --listen 127.0.0.1:0"));
-    let uris: Vec<String> = export.said.iter().filter_map(|line| Some(format!("nbd:{}", line.split_once(": nbd:")?.1))).collect();
+    let uris: Vec<String> =
+        export.said.iter().filter_map(|line| Some(format!("nbd:{}", line.split_once(": nbd:")?.1))).collect();
     assert_eq!(uris.len(), 2, "{:?}", export.said);
     uris.iter().for_each(|uri| drop(place.onego(&format!("cp data {uri}"))));
     let told: BTreeSet<String> = [&cluster, &files, &export].into_iter().flat_map(Telling::names).collect();

@@ -29,7 +29,7 @@ const fn scenario(
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph or
 /// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against, then those of
 /// which 20.2's belong to the long form, and those of which 16.2's do, too; those of 18.2 alone; those of what 16.2 has not, of
-/// which the last belong to the long form; and those of 20.2.
+/// which the last belong to the long form; and those of 20.2, of which the first belong to the long form.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -42,6 +42,7 @@ macro_rules! scenarios {
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
         since_reef: $($reef:literal, $reef_what:literal, $reef_run:path;)*
         long_since_reef: $($late:literal, $late_what:literal, $late_run:path;)*
+        long_of_tentacle: $($far:literal, $far_what:literal, $far_run:path;)*
         tentacle: $($last:literal, $last_what:literal, $last_run:path;)*
     ) => {
         &[
@@ -63,6 +64,7 @@ macro_rules! scenarios {
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $reef), $reef_what, Release::Tentacle, $reef_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph18-", $late), $late_what, Release::Reef, $late_run) },)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $late), $late_what, Release::Tentacle, $late_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $far), $far_what, Release::Tentacle, $far_run) },)*
             $(scenario(concat!("ceph20-", $last), $last_what, Release::Tentacle, $last_run),)*
         ]
     };
@@ -147,6 +149,8 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "compression", "frames to and from a real OSD are compressed, by every method", ceph::compression::on_real_ceph;
     "compression-secure", "the same encrypted, where both sides agree to that", ceph::compression::on_real_ceph_secure;
     long_since_reef:
+    long_of_tentacle:
+    "prometheus", "Prometheus reads what our commands tell of themselves, and promtool finds no fault with it", embedded::metrics::prometheus;
     tentacle:
     "cephx-keys", "users of a real cluster with keys of both types work in every mode", ceph::cephx::both_types_of_keys;
     "crush-changes", "maps that change CRUSH under a verified load are as the monitors have them", ceph::load::crush_changes;
