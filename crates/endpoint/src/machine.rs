@@ -41,6 +41,14 @@ enum State {
     Request(Vec<u8>),
     /// What is left of the reply.
     Reply(List),
+    /// The driver has yet to be told that it is over: until then its name is in use.
+    Over,
+}
+
+impl Visit {
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
 }
 
 /// The endpoint as a state machine: no thread, no socket, no clock. Drive it as [`Machine`] says. Where pages take long to make,
@@ -81,11 +89,15 @@ impl EndpointMachine {
         self.failure.take()
     }
 
-    fn close(&mut self, now: Time, conn: ConnId) {
-        if self.visits.remove(conn).is_some() {
-            self.closed.push_back(now);
-            self.actions.push_back(Action::Close { conn });
-        }
+    fn close(&mut self, conn: ConnId) {
+        let Some(visit) = self.visits.get_mut(conn).filter(|visit| !visit.is_over()) else { return };
+        visit.state = State::Over;
+        self.actions.push_back(Action::Close { conn });
+    }
+
+    /// The connections that are not over.
+    fn open(&self) -> impl Iterator<Item = (ConnId, &Visit)> {
+        self.visits.iter().filter(|(_, visit)| !visit.is_over())
     }
 
     /// Answers the request, once it is here.
@@ -103,8 +115,13 @@ impl EndpointMachine {
 }
 
 impl Machine for EndpointMachine {
-    fn next_action(&mut self, _: Time) -> Option<Action> {
-        self.actions.pop_front()
+    fn next_action(&mut self, now: Time) -> Option<Action> {
+        let action = self.actions.pop_front()?;
+        if let Action::Close { conn } = action {
+            self.visits.remove(conn);
+            self.closed.push_back(now);
+        }
+        Some(action)
     }
 
     fn listening(&mut self, _: Time, _: ListenerId, result: io::Result<SocketAddr>) {
@@ -121,9 +138,9 @@ impl Machine for EndpointMachine {
         if self.visits.len() + self.closed.len() >= DESCRIPTORS_MAX {
             return None;
         }
-        if self.visits.len() >= CONNECTIONS_MAX {
-            let oldest = self.visits.iter().min_by_key(|(_, visit)| visit.ends).map(|(conn, _)| conn);
-            oldest.into_iter().for_each(|oldest| self.close(now, oldest));
+        if self.open().count() >= CONNECTIONS_MAX {
+            let oldest = self.open().min_by_key(|(_, visit)| visit.ends).map(|(conn, _)| conn);
+            oldest.into_iter().for_each(|oldest| self.close(oldest));
         }
         let state = State::Request(Vec::new());
         Some(self.visits.insert(Visit { state, ends: now + REQUEST_TIME }))
@@ -135,6 +152,7 @@ impl Machine for EndpointMachine {
 
     fn disconnected(&mut self, _: Time, conn: ConnId, _: Disconnect) {
         self.visits.remove(conn);
+        self.actions.retain(|action| !matches!(action, Action::Close { conn: closed } if *closed == conn));
     }
 
     fn landing(&mut self, conn: ConnId) -> Landing {
@@ -160,21 +178,21 @@ impl Machine for EndpointMachine {
         }
     }
 
-    fn transmit(&mut self, now: Time, conn: ConnId, out: &mut List, limit: usize) {
+    fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
         let Some(Visit { state: State::Reply(rest), .. }) = self.visits.get_mut(conn) else { return };
         out.append(rest.split_to(limit.min(rest.len())));
         if rest.is_empty() {
-            self.close(now, conn);
+            self.close(conn);
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.visits.iter().map(|(_, visit)| visit.ends).min()
+        self.open().map(|(_, visit)| visit.ends).min()
     }
 
     fn timeout(&mut self, now: Time) {
-        let late = self.visits.iter().filter(|(_, visit)| visit.ends <= now).map(|(conn, _)| conn);
+        let late = self.open().filter(|(_, visit)| visit.ends <= now).map(|(conn, _)| conn);
         let late: Vec<ConnId> = late.collect();
-        late.into_iter().for_each(|conn| self.close(now, conn));
+        late.into_iter().for_each(|conn| self.close(conn));
     }
 }

@@ -3,7 +3,7 @@
 use onego_endpoint::{EndpointMachine, Health, Pages};
 use onego_metrics::{Families, Registry};
 use onego_testkit::{DrivenServer, Who};
-use onego_wire::ListenerId;
+use onego_wire::{Action, Disconnect, ListenerId, Machine as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -202,4 +202,20 @@ fn a_client_that_does_not_take_its_reply_is_not_waited_for() {
     assert!(!world.server.is_closed(lazy));
     world.server.pass(SECOND);
     assert!(world.server.is_closed(lazy));
+}
+
+#[test]
+fn a_name_is_used_again_only_after_its_connection_was_closed() {
+    let machine = EndpointMachine::new(addr("127.0.0.1:9719"), pages());
+    let (mut machine, now) = (machine, onego_testkit::START);
+    let names: Vec<_> = (0..20)
+        .filter_map(|_| machine.accepted(now, ListenerId(0), addr("10.0.0.1:700"), addr("127.0.0.1:9719")))
+        .collect();
+    let slots: std::collections::BTreeSet<usize> = names.iter().map(|name| name.slot()).collect();
+    assert_eq!((names.len(), slots.len()), (20, 20));
+    // Those that have given way are not closed twice where their clients go first.
+    machine.disconnected(now, names[0], Disconnect::Closed);
+    let closed = std::iter::from_fn(|| machine.next_action(now));
+    let closed = closed.filter(|action| matches!(action, Action::Close { .. })).count();
+    assert_eq!(closed, 3);
 }
