@@ -1,8 +1,8 @@
 //! The endpoint as a state machine: one request a connection, and a bound for everything.
 
 use crate::pages::Pages;
-use crate::reply::Reply;
-use crate::request::{HEAD_MAX, Request};
+use crate::reply::PageReply;
+use crate::request::{HEAD_MAX, PageRequest};
 use onego_buf::{List, Segment, SegmentMut};
 use onego_wire::{Action, ConnId, ConnTable, Disconnect, Landing, ListenerId, Machine, Time};
 use std::collections::VecDeque;
@@ -30,13 +30,13 @@ const REPLY_TIME: Duration = Duration::from_secs(10);
 /// A connection: for one request and its reply.
 #[derive(Debug)]
 struct Visit {
-    state: State,
+    state: VisitState,
     /// It is over then, whatever is missing.
     ends: Time,
 }
 
 #[derive(Debug)]
-enum State {
+enum VisitState {
     /// What has come of the head.
     Request(Vec<u8>),
     /// What is left of the reply.
@@ -47,7 +47,7 @@ enum State {
 
 impl Visit {
     fn is_over(&self) -> bool {
-        matches!(self.state, State::Over)
+        matches!(self.state, VisitState::Over)
     }
 }
 
@@ -91,7 +91,7 @@ impl EndpointMachine {
 
     fn close(&mut self, conn: ConnId) {
         let Some(visit) = self.visits.get_mut(conn).filter(|visit| !visit.is_over()) else { return };
-        visit.state = State::Over;
+        visit.state = VisitState::Over;
         self.actions.push_back(Action::Close { conn });
     }
 
@@ -103,13 +103,13 @@ impl EndpointMachine {
     /// Answers the request, once it is here.
     fn look(&mut self, now: Time, conn: ConnId) {
         let Some(Visit { state, ends }) = self.visits.get_mut(conn) else { return };
-        let State::Request(head) = state else { return };
-        let bytes = match Request::read(head) {
+        let VisitState::Request(head) = state else { return };
+        let bytes = match PageRequest::read(head) {
             Ok(None) => return,
             Ok(Some(request)) => self.pages.reply(&request).into_bytes(request.head_only),
-            Err(status) => Reply::refusal(status).into_bytes(false),
+            Err(status) => PageReply::refusal(status).into_bytes(false),
         };
-        (*state, *ends) = (State::Reply(List::from(bytes)), now + REPLY_TIME);
+        (*state, *ends) = (VisitState::Reply(List::from(bytes)), now + REPLY_TIME);
         self.actions.push_back(Action::Transmit { conn });
     }
 }
@@ -142,7 +142,7 @@ impl Machine for EndpointMachine {
             let oldest = self.open().min_by_key(|(_, visit)| visit.ends).map(|(conn, _)| conn);
             oldest.into_iter().for_each(|oldest| self.close(oldest));
         }
-        let state = State::Request(Vec::new());
+        let state = VisitState::Request(Vec::new());
         Some(self.visits.insert(Visit { state, ends: now + REQUEST_TIME }))
     }
 
@@ -157,7 +157,7 @@ impl Machine for EndpointMachine {
 
     fn landing(&mut self, conn: ConnId) -> Landing {
         let room = match self.visits.get(conn) {
-            Some(Visit { state: State::Request(head), .. }) => HEAD_MAX - head.len(),
+            Some(Visit { state: VisitState::Request(head), .. }) => HEAD_MAX - head.len(),
             // A request that follows is not read: this one is the last.
             _ => 0,
         };
@@ -169,7 +169,7 @@ impl Machine for EndpointMachine {
     }
 
     fn received(&mut self, now: Time, conn: ConnId, bytes: Segment) {
-        let Some(Visit { state: State::Request(head), .. }) = self.visits.get_mut(conn) else { return };
+        let Some(Visit { state: VisitState::Request(head), .. }) = self.visits.get_mut(conn) else { return };
         let room = HEAD_MAX - head.len();
         head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         // Lines end by it, and so does a head: bytes that come one by one are not read again each time.
@@ -179,7 +179,7 @@ impl Machine for EndpointMachine {
     }
 
     fn transmit(&mut self, _: Time, conn: ConnId, out: &mut List, limit: usize) {
-        let Some(Visit { state: State::Reply(rest), .. }) = self.visits.get_mut(conn) else { return };
+        let Some(Visit { state: VisitState::Reply(rest), .. }) = self.visits.get_mut(conn) else { return };
         out.append(rest.split_to(limit.min(rest.len())));
         if rest.is_empty() {
             self.close(conn);

@@ -1,8 +1,8 @@
 //! What there is to read.
 
 use crate::health::{Health, Readiness};
-use crate::reply::{Reply, Status};
-use crate::request::Request;
+use crate::reply::{PageReply, Status};
+use crate::request::PageRequest;
 use onego_metrics::Registry;
 
 /// The pages of an endpoint.
@@ -16,21 +16,21 @@ pub struct Pages {
 
 impl Pages {
     /// The reply to a request.
-    pub(crate) fn reply(&self, request: &Request) -> Reply {
+    pub(crate) fn reply(&self, request: &PageRequest) -> PageReply {
         match request.path.as_str() {
             "/metrics" => {
                 let body = request.format.write(&self.registry.collect());
-                Reply { status: Status::Ok, content_type: request.format.content_type(), body }
+                PageReply { status: Status::Ok, content_type: request.format.content_type(), body }
             }
             // The thread that says so is alive, and so is the process: one whose server has failed ends.
-            "/healthz" => Reply::line(Status::Ok, "ok"),
+            "/healthz" => PageReply::line(Status::Ok, "ok"),
             "/readyz" => match self.health.readiness() {
-                Readiness::Starting => Reply::line(Status::Unavailable, "starting"),
-                Readiness::Ready => Reply::line(Status::Ok, "ready"),
-                Readiness::Draining => Reply::line(Status::Unavailable, "draining"),
+                Readiness::Starting => PageReply::line(Status::Unavailable, "starting"),
+                Readiness::Ready => PageReply::line(Status::Ok, "ready"),
+                Readiness::Draining => PageReply::line(Status::Unavailable, "draining"),
             },
-            "/" => Reply::line(Status::Ok, "/metrics\n/healthz\n/readyz"),
-            _ => Reply::refusal(Status::NotFound),
+            "/" => PageReply::line(Status::Ok, "/metrics\n/healthz\n/readyz"),
+            _ => PageReply::refusal(Status::NotFound),
         }
     }
 }

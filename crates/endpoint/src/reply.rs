@@ -30,13 +30,13 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct PageReply {
     pub(crate) status: Status,
     pub(crate) content_type: &'static str,
     pub(crate) body: String,
 }
 
-impl Reply {
+impl PageReply {
     /// A line for people.
     pub(crate) fn line(status: Status, body: &str) -> Self {
         Self { status, content_type: TEXT, body: format!("{body}\n") }

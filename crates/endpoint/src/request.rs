@@ -11,7 +11,7 @@ const FIELDS_MAX: usize = 64;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct PageRequest {
     /// Only the head of the reply is wanted.
     pub(crate) head_only: bool,
     /// Without a query.
@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) format: Format,
 }
 
-impl Request {
+impl PageRequest {
     /// Reads a request, if its head is here whole. An error is what it is refused with.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<Self>, Status> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -54,15 +54,15 @@ mod tests {
     fn a_request_is_read_once_its_head_is_whole() {
         let text = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nACCEPT: application/openmetrics-text\r\n\r\n";
         for len in 0..text.len() {
-            assert_eq!(Request::read(&text[..len]), Ok(None), "{len}");
+            assert_eq!(PageRequest::read(&text[..len]), Ok(None), "{len}");
         }
-        let request = Request { head_only: false, path: "/metrics".into(), format: Format::OpenMetrics };
-        assert_eq!(Request::read(text), Ok(Some(request)));
+        let request = PageRequest { head_only: false, path: "/metrics".into(), format: Format::OpenMetrics };
+        assert_eq!(PageRequest::read(text), Ok(Some(request)));
     }
 
     #[test]
     fn what_is_no_request_is_refused() {
-        let refused = |text: &[u8]| Request::read(text).unwrap_err();
+        let refused = |text: &[u8]| PageRequest::read(text).unwrap_err();
         assert_eq!(refused(b"\x16\x03\x01\x02\x00\x01\x00"), Status::BadRequest);
         assert_eq!(refused(b"GET / HTTP/9.9\r\n\r\n"), Status::BadRequest);
         assert_eq!(refused(b"POST /metrics HTTP/1.1\r\n\r\n"), Status::MethodNotAllowed);

@@ -21,7 +21,7 @@ const KINDS: &[&str] = &["read", "write", "flush", "trim", "zero", "status"];
 
 /// What a client asks of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     Read,
     Write,
     Flush,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Status,
 }
 
-impl From<&Op> for Kind {
+impl From<&Op> for RequestKind {
     fn from(op: &Op) -> Self {
         match op {
             Op::Read { .. } | Op::ReadInto { .. } => Self::Read,
@@ -46,7 +46,7 @@ impl From<&Op> for Kind {
 /// A request of a client, as it is counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
-    pub(crate) kind: Kind,
+    pub(crate) kind: RequestKind,
     /// First byte of the device.
     pub(crate) offset: u64,
     /// Bytes that it reads or writes.
@@ -119,7 +119,7 @@ mod tests {
             (Op::Status { length: 1 }, "status"),
         ];
         for (op, name) in ops {
-            assert_eq!(KINDS[Kind::from(&op) as usize], name);
+            assert_eq!(KINDS[RequestKind::from(&op) as usize], name);
         }
     }
 }

@@ -10,16 +10,16 @@ use std::time::Duration;
 /// What was counted of one kind. It begins on a cache line of its own: what lies beside it belongs to another thread, maybe.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Kind {
+struct KindCounters {
     latency: Histogram,
     bytes: Counter,
     errors: Counter,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Counts {
     names: &'static [&'static str],
-    kinds: Box<[Kind]>,
+    kinds: Box<[KindCounters]>,
     in_flight: Counter,
 }
 
@@ -27,7 +27,7 @@ struct Shared {
 /// belongs to it alone.
 #[derive(Debug)]
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<Counts>,
     /// Not `Sync`: counters have one owner.
     one_owner: PhantomData<Cell<()>>,
 }
@@ -35,8 +35,8 @@ pub struct Recorder {
 impl Recorder {
     /// Counts operations of kinds with these names.
     pub fn new(names: &'static [&'static str]) -> Self {
-        let kinds = names.iter().map(|_| Kind::default()).collect();
-        let shared = Shared { names, kinds, in_flight: Counter::new() };
+        let kinds = names.iter().map(|_| KindCounters::default()).collect();
+        let shared = Counts { names, kinds, in_flight: Counter::new() };
         Self { shared: Arc::new(shared), one_owner: PhantomData }
     }
 
@@ -76,14 +76,14 @@ impl Recorder {
 /// Reads what a [`Recorder`] counts.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<Counts>,
 }
 
 impl Reader {
     /// What was counted so far. Operations that end meanwhile may be counted in part.
     pub fn snapshot(&self) -> OperationsSnapshot {
-        let Shared { names, kinds, in_flight } = &*self.shared;
-        let kind = |(name, kind): (&&'static str, &Kind)| KindSnapshot {
+        let Counts { names, kinds, in_flight } = &*self.shared;
+        let kind = |(name, kind): (&&'static str, &KindCounters)| KindSnapshot {
             kind: name,
             bytes: kind.bytes.get(),
             errors: kind.errors.get(),

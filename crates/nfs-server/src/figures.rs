@@ -1,9 +1,9 @@
 //! The figures of a server as metrics.
 
-use super::server::Stats;
 use onego_engine::Waker;
-use onego_metrics::{Collect, Families, OperationNames, Published};
+use onego_metrics::{Collect, Families, OperationNames, OperationsSnapshot, Published};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How calls are told.
 const CALLS: OperationNames = OperationNames {
@@ -15,6 +15,24 @@ const CALLS: OperationNames = OperationNames {
     errors: ("onego_nfs_errors_total", "Calls that were answered with an error"),
     in_flight: ("onego_nfs_in_flight", "Calls that are carried out"),
 };
+
+/// What a server has cost so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Processor time of the server's thread.
+    pub cpu: Duration,
+    /// System calls and bytes.
+    pub engine: onego_engine::Stats,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Connections that are open.
+    pub connections: usize,
+    /// Calls that were carried out, by procedure, with those of MOUNT as `mount`. Of a file system in memory they take no time
+    /// but that until the next turn.
+    pub operations: OperationsSnapshot,
+    /// Bytes of buffers that are kept for payloads to come.
+    pub idle_buffers: u64,
+}
 
 /// What others read of a server, from any thread. Of one that has ended, it is what was read last.
 #[derive(Debug, Clone)]

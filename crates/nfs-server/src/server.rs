@@ -2,7 +2,7 @@
 
 use super::directory::{Directory, key};
 use super::export::Export;
-use super::figures::Figures;
+use super::figures::{Figures, Stats};
 use super::job::{Done, Job};
 use super::machine::ServerMachine;
 use super::memory::{Limits, Memory};
@@ -10,7 +10,7 @@ use super::transport::Rdma;
 use super::workers;
 use onego_buf::Pool;
 use onego_engine::{AnyEngine, EngineKind, Pump, Spin, Wait, thread_cpu, zero_copy};
-use onego_metrics::{OperationsSnapshot, Published};
+use onego_metrics::Published;
 use onego_service::{Executor, Service, ServiceError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -149,24 +149,6 @@ pub enum Error {
     /// There is no randomness to tell its handles from others.
     #[error("cannot get random bytes: {0}")]
     Random(io::Error),
-}
-
-/// What a server has cost so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Processor time of the server's thread.
-    pub cpu: Duration,
-    /// System calls and bytes.
-    pub engine: onego_engine::Stats,
-    /// Calls that were answered.
-    pub calls: u64,
-    /// Connections that are open.
-    pub connections: usize,
-    /// Calls that were carried out, by procedure, with those of MOUNT as `mount`. Of a file system in memory they take no time
-    /// but that until the next turn.
-    pub operations: OperationsSnapshot,
-    /// Bytes of buffers that are kept for payloads to come.
-    pub idle_buffers: u64,
 }
 
 /// What the server of a pump has cost so far.

@@ -47,11 +47,11 @@ pub struct ClientSnapshot {
 /// Reads what a client has counted, on any thread, also after its end. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct ClientFigures {
-    shared: Arc<Shared>,
+    shared: Arc<ClientCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ClientCounts {
     /// By their numbers. It is locked when a pool comes for the first time, and when somebody reads.
     pools: Mutex<BTreeMap<i64, PoolFigures>>,
     retries: Counter,
@@ -69,7 +69,7 @@ struct PoolFigures {
 impl ClientFigures {
     /// What was counted so far.
     pub fn snapshot(&self) -> ClientSnapshot {
-        let Shared { pools, retries, reconnects, map_epoch } = &*self.shared;
+        let ClientCounts { pools, retries, reconnects, map_epoch } = &*self.shared;
         let mut named = BTreeMap::<String, OperationsSnapshot>::new();
         for (id, pool) in &*pools.lock().unwrap_or_else(PoisonError::into_inner) {
             let name = pool.name.clone().unwrap_or_else(|| id.to_string());

@@ -1,8 +1,8 @@
 //! The monitor and the OSDs, and what passes between them and their clients.
 
 use super::connections::{ClusterConnections, Service};
+use super::figures::PoolOperations;
 use super::notes::{Durability, Keeping, Notes};
-use super::operations::PoolOperations;
 use super::osd_daemon::OsdDaemon;
 use super::recovery::Recovery;
 use super::store_bench::StoreBench;

@@ -10,7 +10,6 @@ mod fullness;
 mod keeping;
 mod machine;
 mod notes;
-mod operations;
 mod osd_daemon;
 mod recovery;
 mod requests;
@@ -20,7 +19,7 @@ mod tell;
 mod trimming;
 
 pub use daemons::Addresses;
-pub use figures::Figures;
+pub use figures::{Figures, Stats};
 pub use machine::ClusterMachine;
 pub use notes::Keeping;
-pub use server::{Cluster, Error, Stats};
+pub use server::{Cluster, Error};

@@ -2,29 +2,27 @@
 
 use super::daemons::Addresses;
 use super::disk::{self, Disk};
-use super::figures::Figures;
+use super::figures::{Figures, Stats};
 use super::machine::ClusterMachine;
 use super::notes::Keeping;
 use crate::auth::{Cephx, KEYRING};
 use crate::config::{Config, DEFAULT_MEMORY, MAX_OSDS, OsdSettings, Settings, conf_text};
 use crate::journal::{DataError, Directory, Restored};
-use crate::mon::{NewPool, Usage};
-use onego_ceph::types::{Epoch, Uuid};
+use crate::mon::NewPool;
+use onego_ceph::types::Uuid;
 use onego_engine::{AnyEngine, Pump, Wait, thread_cpu};
-use onego_metrics::{OperationsSnapshot, Published};
+use onego_metrics::Published;
 use onego_msgr::Compression;
 use onego_msgr::addr::{AddrVec, Versions};
 use onego_msgr::auth::{AuthName, Keyring, Secret, mode};
 use onego_service::private_file::{self, PUBLIC, SECRET};
 use onego_service::{Service, ServiceError, Trimmer};
 use onego_wire::Time;
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -74,26 +72,6 @@ pub enum Error {
     /// There is a data directory, but nothing to be kept in it.
     #[error("a cluster that forgets what is written has no use for a data directory: leave out one of both")]
     NothingToKeep,
-}
-
-/// What a cluster has cost so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// Processor time of the cluster's thread.
-    pub cpu: Duration,
-    /// System calls and bytes.
-    pub engine: onego_engine::Stats,
-    /// What the cluster holds.
-    pub usage: Usage,
-    /// The epoch of the newest map.
-    pub epoch: Epoch,
-    /// Requests of clients to OSDs, by the names of their pools. A request takes from the turn in which it comes to the one in
-    /// which its reply is sent: nothing, unless the reply waits until something is durable.
-    pub operations: BTreeMap<String, OperationsSnapshot>,
-    /// Bytes of buffers that are kept for payloads to come.
-    pub idle_buffers: u64,
-    /// Connections that are open.
-    pub connections: usize,
 }
 
 /// What the cluster of a pump has cost so far.

@@ -3,7 +3,7 @@
 use super::descriptor::{DESCRIPTOR, Descriptor, KernelRequest};
 use super::errno;
 use super::kernel_queue::{Fetched, KernelQueue};
-use crate::operations::{Asked, Kind, Operations};
+use crate::operations::{Asked, Operations, RequestKind};
 use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_metrics::OperationsSnapshot;
@@ -176,7 +176,7 @@ impl<K: KernelQueue> Serving<K> {
                 return self.commit(tag, -errno::EIO, buffer);
             }
         };
-        let (kind, carries_data) = (Kind::from(&op), op.carries_data());
+        let (kind, carries_data) = (RequestKind::from(&op), op.carries_data());
         let request = Request::new(self.completions.caller(u64::from(tag)), offset, op).with_flags(flags);
         let bytes = if carries_data { request.length() } else { 0 };
         self.requests[usize::from(tag)] = Some((held, Asked { kind, offset, bytes, since: now }));

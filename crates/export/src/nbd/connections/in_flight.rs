@@ -2,7 +2,7 @@
 
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
-use crate::operations::{Asked, Kind};
+use crate::operations::{Asked, RequestKind};
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::List;
 use onego_nbd::codec::{CommandFlags, RequestHeader, RequestType};
@@ -59,15 +59,15 @@ impl InFlight {
         payload: List,
     ) -> Option<Self> {
         let (kind, work, held) = match header.command {
-            RequestType::Read => (Kind::Read, Work::Read(SmallVec::new()), header.length as usize),
+            RequestType::Read => (RequestKind::Read, Work::Read(SmallVec::new()), header.length as usize),
             RequestType::Write => {
                 let bytes = payload.len();
-                (Kind::Write, Work::Write(payload), bytes)
+                (RequestKind::Write, Work::Write(payload), bytes)
             }
-            RequestType::Trim => (Kind::Trim, Work::Trim, 0),
-            RequestType::WriteZeroes => (Kind::Zero, Work::Zero, 0),
-            RequestType::Flush => (Kind::Flush, Work::Flush, 0),
-            RequestType::BlockStatus => (Kind::Status, Work::Status(Vec::new()), 0),
+            RequestType::Trim => (RequestKind::Trim, Work::Trim, 0),
+            RequestType::WriteZeroes => (RequestKind::Zero, Work::Zero, 0),
+            RequestType::Flush => (RequestKind::Flush, Work::Flush, 0),
+            RequestType::BlockStatus => (RequestKind::Status, Work::Status(Vec::new()), 0),
             // Nothing is cached, and that is no error (nbd proto.md, 'Request types').
             RequestType::Cache | RequestType::Disconnect | RequestType::Unknown(_) => return None,
         };

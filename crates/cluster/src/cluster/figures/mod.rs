@@ -1,9 +1,16 @@
 //! The figures of a cluster as metrics.
 
-use super::server::Stats;
+mod operations;
+
+pub(super) use operations::PoolOperations;
+
+use crate::mon::Usage;
+use onego_ceph::types::Epoch;
 use onego_engine::Waker;
-use onego_metrics::{Collect, Families, OperationNames, Published};
+use onego_metrics::{Collect, Families, OperationNames, OperationsSnapshot, Published};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How requests to OSDs are told.
 const REQUESTS: OperationNames = OperationNames {
@@ -18,6 +25,26 @@ const REQUESTS: OperationNames = OperationNames {
         "Requests of clients whose replies wait until something is durable",
     ),
 };
+
+/// What a cluster has cost so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Processor time of the cluster's thread.
+    pub cpu: Duration,
+    /// System calls and bytes.
+    pub engine: onego_engine::Stats,
+    /// What the cluster holds.
+    pub usage: Usage,
+    /// The epoch of the newest map.
+    pub epoch: Epoch,
+    /// Requests of clients to OSDs, by the names of their pools. A request takes from the turn in which it comes to the one in
+    /// which its reply is sent: nothing, unless the reply waits until something is durable.
+    pub operations: BTreeMap<String, OperationsSnapshot>,
+    /// Bytes of buffers that are kept for payloads to come.
+    pub idle_buffers: u64,
+    /// Connections that are open.
+    pub connections: usize,
+}
 
 /// What others read of a cluster, from any thread. Of one that has ended, it is what was read last.
 #[derive(Debug, Clone)]

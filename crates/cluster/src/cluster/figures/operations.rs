@@ -12,20 +12,20 @@ const KINDS: &[&str] = &["read", "write"];
 
 /// Requests by the numbers of their pools, which are those of the map.
 #[derive(Debug, Default)]
-pub(super) struct PoolOperations {
+pub(in crate::cluster) struct PoolOperations {
     pools: FxHashMap<i64, Recorder>,
 }
 
 impl PoolOperations {
     /// A request has come.
     #[inline]
-    pub(super) fn begin(&mut self, counted: &Counted) {
+    pub(in crate::cluster) fn begin(&mut self, counted: &Counted) {
         self.pools.entry(counted.pool).or_insert_with(|| Recorder::new(KINDS)).begin();
     }
 
     /// Its reply is sent.
     #[inline]
-    pub(super) fn end(&self, now: Time, counted: &Counted) {
+    pub(in crate::cluster) fn end(&self, now: Time, counted: &Counted) {
         let Counted { since, pool, writes, bytes, has_failed } = *counted;
         if let Some(recorder) = self.pools.get(&pool) {
             recorder.end(usize::from(writes), bytes, now.since(since), has_failed);
@@ -33,7 +33,7 @@ impl PoolOperations {
     }
 
     /// What was counted so far, by the names of the pools. What was counted of one that is gone is not told any more.
-    pub(super) fn by_pool(&self, map: &OsdMap) -> BTreeMap<String, OperationsSnapshot> {
+    pub(in crate::cluster) fn by_pool(&self, map: &OsdMap) -> BTreeMap<String, OperationsSnapshot> {
         let named = self.pools.iter().filter_map(|(id, recorder)| {
             let name = map.pool_names.get(id)?;
             Some((name.clone(), recorder.reader().snapshot()))
