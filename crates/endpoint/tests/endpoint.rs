@@ -21,7 +21,7 @@ fn pages() -> Pages {
     Pages { registry, health }
 }
 
-struct World {
+struct EndpointWorld {
     server: DrivenServer<EndpointMachine>,
     pages: Pages,
 }
@@ -32,7 +32,7 @@ struct Got {
     body: String,
 }
 
-impl World {
+impl EndpointWorld {
     fn new() -> Self {
         let pages = pages();
         let machine = EndpointMachine::new(addr("127.0.0.1:9719"), pages.clone());
@@ -83,7 +83,7 @@ impl Got {
 
 #[test]
 fn metrics_come_in_the_format_that_is_asked_for() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let got = world.get("/metrics");
     assert_eq!(got.status(), "200");
     assert_eq!(got.field("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -97,7 +97,7 @@ fn metrics_come_in_the_format_that_is_asked_for() {
 
 #[test]
 fn the_head_alone_says_how_long_the_body_would_be() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let whole = world.get("/metrics");
     let head = world.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
     assert_eq!((head.head, head.body.as_str()), (whole.head, ""));
@@ -105,8 +105,8 @@ fn the_head_alone_says_how_long_the_body_would_be() {
 
 #[test]
 fn readiness_follows_the_process_and_health_its_life() {
-    let mut world = World::new();
-    let ready = |world: &mut World| {
+    let mut world = EndpointWorld::new();
+    let ready = |world: &mut EndpointWorld| {
         let got = world.get("/readyz");
         (got.status().to_owned(), got.body)
     };
@@ -121,7 +121,7 @@ fn readiness_follows_the_process_and_health_its_life() {
 
 #[test]
 fn other_pages_and_methods_are_refused() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     assert_eq!(world.get("/").body, "/metrics\n/healthz\n/readyz\n");
     assert_eq!(world.get("/metrics/").status(), "404");
     assert_eq!(world.get("/../etc/passwd").status(), "404");
@@ -133,7 +133,7 @@ fn other_pages_and_methods_are_refused() {
 
 #[test]
 fn a_request_may_come_byte_by_byte_and_what_follows_it_is_not_read() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let who = world.connect();
     for byte in "GET /healthz HTTP/1.1\r\nHost: a\r\n\r".chars() {
         world.send(who, &byte.to_string());
@@ -146,7 +146,7 @@ fn a_request_may_come_byte_by_byte_and_what_follows_it_is_not_read() {
 
 #[test]
 fn a_byte_a_minute_is_not_waited_for() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let slow = world.connect();
     world.send(slow, "G");
     world.server.pass(4 * SECOND);
@@ -158,7 +158,7 @@ fn a_byte_a_minute_is_not_waited_for() {
 
 #[test]
 fn a_head_that_does_not_end_is_refused_and_takes_no_more_memory() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let who = world.connect();
     world.send(who, "GET / HTTP/1.1\r\nA: ");
     for _ in 0..8 {
@@ -172,7 +172,7 @@ fn a_head_that_does_not_end_is_refused_and_takes_no_more_memory() {
 
 #[test]
 fn many_connections_that_do_nothing_give_way() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let idle: Vec<Who> = (0..16).map(|_| world.connect()).collect();
     let late = world.connect();
     assert!(world.server.step() || world.server.is_closed(idle[0]), "the oldest gives way");
@@ -183,7 +183,7 @@ fn many_connections_that_do_nothing_give_way() {
 
 #[test]
 fn a_flood_of_connections_is_refused_until_the_driver_has_closed_those_before() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let accepted = (0..1000).filter(|_| world.try_connect().is_some()).count();
     assert_eq!(accepted, 64);
     world.server.turn();
@@ -193,7 +193,7 @@ fn a_flood_of_connections_is_refused_until_the_driver_has_closed_those_before() 
 
 #[test]
 fn a_client_that_does_not_take_its_reply_is_not_waited_for() {
-    let mut world = World::new();
+    let mut world = EndpointWorld::new();
     let lazy = world.connect();
     world.server.set_reading(lazy, false);
     world.send(lazy, "GET /metrics HTTP/1.1\r\n\r\n");

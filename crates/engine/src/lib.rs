@@ -10,7 +10,6 @@ mod any;
 mod descriptors;
 mod engine;
 mod epoll;
-mod figures;
 mod message;
 mod pump;
 mod readiness;

@@ -45,7 +45,7 @@ impl From<&Op> for RequestKind {
 
 /// A request of a client, as it is counted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequest {
     pub(crate) kind: RequestKind,
     /// First byte of the device.
     pub(crate) offset: u64,
@@ -82,7 +82,7 @@ impl Operations {
 
     /// A request is done.
     #[inline]
-    pub(crate) fn end(&self, now: Time, asked: &Asked, has_failed: bool) {
+    pub(crate) fn end(&self, now: Time, asked: &ClientRequest, has_failed: bool) {
         let took = now.since(asked.since);
         self.recorder.end(asked.kind as usize, asked.bytes, took, has_failed);
         if took >= self.slow {
@@ -98,8 +98,8 @@ impl Operations {
 
 /// Says that the device was slow. A client of a cluster under it says where the time went.
 #[cold]
-fn tell_slow(asked: &Asked, took: Duration, has_failed: bool) {
-    let Asked { kind, offset, bytes, .. } = *asked;
+fn tell_slow(asked: &ClientRequest, took: Duration, has_failed: bool) {
+    let ClientRequest { kind, offset, bytes, .. } = *asked;
     let kind = KINDS[kind as usize];
     tracing::warn!(target: "onego::slow", kind, offset, bytes, has_failed, ?took, "a request to a device was slow");
 }

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long whoever asks waits for an answer. A thread that is busy for longer is described as it was before.
+/// How long a reader waits for an answer. A thread that is busy for longer is described as it was before.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A snapshot of what a thread keeps in plain memory, which the thread makes when another one has asked for it. That costs the

@@ -4,7 +4,7 @@ use super::call::{Call, put_results};
 use super::caller::Caller;
 use super::duplicate_request_cache::RequestKey;
 use super::file_system::{Context, FileSystem};
-use super::operations::Asked;
+use super::operations::CountedCall;
 use super::procedures::limits::{LISTING_MAX, TRANSFER_MAX};
 use onego_buf::{List, Segment};
 use onego_nfs::mount::{self, MountStatus, Mounted};
@@ -22,7 +22,7 @@ pub struct Job {
     pub(super) xid: u32,
     pub(super) caller: Caller,
     pub(super) now: Time,
-    pub(super) asked: Asked,
+    pub(super) asked: CountedCall,
     /// The reply has to be kept for this call.
     pub(super) key: Option<RequestKey>,
     pub(super) work: Work,
@@ -43,7 +43,7 @@ pub struct Done {
     /// Most bytes of its reply, as they were counted before.
     pub(super) reply_max: usize,
     pub(super) conn: Option<ConnId>,
-    pub(super) asked: Asked,
+    pub(super) asked: CountedCall,
     pub(super) key: Option<RequestKey>,
     /// What has been mounted.
     pub(super) mounted: Option<(IpAddr, mount::Path)>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A call, as it is counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct CountedCall {
     kind: usize,
     /// When it came.
     since: Time,
@@ -16,7 +16,7 @@ pub(super) struct Asked {
     brought: u64,
 }
 
-impl Asked {
+impl CountedCall {
     /// A call of NFS, of a procedure that there is.
     pub(super) fn nfs(since: Time, procedure: u32, brought: usize) -> Self {
         Self { kind: kind(v3::PROGRAM, procedure), since, brought: brought as u64 }
@@ -53,7 +53,7 @@ impl Operations {
     }
 
     /// A call is carried out: this is the front of its reply, and the length of its payload.
-    pub(super) fn end(&self, now: Time, asked: &Asked, front: &[u8], payload: usize) {
+    pub(super) fn end(&self, now: Time, asked: &CountedCall, front: &[u8], payload: usize) {
         let took = now.since(asked.since);
         let bytes = asked.brought + payload as u64;
         self.recorder.end(asked.kind, bytes, took, has_failed(asked.kind, front));

@@ -6,7 +6,7 @@ use super::duplicate_request_cache::{DuplicateRequestCache, Request, RequestKey,
 use super::export::Export;
 use super::file_system::{Context, FileSystem};
 use super::job::{self, Done, Job, Work};
-use super::operations::{Asked, Operations};
+use super::operations::{CountedCall, Operations};
 use super::procedures::limits::receive_buffer;
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_nfs::mount::{self, Exported, Exports, Host, Mount, MountStatus, Mounts};
@@ -175,7 +175,7 @@ impl Program {
                 return Outcome::Reply(self.front.as_slice(), List::new());
             }
         }
-        let asked = Asked::nfs(now, procedure, payload.len());
+        let asked = CountedCall::nfs(now, procedure, payload.len());
         self.operations.begin();
         let fs = match &mut self.execution {
             Execution::Inline(fs) => fs,
@@ -243,7 +243,7 @@ impl Program {
         }
         let inner = self.export.within(&path.0);
         let host = peer.host;
-        let asked = Asked::mount(now);
+        let asked = CountedCall::mount(now);
         self.operations.begin();
         match &mut self.execution {
             Execution::Inline(fs) => {
@@ -282,7 +282,7 @@ impl Program {
 /// A call that is to be carried out as a job.
 fn job<'a>(
     now: Time,
-    asked: Asked,
+    asked: CountedCall,
     peer: &Peer,
     xid: u32,
     key: Option<RequestKey>,

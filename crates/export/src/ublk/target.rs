@@ -3,7 +3,7 @@
 use super::descriptor::{DESCRIPTOR, Descriptor, KernelRequest};
 use super::errno;
 use super::kernel_queue::{Fetched, KernelQueue};
-use crate::operations::{Asked, Operations, RequestKind};
+use crate::operations::{ClientRequest, Operations, RequestKind};
 use onego_block::{Completion, Completions, Device, Flags, Op, Outcome, Plug, Request, Split};
 use onego_buf::{List, Pool, Segment, SegmentMut};
 use onego_metrics::OperationsSnapshot;
@@ -41,7 +41,7 @@ struct Serving<K> {
     operations: Operations,
     completions: Completions,
     /// By tag: what is kept of a request until it completes.
-    requests: Vec<Option<(Held, Asked)>>,
+    requests: Vec<Option<(Held, ClientRequest)>>,
     /// Tags that the kernel has no more requests for.
     ended: u16,
     /// Something is to be handed over to the kernel.
@@ -179,7 +179,7 @@ impl<K: KernelQueue> Serving<K> {
         let (kind, carries_data) = (RequestKind::from(&op), op.carries_data());
         let request = Request::new(self.completions.caller(u64::from(tag)), offset, op).with_flags(flags);
         let bytes = if carries_data { request.length() } else { 0 };
-        self.requests[usize::from(tag)] = Some((held, Asked { kind, offset, bytes, since: now }));
+        self.requests[usize::from(tag)] = Some((held, ClientRequest { kind, offset, bytes, since: now }));
         self.operations.begin();
         self.plug.submit(now, &self.device, request);
     }

@@ -5,7 +5,7 @@ use super::disk::Disk;
 use super::features::{protocol, virtio};
 use super::inbound::Inbound;
 use super::queue::{QueueRecord, Record, Span, SplitRing};
-use crate::operations::{Asked, Operations};
+use crate::operations::{ClientRequest, Operations};
 use onego_block::{Completions, Plug};
 use onego_buf::{List, Pool};
 use onego_guest_memory::GuestMemory;
@@ -59,7 +59,7 @@ pub(super) struct InFlight {
     /// Where the bytes of a read go.
     pub(super) into: SmallVec<[Span; 4]>,
     /// What is counted of it.
-    pub(super) asked: Asked,
+    pub(super) asked: ClientRequest,
     /// Bytes that it reads or writes.
     pub(super) read: u64,
     pub(super) written: u64,

@@ -6,7 +6,7 @@ use super::features::virtio;
 use super::front::{Front, InFlight, Lasting, Running};
 use super::limits::BYTES_MAX;
 use super::queue::{Chain, Span};
-use crate::operations::{Asked, RequestKind};
+use crate::operations::{ClientRequest, RequestKind};
 use onego_block::{Completion, Error, Op, Outcome, Request};
 use onego_buf::List;
 use onego_guest_memory::GuestMemory;
@@ -80,7 +80,8 @@ impl Front {
                     Op::Write { data } => (0, data.len() as u64),
                     _ => (0, 0),
                 };
-                let asked = Asked { kind: RequestKind::from(&op), offset, bytes: read + written, since: now };
+                let asked =
+                    ClientRequest { kind: RequestKind::from(&op), offset, bytes: read + written, since: now };
                 let era = shared.era;
                 let request = InFlight { era, queue: index, head, status, into, asked, read, written };
                 shared.operations.begin();

@@ -2,7 +2,7 @@
 
 use crate::nbd::exports::Served;
 use crate::nbd::limits::STEPS;
-use crate::operations::{Asked, RequestKind};
+use crate::operations::{ClientRequest, RequestKind};
 use onego_block::{Completions, Error, Flags, Op, Outcome, Request, StatusExtent};
 use onego_buf::List;
 use onego_nbd::codec::{CommandFlags, RequestHeader, RequestType};
@@ -16,7 +16,7 @@ pub(super) struct InFlight {
     pub(super) export: Rc<Served>,
     pub(super) header: RequestHeader,
     /// What is counted of it.
-    pub(super) asked: Asked,
+    pub(super) asked: ClientRequest,
     /// Bytes that it counts for on its connection.
     pub(super) held: usize,
     work: Work,
@@ -76,7 +76,7 @@ impl InFlight {
         }
         export.operations.begin();
         let at = header.offset;
-        let asked = Asked { kind, offset: at, bytes: held as u64, since: now };
+        let asked = ClientRequest { kind, offset: at, bytes: held as u64, since: now };
         Some(Self { conn, export, header, asked, held, work, at, out: 0, error: None, queued: false })
     }
 

@@ -1,6 +1,6 @@
 //! What an engine has done, as metrics.
 
-use crate::engine::Stats;
+use super::Stats;
 use onego_metrics::Families;
 
 impl Stats {
