@@ -21,7 +21,8 @@ const PROMETHEUS: &str = "http://127.0.0.1:9090";
 
 /// Fetches a page into a file, and has promtool check it.
 const CHECK: &str = "\
-exec 3<> /dev/tcp/$0/$1
+set -e
+exec 3<> /dev/tcp/$1/$2
 printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3
 sed '1,/^\\r$/d' <&3 > page
 test -s page
@@ -45,10 +46,10 @@ pub(crate) fn prometheus(stage: &Stage) -> Result<()> {
     // A counter that grows is one that Prometheus has seen before.
     let up = format!("sum(up) == {}", PORTS.len());
     server.wait_until("a look at all commands", PATIENCE, || is_so(stage, &up))?;
-    for export in ["rbd/disk", "disk.raw"] {
+    for (export, back) in [("rbd/disk", "back"), ("disk.raw", "back-of-file")] {
         stage.onego(&format!("cp disk.raw nbd://127.0.0.1/{export}"))?;
-        stage.onego(&format!("cp nbd://127.0.0.1/{export} back"))?;
-        disk::compare(&stage.path("disk.raw"), &stage.path("back"))?;
+        stage.onego(&format!("cp nbd://127.0.0.1/{export} {back}"))?;
+        disk::compare(&stage.path("disk.raw"), &stage.path(back))?;
     }
     for kind in ["read", "write"] {
         // Holes are neither read nor written, and both sides of the export see the same.
