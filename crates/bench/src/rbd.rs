@@ -46,6 +46,18 @@ impl Bed {
         Ok(Self { config, pool, image, size, server, registry, filled: AtomicBool::new(false) })
     }
 
+    /// Takes an image that is there, and keeps its bytes where nothing is written.
+    pub fn of_image(config: &Config, pool: &str, image: &str, server: Option<u32>) -> Result<Self, Error> {
+        let (mut reactor, cluster) = Reactor::new(config)?;
+        let info = reactor.block_on(async {
+            cluster.ready().await?;
+            rbd::info(&cluster.pool(pool).await?, image).await
+        })??;
+        let (pool, image) = (pool.to_owned(), image.to_owned());
+        let filled = AtomicBool::new(true);
+        Ok(Self { config: config.clone(), pool, image, size: info.size, server, filled })
+    }
+
     /// Removes the image. `progress` is called whenever a part of it is gone.
     pub fn remove(self, progress: impl Fn()) -> Result<(), Error> {
         let (mut reactor, cluster) = Reactor::new(&self.config)?;

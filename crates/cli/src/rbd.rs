@@ -145,6 +145,9 @@ pub(crate) enum Command {
     /// Features of an image
     #[command(subcommand)]
     Feature(upkeep::FeatureCommand),
+    /// Move an image while it is used
+    #[command(subcommand)]
+    Migration(upkeep::MigrationCommand),
     /// The map of the objects of an image
     #[command(subcommand)]
     ObjectMap(upkeep::ObjectMapCommand),
@@ -185,6 +188,7 @@ What is a hole in the file, or is zeros, takes no room in the cluster. An image 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   onego rbd export rbd/debian debian.img
+  onego rbd export rbd/debian@monday monday.img
   onego rbd export rbd/debian - | gzip > debian.img.gz
 
 What is zeros in the image becomes a hole in the file. The file is called .NAME.onego-partial until it is whole; if the
@@ -243,6 +247,7 @@ pub(crate) fn run(access: &Access, command: Command) -> Result<(), Failure> {
         Command::ImageMeta(command) => upkeep::metadata(access, &command),
         Command::Config(command) => upkeep::config(access, &command),
         Command::Feature(command) => upkeep::feature(access, &command),
+        Command::Migration(command) => upkeep::migration(access, &command),
         Command::ObjectMap(command) => upkeep::object_map(access, &command),
         Command::Lock(command) => upkeep::lock(access, &command),
         Command::Status(options) => upkeep::status(access, &options),

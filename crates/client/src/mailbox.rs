@@ -134,7 +134,8 @@ impl<C> Mailbox<C> {
         self.sweep.load(Ordering::Relaxed) && self.sweep.swap(false, Ordering::AcqRel)
     }
 
-    fn wake_reactor(&self) {
+    /// Has the reactor look at what has changed.
+    pub(crate) fn wake_reactor(&self) {
         if let Some(reactor) = self.reactor.get() {
             reactor.wake();
         }

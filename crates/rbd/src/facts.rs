@@ -118,3 +118,19 @@ impl ImageView {
         self.is_owner.store(is_owner, Ordering::Relaxed);
     }
 }
+
+/// What an image has to know while it is being moved here.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    /// The newest snapshot that came with the image, or 0. An object whose versions are older may lack some of its own.
+    pub newest_snap: u64,
+    /// The snapshot that the image is a clone of once the move is over.
+    pub parent: Option<Arc<Ancestor>>,
+}
+
+/// An object is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// The image has there what its newest snapshot has.
+    pub is_clean: bool,
+}

@@ -1,6 +1,7 @@
 //! What an image's machine needs of the layer that drives it.
 
 use crate::error::Error;
+use crate::notify::{AsyncRequestId, Operation};
 use crate::request::Outcome;
 use onego_buf::List;
 use onego_ceph::client::{Request, WatchId, WatchTarget};
@@ -37,6 +38,10 @@ pub(crate) enum Purpose {
     MapInvalid,
     /// A step of a change of the size.
     Resize,
+    /// The others are told how far an operation is.
+    Progress { number: u32 },
+    /// The others are told that an operation has ended.
+    OperationEnd { id: AsyncRequestId, result: i32, attempts: u32 },
     /// Nobody waits for it.
     Nobody,
 }
@@ -64,6 +69,16 @@ pub trait Host<T> {
     fn wait_for_map(&mut self, epoch: u32, ticket: Ticket);
     /// Calls [`OpenImage::due`](crate::OpenImage::due) at that time, or earlier.
     fn wake_at(&mut self, time: Time);
+    /// Carries out an operation for another user of the image, and says what comes of it by
+    /// [`OpenImage::operation_ended`](crate::OpenImage::operation_ended), later. Only images that
+    /// [serve others](crate::OpenImage::serve_others) ask for this.
+    fn operate(&mut self, _number: u32, _operation: Operation) {}
+    /// Breaks an operation off, whose result nobody needs any more.
+    fn break_off(&mut self, _number: u32) {}
+    /// Copies an object of an image that [is being moved here](crate::OpenImage::moves_here), with what it is at the snapshots
+    /// that came with the image, and says so by [`OpenImage::object_copied`](crate::OpenImage::object_copied), later.
+    /// `is_whole`: with what ancestors of the source show in it. `snaps`: the image's snapshots, newest first.
+    fn copy_object(&mut self, _object: u64, _is_whole: bool, _snaps: &[u64]) {}
     /// Ends a caller's request.
     fn finished(&mut self, token: T, result: Result<Outcome, Error>);
     /// The epoch of the newest OSD map that the client has.

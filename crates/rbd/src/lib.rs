@@ -17,7 +17,7 @@ mod request;
 pub mod stream;
 
 pub use error::Error;
-pub use facts::{Ancestor, DataObjects, ImageFacts, ImageState, ImageView};
+pub use facts::{Ancestor, Copied, DataObjects, ImageFacts, ImageState, ImageView, Migration};
 pub use host::{Host, Ticket};
 pub use image::OpenImage;
 pub use request::{Allocated, Io, MAX_IO, Outcome, STATUS_OBJECTS};

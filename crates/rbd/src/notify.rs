@@ -133,6 +133,27 @@ fn late_id(version: u8, r: &mut Reader<'_>) -> Decoded<AsyncRequestId> {
 }
 
 impl Operation {
+    /// The id that it has for the client that asks for it; that of zeros if it has none.
+    pub fn id(&self) -> AsyncRequestId {
+        match self {
+            Self::Flatten { id }
+            | Self::Resize { id, .. }
+            | Self::SnapCreate { id, .. }
+            | Self::SnapRemove { id, .. }
+            | Self::RebuildObjectMap { id }
+            | Self::SnapRename { id, .. }
+            | Self::SnapProtect { id, .. }
+            | Self::SnapUnprotect { id, .. }
+            | Self::Rename { id, .. }
+            | Self::UpdateFeatures { id, .. }
+            | Self::Migrate { id }
+            | Self::Sparsify { id, .. }
+            | Self::Quiesce { id }
+            | Self::Unquiesce { id }
+            | Self::MetadataUpdate { id, .. } => *id,
+        }
+    }
+
     fn code(&self) -> u32 {
         match self {
             Self::Flatten { .. } => 6,

@@ -56,6 +56,11 @@ pub enum Io {
         /// Bytes.
         length: u64,
     },
+    /// Gives an object what shows of the parent in it, unless it has bytes of its own.
+    CopyUp {
+        /// Number of the object.
+        object: u64,
+    },
     /// Completes when all writes submitted before are durable.
     Flush,
 }
@@ -63,7 +68,7 @@ pub enum Io {
 impl Io {
     /// Does it change the image?
     pub fn writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. })
+        matches!(self, Self::Write { .. } | Self::Zero { .. } | Self::Trim { .. } | Self::CopyUp { .. })
     }
 
     /// Fails unless the request lies within an image of `size` bytes.
@@ -74,7 +79,7 @@ impl Io {
             Self::Read { offset, length }
             | Self::Allocated { offset, length }
             | Self::Zero { offset, length } => (*offset, *length),
-            Self::Flush | Self::Trim { .. } => return Ok(()),
+            Self::Flush | Self::Trim { .. } | Self::CopyUp { .. } => return Ok(()),
         };
         if offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::OutOfBounds { offset, length, size });

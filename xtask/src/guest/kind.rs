@@ -37,8 +37,7 @@ pub(crate) const RBD: Kind = Kind {
     series: Series::Release,
     processors: 1,
     modules: &[
-        "virtio_pci",
-        "virtio_net",
+        "e1000",
         "crc32c_generic",
         "crc32c-intel",
         "rbd",
@@ -65,7 +64,7 @@ pub(crate) const NBD: Kind = Kind {
     series: Series::Release,
     // The kernel has a queue for each connection.
     processors: 2,
-    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "nbd"],
+    modules: &["e1000", "crc32c_generic", "crc32c-intel", "ext4", "nbd"],
     packages: &["nbd-client", "libnl-3-200", "libnl-genl-3-200"],
     files: &[],
     loaded: &[],
@@ -77,7 +76,7 @@ pub(crate) const VIRTIO_BLK: Kind = Kind {
     series: Series::Release,
     // The kernel uses one queue for each at most.
     processors: 2,
-    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "virtio_blk"],
+    modules: &["e1000", "virtio_pci", "crc32c_generic", "crc32c-intel", "ext4", "virtio_blk"],
     packages: &[],
     files: &[],
     loaded: &[],
@@ -89,7 +88,7 @@ pub(crate) const UBLK: Kind = Kind {
     series: Series::Backports,
     // The kernel makes one queue for each at most.
     processors: 2,
-    modules: &["virtio_pci", "virtio_net", "crc32c_generic", "crc32c-intel", "ext4", "ublk_drv"],
+    modules: &["e1000", "crc32c_generic", "crc32c-intel", "ext4", "ublk_drv"],
     packages: &[],
     files: &[],
     loaded: &[],
@@ -102,16 +101,7 @@ pub(crate) const NFS: Kind = Kind {
     name: "nfs",
     series: Series::Release,
     processors: 1,
-    modules: &[
-        "virtio_pci",
-        "virtio_net",
-        "crc32c_generic",
-        "crc32c-intel",
-        "nfsv3",
-        "nfsd",
-        "rpcrdma",
-        "siw",
-    ],
+    modules: &["e1000", "crc32c_generic", "crc32c-intel", "nfsv3", "nfsd", "rpcrdma", "siw"],
     packages: &["nfs-kernel-server", "rpcbind", "libtirpc3", "libtirpc-common", "libwrap0", "netbase"],
     files: &["etc/netconfig", "etc/protocols", "etc/services"],
     loaded: &[],
@@ -124,8 +114,7 @@ pub(crate) const RDMA: Kind = Kind {
     series: Series::Release,
     processors: 1,
     modules: &[
-        "virtio_pci",
-        "virtio_net",
+        "e1000",
         "crc32c_generic",
         "crc32c-intel",
         // What rxe asks for by name.

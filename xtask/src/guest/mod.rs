@@ -3,6 +3,10 @@
 //! QEMU emulates the processor (TCG), so that this works in a virtual machine and without root. Its user-mode network
 //! lets the guest connect to what listens on the stage; what listens in the guest is reached by ports of the stage that
 //! are forwarded to it.
+//!
+//! Its network card is an e1000, which is told of new buffers by a register. With virtio, guest and device look into shared memory
+//! whether the other side waits, and that takes memory barriers, which QEMU before 8.1 leaves out where it emulates one
+//! processor: now and then a guest heard nothing any more.
 
 mod apt;
 mod archive;
@@ -188,7 +192,7 @@ impl Guest {
         let line = format!(
             "-accel tcg -machine q35 -cpu max -smp {processors} \
              -m {MEMORY} -nodefaults -no-user-config -display none -no-reboot -serial stdio \
-             -netdev {network} -device virtio-net-pci,netdev=net,romfile="
+             -netdev {network} -device e1000,netdev=net,romfile="
         );
         let mut command = stage.program(Path::new("qemu-system-x86_64"), &line);
         command.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(initial);

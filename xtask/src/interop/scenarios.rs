@@ -27,9 +27,10 @@ const fn scenario(
 }
 
 /// Scenarios that start guests, of which the last belong to the long form of the tests; those that have no release of Ceph or
-/// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against, then those of
-/// which 20.2's belong to the long form, and those of which 16.2's do, too; those of 18.2 alone; those of what 16.2 has not, of
-/// which the last belong to the long form; and those of 20.2, of which the first belong to the long form.
+/// 16.2 alone, of which the last belong to the long form; the same for every release that we are tested against; those of the
+/// long form for every release; then those of which 20.2's belong to the long form, and those of which 16.2's do, too; those of
+/// 18.2 alone; those of what 16.2 has not, of which the last belong to the long form; and those of 20.2, of which the first belong
+/// to the long form.
 macro_rules! scenarios {
     (
         guests: $($guest:literal, $guest_what:literal, $guest_run:path;)*
@@ -37,6 +38,7 @@ macro_rules! scenarios {
         once: $($once:literal, $once_what:literal, $once_run:path;)*
         long_once: $($rare:literal, $rare_what:literal, $rare_run:path;)*
         releases: $($name:literal, $what:literal, $run:path;)*
+        long_releases: $($longer:literal, $longer_what:literal, $longer_run:path;)*
         releases_long_of_tentacle: $($most:literal, $most_what:literal, $most_run:path;)*
         reef_first: $($first:literal, $first_what:literal, $first_run:path;)*
         reef: $($only:literal, $only_what:literal, $only_run:path;)*
@@ -53,6 +55,9 @@ macro_rules! scenarios {
             $(scenario(concat!("ceph16-", $name), $what, Release::Pacific, $run),)*
             $(scenario(concat!("ceph18-", $name), $what, Release::Reef, $run),)*
             $(scenario(concat!("ceph20-", $name), $what, Release::Tentacle, $run),)*
+            $(Scenario { long: true, ..scenario(concat!("ceph16-", $longer), $longer_what, Release::Pacific, $longer_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph18-", $longer), $longer_what, Release::Reef, $longer_run) },)*
+            $(Scenario { long: true, ..scenario(concat!("ceph20-", $longer), $longer_what, Release::Tentacle, $longer_run) },)*
             $(scenario(concat!("ceph16-", $most), $most_what, Release::Pacific, $most_run),)*
             $(scenario(concat!("ceph18-", $most), $most_what, Release::Reef, $most_run),)*
             $(Scenario { long: true, ..scenario(concat!("ceph20-", $most), $most_what, Release::Tentacle, $most_run) },)*
@@ -110,6 +115,9 @@ pub(super) const SCENARIOS: &[Scenario] = scenarios! {
     "tools-cephx", "Ceph's programs use our embedded cluster with keys, in every mode", ceph::cephx::server;
     "tools-v1", "Ceph's programs use our embedded cluster in version 1 of the messenger's protocol", embedded::tools::v1;
     "tools-cephx-v1", "Ceph's programs use our embedded cluster with keys in version 1 of the messenger's protocol", ceph::cephx::server_v1;
+    long_releases:
+    "owner-operations", "we make the changes that `rbd` asks for of an image that we are writing", ceph::owner::operations;
+    "migration", "images are moved, each step by `rbd` or by us, while both use them", ceph::migration::run;
     releases_long_of_tentacle:
     "verified-load", "verified reads and writes on a real cluster", ceph::load::verified;
     "tools-fio", "fio verifies our embedded cluster through librbd and librados", embedded::tools::fio;

@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// The pool of the image
     #[arg(short, long, value_name = "POOL", default_value = DEFAULT_POOL)]
     pool: String,
+    /// An image that is there: it has its own size, and stays; what the loads write replaces what it has
+    #[arg(long, value_name = "IMAGE", conflicts_with = "null_writes")]
+    image: Option<String>,
     /// The embedded cluster acknowledges writes and forgets them
     #[arg(long, conflicts_with = "verify")]
     null_writes: bool,
@@ -69,6 +72,9 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     }
     let embedded = options.cluster == Some(MeasuredCluster::Embedded)
         || (options.cluster.is_none() && !access.names_cluster());
+    if options.image.is_some() && embedded {
+        return Err(Failure::Usage("--image is on a cluster that is there: name it by --conf".into()));
+    }
     if options.null_writes && !embedded {
         return Err(Failure::Usage(
             "--null-writes is for the embedded cluster: no other forgets what is written".into(),
@@ -99,6 +105,15 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     judge(&measured, options.loads.verify)
 }
 
+/// Measures an image that is there.
+fn on_image(config: &Config, options: &Options, image: &str, plan: &Plan) -> Result<Vec<Measured>, Failure> {
+    let bed = Bed::of_image(config, &options.pool, image, None).map_err(Failure::at(config))?;
+    let progress = Progress::of_time(plan.total(), !options.output.no_progress);
+    let measured = bed.measure(plan, &progress, interrupt::stop(), printer(&progress, plan.floor.is_some()));
+    progress.finish();
+    Ok(measured?)
+}
+
 /// Makes an image, measures, and removes the image whatever came of it.
 fn on_cluster(
     config: &Config,
@@ -106,6 +121,9 @@ fn on_cluster(
     options: &Options,
     plan: &Plan,
 ) -> Result<Vec<Measured>, Failure> {
+    if let Some(image) = &options.image {
+        return on_image(config, options, image, plan);
+    }
     let image = format!("onego-bench-{:x}", seed());
     let shown = format!("{}/{image}", options.pool);
     if server.is_some() {

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::interrupt::say;
 use crate::output;
 use crate::partial::{Existing, PartialFile};
+use crate::spec::SnapSpec;
 use onego::block::copy::data_in;
 use onego::ceph::{ImageRequest, Outcome, Reactor};
 use onego::rbd::Image;
@@ -21,8 +22,12 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    #[command(flatten)]
-    image: ImageArg,
+    /// The image, or a snapshot of it: [POOL/[NAMESPACE/]]IMAGE[@SNAPSHOT]
+    #[arg(value_name = "IMAGE")]
+    spec: SnapSpec,
+    /// The pool, if the image's name has none [default: rbd]
+    #[arg(short, long)]
+    pool: Option<String>,
     /// The file, which must be new; "-" is standard output [default: called as the image]
     path: Option<PathBuf>,
     /// What is written: 1, the bytes of the image; 2, the image with its snapshots
@@ -40,21 +45,34 @@ pub(crate) struct Options {
 const GRAIN: usize = 4096;
 
 pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
-    let name = options.image.name();
+    let arg = ImageArg { spec: options.spec.image.clone(), pool: options.pool.clone() };
+    let (name, snapshot) = (arg.name(), options.spec.snapshot.as_deref());
     let path = options.path.clone().unwrap_or_else(|| PathBuf::from(name));
     if options.export_format == 2 {
+        if snapshot.is_some() {
+            return Err(Failure::Usage(
+                "format 2 has all snapshots of the image: name the image alone".to_owned(),
+            ));
+        }
         if options.resume {
             return Err(Failure::Usage(
                 "an export with snapshots cannot be resumed: remove what is left of it".to_owned(),
             ));
         }
-        return export_image(access, &options.image, &path, !options.no_progress);
+        return export_image(access, &arg, &path, !options.no_progress);
     }
     let (mut reactor, cluster) = access.connect()?;
-    let image = reactor
-        .block_on(async { Image::open_read_only(&options.image.open_pool(&cluster).await?, name).await })??;
+    let image = reactor.block_on(async {
+        let pool = arg.open_pool(&cluster).await?;
+        match snapshot {
+            Some(snapshot) => Image::open_at(&pool, name, snapshot).await,
+            None => Image::open_read_only(&pool, name).await,
+        }
+    })??;
     // A user who may not ask is not warned.
-    if let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))? {
+    if snapshot.is_none()
+        && let Ok(Some(partial)) = reactor.block_on(PartialImport::of(&image))?
+    {
         say(&format!("warning: {name} is not whole: {partial}"));
     }
     let exported = export(&mut reactor, &image, &path, options);

@@ -105,7 +105,8 @@ pub(super) fn run(access: &Access, options: &Options) -> Result<(), Failure> {
     // Where there is none, the image may be there as soon as its creation has begun.
     note(&left, mark);
     if !is_begun {
-        create(&mut reactor, &pool, image.name(), options, mark).inspect_err(|failure| {
+        let shape = options.shape.clone().or(&access.config()?.image_defaults);
+        create(&mut reactor, &pool, image.name(), &shape, mark).inspect_err(|failure| {
             if may_go_on(failure) {
                 interrupt::say(&what_is_left(&shown, &left));
             }
@@ -132,11 +133,11 @@ fn create(
     reactor: &mut Reactor,
     pool: &Pool,
     name: &str,
-    options: &Options,
+    shape: &Shape,
     mark: PartialImport,
 ) -> Result<(), Failure> {
     let size = mark.of.unwrap_or(GROWTH);
-    reactor.block_on(interrupt::unless(options.shape.create(pool, name, size, mark.metadata())))??
+    reactor.block_on(interrupt::unless(shape.create(pool, name, size, mark.metadata())))??
 }
 
 /// Is this the end of an import that `--resume` can continue: once there is room, or the cluster answers again?

@@ -180,6 +180,11 @@ impl SnapOptions {
 }
 
 impl DestOptions {
+    /// Do they say what is to be made, and not only where?
+    pub(super) fn has_name(&self) -> bool {
+        self.dest.is_some()
+    }
+
     /// What is to be made; where its pool is not said, it is that of `source`.
     pub(super) fn named(&self, word: Option<&str>, source: &PoolSpec, snap: Snap) -> Result<Named, Failure> {
         let options = PoolOptions {

@@ -21,7 +21,7 @@ const NOT_INHERITED: Features = Features(
 );
 
 /// How the bytes of a new image lie in the cluster.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct Shape {
     /// Bytes of an object: a power of two from 4K to 32M [default: 4M]
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
@@ -39,7 +39,7 @@ pub(crate) struct Shape {
     #[arg(long, value_name = "POOL")]
     data_pool: Option<String>,
     /// Features of the image; may be given more than once [default: the configuration's
-    /// rbd_default_features, or those of Ceph; those of the image that it is made of; for "import" layering]
+    /// rbd_default_features, or those of Ceph; those of the image that it is made of]
     #[arg(long, value_name = "FEATURES")]
     image_feature: Vec<Features>,
     /// Only features with which many clients can write at a time

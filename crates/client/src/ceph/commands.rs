@@ -2,7 +2,8 @@
 
 use super::done::{ReplyTo, RequestOutcome};
 use super::error::Error;
-use super::image_key::{ImageControl, ImageKey, OpenedImage};
+use super::image_key::{ImageControl, ImageKey};
+use super::operator::{OpenedImage, Watched};
 use futures_channel::{mpsc, oneshot};
 use onego_buf::List;
 use onego_ceph::client::{self, Request, WatchId, WatchTarget};
@@ -29,7 +30,8 @@ pub(crate) enum CephCommand {
     /// Opens an image. `opened` names it at once, `done` tells when it can be used.
     OpenImage {
         facts: Box<ImageFacts>,
-        is_watched: bool,
+        /// `None`: it is read, and nobody need know.
+        watched: Option<Watched>,
         opened: oneshot::Sender<OpenedImage>,
         done: ReplyTo,
     },

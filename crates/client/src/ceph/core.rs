@@ -5,6 +5,7 @@ use super::done::{Completed, OTHER_KIND, ReplyTo, RequestOutcome};
 use super::error::Error;
 use super::image_key::{ImageControl, ImageKey};
 use super::images::{CoreParts, Images};
+use super::operations::Operations;
 use super::tickets::{MapReply, MapWaiter, Purpose, Ticket, refused, submit_or_park};
 use crate::mailbox::Mailbox;
 use crate::reactor::{self, Core as _};
@@ -36,6 +37,8 @@ pub struct Core {
     client: Client<Ticket>,
     mailbox: Arc<Mailbox<CephCommand>>,
     images: Images,
+    /// What the images do for others.
+    operations: Operations,
     /// Requests that the client had no room for, in order. While there are any, nothing is taken from the mailbox.
     parked: VecDeque<(Request, Ticket)>,
     map_waiters: Vec<MapWaiter>,
@@ -57,6 +60,7 @@ impl Core {
     ) -> Self {
         Self {
             client: Client::new(now, config),
+            operations: Operations::new(Arc::clone(&mailbox)),
             mailbox,
             images: Images::default(),
             parked: VecDeque::new(),
@@ -88,6 +92,7 @@ impl Core {
             parked: &mut self.parked,
             completed: &mut self.completed,
             map_waiters: &mut self.map_waiters,
+            operations: &mut self.operations,
             failed: Vec::new(),
         };
         let given = give(&mut self.images, &mut parts);
@@ -104,9 +109,9 @@ impl Core {
                 self.submit(now, *request, Ticket(Purpose::Future(done)));
             }
             CephCommand::Image { image, io, done } => self.start(now, image, io, done),
-            CephCommand::OpenImage { facts, is_watched, opened, done } => {
+            CephCommand::OpenImage { facts, watched, opened, done } => {
                 self.with_images(now, |images, parts| {
-                    let image = images.open(now, parts, *facts, is_watched, done);
+                    let image = images.open(now, parts, *facts, watched, done);
                     if let Err(image) = opened.send(image) {
                         images.control(now, parts, image.key, ImageControl::Close(None));
                     }
@@ -410,6 +415,9 @@ impl Layer for Core {
             && let Some(command) = self.mailbox.take()
         {
             self.execute(now, command);
+        }
+        for event in self.operations.poll() {
+            self.with_images(now, |images, parts| images.worked(now, parts, event));
         }
         if self.mailbox.take_sweep() {
             self.sweep(now);

@@ -166,6 +166,39 @@ impl Error {
         }
     }
 
+    /// The number by which Ceph's own programs say so.
+    pub(crate) fn errno(&self) -> Errno {
+        match self {
+            Self::NotFound { .. } => Errno::NOENT,
+            Self::Exists { .. } => Errno::EXIST,
+            Self::Busy { .. } => Errno::BUSY,
+            Self::Snapshots { .. } => Errno::NOTEMPTY,
+            Self::Features { .. } => Errno::NOSYS,
+            Self::Unmet { errno, .. } | Self::Refused { errno, .. } | Self::Command { errno, .. } => *errno,
+            Self::Auth(_) => Errno::ACCES,
+            Self::Protocol(error) | Self::Image(onego_rbd::Error::Client(error)) => Errno(-error.errno()),
+            Self::Image(onego_rbd::Error::Blocklisted) => Errno::SHUTDOWN,
+            Self::Image(onego_rbd::Error::LockRefused { .. }) => Errno::ROFS,
+            Self::NoAnswer { .. } => Errno::TIMEDOUT,
+            Self::Config { .. } | Self::Invalid(_) | Self::Layout(_) | Self::OutOfBounds { .. } => {
+                Errno::INVAL
+            }
+            Self::Image(_) | Self::Answer { .. } | Self::Io { .. } | Self::Closed => Errno::IO,
+        }
+    }
+
+    /// The same as an error of a request to an image.
+    pub(crate) fn into_image(self) -> onego_rbd::Error {
+        match self {
+            Self::Image(error) => error,
+            Self::Protocol(error) => error.into(),
+            other => {
+                tracing::warn!(error = %other, "an object cannot be copied");
+                ProtocolError::Refused { errno: -other.errno().0 }.into()
+            }
+        }
+    }
+
     /// May the same call succeed a moment later without anybody changing anything? See
     /// [`ErrorKind::is_retryable`], also for what to mind where the call changes something.
     pub fn is_retryable(&self) -> bool {
@@ -241,6 +274,7 @@ pub struct Errno(pub i32);
 impl Errno {
     pub const PERM: Self = Self(1);
     pub const NOENT: Self = Self(2);
+    pub const IO: Self = Self(5);
     pub const AGAIN: Self = Self(11);
     pub const ACCES: Self = Self(13);
     pub const BUSY: Self = Self(16);

@@ -1,8 +1,6 @@
 //! How an open image is named, and what can be asked of it.
 
 use super::done::ReplyTo;
-use onego_rbd::ImageView;
-use std::sync::Arc;
 
 /// Names an open image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,12 +8,6 @@ pub(crate) struct ImageKey {
     pub(super) index: u32,
     /// What is still under way for an image that had the same place has another number.
     pub(super) generation: u32,
-}
-
-/// An image that is being opened.
-pub(crate) struct OpenedImage {
-    pub(crate) key: ImageKey,
-    pub(crate) view: Arc<ImageView>,
 }
 
 /// What can be asked of an image beside reads and writes.
@@ -28,6 +20,10 @@ pub(crate) enum ImageControl {
     Refresh(ReplyTo),
     /// Changes the size in the header and in the object map.
     Resize(u64, ReplyTo),
+    /// Gives an operation with a number the image to itself.
+    Pause(u32, ReplyTo),
+    /// Ends a pause.
+    Resume(ReplyTo),
     /// Closes the image.
     Close(Option<ReplyTo>),
 }

@@ -3,11 +3,14 @@
 use super::commands::Told;
 use super::done::{ReplyTo, tell};
 use super::error::Error;
-use super::image_key::{ImageControl, ImageKey, OpenedImage};
+use super::image_key::{ImageControl, ImageKey};
+use super::operations::{Job, JobEvent, Operations};
+use super::operator::{OpenedImage, OperationProgress, Operator, Watched};
 use super::tickets::{MapWaiter, Purpose, Ticket, submit_or_park};
 use onego_buf::{List, SegmentMut};
 use onego_ceph::client::{self, Client, Completion, Request, WatchId, WatchTarget};
-use onego_rbd::{Host, ImageFacts, Io, OpenImage, Outcome};
+use onego_rbd::notify::Operation;
+use onego_rbd::{Host, ImageFacts, ImageView, Io, OpenImage, Outcome};
 use onego_wire::Time;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -20,10 +23,17 @@ const MAP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The open images of a client.
 #[derive(Default)]
 pub(super) struct Images {
-    slab: Slab<(u32, OpenImage<ReplyTo>)>,
+    slab: Slab<OpenEntry>,
     last_generation: u32,
     /// No image has anything to do before: a lower bound.
     due: Option<Time>,
+}
+
+/// An open image.
+struct OpenEntry {
+    generation: u32,
+    image: OpenImage<ReplyTo>,
+    operator: Option<Box<dyn Operator>>,
 }
 
 /// The parts of the core that the machine of an image needs.
@@ -32,6 +42,7 @@ pub(super) struct CoreParts<'a> {
     pub(super) parked: &'a mut VecDeque<(Request, Ticket)>,
     pub(super) completed: &'a mut VecDeque<(u64, Result<Outcome, Error>)>,
     pub(super) map_waiters: &'a mut Vec<MapWaiter>,
+    pub(super) operations: &'a mut Operations,
     /// Requests that ended at once. They must be completed after the call.
     pub(super) failed: Vec<Completion<Ticket>>,
 }
@@ -42,6 +53,7 @@ struct ImageHost<'a, 'b> {
     due: &'a mut Option<Time>,
     now: Time,
     key: ImageKey,
+    operator: Option<(&'a dyn Operator, Arc<ImageView>)>,
 }
 
 impl ImageHost<'_, '_> {
@@ -97,6 +109,24 @@ impl Host<ReplyTo> for ImageHost<'_, '_> {
         *self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }
 
+    fn operate(&mut self, number: u32, operation: Operation) {
+        let Some((operator, view)) = &self.operator else { return };
+        let opened = OpenedImage { key: self.key, view: Arc::clone(view) };
+        let progress = OperationProgress::default();
+        let work = operator.operate(opened, number, operation, progress.clone());
+        self.parts.operations.begin(self.key, Job::Operation(number, work, progress));
+    }
+
+    fn break_off(&mut self, number: u32) {
+        self.parts.operations.break_off(self.key, number);
+    }
+
+    fn copy_object(&mut self, object: u64, is_whole: bool, snaps: &[u64]) {
+        let Some((operator, _)) = &self.operator else { return };
+        let work = operator.copy_object(object, is_whole, snaps);
+        self.parts.operations.begin(self.key, Job::Copy(object, work));
+    }
+
     #[inline]
     fn finished(&mut self, token: ReplyTo, result: Result<Outcome, onego_rbd::Error>) {
         tell(self.parts.completed, token, result.map_err(Error::from));
@@ -118,22 +148,29 @@ impl Images {
         now: Time,
         parts: &mut CoreParts<'_>,
         facts: ImageFacts,
-        is_watched: bool,
+        watched: Option<Watched>,
         done: ReplyTo,
     ) -> OpenedImage {
         self.last_generation += 1;
         let generation = self.last_generation;
         let entry = self.slab.vacant_entry();
         let key = ImageKey { index: entry.key() as u32, generation };
-        let mut host = ImageHost { parts, due: &mut self.due, now, key };
-        let image = if is_watched {
+        let mut host = ImageHost { parts, due: &mut self.due, now, key, operator: None };
+        let mut image = if watched.is_some() {
             OpenImage::watched(&mut host, facts, done)
         } else {
             host.finished(done, Ok(Outcome::Done));
             OpenImage::read_only(facts)
         };
+        let Watched { operator, migration } = watched.unwrap_or_default();
+        if operator.is_some() {
+            image.serve_others();
+        }
+        if let Some(migration) = migration {
+            image.moves_here(migration);
+        }
         let view = Arc::clone(image.view());
-        entry.insert((generation, image));
+        entry.insert(OpenEntry { generation, image, operator });
         OpenedImage { key, view }
     }
 
@@ -146,13 +183,15 @@ impl Images {
         key: ImageKey,
         give: impl FnOnce(&mut OpenImage<ReplyTo>, &mut ImageHost<'_, '_>) -> R,
     ) -> Option<R> {
-        let (generation, image) = self.slab.get_mut(key.index as usize)?;
+        let OpenEntry { generation, image, operator } = self.slab.get_mut(key.index as usize)?;
         if *generation != key.generation {
             return None;
         }
-        let given = give(image, &mut ImageHost { parts, due: &mut self.due, now, key });
+        let operator = operator.as_ref().map(|operator| (&**operator, Arc::clone(image.view())));
+        let given = give(image, &mut ImageHost { parts, due: &mut self.due, now, key, operator });
         if image.is_over() {
             self.slab.remove(key.index as usize);
+            parts.operations.forget(key);
         }
         Some(given)
     }
@@ -197,6 +236,8 @@ impl Images {
             ImageControl::Unlock(done) => image.unlock(now, host, done),
             ImageControl::Refresh(done) => image.refresh(host, done),
             ImageControl::Resize(size, done) => image.resize(now, host, size, done),
+            ImageControl::Pause(number, done) => image.pause(now, host, number, done),
+            ImageControl::Resume(done) => image.resume(now, host, done),
             ImageControl::Close(done) => image.close(now, host, done),
         });
     }
@@ -216,6 +257,28 @@ impl Images {
         });
     }
 
+    /// Something has become of the work of an image.
+    pub(super) fn worked(
+        &mut self,
+        now: Time,
+        parts: &mut CoreParts<'_>,
+        (key, event): (ImageKey, JobEvent),
+    ) {
+        self.with(now, parts, key, |image, host| match event {
+            JobEvent::Progress(number, done, all) => image.operation_progress(host, number, done, all),
+            JobEvent::Ended(number, result) => {
+                let result = result.err().map_or(0, |error| {
+                    tracing::info!(%error, "what another client asked for cannot be done");
+                    -error.errno().0
+                });
+                image.operation_ended(now, host, number, result);
+            }
+            JobEvent::Copied(object, result) => {
+                image.object_copied(now, host, object, result.map_err(Error::into_image));
+            }
+        });
+    }
+
     /// Closes all images, of which nobody waits for anything any more.
     pub(super) fn close_all(&mut self, now: Time, parts: &mut CoreParts<'_>) {
         for key in self.keys() {
@@ -232,14 +295,14 @@ impl Images {
 
     /// Does nobody wait any more for a request of an image?
     pub(super) fn is_abandoned(&self, key: ImageKey, ticket: &onego_rbd::Ticket) -> bool {
-        self.slab.get(key.index as usize).is_some_and(|(generation, image)| {
+        self.slab.get(key.index as usize).is_some_and(|OpenEntry { generation, image, .. }| {
             *generation == key.generation && image.is_abandoned(ticket, ReplyTo::is_abandoned)
         })
     }
 
     /// Is nothing that callers wait for in flight?
     pub(super) fn are_idle(&self) -> bool {
-        self.slab.iter().all(|(_, (_, image))| image.is_idle())
+        self.slab.iter().all(|(_, entry)| entry.image.is_idle())
     }
 
     /// Is none open?
@@ -260,13 +323,13 @@ impl Images {
         for key in self.keys() {
             self.with(now, parts, key, |image, host| image.due(now, host));
         }
-        self.due = self.slab.iter().filter_map(|(_, (_, image))| image.deadline()).min();
+        self.due = self.slab.iter().filter_map(|(_, entry)| entry.image.deadline()).min();
     }
 
     fn keys(&self) -> Vec<ImageKey> {
-        let key = |(index, (generation, _)): (usize, &(u32, _))| ImageKey {
+        let key = |(index, entry): (usize, &OpenEntry)| ImageKey {
             index: index as u32,
-            generation: *generation,
+            generation: entry.generation,
         };
         self.slab.iter().map(key).collect()
     }

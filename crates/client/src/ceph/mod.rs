@@ -8,6 +8,8 @@ pub(crate) mod done;
 pub(crate) mod error;
 pub(crate) mod image_key;
 mod images;
+mod operations;
+pub(crate) mod operator;
 pub(crate) mod reactor;
 mod tickets;
 

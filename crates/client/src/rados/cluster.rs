@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -56,6 +56,17 @@ impl Drop for Shared {
             let ended = thread.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
             let _ = ended.recv_timeout(FAREWELL);
         }
+    }
+}
+
+/// A connection that others keep, or not.
+#[derive(Clone)]
+pub(super) struct WeakCluster(Weak<Shared>);
+
+impl WeakCluster {
+    /// The connection, unless it has ended.
+    pub(super) fn upgrade(&self) -> Option<Cluster> {
+        self.0.upgrade().map(|shared| Cluster { shared })
     }
 }
 
@@ -166,6 +177,11 @@ impl Cluster {
         Self { shared: Arc::new(Shared { mailbox, connect_timeout, report, figures, thread, has_watched }) }
     }
 
+    /// The same without keeping the connection.
+    pub(super) fn downgrade(&self) -> WeakCluster {
+        WeakCluster(Arc::downgrade(&self.shared))
+    }
+
     /// Says which thread drives the client, where it is the client's own.
     pub(super) fn set_thread(&self, thread: ReactorThread) {
         // There is one for the client's whole life; a second call changes nothing.
@@ -206,7 +222,7 @@ impl Cluster {
     }
 
     pub(crate) async fn send(&self, command: CephCommand) -> Result<(), Error> {
-        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { is_watched: true, .. }) {
+        if matches!(command, CephCommand::Watch { .. } | CephCommand::OpenImage { watched: Some(_), .. }) {
             self.shared.has_watched.store(true, Ordering::Relaxed);
         }
         Ok(self.shared.mailbox.send(command).await?)

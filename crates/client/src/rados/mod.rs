@@ -19,6 +19,7 @@ pub use onego_ceph::client::{ClientFigures, ClientSnapshot};
 pub use onego_ceph::ops::{Compare, CompareWith, Omap};
 pub use op::{Output, ReadOp, ReadReply, WriteOp};
 pub use outputs::{OmapPage, Stat, Watcher};
+pub(crate) use pool::WeakPool;
 pub use pool::{ObjectEntry, Pool};
 pub use watch::{Acknowledgement, Notification, Notified, Unanswered, Watch, WatchEvent};
 

@@ -3,7 +3,8 @@
 use super::cluster::Cluster;
 use crate::ceph::done::RequestOutcome;
 use crate::ceph::error::Error;
-use crate::ceph::image_key::{ImageKey, OpenedImage};
+use crate::ceph::image_key::ImageKey;
+use crate::ceph::operator::OpenedImage;
 use crate::pending::{Asker, Pending};
 use futures_channel::oneshot;
 use onego_ceph::client::WatchId;

@@ -1,4 +1,4 @@
-use super::cluster::Cluster;
+use super::cluster::{Cluster, WeakCluster};
 use super::op::{self, ReadOp, ReadReply, WriteOp};
 use super::outputs::{OmapPage, Stat};
 use crate::ceph::commands::CephCommand;
@@ -42,6 +42,24 @@ pub struct Pool {
     snap: u64,
     /// The snapshots that writes keep.
     snap_context: SnapContext,
+}
+
+/// A pool, without keeping the connection to its cluster.
+#[derive(Clone)]
+pub(crate) struct WeakPool {
+    cluster: WeakCluster,
+    id: i64,
+    name: String,
+    namespace: String,
+    flags: u32,
+}
+
+impl WeakPool {
+    /// The pool, unless the connection has ended.
+    pub(crate) fn upgrade(&self) -> Option<Pool> {
+        let pool = Pool::new(self.cluster.upgrade()?, self.id, &self.name);
+        Some(Pool { namespace: self.namespace.clone(), flags: self.flags, ..pool })
+    }
 }
 
 /// An object, as it is listed.
@@ -109,6 +127,17 @@ impl Pool {
             flags: 0,
             snap: NOSNAP,
             snap_context: SnapContext::default(),
+        }
+    }
+
+    /// The pool and its namespace, without keeping the connection.
+    pub(crate) fn downgrade(&self) -> WeakPool {
+        WeakPool {
+            cluster: self.cluster.downgrade(),
+            id: self.id,
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            flags: self.flags,
         }
     }
 

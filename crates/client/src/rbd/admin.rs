@@ -76,7 +76,7 @@ impl CreateOptions {
 }
 
 impl CreateOptions {
-    fn check_features(&self, name: &str) -> Result<(), Error> {
+    pub(super) fn check_features(&self, name: &str) -> Result<(), Error> {
         let features = self.all_features();
         let unknown = features.without(Features::WRITABLE.without(Features::OPERATIONS));
         if !unknown.is_empty() {
@@ -117,7 +117,12 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
         Error::Exists { .. } => Error::Exists { what: what() },
         error => error,
     })?;
-    let built = build(pool, name, &id, options).await;
+    let listed = DirAddImage { name: name.to_owned(), id: id.clone() };
+    let built = async {
+        pool.operate_write(DIRECTORY, WriteOp::new().call(&listed)).await?;
+        build(pool, &id, options).await
+    };
+    let built = built.await;
     if built.is_err() {
         // What is left behind would keep the name taken for ever. The first error is the one to tell.
         let entry = DirRemoveImage { name: name.to_owned(), id: id.clone() };
@@ -127,9 +132,8 @@ pub async fn create(pool: &Pool, name: &str, options: &CreateOptions) -> Result<
     built
 }
 
-async fn build(pool: &Pool, name: &str, id: &str, options: &CreateOptions) -> Result<(), Error> {
-    let entry = DirAddImage { name: name.to_owned(), id: id.to_owned() };
-    pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await?;
+/// Makes an image that has no name.
+pub(super) async fn build(pool: &Pool, id: &str, options: &CreateOptions) -> Result<(), Error> {
     let object_prefix = match &options.data_pool {
         Some(_) => format!("rbd_data.{}.{id}", pool.id()),
         None => format!("rbd_data.{id}"),

@@ -1,6 +1,6 @@
 //! What is known of an image: its id by its name, and what its header says.
 
-use crate::ceph::error::{Error, undecodable};
+use crate::ceph::error::{Errno, Error, undecodable};
 use crate::rados::{Cluster, Pool, ReadOp};
 use onego_ceph::client::WatchTarget;
 use onego_ceph::cls::rbd::{
@@ -9,8 +9,7 @@ use onego_ceph::cls::rbd::{
 };
 use onego_ceph::rbd::{DIRECTORY, DataNames, Features, Layout, header_object, id_object};
 use onego_ceph::types::NOSNAP;
-use onego_rbd::{Ancestor, DataObjects, ImageFacts, ImageState};
-use std::sync::Arc;
+use onego_rbd::{DataObjects, ImageFacts, ImageState};
 use std::time::{Duration, SystemTime};
 
 /// The object that lists a pool's namespaces (`RBD_NAMESPACE`).
@@ -117,8 +116,22 @@ pub(crate) async fn check_namespace(pool: &Pool) -> Result<(), Error> {
 /// The id of the image called `name`.
 pub(crate) async fn image_id(pool: &Pool, name: &str) -> Result<String, Error> {
     match pool.call(&id_object(name).to_string(), &GetId {}).await {
-        Err(Error::NotFound { .. }) => Err(Error::NotFound { what: describe(pool, name) }),
+        Err(Error::NotFound { .. }) => Err(missing(pool, name).await),
         other => other,
+    }
+}
+
+/// Why there is no image called `name`. One of format 1 has its header in an object of its own name.
+async fn missing(pool: &Pool, name: &str) -> Error {
+    match pool.stat(&format!("{name}.rbd")).await {
+        Ok(_) => Error::Unmet {
+            what: format!(
+                "{} is of format 1, which has ended: \"rbd migration\" of Ceph makes one of format 2 of it",
+                describe(pool, name)
+            ),
+            errno: Errno::OPNOTSUPP,
+        },
+        Err(_) => Error::NotFound { what: describe(pool, name) },
     }
 }
 
@@ -184,7 +197,7 @@ impl ImageInfo {
     }
 
     /// Where the image's data lies, seen at a snapshot or without one.
-    fn data(&self, pool: &Pool, snap: u64) -> DataObjects {
+    pub(super) fn data(&self, pool: &Pool, snap: u64) -> DataObjects {
         DataObjects {
             pool: self.data_pool.unwrap_or_else(|| pool.id()),
             namespace: pool.namespace().to_owned(),
@@ -220,39 +233,4 @@ impl ImageInfo {
         };
         Err(Error::Features { image: self.name.clone(), action: "written", features, advice })
     }
-
-    /// Fails if the image's bytes are not where its layout says.
-    pub(crate) fn check_readable(&self) -> Result<(), Error> {
-        let features = Features(self.features.0 & Features::UNREADABLE.0);
-        if features.is_empty() {
-            return Ok(());
-        }
-        Err(Error::Features { image: self.name.clone(), action: "read", features, advice: "" })
-    }
-}
-
-/// Most ancestors that a clone may have. Ceph's own tools flatten long before (`rbd_max_clone_depth` would be 16).
-const MAX_ANCESTORS: usize = 64;
-
-/// The ancestors of a clone, the nearest first.
-pub(crate) async fn ancestors(pool: &Pool, info: &ImageInfo) -> Result<Option<Arc<Ancestor>>, Error> {
-    let mut chain: Vec<(DataObjects, u64)> = Vec::new();
-    let mut next = info.parent.clone();
-    while let Some(parent) = next {
-        if chain.len() >= MAX_ANCESTORS {
-            let reason =
-                format!("it has more than {MAX_ANCESTORS} ancestors: \"rbd flatten\" makes it whole");
-            return Err(Error::Invalid(format!("{}: {reason}", describe(pool, &info.name))));
-        }
-        let home = pool.cluster().pool_by_id(parent.pool).await?.in_namespace(&parent.namespace);
-        let name = format!("image with id {} (an ancestor of {})", parent.image, info.name);
-        let known = info_by_id(&home, &name, &parent.image, parent.snapshot).await?;
-        known.check_readable()?;
-        chain.push((known.data(&home, parent.snapshot), parent.overlap));
-        next = known.parent;
-    }
-    Ok(chain
-        .into_iter()
-        .rev()
-        .fold(None, |parent, (data, overlap)| Some(Arc::new(Ancestor { data, overlap, parent }))))
 }

@@ -1,9 +1,10 @@
-use super::header::{ImageInfo, ancestors, describe, image_id, info, info_by_id};
-use super::snapshot_id::snapshot_id;
+use super::ancestors::{ancestors, moved_here};
+use super::header::{ImageInfo, describe, info_by_id};
 use crate::ceph::commands::CephCommand;
 use crate::ceph::done::{OTHER_KIND, ReplyTo};
 use crate::ceph::error::Error;
-use crate::ceph::image_key::{ImageControl, ImageKey, OpenedImage};
+use crate::ceph::image_key::{ImageControl, ImageKey};
+use crate::ceph::operator::{OpenedImage, Watched};
 use crate::rados::{Cluster, Pool};
 use futures_channel::oneshot;
 use onego_buf::{List, SegmentMut};
@@ -42,62 +43,49 @@ struct Open {
     key: ImageKey,
     view: Arc<ImageView>,
     is_read_only: bool,
+    /// It is being moved here, or was when it was opened.
+    moves_here: bool,
     is_closed: bool,
 }
 
 impl Image {
-    /// Opens the image called `name`.
-    pub async fn open(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, true).await
-    }
-
-    /// Opens the image called `name` for reading alone, as users may who have the capabilities of `rbd-read-only`. It
-    /// is not watched: it is not known to be in use, and has the size that it has now.
-    pub async fn open_read_only(pool: &Pool, name: &str) -> Result<Self, Error> {
-        let info = info(pool, name).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
-        let facts = ImageFacts { parent, ..info.facts(pool, NOSNAP) };
-        Self::start(pool, info, facts, false).await
-    }
-
-    /// Opens the image called `name` as it was at the snapshot `snapshot`, for reading alone. It is not watched: a snapshot
-    /// that is removed meanwhile reads as an error, or as zeros.
-    pub async fn open_at(pool: &Pool, name: &str, snapshot: &str) -> Result<Self, Error> {
-        let id = image_id(pool, name).await?;
-        let snap = snapshot_id(pool, name, &id, snapshot).await?;
-        Self::open_snap(pool, name, &id, snap).await
-    }
-
-    /// The same of an image by its id, and of a snapshot by its number; `NOSNAP` is the image as it is. `name` is for
-    /// messages alone.
+    /// Opens an image by its id at the snapshot with this number, for reading alone; `NOSNAP` is the image as it is. `name` is
+    /// for messages alone.
     pub(super) async fn open_snap(pool: &Pool, name: &str, id: &str, snap: u64) -> Result<Self, Error> {
         let info = info_by_id(pool, name, id, snap).await?;
-        info.check_readable()?;
-        let parent = ancestors(pool, &info).await?;
+        moved_here(pool, &info).await?;
+        Self::open_unwatched(pool, info, snap).await
+    }
+
+    /// The same, also of an image that is being moved away.
+    pub(super) async fn open_unwatched(pool: &Pool, info: ImageInfo, snap: u64) -> Result<Self, Error> {
+        let parent = ancestors(pool, &info, snap).await?;
         let facts = ImageFacts { parent, ..info.facts(pool, snap) };
-        Self::start(pool, info, facts, false).await
+        Self::start(pool, info, facts, None).await
     }
 
     /// Opens an image to remove or to resize it. Of a clone, the ancestors are unknown: what is changed shows nothing of them.
     pub(super) async fn open_bare(pool: &Pool, info: ImageInfo) -> Result<Self, Error> {
         let facts = info.facts(pool, NOSNAP);
-        Self::start(pool, info, facts, true).await
+        Self::start(pool, info, facts, Some(Watched::default())).await
     }
 
-    async fn start(pool: &Pool, info: ImageInfo, facts: ImageFacts, is_watched: bool) -> Result<Self, Error> {
+    pub(super) async fn start(
+        pool: &Pool,
+        info: ImageInfo,
+        facts: ImageFacts,
+        watched: Option<Watched>,
+    ) -> Result<Self, Error> {
+        let is_read_only = watched.is_none();
+        let moves_here = watched.as_ref().is_some_and(|watched| watched.migration.is_some());
         let cluster = pool.cluster();
         let ((opened, named), (done, ready)) = (oneshot::channel(), oneshot::channel());
         let done = ReplyTo::Future(done);
         let facts = Box::new(facts);
-        cluster.send(CephCommand::OpenImage { facts, is_watched, opened, done }).await?;
+        cluster.send(CephCommand::OpenImage { facts, watched, opened, done }).await?;
         let OpenedImage { key, view } = cluster.answer(named).await?;
-        let (pool, is_read_only) = (pool.clone(), !is_watched);
-        let open = Open { pool, info, key, view, is_read_only, is_closed: false };
+        let pool = pool.clone();
+        let open = Open { pool, info, key, view, is_read_only, moves_here, is_closed: false };
         let image = Self { open: Arc::new(open) };
         match image.open.pool.cluster().answer(ready).await? {
             Ok(_) => Ok(image),
@@ -105,6 +93,22 @@ impl Image {
                 Err(Error::NotFound { what: describe(image.pool(), &image.info().name) })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// An image that is open already. It stays open when this handle goes.
+    pub(super) fn attached(pool: Pool, info: ImageInfo, opened: OpenedImage) -> Self {
+        let OpenedImage { key, view } = opened;
+        Self {
+            open: Arc::new(Open {
+                pool,
+                info,
+                key,
+                view,
+                is_read_only: false,
+                moves_here: true,
+                is_closed: true,
+            }),
         }
     }
 
@@ -133,7 +137,8 @@ impl Image {
         if self.open.is_read_only {
             return Err(Error::Invalid("the image is open for reading alone".into()));
         }
-        self.open.info.check_writable()
+        let open = &self.open;
+        if open.moves_here { Ok(()) } else { open.info.check_writable() }
     }
 
     /// What the reactor knows the image by.
@@ -201,6 +206,21 @@ impl Image {
     /// ([`clear`](super::clear)).
     pub(super) async fn set_size(&self, size: u64) -> Result<(), Error> {
         self.control(|done| ImageControl::Resize(size, done)).await
+    }
+
+    /// Gives an operation for another client the image to itself until [`resume`](Self::resume): others' changes wait, and the lock is held.
+    pub(super) async fn pause(&self, operation: u32) -> Result<(), Error> {
+        self.control(|done| ImageControl::Pause(operation, done)).await
+    }
+
+    /// Ends a pause. Header and object map are read again.
+    pub(super) async fn resume(&self) -> Result<(), Error> {
+        self.control(ImageControl::Resume).await
+    }
+
+    /// Gives an object what shows of the parent in it.
+    pub(super) async fn copy_up(&self, object: u64) -> Result<(), Error> {
+        self.submit(Io::CopyUp { object }).await.map(drop)
     }
 
     /// Gives up what lies in a part, also behind the end of the image.

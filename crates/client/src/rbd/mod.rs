@@ -1,6 +1,7 @@
 //! RBD images.
 
 mod admin;
+mod ancestors;
 mod clear;
 pub mod clones;
 mod details;
@@ -9,11 +10,12 @@ mod header;
 mod image;
 mod maps;
 mod metadata;
+pub mod migration;
 mod objects;
+mod open;
 mod owner;
 pub mod pools;
 mod release;
-mod remote;
 mod snapshot;
 mod snapshot_id;
 pub mod snapshots;

@@ -1,6 +1,7 @@
 //! What an image shows at one time, now or at a snapshot, object by object.
 
 use super::details::{Header, ImageDetails};
+use super::header::info_by_id;
 use super::image::Image;
 use crate::ceph::error::Error;
 use crate::rados::Pool;
@@ -23,6 +24,30 @@ impl View {
         let data = header.data_pool(image.info()).await?.at_snapshot(snap);
         let names = DataNames::new(&image.info().object_prefix);
         Ok(Self { image, data, names })
+    }
+
+    /// The same of an image that is being moved away.
+    pub(super) async fn of_source(header: &Header, snap: u64) -> Result<Self, Error> {
+        let info = info_by_id(&header.pool, &header.name, &header.id, snap).await?;
+        let image = Image::open_unwatched(&header.pool, info, snap).await?;
+        let data = header.data_pool(image.info()).await?.at_snapshot(snap);
+        let names = DataNames::new(&image.info().object_prefix);
+        Ok(Self { image, data, names })
+    }
+
+    /// Has the image objects of its own in these ranges?
+    pub(super) async fn has_objects(&self, ranges: &[Range<u64>]) -> Result<bool, Error> {
+        for range in ranges {
+            let end = range.end.min(self.size()).max(range.start);
+            for extent in self.image.info().layout.map(range.start, end - range.start) {
+                match self.data.stat(&self.names.name(extent.object).to_string()).await {
+                    Ok(_) => return Ok(true),
+                    Err(Error::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The snapshot that the image was cloned from.

@@ -56,6 +56,7 @@ impl<T> OpenImage<T> {
                     self.clear_object(host, &mut changes, &extent, Clearing::Trim);
                 }
             }
+            Io::CopyUp { object } => self.copy_object(host, &mut changes, object),
             Io::Read { .. } | Io::ReadInto { .. } | Io::Allocated { .. } | Io::Flush => {}
         }
         let Changes { outstanding, special, .. } = changes;
@@ -98,13 +99,32 @@ impl<T> OpenImage<T> {
         let index = changes.outstanding - 1;
         let is_removal = matches!(op, Op::Delete) && self.map.is_some();
         let need = if matches!(op, Op::Delete) { state::PENDING } else { state::EXISTS };
-        let piece = SpecialPiece { index, object, op, is_guarded, is_removal };
+        let piece = SpecialPiece { index, object, op, is_guarded, is_removal, is_clean: false };
         let request = self.special_request(&piece);
         if is_guarded || is_removal {
             changes.special.push(piece);
         }
         let ticket = Ticket(Purpose::Piece { io: changes.io, index });
         self.park(host, object, need, request, ticket);
+    }
+
+    /// Gives an object what shows of the parent in it.
+    fn copy_object(&mut self, host: &mut impl Host<T>, changes: &mut Changes, object: u64) {
+        // The map says that objects exist before they do: it is not asked.
+        if self.overlap_of(object) == 0 {
+            return;
+        }
+        let piece = SpecialPiece {
+            index: 0,
+            object,
+            op: Op::Stat,
+            is_guarded: true,
+            is_removal: false,
+            is_clean: false,
+        };
+        changes.outstanding += 1;
+        host.request(self.special_request(&piece), Ticket(Purpose::Piece { io: changes.io, index: 0 }));
+        changes.special.push(piece);
     }
 
     /// Makes a part of an object read as zeros.
@@ -129,7 +149,8 @@ impl<T> OpenImage<T> {
             size if to_the_end => Op::Truncate { size },
             offset => Op::Zero { offset, length: extent.length },
         };
-        let is_guarded = overlap > 0 && extent.offset < overlap && !(extent.offset == 0 && to_the_end);
+        let covers = extent.offset == 0 && to_the_end;
+        let is_guarded = overlap > 0 && extent.offset < overlap && (!covers || self.is_deep());
         changes.outstanding += 1;
         self.change_special(host, changes, extent.object, op, is_guarded);
     }
@@ -160,7 +181,12 @@ impl<T> OpenImage<T> {
     /// The request of a special piece: it fails unless the object exists, where that matters.
     pub(super) fn special_request(&self, piece: &SpecialPiece) -> Request {
         match &piece.op {
-            op if piece.is_guarded => self.change_request(piece.object, Op::Stat).and(op.clone()),
+            Op::Stat if !piece.is_guarded || !self.is_deep() => self.change_request(piece.object, Op::Stat),
+            // Only an image that snapshots come to has guarded changes of this kind.
+            op @ Op::Truncate { size: 0 } if piece.is_guarded => {
+                self.guarded_request(piece.object).and(Op::Create { exclusive: false }).and(op.clone())
+            }
+            op if piece.is_guarded => self.guarded_request(piece.object).and(op.clone()),
             Op::Truncate { size: 0 } if self.overlap_of(piece.object) > 0 => {
                 let create = self.change_request(piece.object, Op::Create { exclusive: false });
                 create.and(piece.op.clone())
@@ -180,10 +206,11 @@ impl<T> OpenImage<T> {
         reply: &Result<Option<OpReply>, ClientError>,
     ) -> bool {
         match reply {
-            Ok(None) if piece.is_guarded => {
+            reply if piece.is_guarded && self.is_refused(reply) => {
                 self.copy_up(now, host, io, piece);
                 true
             }
+            Ok(Some(_)) if piece.is_copy() => self.note_copied(host, io, &piece),
             Ok(_) if piece.is_removal => {
                 self.forget_object(host, piece.object);
                 false

@@ -25,6 +25,9 @@ impl<T> OpenImage<T> {
         if copy.waiting.len() > 1 {
             return;
         }
+        if self.migration.is_some() {
+            return self.copy_migrating(host, object);
+        }
         let overlap = self.overlap_of(object);
         match self.facts.parent.clone() {
             Some(parent) if overlap > 0 => {
@@ -32,7 +35,7 @@ impl<T> OpenImage<T> {
                 self.read_ancestor(now, host, parent, ranges, AncestralTarget::CopyUp { object });
             }
             // Meanwhile the image became one of its own.
-            _ => self.resume(host, object, Op::Create { exclusive: false }),
+            _ => self.resume_changes(host, object, Op::Create { exclusive: false }),
         }
     }
 
@@ -49,18 +52,19 @@ impl<T> OpenImage<T> {
             Err(error) => return self.copy_failed(now, host, object, &error),
         };
         if bytes.segments().all(|segment| segment.iter().all(|byte| *byte == 0)) {
-            return self.resume(host, object, Op::Create { exclusive: false });
+            self.end_copies(now, host, object);
+            return self.resume_changes(host, object, Op::Create { exclusive: false });
         }
         let copy = CopyUp { data: Rest(bytes.to_vec()) }.call();
         if self.facts.state.snap_context.snaps.is_empty() {
-            return self.resume(host, object, copy);
+            return self.resume_changes(host, object, copy);
         }
         // Without snapshots in the context it becomes the oldest version of the object, so that snapshots show it, too.
         let request = self.change_request(object, copy).with_flags(flag::WRITE);
         let request = Request { snap_context: SnapContext::default(), ..request };
         let marks = self.mark_snapshots(host, object);
         let Some(copy) = self.copyups.get_mut(&object).filter(|_| marks > 0) else {
-            return host.request(request, Ticket(Purpose::CopyUp { object }));
+            return self.park(host, object, state::EXISTS, request, Ticket(Purpose::CopyUp { object }));
         };
         copy.marks = marks;
         copy.request = Some(Box::new(request));
@@ -105,7 +109,7 @@ impl<T> OpenImage<T> {
         let Some(copy) = self.copyups.get_mut(&object) else { return };
         copy.marks = copy.marks.saturating_sub(1);
         if let Some(request) = copy.request.take_if(|_| copy.marks == 0) {
-            host.request(*request, Ticket(Purpose::CopyUp { object }));
+            self.park(host, object, state::EXISTS, *request, Ticket(Purpose::CopyUp { object }));
         }
     }
 
@@ -118,14 +122,14 @@ impl<T> OpenImage<T> {
         result: Result<OpReply, ClientError>,
     ) {
         match result {
-            Ok(_) => self.resume(host, object, Op::Stat),
+            Ok(_) => self.resume_changes(host, object, Op::Stat),
             Err(error) => self.copy_failed(now, host, object, &error.into()),
         }
     }
 
     /// Sends the changes that waited for an object; the first brings `first` with it. The others find out whether that
     /// succeeded.
-    fn resume(&mut self, host: &mut impl Host<T>, object: u64, first: Op) {
+    fn resume_changes(&mut self, host: &mut impl Host<T>, object: u64, first: Op) {
         let mut first = Some(first);
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let ticket = Ticket(Purpose::Piece { io, index: piece.index });
@@ -139,11 +143,24 @@ impl<T> OpenImage<T> {
             if let Some(running) = self.ios.get_mut(io as usize) {
                 running.keep(piece);
             }
-            host.request(request, ticket);
+            // A write has seen to it that the map says so, a copy without one has not.
+            self.park(host, object, state::EXISTS, request, ticket);
         }
     }
 
-    fn copy_failed(&mut self, now: Time, host: &mut impl Host<T>, object: u64, error: &Error) {
+    /// What the parent has is zeros: pieces that only wanted a copy are done without one.
+    fn end_copies(&mut self, now: Time, host: &mut impl Host<T>, object: u64) {
+        let Some(copy) = self.copyups.get_mut(&object) else { return };
+        for (io, piece) in copy.waiting.extract_if(.., |(_, piece)| piece.is_copy()).collect::<Vec<_>>() {
+            let Some(running) = self.ios.get_mut(io as usize) else { continue };
+            running.completed(piece.index, Ok(None), None);
+            if running.outstanding == 0 {
+                self.finish(now, host, io);
+            }
+        }
+    }
+
+    pub(super) fn copy_failed(&mut self, now: Time, host: &mut impl Host<T>, object: u64, error: &Error) {
         for (io, piece) in self.copyups.remove(&object).unwrap_or_default().waiting {
             let Some(running) = self.ios.get_mut(io as usize) else { continue };
             running.inherited(piece.index, Err(error.clone()));

@@ -68,6 +68,8 @@ impl<T> OpenImage<T> {
         lock.step += 1;
         lock.takers.drain(..).for_each(|token| host.finished(token, Err(death.clone())));
         lock.leavers.drain(..).for_each(|token| host.finished(token, Ok(Outcome::Done)));
+        self.pauses.give_up().for_each(|token| host.finished(token, Err(death.clone())));
+        self.break_operations_off(host);
         if let Some(resize) = self.resize.take() {
             host.finished(resize.token, Err(death.clone()));
         }
@@ -83,7 +85,10 @@ impl<T> OpenImage<T> {
 
     /// Goes on with the end of the image.
     pub(super) fn settle_end(&mut self, host: &mut impl Host<T>) {
-        let is_busy = !self.is_idle() || self.resize.is_some();
+        if self.is_closing() && !self.operations.is_idle() {
+            self.break_operations_off(host);
+        }
+        let is_busy = !self.is_idle() || self.resize.is_some() || !self.operations.is_idle();
         // Where there is no lock, nobody need wait for what is in flight.
         let must_wait = is_busy && !self.is_leaving && self.has_lock() || self.refresh.is_in_flight;
         if !self.is_closing() || must_wait {

@@ -48,13 +48,15 @@ impl<T> OpenImage<T> {
 
     /// Takes the next step. Other threads see at once who owns the lock: before any caller is told.
     pub(super) fn set_lock(&mut self, state: LockState) {
-        self.view.set_owner(state == LockState::Held);
+        self.lock.is_announced &= state.is_owned();
+        // While header and map are read again, nobody else is the owner.
+        self.view.set_owner(state == LockState::Held || self.lock.is_announced && state.is_learning());
         self.lock.state = state;
     }
 
     /// Does anything here need the lock?
     fn wants_lock(&self) -> bool {
-        !self.held.is_empty() || !self.lock.takers.is_empty() || self.resize.is_some()
+        !self.held.is_empty() || !self.lock.takers.is_empty() || self.resize.is_some() || self.pauses.is_any()
     }
 
     /// Goes on with the lock.
@@ -75,7 +77,12 @@ impl<T> OpenImage<T> {
                 // What waited for the lock goes out first, or two clients could hand it to each other for nothing.
                 let is_asked =
                     self.lock.is_requested && !self.lock.is_pinned || !self.lock.leavers.is_empty();
-                if is_over || is_asked && self.held.is_empty() {
+                let must_go = is_over || is_asked && self.held.is_empty();
+                if must_go && !self.operations.is_idle() {
+                    self.break_operations_off(host);
+                }
+                // An image without the feature has no lock any more, whatever is under way.
+                if must_go && !(self.has_lock() && self.operations.is_committed()) {
                     self.set_lock(LockState::Draining);
                     self.settle_lock(host);
                 } else if self.facts.state.has_map() && self.map.is_none() {
@@ -383,6 +390,9 @@ impl<T> OpenImage<T> {
 
     fn begin_holding(&mut self, host: &mut impl Host<T>) {
         self.set_lock(LockState::Held);
+        if std::mem::replace(&mut self.lock.is_announced, true) {
+            return self.give_lock(host);
+        }
         let acquired = Notification::AcquiredLock { client: self.client_id(host) };
         host.notify(
             self.facts.header.clone(),

@@ -14,6 +14,8 @@ pub(super) struct Lock<T> {
     pub(super) handle: u64,
     /// The lock gets the name of another watch.
     pub(super) is_renaming: bool,
+    /// The others know that this client is the owner.
+    pub(super) is_announced: bool,
     /// A caller has asked for the lock, and keeps it until it gives it up.
     pub(super) is_pinned: bool,
     /// Another client has asked for the lock.
@@ -77,6 +79,7 @@ impl<T> Default for Lock<T> {
             step: 0,
             handle: 0,
             is_renaming: false,
+            is_announced: false,
             is_pinned: false,
             is_requested: false,
             takers: Vec::new(),
@@ -86,6 +89,14 @@ impl<T> Default for Lock<T> {
 }
 
 impl LockState {
+    /// Is the lock held, while header and object map are read?
+    pub(super) fn is_learning(&self) -> bool {
+        matches!(
+            self,
+            Self::Refreshing | Self::LockingMap | Self::InspectingMap | Self::BreakingMap | Self::LoadingMap
+        )
+    }
+
     /// Does the header say that this client has the lock, as far as is known here?
     pub(super) fn is_owned(&self) -> bool {
         matches!(

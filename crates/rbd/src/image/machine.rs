@@ -4,8 +4,10 @@ use super::lock_state::{Lock, LockState};
 use super::map_state::MapInUse;
 use super::refresh_state::{Refresh, Waiter};
 use super::running::{Gather, ObjectCopy, Running};
+use super::state::pauses::Pauses;
+use super::state::under_way::Operations;
 use crate::error::{Error, is_blocklisted};
-use crate::facts::{Ancestor, ImageFacts, ImageView};
+use crate::facts::{Ancestor, ImageFacts, ImageView, Migration};
 use crate::flush::{WriteEpoch, Writes};
 use crate::host::{Host, Purpose, Ticket};
 use crate::request::{Io, Outcome};
@@ -52,6 +54,10 @@ pub struct OpenImage<T> {
     pub(super) ancestral: Slab<AncestralRead>,
     pub(super) copyups: BTreeMap<u64, ObjectCopy>,
     pub(super) resize: Option<Resize<T>>,
+    pub(super) pauses: Pauses<T>,
+    pub(super) operations: Operations,
+    /// The image is being moved here.
+    pub(super) migration: Option<Migration>,
     pub(super) closing: Closing<T>,
     /// Nobody waits for what is in flight.
     pub(super) is_leaving: bool,
@@ -169,6 +175,9 @@ impl<T> OpenImage<T> {
             ancestral: Slab::new(),
             copyups: BTreeMap::new(),
             resize: None,
+            pauses: Pauses::default(),
+            operations: Operations::default(),
+            migration: None,
             closing: Closing::No,
             is_leaving: false,
         }
@@ -267,7 +276,8 @@ impl<T> OpenImage<T> {
         if matches!(self.watch, WatchState::Unneeded) {
             return Err(Error::ReadOnly);
         }
-        let unknown = self.facts.state.features.without(Features::WRITABLE);
+        let moving = if self.migration.is_some() { Features::MIGRATING } else { Features::NONE };
+        let unknown = self.facts.state.features.without(Features::WRITABLE.with(moving));
         if unknown.is_empty() { Ok(()) } else { Err(Error::Features(unknown)) }
     }
 
@@ -308,6 +318,11 @@ impl<T> OpenImage<T> {
     pub fn resize(&mut self, now: Time, host: &mut impl Host<T>, size: u64, token: T) {
         if let Err(error) = self.check_writable() {
             return host.finished(token, Err(error));
+        }
+        if self.migration.is_some() {
+            let reason =
+                "the size of an image that is being moved does not change: finish its migration first";
+            return host.finished(token, Err(ClientError::Invalid(reason).into()));
         }
         if self.resize.is_some() {
             return host
@@ -383,6 +398,12 @@ impl<T> OpenImage<T> {
             Purpose::MapUpdate { object, era } => self.map_updated(host, object, era, reply(outcome)),
             Purpose::MapInvalid => self.map_is_invalid(host, reply(outcome)),
             Purpose::Resize => self.resize_step(host, reply(outcome)),
+            Purpose::Progress { number } => self.progress_told(host, number),
+            Purpose::OperationEnd { id, result, attempts } => {
+                let is_known =
+                    matches!(&outcome, Ok(client::Outcome::Notified(told)) if told.missed.is_empty());
+                self.end_told(host, (id, result, attempts), is_known);
+            }
         }
         self.settle(now, host);
     }
@@ -420,6 +441,7 @@ impl<T> OpenImage<T> {
         if self.death.is_some() {
             self.bury(host);
         }
+        self.settle_pauses(host);
         self.settle_lock(host);
         self.settle_resize(host);
         self.is_open = self.may_write();
@@ -439,8 +461,10 @@ impl<T> OpenImage<T> {
             self.is_open = self.may_write();
         }
         self.settle_end(host);
-        self.is_draining =
-            self.is_closing() || self.resize.is_some() || self.lock.state == LockState::Draining;
+        self.is_draining = self.is_closing()
+            || self.resize.is_some()
+            || self.pauses.is_any()
+            || self.lock.state == LockState::Draining;
     }
 
     /// May changes go out?
@@ -452,6 +476,7 @@ impl<T> OpenImage<T> {
         is_ready
             && self.death.is_none()
             && self.resize.is_none()
+            && !self.pauses.is_any()
             && !self.refresh.is_in_flight
             && self.map.as_ref().is_none_or(|map| !map.is_failing)
             && self.check_writable().is_ok()

@@ -2,7 +2,8 @@
 //!
 //! [`machine`] has the state and the inputs. What happens to a request of a caller is in `reads`, `changes`, `ancestry`
 //! (bytes that a parent has) and `copyup`; what keeps the image's header, lock and object map true is in `refresh`,
-//! `lock`, `notifications`, `map` and `resize`. `running`, `lock_state` and `map_state` are the data of these.
+//! `lock`, `notifications`, `map` and `resize`; `work` is what takes the help of the layer that drives the machine. `running`,
+//! `lock_state`, `map_state` and `state` are the data of these.
 
 mod ancestry;
 mod changes;
@@ -19,7 +20,9 @@ mod refresh;
 mod refresh_state;
 mod resize;
 mod running;
+mod state;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use machine::OpenImage;

@@ -36,11 +36,13 @@ impl<T> OpenImage<T> {
                 self.lock_released_elsewhere(client, host);
                 None
             }
+            Ok(Notification::Operation(operation)) => {
+                self.operation_requested(host, operation, (watch, notify_id));
+                return self.settle(now, host);
+            }
             // The owner is asked for something that it does not do for others. They take the lock, then, and do it
             // themselves.
-            Ok(Notification::Operation(_) | Notification::Other { .. })
-                if self.lock.state == LockState::Held =>
-            {
+            Ok(Notification::Other { .. }) if self.lock.state == LockState::Held => {
                 Some(Response { result: errno::EOPNOTSUPP })
             }
             Ok(_) => None,

@@ -110,6 +110,12 @@ impl<T> OpenImage<T> {
 
     /// Takes over what the header says.
     fn learn(&mut self, state: ImageState) {
+        self.learn_migration(state.features);
+        self.view.set_size(state.size);
+        if self.migration.is_some() {
+            self.facts.state = state;
+            return;
+        }
         let is_same = state.parent == self.facts.state.parent;
         self.facts.parent = self.facts.parent.take().filter(|_| is_same && state.overlap > 0).map(|parent| {
             if parent.overlap == state.overlap {
@@ -117,7 +123,6 @@ impl<T> OpenImage<T> {
             }
             Arc::new(Ancestor { overlap: state.overlap, ..Ancestor::clone(&parent) })
         });
-        self.view.set_size(state.size);
         self.facts.state = state;
     }
 }

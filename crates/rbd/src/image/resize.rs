@@ -22,6 +22,7 @@ impl<T> OpenImage<T> {
         let is_ready = self.changing == 0
             && self.is_map_idle()
             && !self.refresh.is_in_flight
+            && !self.pauses.is_paused()
             && (!self.has_lock() || self.lock.state == LockState::Held);
         let objects = self.resize_objects();
         let Some(resize) = self.resize.as_mut().filter(|_| is_ready) else { return };

@@ -50,6 +50,15 @@ pub(super) struct SpecialPiece {
     pub(super) is_guarded: bool,
     /// The object map says afterwards that the object is gone.
     pub(super) is_removal: bool,
+    /// For a copy without a change: it is as at the newest snapshot, and the object map says so.
+    pub(super) is_clean: bool,
+}
+
+impl SpecialPiece {
+    /// Is it there for the copy of the parent's bytes alone?
+    pub(super) fn is_copy(&self) -> bool {
+        matches!(self.op, Op::Stat)
+    }
 }
 
 /// The parent's bytes of an object on their way into it.
@@ -57,6 +66,8 @@ pub(super) struct SpecialPiece {
 pub(super) struct ObjectCopy {
     /// The pieces that wait for it, with the requests that they belong to.
     pub(super) waiting: Vec<(u32, SpecialPiece)>,
+    /// It is copied with what ancestors of the image that it comes from show in it.
+    pub(super) is_whole: bool,
     /// Snapshots whose object maps do not say yet that the object exists.
     pub(super) marks: usize,
     /// What goes out when they do.

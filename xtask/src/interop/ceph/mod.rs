@@ -6,6 +6,8 @@ pub(super) mod compression;
 pub(super) mod images;
 pub(super) mod load;
 mod masks;
+pub(super) mod migration;
+pub(super) mod owner;
 pub(super) mod shared_images;
 pub(super) mod streams;
 pub(super) mod upkeep;

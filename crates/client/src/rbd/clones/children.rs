@@ -39,6 +39,11 @@ pub async fn children(pool: &Pool, image: &str, snapshot: Option<&str>) -> Resul
     Ok(children)
 }
 
+/// Has a snapshot clones, of either format?
+pub(in crate::rbd) async fn has_children(header: &Header, snap: u64) -> Result<bool, Error> {
+    Ok(!all_children(header, snap).await?.is_empty())
+}
+
 /// The clones of a snapshot, of both formats.
 async fn all_children(header: &Header, snap: u64) -> Result<Vec<ChildImageSpec>, Error> {
     let mut children = counted_children(header, snap).await?;

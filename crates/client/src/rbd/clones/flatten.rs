@@ -29,9 +29,23 @@ async fn flatten_in(
     details: &ImageDetails,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), Error> {
+    copy_down(header, details, progress).await?;
+    end_clone(header, details).await
+}
+
+/// Gives a clone and its snapshots all that they show of the parent.
+pub(in crate::rbd) async fn copy_down(
+    header: &Header,
+    details: &ImageDetails,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
     let copy = CopyDown::new(header, details).await?;
     let objects = details.info.layout.objects(copy.overlap);
-    for_each_object(objects, progress, |object| copy.object(object)).await?;
+    for_each_object(objects, progress, |object| copy.object(object)).await
+}
+
+/// Ends that an image, which has everything itself, is a clone.
+pub(in crate::rbd) async fn end_clone(header: &Header, details: &ImageDetails) -> Result<(), Error> {
     let deep = details.info.features.contains(Features::DEEP_FLATTEN);
     let others_need_parent = details.snapshots.iter().any(|snapshot| snapshot.overlap.is_some());
     if deep || !others_need_parent {
@@ -99,10 +113,18 @@ impl<'a> CopyDown<'a> {
         times.map(move |(snap, overlap)| (snap, layout.object_end(object, overlap)))
     }
 
+    /// Do only snapshots of before the image became smaller have the object?
+    fn is_behind_the_end(&self, object: u64) -> bool {
+        object >= self.details.info.objects()
+    }
+
     /// An image that became smaller and larger again shows less of the parent than its older snapshots.
     async fn hide_what_newer_do_not_show(&self, object: u64, name: &str, length: u64) -> Result<(), Error> {
         let (mut shown, mut older) = (length, SnapContext::default());
         for (snap, end) in self.times(object) {
+            if snap == NOSNAP && self.is_behind_the_end(object) {
+                return self.data.with_snap_context(&older).remove(name).await;
+            }
             if end < shown {
                 self.data.with_snap_context(&older).zero(name, end, shown - end).await?;
                 shown = end;
@@ -122,6 +144,9 @@ impl<'a> CopyDown<'a> {
         }
         let mut before = None;
         for (snap, end) in self.times(object) {
+            if snap == NOSNAP && self.is_behind_the_end(object) {
+                continue;
+            }
             let shown = end.min(before.unwrap_or(length));
             let is_same = before == Some(shown) && features.contains(Features::FAST_DIFF);
             before = Some(shown);

@@ -4,8 +4,9 @@ mod children;
 mod clone;
 mod flatten;
 
-pub(super) use children::counted_children;
 pub use children::{Child, children};
+pub(super) use children::{counted_children, has_children};
 pub use clone::{CloneFormat, clone};
 pub(super) use clone::{attach, copy_metadata};
 pub use flatten::flatten;
+pub(super) use flatten::{copy_down, end_clone};

@@ -22,7 +22,7 @@ pub async fn rename(pool: &Pool, from: &str, to: &str) -> Result<(), Error> {
 }
 
 /// Has a name mean the image with `id`.
-pub(super) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
+pub(in crate::rbd) async fn take_name(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     if !valid_image_name(name) {
         return Err(Error::Invalid(format!(
             "{name:?} is no name for an image: it must have 1 to 96 bytes, and neither / nor @"

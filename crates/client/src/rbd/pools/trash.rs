@@ -23,6 +23,10 @@ mod state {
     pub(super) const RESTORING: u8 = 3;
 }
 
+/// Numbers of sources.
+const USER: u8 = 0;
+pub(in crate::rbd) const MIGRATION: u8 = 2;
+
 /// What put an image into the trash (`cls::rbd::TrashImageSource`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -107,14 +111,15 @@ pub async fn move_to_trash(pool: &Pool, name: &str, delay: Duration) -> Result<(
     if let Some(watcher) = pool.watchers(&header.object()).await?.first() {
         return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
     }
-    header.owned(async |_| hide(&header, delay).await).await
+    header.owned(async |_| hide(&header, USER, delay).await).await
 }
 
-async fn hide(header: &Header, delay: Duration) -> Result<(), Error> {
+/// Moves an image to the trash. `source`: see [`TrashSource`], by its number.
+pub(in crate::rbd) async fn hide(header: &Header, source: u8, delay: Duration) -> Result<(), Error> {
     let Header { pool, id, name } = header;
     let now = SystemTime::now();
     let spec = TrashImageSpec {
-        source: 0,
+        source,
         name: name.clone(),
         deletion_time: utime(now),
         deferment_end_time: utime(now + delay),

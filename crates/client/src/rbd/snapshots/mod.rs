@@ -9,6 +9,7 @@ pub use super::snapshot::{Snapshot, SnapshotKind};
 pub use create::create;
 pub(super) use create::create_in;
 pub use protect::{protect, unprotect};
+pub(super) use protect::{protect_in, unprotect_in};
 pub use remove::{purge, remove};
 pub use rollback::rollback;
 pub(super) use rollback::rollback_in;
@@ -34,14 +35,16 @@ pub async fn rename(pool: &Pool, image: &str, from: &str, to: &str) -> Result<()
         .owned_or_asked(
             ask,
             |_, _| {},
-            async |details, _| {
-                let snap = details.snapshot(from)?.id;
-                let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
-                renamed.map_err(|error| taken(error, image, to))?;
-                header.notify_changed().await
-            },
+            async |details, _| rename_in(&header, details.snapshot(from)?.id, to).await,
         )
         .await
+}
+
+/// Gives a snapshot another name.
+pub(super) async fn rename_in(header: &Header, snap: u64, to: &str) -> Result<(), Error> {
+    let renamed = header.change(&SnapshotRename { snap, name: to.to_owned() }).await;
+    renamed.map_err(|error| taken(error, &header.name, to))?;
+    header.notify_changed().await
 }
 
 /// Most snapshots that an image may have; `None`: any number.

@@ -20,7 +20,11 @@ pub async fn protect(pool: &Pool, image: &str, name: &str) -> Result<(), Error> 
         .await
 }
 
-async fn protect_in(header: &Header, details: &ImageDetails, snapshot: &Snapshot) -> Result<(), Error> {
+pub(in crate::rbd) async fn protect_in(
+    header: &Header,
+    details: &ImageDetails,
+    snapshot: &Snapshot,
+) -> Result<(), Error> {
     if !details.info.features.contains(Features::LAYERING) {
         return Err(Error::Unmet {
             what: format!("{} lacks the feature layering", header.describe()),
@@ -50,7 +54,7 @@ pub async fn unprotect(pool: &Pool, image: &str, name: &str) -> Result<(), Error
         .await
 }
 
-async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {
+pub(in crate::rbd) async fn unprotect_in(header: &Header, snapshot: &Snapshot) -> Result<(), Error> {
     if snapshot.protection == protection::UNPROTECTED {
         return Err(Error::Invalid(format!("{} is not protected", header.describe_snapshot(snapshot))));
     }

@@ -74,6 +74,17 @@ async fn disable(header: &Header, details: &ImageDetails, features: Features) ->
     header.notify_changed().await
 }
 
+/// Switches features of an image on or off.
+pub(in crate::rbd) async fn update_features(
+    header: &Header,
+    details: &ImageDetails,
+    features: Features,
+    enabled: bool,
+) -> Result<(), Error> {
+    let features = with_maps(features);
+    if enabled { enable(header, details, features).await } else { disable(header, details, features).await }
+}
+
 fn with_maps(features: Features) -> Features {
     if Features(features.0 & MAPS.0).is_empty() { features } else { features.with(MAPS) }
 }

@@ -10,8 +10,11 @@ mod users;
 
 pub use copy::copy;
 pub use deep_copy::deep_copy;
+pub(super) use features::update_features;
 pub use features::{disable_features, enable_features};
 pub use locks::{add_lock, locks, remove_lock};
+pub(super) use object_map::rebuild_all;
 pub use object_map::{check_object_map, rebuild_object_map};
 pub use sparsify::sparsify;
+pub(super) use sparsify::sparsify_in;
 pub use users::{watch, watchers};

@@ -4,15 +4,16 @@ use crate::rbd::details::{Header, ImageDetails};
 use crate::rbd::maps::{change_map, invalidate, map_object};
 use crate::rbd::objects::for_each_object;
 use onego_ceph::cls::rbd::{ObjectMap, ObjectMapLoad, ObjectMapSave, SetFlags, image_flag, state};
+use onego_ceph::outputs::CloneInfos;
 use onego_ceph::rbd::{DataNames, Features};
 use onego_ceph::types::NOSNAP;
+use onego_rbd::diff::{DiffScope, object_runs};
 use onego_rbd::notify::Operation;
 use std::cell::RefCell;
 
 /// Makes the maps of an image and its snapshots anew, or that of one snapshot, by a look at every object. `progress` is told (done, all) in objects.
 ///
-/// What exists counts as written since the snapshot before: a difference by the maps says too much until then, never too
-/// little.
+/// With fast-diff they say, too, what has not changed since the snapshot before.
 pub async fn rebuild_object_map(
     pool: &Pool,
     image: &str,
@@ -28,6 +29,15 @@ pub async fn rebuild_object_map(
         .await
 }
 
+/// Makes all maps anew.
+pub(in crate::rbd) async fn rebuild_all(
+    header: &Header,
+    details: &ImageDetails,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), Error> {
+    rebuild(header, details, &times(details, None)?, progress).await
+}
+
 async fn rebuild(
     header: &Header,
     details: &ImageDetails,
@@ -39,7 +49,8 @@ async fn rebuild(
     let mut before = 0;
     for &(snap, size) in times {
         let objects = details.info.layout.objects(size);
-        let map = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
+        let found = existing(header, details, snap, objects, |done, _| progress(before + done, all)).await?;
+        let map = with_clean(header, details, snap, found).await?;
         before += objects;
         change_map(header, snap, WriteOp::new().call(&ObjectMapSave { map })).await?;
         let mask = image_flag::OBJECT_MAP_INVALID | image_flag::FAST_DIFF_INVALID;
@@ -134,6 +145,55 @@ async fn existing(
     })
     .await?;
     Ok(map.into_inner())
+}
+
+/// The same, with what has not changed since the snapshot before.
+async fn with_clean(
+    header: &Header,
+    details: &ImageDetails,
+    snap: u64,
+    found: ObjectMap,
+) -> Result<ObjectMap, Error> {
+    let earlier = details.snapshots.iter().rev().find(|earlier| earlier.id < snap);
+    let Some(earlier) = earlier.filter(|_| details.info.features.contains(Features::FAST_DIFF)) else {
+        return Ok(found);
+    };
+    let scope = DiffScope { from: earlier.id, to: snap, whole_object: false };
+    let data = header.data_pool(&details.info).await?;
+    let names = DataNames::new(&details.info.object_prefix);
+    let object_size = details.info.layout.object_size();
+    let count = found.len();
+    let map = RefCell::new(found);
+    for_each_object(
+        count,
+        |_, _| {},
+        |object| {
+            let (data, map, name) = (&data, &map, names.name(object).to_string());
+            async move {
+                if map.borrow().get(object) != state::EXISTS {
+                    return Ok(());
+                }
+                match data.clones(&name).await {
+                    // An object may be there without bytes, which no diff shows: it counts as changed.
+                    Ok(clones) if is_clean(&clones, scope, object_size) => {
+                        map.borrow_mut().set(object, state::EXISTS_CLEAN);
+                        Ok(())
+                    }
+                    Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+        },
+    )
+    .await?;
+    Ok(map.into_inner())
+}
+
+/// Was an object there at both ends, with the same bytes?
+fn is_clean(clones: &CloneInfos, scope: DiffScope, object_size: u64) -> bool {
+    let was_there =
+        !object_runs(clones, DiffScope { from: 0, to: scope.from, ..scope }, object_size).is_empty();
+    was_there && object_runs(clones, scope, object_size).is_empty()
 }
 
 /// Does a map know of all objects that exist? One that is said to exist and does not costs a look at it, no more.

@@ -23,7 +23,7 @@ pub async fn sparsify(
         .await
 }
 
-async fn sparsify_in(
+pub(in crate::rbd) async fn sparsify_in(
     header: &Header,
     info: &ImageInfo,
     block_size: u64,

@@ -243,7 +243,7 @@ fn a_caller_that_wants_the_lock_that_is_held_has_it_at_once() {
 }
 
 #[test]
-fn an_operation_for_others_is_not_supported_by_the_owner_and_not_answered_by_others() {
+fn an_operation_is_refused_by_an_owner_that_serves_nobody_and_not_answered_by_others() {
     let operation = Notification::Operation(Operation::Flatten { id: Default::default() });
     let mut bed = owner();
     bed.told(&operation, 5);

@@ -3,5 +3,7 @@
 mod clones;
 mod locking;
 mod maps;
+mod migration;
+mod operations;
 mod plain;
 mod script;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::facts::{DataObjects, ImageFacts, ImageState};
 use crate::host::{Host, Ticket};
 use crate::image::OpenImage;
-use crate::notify::Notification;
+use crate::notify::{Notification, Operation};
 use crate::request::{Io, Outcome};
 use onego_buf::List;
 use onego_ceph::client::{self, OpReply, Request, WatchId, WatchTarget};
@@ -43,6 +43,10 @@ pub(super) struct Script {
     pub(super) asked: VecDeque<Wanted>,
     pub(super) acknowledged: Vec<(u64, List)>,
     pub(super) finished: Vec<(u32, Result<Outcome, Error>)>,
+    pub(super) operations: Vec<(u32, Operation)>,
+    pub(super) broken_off: Vec<u32>,
+    /// Objects that are to be copied: number, with what ancestors have, the image's snapshots.
+    pub(super) copies: Vec<(u64, bool, Vec<u64>)>,
     pub(super) wake_at: Option<Time>,
     pub(super) epoch: u32,
 }
@@ -83,6 +87,18 @@ impl Host<u32> for Script {
 
     fn wake_at(&mut self, time: Time) {
         self.wake_at = Some(time);
+    }
+
+    fn operate(&mut self, number: u32, operation: Operation) {
+        self.operations.push((number, operation));
+    }
+
+    fn copy_object(&mut self, object: u64, is_whole: bool, snaps: &[u64]) {
+        self.copies.push((object, is_whole, snaps.to_vec()));
+    }
+
+    fn break_off(&mut self, number: u32) {
+        self.broken_off.push(number);
     }
 
     fn finished(&mut self, token: u32, result: Result<Outcome, Error>) {
@@ -134,9 +150,15 @@ pub(super) fn facts(features: Features) -> ImageFacts {
 impl Bed {
     /// An image that was opened, and is watched.
     pub(super) fn open(facts: ImageFacts) -> Self {
+        Self::open_as(facts, |_| {})
+    }
+
+    /// The same of an image that is told something before its header is read.
+    pub(super) fn open_as(facts: ImageFacts, tell: impl FnOnce(&mut OpenImage<u32>)) -> Self {
         let mut script = Script::default();
         let state = facts.state.clone();
-        let image = OpenImage::watched(&mut script, facts, 0);
+        let mut image = OpenImage::watched(&mut script, facts, 0);
+        tell(&mut image);
         let mut bed = Self { image, script, now: Time::default(), state };
         bed.watch(WATCH);
         bed.refresh();

@@ -1,6 +1,11 @@
 //! Changes of images with an exclusive lock: the lock's owner alone makes them. This client becomes the owner if the other one
 //! lets go of the lock; an owner that keeps it is asked to make the change.
 
+mod remote;
+mod serve;
+
+pub(super) use serve::ImageOperator;
+
 use super::details::{Header, ImageDetails};
 use super::image::Image;
 use crate::ceph::error::Error;

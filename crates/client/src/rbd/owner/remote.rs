@@ -3,9 +3,9 @@
 //!
 //! Source: ceph `src/librbd/ImageWatcher.cc`.
 
-use super::details::Header;
 use crate::ceph::error::{Errno, Error, undecodable};
 use crate::rados::{Notified, Watch, WatchEvent};
+use crate::rbd::details::Header;
 use onego_msgr::encoding::{Decode, Encode};
 use onego_rbd::notify::{AsyncRequestId, ClientId, Notification, Operation, Response};
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ struct Heard {
 impl Header {
     /// Has the owner of the exclusive lock change the image. `operation` is made with the id that the work has.
     /// `progress` is told (done, all), in whatever the owner counts.
-    pub(super) async fn ask_owner(
+    pub(in crate::rbd) async fn ask_owner(
         &self,
         operation: impl FnOnce(AsyncRequestId) -> Operation,
         progress: &mut impl FnMut(u64, u64),

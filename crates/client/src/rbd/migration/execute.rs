@@ -1,0 +1,40 @@
+use super::sides::{Sides, migrating_objects, state};
+use crate::ceph::error::Error;
+use crate::rados::Pool;
+use crate::rbd::image::Image;
+use crate::rbd::objects::for_each_object;
+use onego_rbd::notify::Operation;
+
+/// Copies what the destination does not have yet, while it is in use. The image may be named by its old name or its new one.
+/// `progress` is told (done, all) in objects.
+pub async fn execute(pool: &Pool, image: &str, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let sides = Sides::of(pool, image).await?;
+    sides.check_state(
+        &[state::PREPARED, state::EXECUTING],
+        "is not prepared, or has been executed: \"rbd migration commit\" or \"abort\" ends it",
+    )?;
+    let destination = &sides.destination;
+    sides.set_state(state::EXECUTING).await?;
+    let copied = copy(&sides, &mut progress).await;
+    if let Err(Error::Image(onego_rbd::Error::LockRefused { .. })) = copied {
+        destination.ask_owner(|id| Operation::Migrate { id }, &mut progress).await?;
+    } else {
+        copied?;
+    }
+    sides.set_state(state::EXECUTED).await?;
+    destination.notify_changed().await
+}
+
+async fn copy(sides: &Sides, progress: &mut impl FnMut(u64, u64)) -> Result<(), Error> {
+    let destination = &sides.destination;
+    let image = Image::open(&destination.pool, &destination.name).await?;
+    let copied = async {
+        image.lock().await?;
+        let objects = migrating_objects(destination).await?;
+        for_each_object(objects, progress, |object| image.copy_up(object)).await
+    };
+    let copied = copied.await;
+    // The first error is the one to tell.
+    let closed = image.close().await;
+    copied.and(closed)
+}

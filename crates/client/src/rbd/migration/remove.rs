@@ -1,0 +1,63 @@
+use super::sides::{Sides, state};
+use crate::ceph::error::Error;
+use crate::rados::{Pool, WriteOp};
+use crate::rbd::admin::remove_with_id;
+use crate::rbd::details::Header;
+use crate::rbd::pools::restore;
+use crate::rbd::release::{ignore_missing, remove_snapshot};
+use onego_ceph::cls::rbd::{DirRemoveImage, MigrationRemove, SetProtectionStatus, TrashRemove, protection};
+use onego_ceph::rbd::{DIRECTORY, id_object};
+
+/// Ends a migration that has been executed: the source is removed. `progress` is told (done, all) in bytes.
+pub async fn commit(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let sides = Sides::of(pool, image).await?;
+    sides.check_state(&[state::EXECUTED], "has not been executed: \"rbd migration execute\" does it")?;
+    let Sides { source, destination, .. } = &sides;
+    ignore_missing(destination.change(&MigrationRemove {}).await)?;
+    destination.notify_changed().await?;
+    remove_all(source, progress).await?;
+    let entry = TrashRemove { id: source.id.clone() };
+    let trash = crate::rbd::details::TRASH;
+    ignore_missing(source.pool.operate_write(trash, WriteOp::new().call(&entry)).await.map(drop))
+}
+
+/// Ends a migration by removing the destination, with all that was written there: the image is again what it was, at its old
+/// place. `progress` is told (done, all) in bytes.
+pub async fn abort(pool: &Pool, image: &str, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    abort_sides(&Sides::of(pool, image).await?, progress).await
+}
+
+pub(super) async fn abort_sides(sides: &Sides, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    let Sides { source, destination, .. } = sides;
+    match destination.details().await {
+        Ok(_) => {
+            remove_all(destination, progress).await?;
+            let Header { pool, id, name } = destination;
+            let entry = DirRemoveImage { name: name.clone(), id: id.clone() };
+            ignore_missing(pool.operate_write(DIRECTORY, WriteOp::new().call(&entry)).await.map(drop))?;
+            ignore_missing(pool.remove(&id_object(name).to_string()).await)?;
+        }
+        Err(Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    restore(&source.pool, &source.id, None).await?;
+    ignore_missing(source.change(&MigrationRemove {}).await)?;
+    source.notify_changed().await
+}
+
+/// Removes one side, with its snapshots, but for its name.
+async fn remove_all(header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+    if let Some(watcher) = header.pool.watchers(&header.object()).await?.first() {
+        return Err(Error::Busy { what: header.describe(), reason: format!("{watcher} has it open") });
+    }
+    // It is an ordinary image from here on, as removals want it.
+    ignore_missing(header.change(&MigrationRemove {}).await)?;
+    for snapshot in header.details().await?.snapshots.iter().rev() {
+        if snapshot.is_protected() {
+            let status = protection::UNPROTECTED;
+            header.change(&SetProtectionStatus { snap: snapshot.id, status }).await?;
+        }
+        remove_snapshot(header, &header.details().await?, snapshot.id).await?;
+    }
+    remove_with_id(&header.pool, &header.name, &header.id, progress).await
+}

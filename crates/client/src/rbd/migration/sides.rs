@@ -1,0 +1,95 @@
+use crate::ceph::error::{Errno, Error};
+use crate::rados::Pool;
+use crate::rbd::ancestors::ancestors;
+use crate::rbd::details::Header;
+use crate::rbd::header::{describe, image_id};
+use crate::rbd::pools::{TrashSource, trash};
+use onego_ceph::cls::rbd::{MigrationGet, MigrationSetState, MigrationSpec, migration_side};
+use onego_ceph::types::NOSNAP;
+
+/// How far a migration is (`cls::rbd::MigrationState`).
+pub(super) mod state {
+    pub(in crate::rbd::migration) const PREPARING: u8 = 1;
+    pub(in crate::rbd::migration) const PREPARED: u8 = 2;
+    pub(in crate::rbd::migration) const EXECUTING: u8 = 3;
+    pub(in crate::rbd::migration) const EXECUTED: u8 = 4;
+}
+
+/// Both sides of a migration.
+pub(super) struct Sides {
+    pub(super) source: Header,
+    /// What the source says of the migration: where the image goes.
+    pub(super) spec: MigrationSpec,
+    pub(super) destination: Header,
+}
+
+impl Sides {
+    /// The migration that the image called `name` is part of: it is moved there, or it was called so and is moved away.
+    pub(super) async fn of(pool: &Pool, name: &str) -> Result<Self, Error> {
+        let header = match image_id(pool, name).await {
+            Ok(id) => Header { pool: pool.clone(), id, name: name.to_owned() },
+            Err(Error::NotFound { .. }) => trashed(pool, name).await?,
+            Err(error) => return Err(error),
+        };
+        let not_moved = |error| match error {
+            Error::Refused { errno: Errno::INVAL, .. } => {
+                Error::Invalid(format!("{} is not being moved", header.describe()))
+            }
+            error => error,
+        };
+        let spec = header.call(&MigrationGet {}).await.map_err(not_moved)?;
+        if spec.side == migration_side::SOURCE {
+            return Self::from_source(header, spec).await;
+        }
+        if spec.image_id.is_empty() || !spec.source_spec.is_empty() {
+            return Err(Error::Unmet {
+                what: format!("{} comes from a stream or an image of format 1", header.describe()),
+                errno: Errno::OPNOTSUPP,
+            });
+        }
+        let home = pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
+        let listed = trash(&home).await?.into_iter().find(|entry| entry.id == spec.image_id);
+        let name = listed.map_or_else(|| spec.image_id.clone(), |entry| entry.name);
+        let source = Header { pool: home, id: spec.image_id, name };
+        let spec = source.call(&MigrationGet {}).await?;
+        Self::from_source(source, spec).await
+    }
+
+    async fn from_source(source: Header, spec: MigrationSpec) -> Result<Self, Error> {
+        let pool = source.pool.cluster().pool_by_id(spec.pool).await?.in_namespace(&spec.namespace);
+        let destination = Header { pool, id: spec.image_id.clone(), name: spec.image_name.clone() };
+        Ok(Self { source, spec, destination })
+    }
+
+    /// Says on both sides how far the migration is.
+    pub(super) async fn set_state(&self, state: u8) -> Result<(), Error> {
+        let set = MigrationSetState { state, description: String::new() };
+        self.source.change(&set).await?;
+        self.destination.change(&set).await
+    }
+
+    /// Fails unless the migration is as far as one of these states.
+    pub(super) fn check_state(&self, states: &[u8], advice: &str) -> Result<(), Error> {
+        if states.contains(&self.spec.state) {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!("the migration of {} {advice}", self.source.describe())))
+    }
+}
+
+/// The image that was called so, and is in the trash while it is moved.
+async fn trashed(pool: &Pool, name: &str) -> Result<Header, Error> {
+    let is_it =
+        |entry: &crate::rbd::pools::TrashEntry| entry.name == name && entry.source == TrashSource::Migration;
+    match trash(pool).await?.into_iter().find(is_it) {
+        Some(entry) => Ok(Header { pool: pool.clone(), id: entry.id, name: name.to_owned() }),
+        None => Err(Error::NotFound { what: describe(pool, name) }),
+    }
+}
+
+/// Objects of an image that is being moved here, or of its snapshots, that may show what the source has.
+pub(in crate::rbd) async fn migrating_objects(header: &Header) -> Result<u64, Error> {
+    let info = header.details().await?.info;
+    let source = ancestors(&header.pool, &info, NOSNAP).await?;
+    Ok(info.layout.objects(source.map_or(0, |source| source.overlap)))
+}

@@ -1,0 +1,198 @@
+//! What an owner of an image does for the other clients that ask it for changes: they go on by the machine of the open image,
+//! which knows of them, or while it is paused.
+//!
+//! Source: ceph `src/librbd/ImageWatcher.cc`, `src/librbd/Operations.cc`.
+
+use crate::ceph::error::{Errno, Error};
+use crate::ceph::operator::{JobFuture, OpenedImage, OperationProgress, Operator};
+use crate::rados::{Pool, WeakPool};
+use crate::rbd::clear::clear;
+use crate::rbd::clones::{copy_down, end_clone};
+use crate::rbd::details::{Header, ImageDetails};
+use crate::rbd::header::ImageInfo;
+use crate::rbd::image::Image;
+use crate::rbd::metadata;
+use crate::rbd::migration::{ObjectCopier, migrating_objects};
+use crate::rbd::objects::for_each_object;
+use crate::rbd::pools::rename;
+use crate::rbd::release::remove_snapshot;
+use crate::rbd::snapshot::Snapshot;
+use crate::rbd::snapshots::{create_in, protect_in, rename_in, unprotect_in};
+use crate::rbd::upkeep::{rebuild_all, sparsify_in, update_features};
+use onego_ceph::rbd::Features;
+use onego_rbd::Copied;
+use onego_rbd::notify::{Operation, SnapshotName};
+use std::sync::Arc;
+
+/// Carries out what others ask for of an image that is open here, and copies objects of one that is being moved here.
+pub(in crate::rbd) struct ImageOperator {
+    /// While nothing is asked for, the image's users alone keep the client.
+    pool: WeakPool,
+    info: ImageInfo,
+    copier: Option<Arc<ObjectCopier>>,
+}
+
+impl ImageOperator {
+    pub(in crate::rbd) fn new(pool: &Pool, info: &ImageInfo, copier: Option<ObjectCopier>) -> Self {
+        Self { pool: pool.downgrade(), info: info.clone(), copier: copier.map(Arc::new) }
+    }
+}
+
+impl Operator for ImageOperator {
+    fn operate(
+        &self,
+        image: OpenedImage,
+        number: u32,
+        operation: Operation,
+        progress: OperationProgress,
+    ) -> JobFuture<()> {
+        let (pool, info) = (self.pool.clone(), self.info.clone());
+        Box::pin(async move {
+            let pool = pool.upgrade().ok_or(Error::Closed)?;
+            let image = OwnedImage { image: Image::attached(pool, info, image), number };
+            image.serve(operation, |done, all| progress.set(done, all)).await
+        })
+    }
+
+    fn copy_object(&self, object: u64, is_whole: bool, snaps: &[u64]) -> JobFuture<Copied> {
+        let (copier, snaps) = (self.copier.clone(), snaps.to_vec());
+        Box::pin(async move {
+            match copier {
+                Some(copier) => copier.copy(object, is_whole, &snaps).await,
+                None => Err(Error::Invalid("the image is not being moved".into())),
+            }
+        })
+    }
+}
+
+/// An image whose lock is held here, for one operation.
+struct OwnedImage {
+    image: Image,
+    /// Number of the operation.
+    number: u32,
+}
+
+impl OwnedImage {
+    async fn serve(&self, operation: Operation, mut progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        // The image may have another name by now.
+        let header = &Header::with_id(self.image.pool(), &self.image.info().id).await?;
+        check_migrating(header, &operation).await?;
+        match operation {
+            Operation::Migrate { .. } => {
+                let objects = migrating_objects(header).await?;
+                for_each_object(objects, progress, |object| self.image.copy_up(object)).await
+            }
+            Operation::Resize { size, allow_shrink, .. } => {
+                resize(&self.image, size, allow_shrink, progress).await
+            }
+            Operation::Flatten { .. } => self.flatten(header, progress).await,
+            Operation::Sparsify { sparse_size, .. } => {
+                sparsify_in(header, &header.details().await?.info, sparse_size, progress).await
+            }
+            other => self.paused(async || short(header, other, &mut progress).await).await,
+        }
+    }
+
+    /// Does something while nobody else changes the image.
+    async fn paused(&self, body: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        self.image.pause(self.number).await?;
+        let result = body().await;
+        self.image.resume().await?;
+        result
+    }
+
+    /// Gives an image what shows of its parent while it is written, and ends that it is a clone.
+    async fn flatten(&self, header: &Header, progress: impl FnMut(u64, u64)) -> Result<(), Error> {
+        let overlap = header.details().await?.info.parent.map_or(0, |parent| parent.overlap);
+        if overlap == 0 {
+            return Err(Error::Invalid(format!("{} has no parent", header.describe())));
+        }
+        let objects = self.image.info().layout.objects(overlap);
+        for_each_object(objects, progress, |object| self.image.copy_up(object)).await?;
+        self.paused(async || {
+            let details = header.details().await?;
+            // A snapshot of before the image became smaller shows more of the parent than the image.
+            let shows_more = |snapshot: &Snapshot| snapshot.overlap.is_some_and(|bytes| bytes > overlap);
+            if details.snapshots.iter().any(shows_more) {
+                copy_down(header, &details, |_, _| {}).await?;
+            }
+            end_clone(header, &details).await
+        })
+        .await
+    }
+}
+
+/// Fails if the image is being moved here and does not change so meanwhile, or is not being moved and should be.
+async fn check_migrating(header: &Header, operation: &Operation) -> Result<(), Error> {
+    let features = header.details().await?.info.features;
+    let is_possible = match operation {
+        Operation::Migrate { .. } => features.contains(Features::MIGRATING),
+        Operation::SnapCreate { .. } | Operation::MetadataUpdate { .. } => true,
+        _ => !features.contains(Features::MIGRATING),
+    };
+    if is_possible {
+        return Ok(());
+    }
+    let is_not = if features.contains(Features::MIGRATING) { "is" } else { "is not" };
+    Err(Error::Unmet { what: format!("{} {is_not} being moved", header.describe()), errno: Errno::BUSY })
+}
+
+/// What changes header and object maps, and no data.
+async fn short(
+    header: &Header,
+    operation: Operation,
+    progress: &mut impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    let details = &header.details().await?;
+    match operation {
+        Operation::SnapCreate { snapshot: SnapshotName { name, namespace }, .. } => {
+            create_in(header, details, &name, namespace).await.map(drop)
+        }
+        Operation::SnapRemove { snapshot, .. } => {
+            remove_snapshot(header, details, find(header, details, &snapshot)?.id).await
+        }
+        Operation::SnapRename { snap, snapshot, .. } => rename_in(header, snap, &snapshot.name).await,
+        Operation::SnapProtect { snapshot, .. } => {
+            protect_in(header, details, find(header, details, &snapshot)?).await
+        }
+        Operation::SnapUnprotect { snapshot, .. } => {
+            unprotect_in(header, find(header, details, &snapshot)?).await
+        }
+        Operation::RebuildObjectMap { .. } => rebuild_all(header, details, progress).await,
+        Operation::Rename { name, .. } => rename(&header.pool, &header.name, &name).await,
+        Operation::UpdateFeatures { features, enabled, .. } => {
+            update_features(header, details, Features(features), enabled).await
+        }
+        Operation::MetadataUpdate { key, value: Some(value), .. } => {
+            metadata::set_metadata(&header.pool, &details.info, &key, value.as_bytes()).await
+        }
+        Operation::MetadataUpdate { key, value: None, .. } => {
+            metadata::remove_metadata(&header.pool, &details.info, &key).await
+        }
+        other => Err(Error::Refused {
+            what: format!("{other:?} of {} for another client", header.describe()),
+            errno: Errno::OPNOTSUPP,
+        }),
+    }
+}
+
+fn find<'a>(header: &Header, details: &'a ImageDetails, name: &SnapshotName) -> Result<&'a Snapshot, Error> {
+    let is_it = |snapshot: &&Snapshot| snapshot.name == name.name && snapshot.kind == name.namespace;
+    let found = details.snapshots.iter().find(is_it);
+    found.ok_or_else(|| Error::NotFound { what: format!("snapshot {}@{}", header.name, name.name) })
+}
+
+async fn resize(
+    image: &Image,
+    size: u64,
+    allow_shrink: bool,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), Error> {
+    if size < image.size() {
+        if !allow_shrink {
+            return Err(Error::Invalid("the image would become smaller".into()));
+        }
+        clear(image, size, &mut progress).await?;
+    }
+    image.set_size(size).await
+}

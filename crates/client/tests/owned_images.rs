@@ -1,0 +1,140 @@
+//! An owner that keeps an image's lock makes the changes that another client asks for; and an image moves while it is open. On a
+//! cluster of this process.
+
+use onego::ErrorKind;
+use onego::ceph::{Config, Error};
+use onego::rados::{Cluster, Pool};
+use onego::rbd::{self, CreateOptions, Features, Image, Layout, clones, migration, snapshots};
+
+const SIZE: u64 = 8 << 20;
+const PIECE: usize = 4096;
+
+fn with_two_clients(body: impl AsyncFnOnce(Pool, Pool) -> Result<(), Error>) {
+    let server = onego_cluster::Cluster::start(onego_cluster::Config::default()).unwrap();
+    let config = Config::from_text(&server.conf()).unwrap();
+    let run = async {
+        let (one, other) = (Cluster::connect(&config).await?, Cluster::connect(&config).await?);
+        body(one.pool("rbd").await?, other.pool("rbd").await?).await
+    };
+    smol::block_on(run).unwrap();
+}
+
+fn options() -> CreateOptions {
+    CreateOptions::new(SIZE).with_features(Features::DEFAULT).with_layout(Layout::plain(20).unwrap())
+}
+
+async fn bytes(image: &Image, offset: u64) -> Result<Vec<u8>, Error> {
+    Ok(image.read(offset, PIECE as u64).await?.to_vec())
+}
+
+#[test]
+fn an_owner_that_keeps_the_lock_makes_changes_for_others() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "disk", &options()).await?;
+        let image = Image::open(&ours, "disk").await?;
+        image.write(0, vec![1; PIECE]).await?;
+        image.lock().await?;
+        snapshots::create(&theirs, "disk", "first").await?;
+        image.write(0, vec![2; PIECE]).await?;
+        snapshots::rename(&theirs, "disk", "first", "one").await?;
+        let again = snapshots::create(&theirs, "disk", "one").await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+        rbd::resize(&theirs, "disk", 2 * SIZE, |_, _| {}).await?;
+        assert_eq!(image.size(), 2 * SIZE);
+        image.write(2 * SIZE - PIECE as u64, vec![3; PIECE]).await?;
+        assert_eq!(bytes(&Image::open_at(&theirs, "disk", "one").await?, 0).await?, vec![1; PIECE]);
+        assert_eq!(bytes(&image, 0).await?, vec![2; PIECE]);
+        snapshots::remove(&theirs, "disk", "one").await?;
+        assert!(image.is_lock_owner());
+        image.close().await
+    });
+}
+
+#[test]
+fn a_clone_is_flattened_by_its_owner_while_it_is_written() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "old", &options()).await?;
+        let old = Image::open(&ours, "old").await?;
+        for object in 0..8_u64 {
+            old.write(object << 20, vec![object as u8 + 1; PIECE]).await?;
+        }
+        old.close().await?;
+        snapshots::create(&ours, "old", "base").await?;
+        let format = Some(clones::CloneFormat::Counted);
+        clones::clone((&ours, "old", "base"), (&ours, "new"), &options(), format).await?;
+        let image = Image::open(&ours, "new").await?;
+        image.lock().await?;
+        image.write(PIECE as u64, vec![9; PIECE]).await?;
+        let mut steps = 0;
+        clones::flatten(&theirs, "new", |_, _| steps += 1).await?;
+        assert!(steps > 0, "nothing was heard of how far it was");
+        assert!(rbd::info(&theirs, "new").await?.parent.is_none());
+        for object in 0..8_u64 {
+            assert_eq!(bytes(&image, object << 20).await?, vec![object as u8 + 1; PIECE]);
+        }
+        assert_eq!(bytes(&image, PIECE as u64).await?, vec![9; PIECE]);
+        image.close().await
+    });
+}
+
+#[test]
+fn an_image_with_snapshots_moves_while_it_is_written() {
+    with_two_clients(async |ours, theirs| {
+        rbd::create(&ours, "from", &options()).await?;
+        let from = Image::open(&ours, "from").await?;
+        for time in 1..=3_u8 {
+            from.write(u64::from(time) << 20, vec![time; PIECE]).await?;
+            from.write(0, vec![time; PIECE]).await?;
+            if time < 3 {
+                from.flush().await?;
+                snapshots::create(&theirs, "from", &format!("s{time}")).await?;
+            }
+        }
+        from.close().await?;
+        let shape = options().with_layout(Layout::plain(19).unwrap());
+        migration::prepare((&ours, "from"), (&ours, "to"), &shape, false).await?;
+        assert!(Image::open(&theirs, "from").await.is_err());
+        let image = Image::open(&ours, "to").await?;
+        image.lock().await?;
+        image.write(5 << 20, vec![5; PIECE]).await?;
+        image.write(PIECE as u64, vec![6; PIECE]).await?;
+        migration::execute(&theirs, "to", |_, _| {}).await?;
+        assert!(image.is_lock_owner());
+        image.write(6 << 20, vec![7; PIECE]).await?;
+        image.close().await?;
+        migration::commit(&theirs, "to", |_, _| {}).await?;
+        let image = Image::open(&theirs, "to").await?;
+        for (offset, byte) in
+            [(0, 3), (1 << 20, 1), (3 << 20, 3), (5 << 20, 5), (PIECE as u64, 6), (6 << 20, 7)]
+        {
+            assert_eq!(bytes(&image, offset).await?, vec![byte; PIECE], "at {offset}");
+        }
+        for time in 1..=2_u8 {
+            let at = Image::open_at(&theirs, "to", &format!("s{time}")).await?;
+            assert_eq!(bytes(&at, 0).await?, vec![time; PIECE]);
+            assert_eq!(bytes(&at, 5 << 20).await?, vec![0; PIECE]);
+        }
+        assert!(rbd::upkeep::check_object_map(&theirs, "to", None, |_, _| {}).await?);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_aborted_move_leaves_the_image_as_it_was() {
+    with_two_clients(async |ours, _| {
+        rbd::create(&ours, "stays", &options()).await?;
+        let image = Image::open(&ours, "stays").await?;
+        image.write(0, vec![1; PIECE]).await?;
+        image.close().await?;
+        migration::prepare((&ours, "stays"), (&ours, "goes"), &options(), false).await?;
+        let image = Image::open(&ours, "goes").await?;
+        image.write(0, vec![2; PIECE]).await?;
+        let in_use = migration::abort(&ours, "goes", |_, _| {}).await.unwrap_err();
+        assert_eq!(in_use.kind(), ErrorKind::Busy, "{in_use}");
+        image.close().await?;
+        migration::abort(&ours, "stays", |_, _| {}).await?;
+        assert_eq!(bytes(&Image::open(&ours, "stays").await?, 0).await?, vec![1; PIECE]);
+        assert!(Image::open(&ours, "goes").await.is_err());
+        Ok(())
+    });
+}

@@ -1,0 +1,197 @@
+//! Images that are being moved here, and copies of objects without a change.
+
+use super::script::{Bed, OBJECT, facts, method_of};
+use crate::error::Error;
+use crate::facts::{Ancestor, Copied, DataObjects, Migration};
+use crate::request::Io;
+use onego_ceph::cls::lock::Lock;
+use onego_ceph::cls::rbd::{AssertSnapcSeq, CopyUp, ObjectMap, ObjectMapLoad, ObjectMapUpdate, state};
+use onego_ceph::ops::Op;
+use onego_ceph::rbd::{DataNames, Features, Layout};
+use onego_ceph::types::{NOSNAP, SnapContext};
+use onego_msgr::encoding::Encode as _;
+use std::sync::Arc;
+
+const MAP: &str = "rbd_object_map.abc";
+const SOURCE_0: &str = "rbd_data.src.0000000000000000";
+
+/// An image of ten objects that shows what a source has. `snaps`: the snapshots that came with it.
+fn moved(features: Features, snaps: &[u64]) -> Bed {
+    let mut facts = facts(features.with(Features::MIGRATING));
+    let data = DataObjects {
+        pool: 2,
+        namespace: String::new(),
+        flags: 0,
+        names: DataNames::new("rbd_data.src"),
+        layout: Layout::plain(12).unwrap(),
+        snap: NOSNAP,
+    };
+    facts.parent = Some(Arc::new(Ancestor { data, overlap: 10 * OBJECT, parent: None }));
+    let seq = snaps.first().copied().unwrap_or(0);
+    facts.state.snap_context = SnapContext { seq, snaps: snaps.to_vec() };
+    Bed::open_as(facts, |image| image.moves_here(Migration { newest_snap: seq, parent: None }))
+}
+
+fn copied(bed: &mut Bed, object: u64, result: Result<Copied, Error>) {
+    bed.image.object_copied(bed.now, &mut bed.script, object, result);
+}
+
+const CHANGED: Result<Copied, Error> = Ok(Copied { is_clean: false });
+
+#[test]
+fn an_object_is_copied_before_its_first_change() {
+    let mut bed = moved(Features::LAYERING, &[]);
+    bed.write(3, 1);
+    assert!(matches!(bed.data(3, -2).as_slice(), [Op::Stat, Op::Write { .. }]));
+    assert_eq!(bed.script.copies, [(3, true, vec![])]);
+    copied(&mut bed, 3, CHANGED);
+    assert!(matches!(bed.data(3, 0).as_slice(), [Op::Write { .. }]));
+    bed.is_done(1);
+}
+
+#[test]
+fn an_object_is_whole_when_it_is_as_new_as_the_newest_snapshot_that_came() {
+    let mut bed = moved(Features::LAYERING, &[7, 5]);
+    bed.write(3, 1);
+    let (request, ticket) = bed.request("rbd_data.abc.0000000000000003");
+    let guard = method_of::<AssertSnapcSeq>(&request).expect("a guard");
+    assert_eq!((guard.seq, guard.state), (7, 1));
+    assert!(matches!(request.ops[1].0, Op::Write { .. }));
+    bed.reply(ticket, -34, Vec::new());
+    assert_eq!(bed.script.copies, [(3, true, vec![7, 5])]);
+    copied(&mut bed, 3, CHANGED);
+    assert!(matches!(bed.data(3, 0).as_slice(), [Op::Write { .. }]));
+    bed.is_done(1);
+}
+
+#[test]
+fn a_whole_object_that_is_given_up_is_copied_for_the_snapshots_first() {
+    let mut bed = moved(Features::LAYERING, &[7]);
+    bed.submit(Io::Zero { offset: 0, length: OBJECT }, 1);
+    let ops = bed.data(0, -34);
+    assert!(matches!(ops.as_slice(), [Op::Call { .. }, Op::Create { .. }, Op::Truncate { size: 0 }]));
+    copied(&mut bed, 0, CHANGED);
+    assert!(matches!(bed.data(0, 0).as_slice(), [Op::Create { .. }, Op::Truncate { size: 0 }]));
+    bed.is_done(1);
+}
+
+#[test]
+fn a_change_that_joins_a_copy_gets_what_ancestors_have() {
+    let mut bed = moved(Features::LAYERING, &[]);
+    bed.submit(Io::CopyUp { object: 3 }, 1);
+    bed.data(3, -2);
+    bed.write(3, 2);
+    bed.data(3, -2);
+    copied(&mut bed, 3, CHANGED);
+    assert_eq!(bed.script.copies, [(3, false, vec![]), (3, true, vec![])]);
+    copied(&mut bed, 3, CHANGED);
+    assert!(matches!(bed.data(3, 0).as_slice(), [Op::Stat]));
+    bed.is_done(1);
+    bed.data(3, 0);
+    bed.is_done(2);
+}
+
+#[test]
+fn a_copy_that_fails_fails_the_change_and_nothing_is_written() {
+    let mut bed = moved(Features::LAYERING, &[]);
+    bed.write(3, 1);
+    bed.data(3, -2);
+    copied(&mut bed, 3, Err(Error::ReadOnly));
+    assert!(matches!(bed.script.finished.as_slice(), [(1, Err(Error::ReadOnly))]));
+    assert!(bed.is_quiet());
+}
+
+/// Takes the lock for a request that waits, with a map of objects that are not there.
+fn lock(bed: &mut Bed) {
+    bed.take_lock();
+    bed.call::<Lock>(MAP, 0, Vec::new());
+    bed.call::<ObjectMapLoad>(MAP, 0, ObjectMap::new(10).to_bytes());
+    bed.notify();
+}
+
+#[test]
+fn the_object_map_says_that_a_copy_exists_and_whether_it_differs_from_the_snapshot() {
+    for (is_clean, expected) in [(false, state::EXISTS), (true, state::EXISTS_CLEAN)] {
+        let mut bed = moved(Features::DEFAULT, &[7]);
+        bed.submit(Io::CopyUp { object: 3 }, 1);
+        lock(&mut bed);
+        bed.data(3, -34);
+        copied(&mut bed, 3, Ok(Copied { is_clean }));
+        bed.data(3, 0);
+        let (request, ticket) = bed.request(MAP);
+        let update = method_of::<ObjectMapUpdate>(&request).expect("an update");
+        assert_eq!((update.start, update.end, update.state), (3, 4, expected));
+        bed.reply(ticket, 0, vec![Vec::new(), Vec::new()]);
+        bed.data(3, 0);
+        bed.is_done(1);
+    }
+}
+
+#[test]
+fn an_object_that_the_source_has_not_is_not_noted() {
+    let mut bed = moved(Features::DEFAULT, &[7]);
+    bed.submit(Io::CopyUp { object: 3 }, 1);
+    lock(&mut bed);
+    bed.data(3, -34);
+    copied(&mut bed, 3, CHANGED);
+    bed.data(3, -2);
+    bed.is_done(1);
+    assert!(bed.is_quiet());
+}
+
+#[test]
+fn an_image_is_one_of_its_own_when_the_move_is_over() {
+    let mut bed = moved(Features::LAYERING, &[7]);
+    bed.state.features = Features::LAYERING;
+    bed.image.refresh(&mut bed.script, 1);
+    bed.refresh();
+    bed.is_done(1);
+    bed.write(3, 2);
+    assert!(matches!(bed.data(3, 0).as_slice(), [Op::Write { .. }]));
+    bed.is_done(2);
+}
+
+#[test]
+fn the_size_of_an_image_that_is_being_moved_stays() {
+    let mut bed = moved(Features::LAYERING, &[]);
+    bed.image.resize(bed.now, &mut bed.script, 3 * OBJECT, 1);
+    assert!(matches!(bed.script.finished.as_slice(), [(1, Err(_))]));
+    assert!(bed.is_quiet());
+}
+
+/// A clone, of which objects are copied without a change.
+fn clone(features: Features) -> Bed {
+    let mut facts = facts(features);
+    let data = DataObjects { names: DataNames::new("rbd_data.src"), pool: 2, ..facts.data.clone() };
+    facts.parent = Some(Arc::new(Ancestor { data, overlap: 2 * OBJECT, parent: None }));
+    facts.state.overlap = 2 * OBJECT;
+    Bed::open(facts)
+}
+
+#[test]
+fn a_copy_of_zeros_makes_no_object() {
+    let mut bed = clone(Features::LAYERING);
+    bed.submit(Io::CopyUp { object: 0 }, 1);
+    bed.data(0, -2);
+    let (_, ticket) = bed.request(SOURCE_0);
+    bed.reply(ticket, 0, vec![vec![0; 4096]]);
+    bed.is_done(1);
+    assert!(bed.is_quiet());
+}
+
+#[test]
+fn the_object_map_says_that_a_copy_exists_before_it_does() {
+    let mut bed = clone(Features::DEFAULT);
+    bed.submit(Io::CopyUp { object: 0 }, 1);
+    lock(&mut bed);
+    bed.data(0, -2);
+    let (_, ticket) = bed.request(SOURCE_0);
+    bed.reply(ticket, 0, vec![vec![9; 4096]]);
+    let (request, ticket) = bed.request(MAP);
+    assert_eq!(method_of::<ObjectMapUpdate>(&request).expect("an update").state, state::EXISTS);
+    bed.reply(ticket, 0, vec![Vec::new(), Vec::new()]);
+    let (request, ticket) = bed.request("rbd_data.abc.0000000000000000");
+    assert_eq!(method_of::<CopyUp>(&request).expect("a copy").data.0, [9; 4096]);
+    bed.reply(ticket, 0, Vec::new());
+    bed.is_done(1);
+}
