@@ -83,7 +83,7 @@ impl Served {
         let mut geometry = self.export.device.geometry();
         geometry.read_only |= self.export.read_only;
         // The bytes of a block that is there in part could not be reached (nbd proto.md, 'Size constraints').
-        geometry.size -= geometry.size % u64::from(geometry.block.max(1));
+        geometry.size = geometry.whole_blocks(geometry.size);
         geometry
     }
 
