@@ -1,5 +1,6 @@
 //! Why a command failed, what the user is told, and the code that the program ends with.
 
+use crate::map::DriverError;
 use crate::signal;
 use onego::ErrorKind;
 use onego::ceph::{Config, Errno};
@@ -75,6 +76,8 @@ pub(crate) enum Failure {
     NfsServer(#[from] onego_nfs_server::Error),
     #[error(transparent)]
     Ublk(#[from] onego_ublk::Error),
+    #[error(transparent)]
+    NbdDriver(#[from] DriverError),
     /// A block device cannot be made, or not be removed.
     #[error("{0}")]
     Device(String),
@@ -152,13 +155,16 @@ impl Failure {
             Self::Corrupt(_) => Code::Corrupt,
             Self::NoAnswer { .. } => Code::NoAnswer,
             Self::NfsServer(onego_nfs_server::Error::Path(_)) => Code::Usage,
-            Self::Ublk(onego_ublk::Error::NotPermitted(_)) | Self::Device(_) => Code::Refused,
+            Self::Ublk(onego_ublk::Error::NotPermitted(_))
+            | Self::NbdDriver(DriverError::NotPermitted)
+            | Self::Device(_) => Code::Refused,
             Self::Ublk(onego_ublk::Error::NoDevice(_)) | Self::NotMapped(_) => Code::NotFound,
             Self::Disk(error) => code_of_disk(error),
             Self::Nbd(error) => code_of_nbd(error),
             Self::Copy(error) => code_of_copy(error),
             Self::Server(_)
             | Self::Ublk(_)
+            | Self::NbdDriver(_)
             | Self::NfsServer(_)
             | Self::File { .. }
             | Self::Io { .. }
