@@ -285,7 +285,7 @@ fn code_of_nbd(error: &onego::block::NbdError) -> Code {
         E::Server { source, .. } => match source {
             C::Unreachable(_) | C::Silent => Code::NoAnswer,
             C::NoExport { .. } => Code::NotFound,
-            C::Tls | C::Refused { .. } => Code::Refused,
+            C::TlsRequired | C::NoTls { .. } | C::Tls(_) | C::TlsEnded | C::Refused { .. } => Code::Refused,
             _ => Code::Failed,
         },
         _ => Code::Failed,

@@ -35,6 +35,8 @@ fn what_cannot_be_mapped_is_refused_with_its_code() {
         ("map mem:1M --type nbd --queues 2", 2, "one thread"),
         ("map null:1M --type nbd --queues 2 --foreground", 2, "one queue"),
         ("map null:1M --type loop", 2, "loop"),
+        ("map nbds://127.0.0.1/disk", 2, "tls-certificates=FOLDER"),
+        ("map nbd://127.0.0.1/disk?tls-certificates=folder", 2, "nbds://"),
         ("map null:1G --all", 2, "--all"),
         ("map --all --rbdmap rbdmap", 2, "rbdmap: line 2: \"colour\""),
         ("map --all --rbdmap nosuch", 1, "nosuch"),

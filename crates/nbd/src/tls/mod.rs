@@ -1,0 +1,10 @@
+//! TLS, for servers and clients alike: what is between the bytes of a connection and its messages, and what is in files of
+//! certificates.
+
+mod error;
+mod layer;
+mod pem;
+
+pub use error::{TlsError, TlsFault};
+pub use layer::{ClearText, TLS_HANDSHAKE_MAX, TlsLayer};
+pub use pem::{authority, certificates, key};
